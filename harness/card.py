@@ -1,0 +1,42 @@
+"""What a benchmark is, as data that can be read without importing its task (or anything slow)."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import DataError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What a benchmark is. Read from `card.toml` beside the task, without importing the task."""
+
+    name: str
+    title: str
+    forms: tuple[str, ...]
+    headline: str
+    protocol: str
+    """The default protocol."""
+    protocols: Mapping[str, str]
+    splits: Mapping[str, int]
+    """Published number of samples a split; 0 where it is not known."""
+    default_split: str
+    paper: str
+    licence: str
+    data: str
+    """Where the files are had, and the folders that they go to."""
+    ids: str
+    """How the ids of predictions from elsewhere are formed."""
+    notes: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "Card":
+        """Read a `card.toml`."""
+        try:
+            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            return cls(**{**plain, "forms": tuple(plain["forms"])})
+        except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+            raise DataError(
+                f"card {path}", expected="the fields of harness.task.Card", found=str(error)
+            ) from error

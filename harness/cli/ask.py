@@ -1,0 +1,64 @@
+"""What several commands need: specs from options, tasks and models from specs."""
+
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.spec import Spec, parse_list
+from harness.task import Task
+
+LONGEST = 80  # characters of a folder's name
+
+
+def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
+    """All SPECs of a repeatable option."""
+    if not texts:
+        raise UsageError(option, expected="at least one NAME or NAME(key=value,…)", found="none")
+    return [spec for text in texts for spec in parse_list(text)]
+
+
+def needed(value: Any, option: str, what: str) -> Any:
+    """An option's value, or a UsageError that says what it is for."""
+    if value is None:
+        raise UsageError(option, expected=what, found="nothing")
+    return value
+
+
+def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
+    """(key, SPEC, task) of every task asked for. The key is its name, or its SPEC if a name
+    comes twice.
+    """
+    root = needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
+    if not root.is_dir():
+        raise UsageError(f"--data {root}", expected="a folder", found="none",
+                         fix="Make one with: harness data make shapes --out DIR")  # fmt: skip
+    asked = specs(arguments.tasks, "--tasks")
+    names = [spec.name for spec in asked]
+    for spec in asked:
+        key = spec.name if names.count(spec.name) == 1 else str(spec)
+        yield key, spec, plugins.build("tasks", spec, root)
+
+
+def slug(text: str) -> str:
+    """A folder's name for a SPEC: readable, and different for different SPECs.
+
+    >>> slug("saliency"), slug("reason_seg(split=test,protocol=seg/lisa)")
+    ('saliency', 'reason_seg-split=test,protocol=seg_lisa')
+    """
+    plain = re.sub(r"\((.*)\)\Z", r"-\1", text)
+    plain = re.sub(r"[^\w.,=()+-]", "_", plain)
+    if len(plain) > LONGEST or plain.startswith("."):
+        digest = blake2b(text.encode(), digest_size=4).hexdigest()
+        plain = f"{plain[: LONGEST - 9].lstrip('.')}-{digest}"
+    return plain
+
+
+def run_folder(out: Path, model: str, task: str, subset: str | None) -> Path:
+    """Where the run of a model on a task goes."""
+    named = f"{task}@{Path(subset).name}" if subset else task
+    return out / slug(model) / slug(named)

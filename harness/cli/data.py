@@ -1,0 +1,151 @@
+"""`harness data make | check | info`."""
+
+import importlib
+from argparse import Namespace
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+from harness import plugins
+from harness.cli.ask import tasks as asked_tasks
+from harness.cli.output import show_json
+from harness.errors import UsageError
+from harness.interchange import answer_to_json
+from harness.run.plan import select, survey
+from harness.task import Task
+
+SHOWN = 20
+
+
+def make(arguments: Namespace) -> int:
+    """Write the generated world in the layout of every task that has a writer."""
+    from harness.world.shapes import make as make_shapes
+
+    if arguments.size < 1 or arguments.seed < 0:
+        raise UsageError("harness data make", expected="--size ≥ 1 and --seed ≥ 0",
+                         found=f"{arguments.size} and {arguments.seed}")  # fmt: skip
+    found = writers()
+    make_shapes(arguments.out, seed=arguments.seed, size=arguments.size, writers=found)
+    if arguments.json:
+        show_json({"out": str(arguments.out), "tasks": sorted(found)})
+    else:
+        print(f"{arguments.out}: {', '.join(sorted(found))}")
+    return 0
+
+
+def writers() -> dict[str, Callable[..., None]]:
+    """The writer of every task that has one: the module `writer` beside the task's module."""
+    found = {}
+    for name, entry in plugins.installed("tasks").items():
+        package = entry.module.rpartition(".")[0]
+        try:
+            there = bool(package) and find_spec(f"{package}.writer") is not None
+        except ModuleNotFoundError:
+            there = False
+        if there:
+            found[name] = importlib.import_module(f"{package}.writer").write
+    return found
+
+
+def _named(arguments: Namespace) -> Namespace:
+    if arguments.task:
+        arguments.tasks = [*(arguments.tasks or []), arguments.task]
+    return arguments
+
+
+def check(arguments: Namespace) -> int:
+    """List everything that is wrong with the files; exit code 1 if anything is."""
+    shown: list[dict[str, Any]] = []
+    for key, spec, task in asked_tasks(_named(arguments)):
+        problems = [{"path": one.path, "message": one.message} for one in task.check()]
+        line: dict[str, Any] = {"name": key, "split": task.split, "problems": problems}
+        if not problems:
+            found = survey(task, select(task, None))
+            line |= {"samples": found.n_total, "fingerprint": found.fingerprint,
+                     "published": _published(spec.name, task.split)}  # fmt: skip
+        shown.append(line)
+    if arguments.json:
+        show_json(shown)
+    else:
+        for line in shown:
+            _show_check(line)
+    return 1 if any(line["problems"] for line in shown) else 0
+
+
+def _published(name: str, split: str) -> int | None:
+    from harness.cli.show import describe
+
+    card = describe("tasks", plugins.installed("tasks")[name])
+    return card.get("splits", {}).get(split) or None
+
+
+def _show_check(line: dict[str, Any]) -> None:
+    if line["problems"]:
+        print(f"{line['name']}, split {line['split']}: {len(line['problems'])} problem(s)")
+        for problem in line["problems"][:SHOWN]:
+            print(f"  {problem['path']}: {problem['message']}")
+        if (rest := len(line["problems"]) - SHOWN) > 0:
+            print(f"  … and {rest} more (--json lists all)")
+        return
+    said = f"{line['name']}, split {line['split']}: {line['samples']} samples"
+    if line["published"] and line["published"] != line["samples"]:
+        said += f" (published: {line['published']})"
+    print(f"{said}, fingerprint {line['fingerprint']}")
+
+
+def info(arguments: Namespace) -> int:
+    """Sizes, licence, categories, answer forms and one example."""
+    shown = [_info(key, task) for key, _, task in asked_tasks(_named(arguments))]
+    if arguments.json:
+        show_json(shown)
+        return 0
+    for one in shown:
+        for name, value in one.items():
+            print(f"{name}: {str(value).strip()}")
+        print()
+    return 0
+
+
+def _info(key: str, task: Task) -> dict[str, Any]:
+    categories: dict[str, dict[str, int]] = {}
+    groups: set[str] = set()
+    first = None
+    count = 0
+    for sample in task.samples():
+        first = first or sample
+        count += 1
+        groups.add(sample.group)
+        for name, value in sample.categories.items():
+            counts = categories.setdefault(name, {})
+            counts[value] = counts.get(value, 0) + 1
+    plain: dict[str, Any] = {
+        "name": key, "split": task.split, "samples": count, "groups": len(groups),
+        "answers": [str(form) for form in task.forms], "protocol": task.protocol.name,
+        "headline": task.protocol.headline, "categories": categories,
+    }  # fmt: skip
+    card = _card(task)
+    plain |= {name: card[name] for name in ("title", "paper", "licence", "data") if name in card}
+    if first is not None:
+        truth = answer_to_json(first.target.answer) if first.target else None
+        plain["example"] = {"id": first.id, "text": first.query.text, "media":
+                            repr(first.query.media), "truth": _short(truth)}  # fmt: skip
+    return plain
+
+
+def _card(task: Task) -> dict[str, Any]:
+    from harness.cli.show import describe
+
+    return describe("tasks", plugins.installed("tasks")[task.name])
+
+
+def _short(value: Any) -> Any:
+    """Plain data with long texts and lists cut, to be read by people."""
+    if isinstance(value, str) and len(value) > 40:
+        return value[:40] + "…"
+    if isinstance(value, list) and len(value) > 4:
+        return [*map(_short, value[:4]), f"… {len(value) - 4} more"]
+    if isinstance(value, list):
+        return [_short(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _short(item) for key, item in value.items()}
+    return value

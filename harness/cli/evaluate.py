@@ -1,0 +1,91 @@
+"""`harness eval`."""
+
+from argparse import Namespace
+from contextlib import nullcontext
+from typing import Any
+
+from harness.cli.ask import needed, run_folder, specs
+from harness.cli.ask import tasks as asked_tasks
+from harness.cli.output import show_json
+from harness.errors import UsageError
+from harness.record import Run, public
+from harness.run.evaluate import Options, Progress
+from harness.run.evaluate import evaluate as run_evaluation
+from harness.run.workers import build_model
+from harness.task import Task
+
+
+def evaluate(arguments: Namespace) -> int:
+    """Evaluate every model on every task; print a table or one JSON object."""
+    out = needed(arguments.out, "--out", "a folder for the runs")
+    models = specs(arguments.model, "--model")
+    options = _options(arguments)
+    asked = list(asked_tasks(arguments))
+    shown: dict[str, dict[str, Any]] = {}
+    with _progress(arguments) as progress:
+        for spec in models:
+            # In this process the model is built once for all tasks; workers build their own.
+            own = options.workers == 1 and not options.isolate
+            model = build_model(spec, options.seed) if own else spec
+            shown[str(spec)] = {}
+            for key, task_spec, task in asked:
+                folder = run_folder(out, str(spec), str(task_spec), options.subset)
+                run = run_evaluation(
+                    task, model, folder, options, task_spec=str(task_spec), model_spec=str(spec),
+                    progress=progress,
+                )  # fmt: skip
+                shown[str(spec)][key] = _outcome(task, run)
+    _show(arguments, shown)
+    return 0
+
+
+def _options(arguments: Namespace) -> Options:
+    for name, least in (("workers", 1), ("batch_size", 1), ("seed", 0)):
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            raise UsageError(f"--{name.replace('_', '-')}", expected=f"a number ≥ {least}",
+                             found=str(value))  # fmt: skip
+    return Options(
+        subset=arguments.subset, seed=arguments.seed, batch_size=arguments.batch_size,
+        workers=arguments.workers, isolate=arguments.isolate, retry_failed=arguments.retry_failed,
+        allow_missing=arguments.allow_missing, restart=arguments.restart,
+        data_root=str(arguments.data.resolve()),
+    )  # fmt: skip
+
+
+def _progress(arguments: Namespace) -> Any:
+    if arguments.quiet or arguments.json:
+        from harness.cli.progress import Notes
+
+        quiet: Progress = Notes()
+        return nullcontext(quiet)
+    from harness.cli.progress import Terminal
+
+    return Terminal()
+
+
+def _outcome(task: Task, run: Run) -> dict[str, Any]:
+    if task.submission is None:
+        return public(run.results)
+    return {"submission": str(run.folder / "submission.zip"), "protocol": task.protocol.name}
+
+
+def _show(arguments: Namespace, shown: dict[str, dict[str, Any]]) -> None:
+    if arguments.json:
+        if len(shown) == 1:
+            ((model, results),) = shown.items()
+            show_json({"model": model, "tasks": results})
+        else:
+            show_json({"models": {name: {"tasks": one} for name, one in shown.items()}})
+        return
+    from harness.cli.tables import show_results
+
+    for model, results in shown.items():
+        scored = {key: one for key, one in results.items() if "metrics" in one}
+        if scored:
+            show_results(model, scored)
+        for key, one in results.items():
+            if "submission" in one:
+                print(
+                    f"{key}: the truth is hidden; for the organisers' server: {one['submission']}"
+                )

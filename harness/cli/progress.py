@@ -1,0 +1,93 @@
+"""Progress on a terminal: samples a second, the running score, failures so far."""
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.progress import Task as Bar
+from rich.text import Text
+
+
+class Speed(ProgressColumn):
+    """Samples a second."""
+
+    def render(self, task: Bar) -> Text:
+        """Draw the number."""
+        return Text(f"{task.speed:6.2f}/s" if task.speed else "     –/s", style="cyan")
+
+
+class Terminal:
+    """Draws one bar a task on standard error."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            Speed(),
+            TextColumn("{task.fields[headline]}"),
+            TextColumn("{task.fields[failed]}"),
+            TimeRemainingColumn(compact=True),
+            console=self._console,
+        )
+        self._metric = ""
+        self._failed = 0
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._bars.stop()
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """A task begins."""
+        self._failed = 0
+        self._id = self._bars.add_task(name, total=total, completed=done, headline="", failed="")
+
+    def advance(self, samples: int, failed: int, headline: float | None) -> None:
+        """A batch is finished."""
+        self._failed += failed
+        self._bars.update(
+            self._id, advance=samples,
+            headline="" if headline is None else f"score {headline:.4f}",
+            failed=f"{self._failed} failed" if self._failed else "",
+        )  # fmt: skip
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        self._console.print(Text(f"note: {text}", style="yellow"))
+
+    def end(self) -> None:
+        """The task is scored."""
+        self._bars.refresh()
+
+
+class Notes:
+    """No bars; notes go to standard error."""
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """Say nothing."""
+
+    def advance(self, samples: int, failed: int, headline: float | None) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        print(f"note: {text}", file=sys.stderr)
+
+    def end(self) -> None:
+        """Say nothing."""

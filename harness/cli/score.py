@@ -1,0 +1,76 @@
+"""`harness score`: predictions from a file, or from a run."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.cli.ask import needed, run_folder
+from harness.cli.ask import tasks as asked_tasks
+from harness.cli.output import show_json
+from harness.errors import UsageError
+from harness.model import ReplyReader
+from harness.record import Run, public
+from harness.run.score import Submission, rescore, score_file
+from harness.spec import parse
+
+
+def score(arguments: Namespace) -> int:
+    """Score what exists; print a table or one JSON object."""
+    if arguments.runs and arguments.predictions:
+        raise UsageError("harness score", expected="RUN or --predictions", found="both")
+    if arguments.runs:
+        return _score_runs(arguments)
+    path = needed(arguments.predictions, "--predictions", "a file of JSON lines, or a RUN")
+    reader, reader_spec = _reader(arguments)
+    shown = {}
+    for key, spec, task in asked_tasks(arguments):
+        submission = Submission(
+            path=path, name=arguments.name or path.stem, reader=reader, reader_spec=reader_spec,
+            subset=arguments.subset, allow_extra=arguments.allow_extra,
+            data_root=str(arguments.data.resolve()),
+        )  # fmt: skip
+        folder = None
+        if arguments.out is not None:
+            folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
+        shown[key] = public(score_file(task, submission, folder=folder, task_spec=str(spec)))
+    _show(arguments, arguments.name or path.stem, shown)
+    return 0
+
+
+def _reader(arguments: Namespace) -> tuple[ReplyReader | None, str]:
+    if not arguments.model:
+        return None, ""
+    text = arguments.model if isinstance(arguments.model, str) else arguments.model[0]
+    model = plugins.build("models", parse(text))
+    if not isinstance(model, ReplyReader):
+        raise UsageError(
+            f"--model {text}", expected="a model that can read stored replies",
+            found="one that cannot", fix="For example: qwen_vl(backend=stored)",
+        )  # fmt: skip
+    return model, text
+
+
+def _score_runs(arguments: Namespace) -> int:
+    shown: dict[str, Any] = {}
+    for folder in arguments.runs:
+        run = Run.open(folder)
+        root = arguments.data or Path(run.manifest["data"]["root"])
+        task = plugins.build("tasks", parse(run.manifest["task"]["spec"]), root)
+        results, differing = rescore(task, run)
+        shown[str(folder)] = public(results)
+        if differing:
+            print(f"{folder}: differs from its results.json\n  " + "\n  ".join(differing),
+                  file=sys.stderr)  # fmt: skip
+    _show(arguments, "scored again", shown)
+    return 0
+
+
+def _show(arguments: Namespace, name: str, shown: dict[str, Any]) -> None:
+    if arguments.json:
+        show_json({"model": name, "tasks": shown})
+        return
+    from harness.cli.tables import show_results
+
+    show_results(name, shown)

@@ -1,0 +1,102 @@
+"""`harness list` and `harness train`."""
+
+from argparse import Namespace
+from dataclasses import asdict
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from harness import plugins
+from harness.cli.output import show_json
+from harness.errors import UnknownPlugin, UsageError
+
+
+def list_plugins(arguments: Namespace) -> int:
+    """List the plugins of a kind, or show one, without importing any of them."""
+    kind = arguments.kind
+    known = plugins.installed(kind)
+    if arguments.name is not None:
+        if arguments.name not in known:
+            plugins.load(kind, arguments.name)  # raises, naming the nearest
+            raise UnknownPlugin(arguments.name)
+        known = {arguments.name: known[arguments.name]}
+    described = [describe(kind, entry) for entry in known.values()]
+    if arguments.json:
+        show_json(described)
+    elif arguments.name is not None:
+        _show_one(described[0])
+    else:
+        _show_all(kind, described)
+    return 0
+
+
+def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
+    """What is known of a plugin without importing it: its name, where it is, its card."""
+    plain: dict[str, Any] = {"name": entry.name, "module": entry.value}
+    if entry.dist is not None:
+        plain["package"] = f"{entry.dist.name} {entry.dist.version}"
+    place = plugins.folder(entry)
+    if kind == "tasks" and place is not None and (place / "card.toml").is_file():
+        from harness.card import Card
+
+        card = asdict(Card.read(place / "card.toml"))
+        card["count"] = card["splits"].get(card["default_split"], 0)
+        plain.update(card)
+    elif place is not None and (place / "README.md").is_file():
+        lines = (place / "README.md").read_text(encoding="utf-8").strip().splitlines()
+        plain["about"] = next((line for line in lines if line and not line.startswith("#")), "")
+    return plain
+
+
+def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
+    if not described:
+        print(f"no {kind} are installed")
+        return
+    if kind == "tasks":
+        rows: list[tuple[str, ...]] = [
+            ("name", "answers", "headline", "protocol", "split", "samples", "title")
+        ]
+        rows += [
+            (
+                one["name"], ", ".join(one.get("forms", ())), one.get("headline", ""),
+                one.get("protocol", ""), one.get("default_split", ""),
+                str(one.get("count") or "?"), one.get("title", one["module"]),
+            )
+            for one in described
+        ]  # fmt: skip
+    else:
+        rows = [("name", "package", "about")]
+        rows += [
+            (one["name"], one.get("package", ""), one.get("about", one["module"]))
+            for one in described
+        ]
+    _columns(rows)
+
+
+def _columns(rows: list[tuple[str, ...]]) -> None:
+    """Print aligned columns; plain, because rich costs more than the whole command may."""
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]) - 1)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
+        print("  ".join([*cells, row[-1]]).rstrip())
+
+
+def _show_one(one: dict[str, Any]) -> None:
+    for key, value in one.items():
+        if isinstance(value, dict):
+            print(f"{key}:")
+            for name, text in value.items():
+                print(f"  {name}: {text}")
+        elif isinstance(value, (list, tuple)):
+            print(f"{key}: {', '.join(map(str, value))}")
+        else:
+            print(f"{key}: {str(value).strip()}")
+
+
+def train(arguments: Namespace) -> int:
+    """Say that no trainer is there yet, or which are."""
+    known = plugins.installed("trainers")
+    raise UsageError(
+        "harness train", expected="an installed trainer",
+        found=", ".join(known) or "none: this version evaluates, scores and compares",
+        fix="A package can bring one through the entry-point group harness.trainers.",
+    )  # fmt: skip

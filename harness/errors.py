@@ -1,0 +1,101 @@
+"""Every error that harness raises on purpose.
+
+    HarnessError
+    ├── UsageError            what was typed cannot be done            exit code 2
+    │   └── UnknownPlugin     no such task, model, …; the nearest names
+    ├── DataError             a file of a benchmark is not as it should be   3
+    │   ├── MediaError        a picture or video cannot be decoded
+    │   └── MaskError         a mask is not a mask of this size
+    ├── ParseError            text is not in the grammar expected (a failed sample, never a crash)
+    ├── ModelError            a model cannot be loaded or keeps failing      4
+    │   └── OutOfMemory       a batch was too large; smaller ones may fit
+    ├── StoreError            a run folder cannot be written or trusted      5
+    │   ├── Locked            another process holds it
+    │   └── ResumeMismatch    it belongs to another configuration
+    └── MissingDependency     something outside this package is not installed  6
+
+An error names the thing, what was expected, what was found, and what to do.
+"""
+
+
+class HarnessError(Exception):
+    """The root; `exit_code` is what the command line ends with."""
+
+    exit_code = 1
+
+    def __init__(self, thing: str, *, expected: str = "", found: str = "", fix: str = "") -> None:
+        parts = [thing]
+        if expected or found:
+            parts.append(": ")
+            parts.append(
+                ", ".join(
+                    word
+                    for word in (
+                        f"expected {expected}" if expected else "",
+                        f"found {found}" if found else "",
+                    )
+                    if word
+                )
+            )
+        message = "".join(parts)
+        if fix:
+            message = f"{message.rstrip('.')}. {fix}"
+        super().__init__(message)
+
+
+class UsageError(HarnessError):
+    """What was typed cannot be done."""
+
+    exit_code = 2
+
+
+class UnknownPlugin(UsageError):
+    """No plugin of this kind has this name."""
+
+
+class DataError(HarnessError):
+    """A benchmark's file is missing, damaged or not in its layout."""
+
+    exit_code = 3
+
+
+class MediaError(DataError):
+    """A picture or a video cannot be decoded as it should be."""
+
+
+class MaskError(DataError):
+    """A run-length is not a mask of the size that it claims."""
+
+
+class ParseError(HarnessError):
+    """A model's text is not in the grammar that was asked for."""
+
+
+class ModelError(HarnessError):
+    """A model cannot be loaded, or failed too often in a row."""
+
+    exit_code = 4
+
+
+class OutOfMemory(ModelError):
+    """A batch did not fit; the engine halves it and tries again."""
+
+
+class StoreError(HarnessError):
+    """A run folder cannot be written, read or trusted."""
+
+    exit_code = 5
+
+
+class Locked(StoreError):
+    """Another process is writing to the run folder."""
+
+
+class ResumeMismatch(StoreError):
+    """The run folder was begun with another configuration."""
+
+
+class MissingDependency(HarnessError):
+    """A package, program or model file outside this package is needed and absent."""
+
+    exit_code = 6

@@ -1,0 +1,318 @@
+"""Answers and predictions as plain JSON: the journal's form, and the form that others hand in.
+
+A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
+
+    "reply"      text, or a list of texts, read by the parser and segmenter of a model
+    "boxes"      [[left, top, right, bottom], …] in original pixels, with "box_scores" if any
+    "points"     [[x, y], …] in original pixels
+    "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
+    "answer"     a letter, number, text or [start, end], as the question asks
+    "no_target"  true: nothing is meant
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, MaskError, ParseError, UsageError
+from harness.masks import Rle, SoftMask
+from harness.replies import finite_numbers, storable
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    Box3D,
+    Failure,
+    FailureKind,
+    Interval,
+    Point,
+    Prediction,
+    Query,
+    Usage,
+)
+
+KINDS = ("reply", "boxes", "points", "masks", "answer", "no_target")
+FITTING = {
+    AnswerForm.MASK: ("masks", "no_target"),
+    AnswerForm.MASK_TRACK: ("masks", "no_target"),
+    AnswerForm.BOXES: ("boxes", "no_target"),
+    AnswerForm.BOX_TRACK: ("boxes", "no_target"),
+    AnswerForm.BOX_3D: ("answer",),
+    AnswerForm.POINTS: ("points", "no_target"),
+    AnswerForm.COUNT: ("answer", "boxes", "points", "no_target"),
+    AnswerForm.CHOICE: ("answer",),
+    AnswerForm.NUMBER: ("answer",),
+    AnswerForm.INTERVAL: ("answer", "no_target"),
+    AnswerForm.TEXT: ("answer",),
+}
+"""The kinds of rows that can answer a question, by the form that it asks for."""
+
+MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
+MAX_BOXES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a predictions file."""
+
+    id: str
+    kind: str
+    value: Any
+    box_scores: tuple[float, ...] | None
+    where: str
+    """File and line, for messages."""
+
+    @property
+    def replies(self) -> tuple[str, ...] | None:
+        """The texts of a "reply" row; None for the others."""
+        if self.kind != "reply":
+            return None
+        texts = self.value if isinstance(self.value, list) else [self.value]
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError(
+                f'{self.where}: "reply"', expected="text or a list of texts", found="others"
+            )
+        return tuple(texts)
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Read a predictions file line by line.
+
+    Raises:
+        DataError: the file is missing, a line is no JSON object of this form, or an id occurs
+            twice. The line's number is given.
+    """
+    try:
+        lines = path.open("rb")
+    except OSError as error:
+        raise DataError(
+            f"predictions {path}", expected="a readable file", found=str(error.strerror)
+        ) from error
+    seen: set[str] = set()
+    with lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            row = _row(line, f"{path}, line {number}")
+            if row.id in seen:
+                raise DataError(f"{row.where}: id {row.id!r}", expected="each id once",
+                                found="it a second time")  # fmt: skip
+            seen.add(row.id)
+            yield row
+
+
+def _row(line: bytes, where: str) -> Row:
+    if len(line) > MAX_LINE:
+        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found=str(len(line)))
+    try:
+        plain = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise DataError(where, expected="one JSON object", found=str(error)) from error
+    if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
+        raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
+    given = [kind for kind in KINDS if kind in plain]
+    unknown = set(plain) - {"id", "box_scores", *KINDS}
+    if len(given) != 1 or unknown:
+        raise DataError(where, expected=f"exactly one of {', '.join(KINDS)}",
+                        found=", ".join([*given, *sorted(unknown)]) or "none")  # fmt: skip
+    scores = plain.get("box_scores")
+    if scores is not None:
+        try:
+            scores = finite_numbers(scores, len(plain.get("boxes", [])), f"{where}: box_scores")
+        except ParseError as error:
+            raise DataError(str(error)) from error
+    return Row(plain["id"], given[0], plain[given[0]], scores, where)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def row_to_answer(row: Row, query: Query) -> Answer:
+    """The answer of a row that is not a reply, checked against the query's frames.
+
+    Raises:
+        DataError: it has another number of frames or another size than the media, is no number
+            where one is asked for, …: a mistake of whoever wrote the file, never a low score.
+    """
+    if row.kind not in FITTING[query.form]:
+        raise DataError(
+            f"{row.where} (id {row.id!r})", found=f'"{row.kind}"',
+            expected=f"{' or '.join(FITTING[query.form])} for a {query.form} question",
+            fix='A "reply" is turned into what is asked for by --model.',
+        )  # fmt: skip
+    try:
+        return _READERS[row.kind](row, query)
+    except (ParseError, MaskError) as error:
+        raise DataError(f"{row.where} (id {row.id!r}): {error}") from error
+
+
+def _masks(row: Row, query: Query) -> Answer:
+    width, height = query.size
+    frames = len(query.media[0])
+    if not isinstance(row.value, list) or len(row.value) != frames:
+        raise ParseError('"masks"', expected=f"a list of {frames} masks, one a frame",
+                         found=f"{len(row.value)} of them" if isinstance(row.value, list)
+                         else type(row.value).__name__)  # fmt: skip
+    masks = []
+    for index, item in enumerate(row.value):
+        what = f"mask of frame {index}"
+        mask = Rle.empty(height, width) if item is None else Rle.from_json(item, what)
+        if mask.size != (width, height):
+            raise ParseError(
+                what, expected=f'"size": [{height}, {width}], as the picture is',
+                found=f"[{mask.height}, {mask.width}]",
+                fix="Masks are never resized here: write them at full size.",
+            )  # fmt: skip
+        masks.append(mask)
+    return Answer(masks=tuple(masks))
+
+
+def _boxes(row: Row, query: Query) -> Answer:
+    if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
+        raise ParseError('"boxes"', expected=f"a list of at most {MAX_BOXES} boxes",
+                         found=type(row.value).__name__)  # fmt: skip
+    boxes = tuple(Box(*finite_numbers(item, 4, "box")) for item in row.value)
+    for box in boxes:
+        if box.right <= box.left or box.bottom <= box.top:
+            raise ParseError("box", expected="left < right and top < bottom", found=str(tuple(box)))
+    return Answer(boxes=boxes, box_scores=row.box_scores)
+
+
+def _points(row: Row, query: Query) -> Answer:
+    if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
+        raise ParseError('"points"', expected="a list of points", found=type(row.value).__name__)
+    return Answer(points=tuple(Point(*finite_numbers(item, 2, "point")) for item in row.value))
+
+
+def _answer(row: Row, query: Query) -> Answer:
+    value, form = row.value, query.form
+    if form is AnswerForm.COUNT:
+        if type(value) is not int or value < 0:
+            raise ParseError('"answer"', expected="a whole number ≥ 0", found=repr(value)[:40])
+        return Answer(count=value)
+    if form is AnswerForm.NUMBER:
+        return Answer(number=finite_numbers([value], 1, '"answer"')[0])
+    if form is AnswerForm.INTERVAL:
+        return Answer(interval=Interval(*finite_numbers(value, 2, '"answer"')))
+    if form in (AnswerForm.CHOICE, AnswerForm.TEXT):
+        if not isinstance(value, str):
+            raise ParseError('"answer"', expected="text", found=repr(value)[:40])
+        return Answer(choice=value) if form is AnswerForm.CHOICE else Answer(text=value)
+    raise ParseError('"answer"', expected=f'"masks", "boxes" or "points" for a {form} question',
+                     found='"answer"')  # fmt: skip
+
+
+def _no_target(row: Row, query: Query) -> Answer:
+    if row.value is not True:
+        raise ParseError('"no_target"', expected="true", found=repr(row.value)[:40])
+    return Answer(no_target=True)
+
+
+_READERS = {
+    "masks": _masks, "boxes": _boxes, "points": _points, "answer": _answer,
+    "no_target": _no_target,
+}  # fmt: skip
+
+
+def row_to_prediction(row: Row, query: Query, reader: Any = None) -> Prediction:
+    """The prediction of a row; a reply is read by `reader`, a `model.ReplyReader`."""
+    if row.replies is None:
+        return Prediction(query_id=query.id, answer=row_to_answer(row, query))
+    if reader is None:
+        raise UsageError(
+            f'{row.where}: a "reply"', expected="a model whose parser and segmenter read it",
+            found="none", fix='Give one, such as --model "qwen_vl(backend=stored)".',
+        )  # fmt: skip
+    prediction = reader.read(query, row.replies)
+    assert isinstance(prediction, Prediction), "a reader returns predictions"
+    return prediction
+
+
+def answer_to_json(answer: Answer) -> dict[str, Any]:
+    """Plain data with the fields that are not None."""
+    plain: dict[str, Any] = {}
+    for name in ("masks", "soft_masks"):
+        if (masks := getattr(answer, name)) is not None:
+            plain[name] = [mask.to_json() for mask in masks]
+    for name in ("boxes", "points", "boxes_3d"):
+        if (places := getattr(answer, name)) is not None:
+            plain[name] = [list(place) for place in places]
+    if answer.box_track is not None:
+        plain["box_track"] = [None if box is None else list(box) for box in answer.box_track]
+    if answer.interval is not None:
+        plain["interval"] = list(answer.interval)
+    for name in ("count", "choice", "number", "text"):
+        if (value := getattr(answer, name)) is not None:
+            plain[name] = value
+    if answer.box_scores is not None:
+        plain["box_scores"] = list(answer.box_scores)
+    if answer.no_target:
+        plain["no_target"] = True
+    return plain
+
+
+def answer_from_json(plain: Mapping[str, Any]) -> Answer:
+    """The inverse of `answer_to_json`."""
+    return Answer(
+        masks=_each(plain, "masks", Rle.from_json),
+        soft_masks=_each(plain, "soft_masks", SoftMask.from_json),
+        boxes=_each(plain, "boxes", lambda item: Box(*item)),
+        box_scores=_each(plain, "box_scores", float),
+        points=_each(plain, "points", lambda item: Point(*item)),
+        box_track=_each(plain, "box_track", lambda item: None if item is None else Box(*item)),
+        boxes_3d=_each(plain, "boxes_3d", lambda item: Box3D(*item)),
+        interval=None if plain.get("interval") is None else Interval(*plain["interval"]),
+        count=plain.get("count"),
+        choice=plain.get("choice"),
+        number=plain.get("number"),
+        text=plain.get("text"),
+        no_target=bool(plain.get("no_target")),
+    )
+
+
+def _each(plain: Mapping[str, Any], name: str, read: Any) -> Any:
+    items = plain.get(name)
+    return None if items is None else tuple(read(item) for item in items)
+
+
+def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
+    """Plain data for the journal; text is made storable, nothing else is changed."""
+    plain: dict[str, Any] = {"query_id": prediction.query_id}
+    if prediction.answer is not None:
+        plain["answer"] = answer_to_json(prediction.answer)
+    if prediction.failure is not None:
+        plain["failure"] = [prediction.failure.kind, storable(prediction.failure.message, 2000)]
+    if prediction.replies:
+        plain["replies"] = [storable(reply) for reply in prediction.replies]
+    usage = prediction.usage
+    plain["usage"] = [
+        usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens, usage.frames,
+    ]  # fmt: skip
+    if prediction.notes:
+        plain["notes"] = list(prediction.notes)
+    return plain
+
+
+def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
+    """The inverse of `prediction_to_json`."""
+    prompt, completion, reasoning, frames = plain["usage"]
+    return Prediction(
+        query_id=plain["query_id"],
+        answer=answer_from_json(plain["answer"]) if "answer" in plain else None,
+        failure=(
+            Failure(FailureKind(plain["failure"][0]), plain["failure"][1])
+            if "failure" in plain
+            else None
+        ),
+        replies=tuple(plain.get("replies", ())),
+        usage=Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            reasoning_tokens=reasoning,
+            frames=frames,
+        ),
+        notes=tuple(plain.get("notes", ())),
+    )

@@ -1,0 +1,104 @@
+"""Reading the files of a benchmark's layout: errors that name the file, no path that leaves it."""
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness.errors import DataError
+
+MAX_JSON = 2**32  # bytes
+
+
+def folder(path: Path, *, fix: str) -> Path:
+    """`path` if it is a folder; a DataError that says how the data is had if not."""
+    if not path.is_dir():
+        raise DataError(f"folder {path}", expected="a benchmark in its official layout",
+                        found="nothing" if not path.exists() else "a file", fix=fix)  # fmt: skip
+    return path
+
+
+def inside(root: Path, name: Any) -> Path:
+    """The path of `name` below `root`, for a name that stands in an annotation file.
+
+    Raises:
+        DataError: it is empty, absolute, leaves `root`, or holds control characters.
+    """
+    parts = PurePosixPath(name).parts if isinstance(name, str) else ()
+    odd = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
+    if not parts or odd or parts[0] == "/" or ".." in parts:
+        raise DataError(f"name {str(name)[:80]!r} in the annotations of {root}",
+                        expected="a relative path inside it", found="one that is not")  # fmt: skip
+    return root.joinpath(*parts)
+
+
+def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
+    """Parse a JSON file, trying encodings in turn.
+
+    Raises:
+        DataError: it is missing, cut off, or no JSON; the place in the file is given.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"file {path}", expected="a readable file",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+    text: str | None = None
+    for encoding in encodings:
+        try:
+            text = raw.decode(encoding)
+            break
+        except UnicodeDecodeError:
+            continue
+    if text is None:
+        raise DataError(f"file {path}", expected=f"text in {' or '.join(encodings)}",
+                        found="other bytes")  # fmt: skip
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"file {path}", expected="complete JSON",
+            found=f"{error.msg} at byte {error.pos} of {len(raw)}",
+            fix="It may have been cut while it was copied: fetch it again.",
+        ) from error  # fmt: skip
+    except RecursionError as error:
+        raise DataError(f"file {path}", expected="JSON", found="too many levels") from error
+
+
+def field(plain: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """`plain[key]` if it is there and of the right type; a DataError that names it if not."""
+    if not isinstance(plain, dict) or key not in plain:
+        raise DataError(f"{where}: {key!r}", expected="this field", found="none")
+    value = plain[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        names = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+        raise DataError(f"{where}: {key!r}", expected=names, found=repr(value)[:60])
+    return value
+
+
+def rows(path: Path, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Rows of a Parquet file as plain data, a few at a time.
+
+    Args:
+        path: The file.
+        columns: The columns that are needed, each with a word on what it holds. Others are not
+            read.
+
+    Raises:
+        DataError: it is no Parquet file, or a column is missing.
+    """
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = set(file.schema_arrow.names)
+            if missing := [name for name in columns if name not in names]:
+                raise DataError(f"file {path}", expected=f"columns {', '.join(columns)}",
+                                found=f"none named {', '.join(missing)}, but "
+                                f"{', '.join(sorted(names))}")  # fmt: skip
+            for batch in file.iter_batches(batch_size=16, columns=list(columns)):
+                yield from batch.to_pylist()
+    except (ArrowException, OSError) as error:
+        raise DataError(f"file {path}", expected="a complete Parquet file",
+                        found=str(error).split("\n")[0]) from error  # fmt: skip

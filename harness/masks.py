@@ -1,0 +1,273 @@
+"""Masks as COCO run-lengths, validated in Python before any C code sees them.
+
+The decoder of pycocotools 2.0.11 trusts its input: counts that are too short make it return
+uninitialised memory, a huge size makes it crash. Every `Rle` here has been parsed and summed, so
+holding one means that decoding it is safe.
+"""
+
+import base64
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pycocotools import mask as coco
+
+from harness.errors import MaskError
+
+MAX_SIDE = 16_384  # pixels
+MAX_PIXELS = 2**28
+
+BoolArray = NDArray[np.bool_]
+
+
+def check_size(height: int, width: int, what: str = "mask") -> None:
+    """Raise MaskError unless a height × width picture is one that we agree to hold."""
+    whole = all(isinstance(side, int) and not isinstance(side, bool) for side in (height, width))
+    if not (whole and 0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE):
+        raise MaskError(
+            f"{what} size",
+            expected=f"two whole numbers from 1 to {MAX_SIDE}",
+            found=f"{str(height)[:20]} × {str(width)[:20]}",
+        )
+    if height * width > MAX_PIXELS:
+        raise MaskError(
+            f"{what} size", expected=f"at most {MAX_PIXELS} pixels", found=f"{height} × {width}"
+        )
+
+
+@dataclass(frozen=True)
+class Rle:
+    """A binary mask of height × width pixels, as COCO's compressed run-length text.
+
+    Two masks with the same pixels have the same text when both were made by `from_array`.
+    """
+
+    height: int
+    width: int
+    counts: str
+
+    def __post_init__(self) -> None:
+        check_size(self.height, self.width)
+        runs = self.runs  # parses, so that a malformed text cannot exist as an Rle
+        if int(runs.sum()) != self.height * self.width:
+            raise MaskError(
+                f"run-length of a {self.height} × {self.width} mask",
+                expected=f"runs that add up to {self.height * self.width} pixels",
+                found=str(int(runs.sum())),
+            )
+
+    @cached_property
+    def runs(self) -> NDArray[np.int64]:
+        """Lengths of the alternating runs of 0 and 1, column by column."""
+        return parse_counts(self.counts, self.height * self.width)
+
+    @classmethod
+    def from_array(cls, mask: NDArray[Any]) -> Self:
+        """Encode an array of height × width; every nonzero pixel is foreground."""
+        if mask.ndim != 2:
+            raise MaskError("mask array", expected="height × width", found=f"shape {mask.shape}")
+        check_size(*mask.shape)
+        encoded = coco.encode(np.asfortranarray(mask != 0, dtype=np.uint8))
+        return cls(mask.shape[0], mask.shape[1], _text(encoded["counts"]))
+
+    @classmethod
+    def empty(cls, height: int, width: int) -> Self:
+        """A mask without foreground."""
+        check_size(height, width)
+        return cls(height, width, encode_runs([height * width]))
+
+    @classmethod
+    def full(cls, height: int, width: int) -> Self:
+        """A mask that is all foreground."""
+        check_size(height, width)
+        return cls(height, width, encode_runs([0, height * width]))
+
+    @classmethod
+    def from_json(cls, value: Any, what: str = "mask") -> Self:
+        """Read `{"size": [height, width], "counts": text or list of runs}`."""
+        if not isinstance(value, dict) or not {"size", "counts"} <= set(value):
+            raise MaskError(
+                what, expected='{"size": [height, width], "counts": "…"}', found=repr(value)[:60]
+            )
+        size, counts = value["size"], value["counts"]
+        if not isinstance(size, (list, tuple)) or len(size) != 2:
+            raise MaskError(what, expected='"size" to be [height, width]', found=repr(size)[:40])
+        check_size(size[0], size[1], what)
+        if isinstance(counts, list):
+            if len(counts) > size[0] * size[1] + 1 or not all(
+                type(run) is int and 0 <= run <= MAX_PIXELS for run in counts
+            ):
+                raise MaskError(
+                    what, expected="runs that are whole numbers ≥ 0", found=repr(counts)[:60]
+                )
+            counts = encode_runs(counts)
+        if isinstance(counts, bytes):
+            counts = counts.decode("ascii", "replace")
+        if not isinstance(counts, str):
+            raise MaskError(what, expected='"counts" to be text', found=type(counts).__name__)
+        return cls(size[0], size[1], counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """The COCO form, `{"size": [height, width], "counts": text}`."""
+        return {"size": [self.height, self.width], "counts": self.counts}
+
+    def to_array(self) -> BoolArray:
+        """Decode to a boolean array of height × width."""
+        return coco.decode(self._coco()).view(np.bool_)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels."""
+        return self.width, self.height
+
+    @property
+    def area(self) -> int:
+        """Number of foreground pixels."""
+        return int(self.runs[1::2].sum())
+
+    def union(self, *others: "Rle") -> "Rle":
+        """Pixels that are in any of the masks."""
+        return self._merge(others, intersect=False)
+
+    def intersection(self, *others: "Rle") -> "Rle":
+        """Pixels that are in all of the masks."""
+        return self._merge(others, intersect=True)
+
+    def _merge(self, others: Sequence["Rle"], *, intersect: bool) -> "Rle":
+        for other in others:
+            if other.size != self.size:
+                raise MaskError(
+                    "mask to combine",
+                    expected=f"{self.width} × {self.height} pixels",
+                    found=f"{other.width} × {other.height}",
+                )
+        if not others:
+            return self
+        merged = coco.merge([self._coco(), *(other._coco() for other in others)], intersect)
+        return Rle(self.height, self.width, _text(merged["counts"]))
+
+    def _coco(self) -> Any:
+        return {"size": [self.height, self.width], "counts": self.counts.encode("ascii")}
+
+
+def _text(counts: str | bytes) -> str:
+    return counts if isinstance(counts, str) else counts.decode("ascii")
+
+
+def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
+    """Decode COCO's compressed counts to run lengths, refusing whatever is not well formed.
+
+    Six bits a character from '0' on: five of the number, one saying that more follow; from the
+    fourth run on, the difference to the run before last is stored (`rleToString` of COCO's
+    maskApi.c).
+    """
+    raw = np.frombuffer(text.encode("ascii", "replace"), dtype=np.uint8).astype(np.int64) - 48
+    if raw.size == 0 or raw.min() < 0 or raw.max() > 63:
+        raise MaskError(
+            "run-length text",
+            expected="characters from '0' to 'o'",
+            found=repr(text[:24]) if text else "nothing",
+        )
+    last = (raw & 0x20) == 0
+    if not last[-1]:
+        raise MaskError(
+            "run-length text", expected="a complete last number", found="a text that was cut"
+        )
+    ends = np.flatnonzero(last)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    lengths = ends - starts + 1
+    if ends.size > pixels + 2 or int(lengths.max()) > 7:
+        raise MaskError(
+            "run-length text",
+            expected=f"numbers for at most {pixels} pixels",
+            found=f"{ends.size} runs, a number of {int(lengths.max())} characters",
+        )
+    place = np.arange(raw.size) - np.repeat(starts, lengths)
+    numbers = np.add.reduceat((raw & 0x1F) << (5 * place), starts)
+    negative = (raw[ends] & 0x10) != 0
+    numbers = np.where(negative, numbers - (np.int64(1) << (5 * lengths)), numbers)
+    runs = numbers.copy()
+    runs[1::2] = np.cumsum(numbers[1::2])
+    if runs.size > 2:
+        runs[2::2] = np.cumsum(numbers[2::2])
+    if int(runs.min()) < 0 or int(runs.max()) > pixels:
+        raise MaskError(
+            "run-length text",
+            expected=f"runs from 0 to {pixels}",
+            found=f"a run of {int(runs.min() if runs.min() < 0 else runs.max())}",
+        )
+    return runs
+
+
+def encode_runs(runs: Sequence[int]) -> str:
+    """Compress run lengths to COCO's text; the inverse of `parse_counts`."""
+    text = []
+    for index, run in enumerate(runs):
+        number = int(run) - (int(runs[index - 2]) if index > 2 else 0)
+        while True:
+            bits, number = number & 0x1F, number >> 5
+            done = number == (-1 if bits & 0x10 else 0)
+            text.append(chr((bits if done else bits | 0x20) + 48))
+            if done:
+                break
+    return "".join(text)
+
+
+@dataclass(frozen=True, slots=True)
+class SoftMask:
+    """A confidence from 0 to 1 a pixel, in 255 steps, for protocols that compare objects.
+
+    `levels` is zlib-compressed row-major bytes, one a pixel.
+    """
+
+    height: int
+    width: int
+    levels: bytes
+
+    @classmethod
+    def from_array(cls, confidence: NDArray[np.floating[Any]]) -> Self:
+        """Quantise an array of height × width with values in [0, 1]."""
+        if confidence.ndim != 2:
+            raise MaskError("soft mask", expected="height × width", found=str(confidence.shape))
+        check_size(*confidence.shape)
+        if not np.isfinite(confidence).all() or confidence.min() < 0 or confidence.max() > 1:
+            raise MaskError("soft mask", expected="finite values from 0 to 1", found="others")
+        levels = np.rint(confidence * 255).astype(np.uint8)
+        height, width = confidence.shape
+        return cls(height, width, zlib.compress(levels.tobytes(), 6))
+
+    def to_array(self) -> NDArray[np.float32]:
+        """Confidences, height × width, float32 in [0, 1]."""
+        pixels = self.height * self.width
+        unpacker = zlib.decompressobj()
+        raw = unpacker.decompress(self.levels, pixels + 1)
+        if len(raw) != pixels:
+            raise MaskError("soft mask", expected=f"{pixels} levels", found=str(len(raw)))
+        levels = np.frombuffer(raw, dtype=np.uint8).reshape(self.height, self.width)
+        return levels.astype(np.float32) / np.float32(255)
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"size": [height, width], "levels": base64 of the compressed levels}`."""
+        return {
+            "size": [self.height, self.width],
+            "levels": base64.b64encode(self.levels).decode("ascii"),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any, what: str = "soft mask") -> Self:
+        """Read what `to_json` wrote, checking its size."""
+        try:
+            height, width = value["size"]
+            levels = base64.b64decode(value["levels"], validate=True)
+        except (KeyError, TypeError, ValueError) as error:
+            raise MaskError(
+                what, expected='{"size": [h, w], "levels": base64}', found=repr(value)[:60]
+            ) from error
+        check_size(height, width, what)
+        mask = cls(height, width, levels)
+        mask.to_array()
+        return mask

@@ -1,0 +1,356 @@
+"""Pictures and videos as opaque handles: what a model may see of a benchmark's files.
+
+A handle gives pixels, times and a content id. It does not tell where the file lies, because
+beside ReasonSeg's `x.jpg` lies its answer `x.json`. Decoding follows one rule everywhere (see
+`decode_image`), happens once, and is kept in one bounded cache that all readers share.
+"""
+
+import hashlib
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from harness.errors import MaskError, MediaError
+from harness.masks import check_size
+
+Frame = NDArray[np.uint8]
+"""A picture: height × width × 3, uint8, RGB, origin at the top left."""
+
+EXIF_ORIENTATION = 0x0112
+TURNED = frozenset({5, 6, 7, 8})  # orientations that swap width and height
+
+# Our own limit (masks.check_size) is applied to the header before anything is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+
+class Loader(Protocol):
+    """Decodes one frame; frames with equal keys are equal (None: not worth keeping)."""
+
+    @property
+    def key(self) -> str | None:
+        """Names the frame in the cache."""
+
+    def __call__(self) -> Frame:
+        """Decode the frame."""
+
+
+class Media:
+    """One picture, or the frames of one video in order.
+
+    Made by `image`, `frame_files`, `image_bytes` and `pixels`; a task never builds one by hand.
+    """
+
+    __slots__ = ("__weakref__", "_digest", "_id", "_load", "_size", "_times", "is_video")
+
+    def __init__(
+        self,
+        loaders: Sequence["Loader"],
+        *,
+        size: tuple[int, int],
+        times: Sequence[float],
+        digest: Callable[[], str],
+        is_video: bool,
+    ) -> None:
+        self._load = tuple(loaders)
+        self._size = size
+        self._times = tuple(times)
+        self._digest = digest
+        self._id: str | None = None
+        self.is_video = is_video
+
+    def __len__(self) -> int:
+        return len(self._load)
+
+    def __repr__(self) -> str:
+        kind = "video" if self.is_video else "image"
+        return f"<{kind} of {self.size[0]} × {self.size[1]} pixels, {len(self)} frame(s)>"
+
+    @property
+    def id(self) -> str:
+        """A hash of the content: equal files have equal ids, wherever they lie."""
+        if self._id is None:
+            self._id = self._digest()
+        return self._id
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels, as the first frame will be decoded."""
+        return self._size
+
+    def times(self) -> tuple[float, ...]:
+        """Seconds from the start, one a frame; whole numbers count frames if no rate is known."""
+        return self._times
+
+    def frame(self, index: int) -> Frame:
+        """Decode one frame (or take it from the cache). The array must not be written to."""
+        if not 0 <= index < len(self._load):
+            raise MediaError(
+                f"frame {index}",
+                expected=f"0 to {len(self._load) - 1}",
+                found="a frame that the video does not have",
+            )
+        frame = CACHE.get(self._load[index])
+        if (frame.shape[1], frame.shape[0]) != self._size:
+            raise MediaError(
+                f"frame {index} of a video",
+                expected=f"{self._size[0]} × {self._size[1]} pixels",
+                found=f"{frame.shape[1]} × {frame.shape[0]}",
+            )
+        return frame
+
+    def frames(self, indices: Sequence[int] | None = None) -> list[Frame]:
+        """Decode these frames, or all of them."""
+        chosen = range(len(self)) if indices is None else indices
+        return [self.frame(index) for index in chosen]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self._load, self._size, self._times, self._digest, self.is_video))
+
+
+def _rebuild(
+    loaders: Sequence["Loader"],
+    size: tuple[int, int],
+    times: Sequence[float],
+    digest: Callable[[], str],
+    is_video: bool,
+) -> Media:
+    return Media(loaders, size=size, times=times, digest=digest, is_video=is_video)
+
+
+def image(path: Path) -> Media:
+    """A picture in a file. Reads only its header now."""
+    return Media(
+        [_FileLoader(path)],
+        size=header_size(path),
+        times=(0.0,),
+        digest=_FilesDigest((path,)),
+        is_video=False,
+    )
+
+
+def frame_files(paths: Sequence[Path], *, frames_per_second: float | None = None) -> Media:
+    """A video stored as one picture a frame, in order. Reads only the first header now."""
+    if not paths:
+        raise MediaError("video", expected="at least one frame", found="none")
+    rate = frames_per_second or 1.0
+    return Media(
+        [_FileLoader(path) for path in paths],
+        size=header_size(paths[0]),
+        times=[index / rate for index in range(len(paths))],
+        digest=_FilesDigest(tuple(paths)),
+        is_video=True,
+    )
+
+
+def image_bytes(data: bytes, name: str) -> Media:
+    """A picture held in memory as an encoded file; `name` is for error messages only."""
+    return Media(
+        [_BytesLoader(data, name)],
+        size=_header_size(io.BytesIO(data), name),
+        times=(0.0,),
+        digest=_BytesDigest(data),
+        is_video=False,
+    )
+
+
+def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, id: str) -> Media:
+    """Frames that are already decoded, as an isolated process receives them."""
+    if not frames:
+        raise MediaError("video", expected="at least one frame", found="none")
+    size = (frames[0].shape[1], frames[0].shape[0])
+    return Media(
+        [_Held(frame) for frame in frames],
+        size=size,
+        times=times,
+        digest=_Known(id),
+        is_video=is_video,
+    )
+
+
+def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
+    """Decode to RGB, completely or not at all.
+
+    Orientation tags are applied, as cv2.imread and Hugging Face's loader do; alpha is dropped;
+    palettes, grey and CMYK are converted by Pillow; 16-bit values keep their high byte.
+
+    Raises:
+        MediaError: not a picture, cut off, or larger than `masks.MAX_PIXELS`.
+    """
+    _header_size(source, name)
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    try:
+        with Image.open(source) as opened:
+            picture = ImageOps.exif_transpose(opened)
+            if picture.mode.startswith("I"):
+                grey = np.asarray(picture).astype(np.int64)
+                high = np.clip(grey >> 8, 0, 255).astype(np.uint8)
+                return np.repeat(high[:, :, None], 3, axis=2)
+            return np.ascontiguousarray(np.asarray(picture.convert("RGB")))
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise MediaError(
+            f"picture {name}",
+            expected="a complete picture",
+            found=str(error) or type(error).__name__,
+            fix="Fetch the file again; a cut picture is never scored.",
+        ) from error
+
+
+def header_size(path: Path) -> tuple[int, int]:
+    """(width, height) after the orientation tag is applied, from the header alone."""
+    return _header_size(path, str(path))
+
+
+def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
+    try:
+        with Image.open(source) as opened:
+            width, height = opened.size
+            if opened.getexif().get(EXIF_ORIENTATION) in TURNED:
+                width, height = height, width
+    except FileNotFoundError as error:
+        raise MediaError(
+            f"picture {name}",
+            expected="a file",
+            found="none",
+            fix="See the task's card for how the data is had.",
+        ) from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise MediaError(
+            f"picture {name}",
+            expected="a PNG or JPEG file",
+            found="a file that is not a picture"
+            if isinstance(error, UnidentifiedImageError)
+            else str(error),
+        ) from error
+    try:
+        check_size(height, width, f"picture {name}")
+    except MaskError as error:
+        raise MediaError(str(error)) from error
+    return width, height
+
+
+class _FileLoader:
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def key(self) -> str:
+        return f"file:{self._path}"
+
+    def __call__(self) -> Frame:
+        return decode_image(self._path, str(self._path))
+
+
+class _BytesLoader:
+    __slots__ = ("_data", "_name")
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self._data, self._name = data, name
+
+    @property
+    def key(self) -> None:
+        return None
+
+    def __call__(self) -> Frame:
+        return decode_image(io.BytesIO(self._data), self._name)
+
+
+class _Held:
+    __slots__ = ("_frame",)
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+
+    @property
+    def key(self) -> None:
+        return None
+
+    def __call__(self) -> Frame:
+        return self._frame
+
+
+class _FilesDigest:
+    __slots__ = ("_paths",)
+
+    def __init__(self, paths: tuple[Path, ...]) -> None:
+        self._paths = paths
+
+    def __call__(self) -> str:
+        whole = hashlib.blake2b(digest_size=16)
+        for path in self._paths:
+            whole.update(hashlib.blake2b(path.read_bytes(), digest_size=16).digest())
+        return whole.hexdigest()
+
+
+class _BytesDigest:
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __call__(self) -> str:
+        inner = hashlib.blake2b(self._data, digest_size=16).digest()
+        return hashlib.blake2b(inner, digest_size=16).hexdigest()
+
+
+class _Known:
+    __slots__ = ("_id",)
+
+    def __init__(self, id: str) -> None:
+        self._id = id
+
+    def __call__(self) -> str:
+        return self._id
+
+
+class FrameCache:
+    """The frames decoded last, up to a number of bytes; safe to use from several threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._bytes = 0
+        self._frames: OrderedDict[str, Frame] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, loader: Loader) -> Frame:
+        """Return the loader's frame, decoding it if it is not held."""
+        key = loader.key
+        if key is None:
+            return loader()
+        with self._lock:
+            if key in self._frames:
+                self._frames.move_to_end(key)
+                return self._frames[key]
+        frame = loader()
+        frame.flags.writeable = False
+        with self._lock:
+            if key not in self._frames:
+                self._frames[key] = frame
+                self._bytes += frame.nbytes
+            while self._bytes > self.max_bytes and len(self._frames) > 1:
+                _, dropped = self._frames.popitem(last=False)
+                self._bytes -= dropped.nbytes
+        return frame
+
+    def clear(self) -> None:
+        """Forget every frame."""
+        with self._lock:
+            self._frames.clear()
+            self._bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of pixels that are held now."""
+        return self._bytes
+
+
+CACHE = FrameCache(max_bytes=512 * 2**20)

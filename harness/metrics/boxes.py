@@ -1,0 +1,101 @@
+"""IoU of boxes, in the two conventions that are in use, and the accuracy made of it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.errors import DataError
+from harness.types import Box
+
+BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
+"""N boxes as rows of left, top, right, bottom, in pixels; an empty sequence is no boxes."""
+
+
+def box_iou(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
+    """IoU of every pair of boxes, right and bottom exclusive; float64 of true × predicted.
+
+    A box of width 10 spans left to left + 10. Pairs without area have IoU 0, and so has a box
+    whose right lies left of its left. Equal bit for bit to `compute_bbox_iou` in
+    `evaluation/evaluation_segmentation.py` of VisionReasoner (commit a455092).
+
+    Raises:
+        DataError: an operand is not rows of four finite numbers.
+
+    >>> box_iou([Box(0, 0, 10, 10)], [Box(5, 0, 15, 10), Box(20, 0, 30, 10)])
+    array([[0.33333333, 0.        ]])
+    """
+    return _pairwise_iou(truth, predicted, rim=0.0)
+
+
+def box_iou_inclusive(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
+    """IoU of every pair of boxes, right and bottom inclusive; float64 of true × predicted.
+
+    A box from 0 to 9 covers ten pixels. This is the convention of VisionReasoner's training
+    reward, not of any score: `batch_iou` in `verl/utils/reward_score/vision_reasoner.py` of
+    Seg-Zero (commit 42a3345), bit for bit.
+
+    Raises:
+        DataError: an operand is not rows of four finite numbers.
+
+    >>> box_iou_inclusive([Box(0, 0, 9, 9)], [Box(5, 0, 14, 9), Box(9, 9, 12, 12)])
+    array([[0.33333333, 0.00869565]])
+    """
+    return _pairwise_iou(truth, predicted, rim=1.0)
+
+
+def any_box_hits(truth: Box, predicted: BoxRows, *, threshold: float = 0.5) -> bool:
+    """Whether any predicted box has an exclusive IoU with the true box *above* the threshold.
+
+    The mean over samples is what VisionReasoner prints as `bbox_AP`; an IoU that equals the
+    threshold does not count. No predicted box: False.
+
+    >>> any_box_hits(Box(0, 0, 10, 10), [Box(0, 0, 10, 5), Box(0, 0, 10, 5.1)])
+    True
+    >>> any_box_hits(Box(0, 0, 10, 10), [Box(0, 0, 10, 5)])
+    False
+    """
+    return bool((box_iou([truth], predicted) > threshold).any())
+
+
+def accuracy_at(ious: ArrayLike, *, threshold: float = 0.5) -> float:
+    """The fraction of IoUs above the threshold, as in referring comprehension's Acc@0.5; 0 of none.
+
+    >>> accuracy_at([0.2, 0.5, 0.50001, 0.9])
+    0.5
+    """
+    values = np.asarray(ious, dtype=np.float64)
+    return float(np.count_nonzero(values > threshold) / max(values.size, 1))
+
+
+def _pairwise_iou(truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:
+    """The IoU where a box is `rim` pixels wider and higher than the difference of its sides."""
+    first, second = _rows(truth, "true boxes"), _rows(predicted, "predicted boxes")
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    shared = np.maximum(0.0, high - low + rim).prod(axis=2)
+    union = _areas(first, rim)[:, None] + _areas(second, rim)[None, :] - shared
+    return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
+
+
+def _areas(boxes: NDArray[np.float64], rim: float) -> NDArray[np.float64]:
+    sides = boxes[:, 2:] - boxes[:, :2] + rim
+    return np.asarray(sides[:, 0] * sides[:, 1])
+
+
+def _rows(boxes: BoxRows, what: str) -> NDArray[np.float64]:
+    """Boxes as float64 of N × 4."""
+    try:
+        rows = np.asarray(boxes, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(what, expected="rows of four numbers", found=repr(boxes)[:60]) from error
+    if rows.size == 0 and rows.ndim <= 2:
+        return np.empty((0, 4))
+    if rows.ndim != 2 or rows.shape[1] != 4 or not np.isfinite(rows).all():
+        raise DataError(
+            what,
+            expected="rows of four finite numbers: left, top, right, bottom",
+            found=f"{' × '.join(map(str, rows.shape)) or 'one'} number(s), "
+            f"{np.count_nonzero(~np.isfinite(rows))} of them not finite",
+        )
+    return rows

@@ -1,0 +1,57 @@
+"""Errors of a count: exact or not, absolute, squared.
+
+All equal `evaluation/calculate_counting.py` of VisionReasoner (commit a455092), whose
+`correct_count`, `mae` and `rmse` are the mean of `exact`, the mean of `absolute_error` and the root
+of the mean of `squared_error` over samples. What counts as the prediction where a reply cannot be
+read is the task's rule, not decided here.
+"""
+
+from harness.errors import DataError
+
+
+def exact(truth: int, predicted: int) -> int:
+    """1 if two whole numbers of objects are equal, otherwise 0.
+
+    Raises:
+        DataError: a count is not a whole number of at least 0.
+
+    >>> exact(5, 5), exact(5, 2)
+    (1, 0)
+    """
+    check_counts(truth, predicted)
+    return int(truth == predicted)
+
+
+def absolute_error(truth: int, predicted: int) -> int:
+    """How many objects too many or too few.
+
+    Raises:
+        DataError: a count is not a whole number of at least 0.
+
+    >>> absolute_error(5, 2), absolute_error(5, 8), absolute_error(5, 5)
+    (3, 3, 0)
+    """
+    check_counts(truth, predicted)
+    return abs(truth - predicted)
+
+
+def squared_error(truth: int, predicted: int) -> int:
+    """The square of the absolute error; the root of its mean is the RMSE.
+
+    Raises:
+        DataError: a count is not a whole number of at least 0.
+
+    >>> squared_error(5, 2), squared_error(5, 8), squared_error(5, 5)
+    (9, 9, 0)
+    """
+    check_counts(truth, predicted)
+    return (truth - predicted) ** 2
+
+
+def check_counts(truth: int, predicted: int) -> None:
+    """Raise DataError unless both counts are whole numbers of at least 0."""
+    for name, count in (("true", truth), ("predicted", predicted)):
+        if type(count) is not int or count < 0:
+            raise DataError(
+                f"{name} count", expected="a whole number of at least 0", found=repr(count)[:40]
+            )

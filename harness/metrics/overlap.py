@@ -1,0 +1,122 @@
+"""Overlap of two masks in pixels, and the IoU that reasoning-segmentation papers make of it.
+
+In these papers *gIoU* is the mean of the IoU of each sample and *cIoU* the quotient of the summed
+intersections and unions; neither is the Generalised or the Complete IoU of boxes.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.masks import BoolArray, Rle
+from harness.metrics.operands import Mask, check_masks
+
+LISA_EPSILON = np.float32(1e-5)
+LISA_CIOU_EPSILON = 1e-10
+"""Added to the summed union by LISA's cIoU."""
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+class Overlap(NamedTuple):
+    """Pixels in both masks and pixels in either."""
+
+    intersection: int
+    union: int
+
+
+def overlap(truth: Mask, predicted: Mask, ignore: Mask | None = None) -> Overlap:
+    """Count the pixels of the intersection and of the union, without the pixels of `ignore`.
+
+    The counts of class 1 in LISA's `intersectionAndUnionGPU` (`utils/utils.py`, commit 3cb2d43)
+    with `ignore` as its label 255, and those of VisionReasoner's `compute_iou`
+    (`evaluation/evaluation_segmentation.py`, commit a455092), which ignores nothing.
+
+    Args:
+        truth: Annotated mask: a run-length, or a boolean array of height × width.
+        predicted: Mask of the same kind and size.
+        ignore: Pixels that do not count, of the same kind and size.
+
+    Raises:
+        MaskError: kinds or sizes differ, or an array is not boolean.
+
+    >>> truth, predicted = np.eye(3, dtype=bool), np.ones((3, 3), bool)
+    >>> overlap(truth, predicted)
+    Overlap(intersection=3, union=9)
+    >>> overlap(truth, predicted, ignore=np.tri(3, k=-1) > 0)
+    Overlap(intersection=3, union=6)
+    >>> overlap(Rle.from_array(truth), Rle.from_array(predicted))
+    Overlap(intersection=3, union=9)
+    """
+    check_masks(truth, predicted, ignore=ignore)
+    if isinstance(truth, Rle):
+        assert isinstance(predicted, Rle), "check_masks saw one kind"
+        assert ignore is None or isinstance(ignore, Rle), "check_masks saw one kind"
+        return _overlap_of_runs(truth, predicted, ignore)
+    assert not isinstance(predicted, Rle), "check_masks saw one kind"
+    assert not isinstance(ignore, Rle), "check_masks saw one kind"
+    return _overlap_of_arrays(truth, predicted, ignore)
+
+
+def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray | None) -> Overlap:
+    if ignore is not None:
+        counts = ~ignore
+        truth, predicted = truth & counts, predicted & counts
+    shared = int(np.count_nonzero(truth & predicted))
+    # Counting two masks and subtracting reads less memory than making their union.
+    both = int(np.count_nonzero(truth)) + int(np.count_nonzero(predicted))
+    return Overlap(shared, both - shared)
+
+
+def _overlap_of_runs(truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:
+    shared = truth.intersection(predicted)
+    either = truth.area + predicted.area - shared.area
+    if ignore is None:
+        return Overlap(shared.area, either)
+    lost = truth.union(predicted).intersection(ignore).area
+    return Overlap(shared.area - shared.intersection(ignore).area, either - lost)
+
+
+def lisa_iou(intersection: int, union: int) -> float:
+    """IoU of one sample as LISA computes it: `I / (U + 1e-5)` in float32, plus 1 where U = 0.
+
+    An empty prediction for an empty truth scores 1. The epsilon is lost in float32's rounding
+    from 256 pixels on, so that a perfect answer scores exactly 1 there and a little less below.
+    Source: `validate` in `train_ds.py` of LISA (commit 3cb2d43). Its gIoU divides the sum of these
+    by `count + 1e-5`, its cIoU is `sum(I) / (sum(U) + 1e-10)`.
+
+    >>> lisa_iou(1, 3), lisa_iou(0, 0), lisa_iou(400, 400), lisa_iou(4, 4)
+    (0.33333221077919006, 1.0, 1.0, 0.9999974966049194)
+    """
+    value = np.float32(intersection) / (np.float32(union) + LISA_EPSILON)
+    return float(value + np.float32(1.0)) if union == 0 else float(value)
+
+
+def visionreasoner_iou(intersection: int, union: int) -> float:
+    """IoU of one sample as VisionReasoner computes it: `I / U`, and 0 where U = 0.
+
+    An empty prediction for an empty truth scores 0, against LISA's 1. Source:
+    `evaluation/calculate_iou_with_bbox.py` of VisionReasoner (commit a455092).
+
+    >>> visionreasoner_iou(1, 3), visionreasoner_iou(0, 0)
+    (0.3333333333333333, 0.0)
+    """
+    return intersection / union if union > 0 else 0.0
+
+
+def precision_at(
+    ious: ArrayLike, *, thresholds: Sequence[float] = THRESHOLDS
+) -> NDArray[np.float64]:
+    """P@t: the fraction of samples with IoU ≥ t for each threshold; float64, one a threshold.
+
+    A single IoU gives zeros and ones, whose mean over samples is the same fraction. Without any
+    sample all fractions are 0. Source: the convention of the referring
+    segmentation literature, as in ReLA's `refer_evaluation.py` (commit 3ca9551).
+
+    >>> precision_at([0.5, 0.75, 0.95, 0.2]).tolist()
+    [0.75, 0.5, 0.5, 0.25, 0.25]
+    """
+    values = np.asarray(ious, dtype=np.float64).reshape(-1, 1)
+    reached = np.count_nonzero(values >= np.asarray(thresholds, dtype=np.float64), axis=0)
+    return np.asarray(reached / max(len(values), 1))

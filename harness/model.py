@@ -1,0 +1,159 @@
+"""What answers: the protocols that models and their parts fulfil."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self, runtime_checkable
+
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+from harness.types import Answer, Box, Point, Prediction, Query
+
+
+class Model(Protocol):
+    """Answers queries. It sees nothing but the queries, and never a target.
+
+    `batch_size` is how many queries it likes at once; the plan of batches depends on it and on
+    nothing else, so that results do not depend on the number of workers.
+    """
+
+    @property
+    def name(self) -> str:
+        """A short name for boards."""
+
+    @property
+    def batch_size(self) -> int:
+        """How many queries `predict` is given at most."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record: resolved arguments, fingerprint of the weights, …"""
+
+    def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
+        """One prediction a query, in the order of the queries.
+
+        Raises:
+            OutOfMemory: the batch does not fit; the engine tries halves.
+        """
+
+
+@runtime_checkable
+class ReplyReader(Protocol):
+    """A model that can read replies it did not write: stored ones, or perfect ones."""
+
+    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
+        """Parse, rescale and segment exactly as for its own replies."""
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """The replies that say `answer` in this model's grammar and coordinates."""
+
+    def with_perception(self, segmenter: "Segmenter", propagator: "Propagator") -> Self:
+        """The same reader with other perception."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectPrompt:
+    """Where one object is, in pixels of the picture that is segmented."""
+
+    box: Box | None = None
+    positive: tuple[Point, ...] = ()
+    negative: tuple[Point, ...] = ()
+    phrase: str = ""
+
+
+class Segmenter(Protocol):
+    """Prompts in, one mask an object out."""
+
+    @property
+    def name(self) -> str:
+        """A short name for records."""
+
+    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `picture`) a prompt."""
+
+
+class Propagator(Protocol):
+    """Masks in one frame in, masks in all frames out."""
+
+    @property
+    def name(self) -> str:
+        """A short name for records."""
+
+    def propagate(
+        self, video: Media, start: int, masks: Sequence[BoolArray]
+    ) -> list[list[BoolArray]]:
+        """For each mask of frame `start`, that object's mask in every frame of `video`.
+
+        Runs forward and backward from `start`; the result at `start` is the mask given.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One turn for a vision-language model."""
+
+    key: str
+    """Names the sample and rollout; sampling is keyed by it."""
+    text: str
+    media: tuple[Media, ...] = ()
+    frames: tuple[tuple[int, ...], ...] = ()
+    """The frames to show, one tuple a medium, in its order; empty: all of them."""
+    resize: tuple[int, int] | None = None
+    """(width, height) to squash every picture to, bilinear; None leaves it to the processor."""
+    system: str | None = None
+    max_new_tokens: int = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatReply:
+    """What the network wrote, special tokens removed."""
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cut: bool = False
+    """It reached the limit of new tokens."""
+    canvases: tuple[tuple[int, int], ...] = ()
+    """(width, height) of each picture or frame set as the network saw it."""
+
+
+class Chat(Protocol):
+    """A vision-language network behind one call."""
+
+    @property
+    def batch_size(self) -> int:
+        """How many requests it likes at once."""
+
+    @property
+    def coordinates(self) -> Literal["pixels", "thousandths"]:
+        """What the backbone's numbers mean: pixels of its canvas, or 0 to 1000 along each side."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record."""
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """One reply a request, in order."""
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """(width, height) of the first medium as the network would see it."""
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text, for usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge said of one answer."""
+
+    score: float
+    """From 0 to 1."""
+    text: str
+
+
+class Judge(Protocol):
+    """Judges free text by a rubric. A task names the rubric; the command brings the judge."""
+
+    @property
+    def name(self) -> str:
+        """Model, prompt and temperature, for the record."""
+
+    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+        """One verdict."""

@@ -1,0 +1,179 @@
+"""Find and build plugins: ours and other people's, the same way, imported only when asked for.
+
+A plugin is an entry point in a group `harness.<kind>` whose object is a function that returns the
+thing. Its keyword-only parameters are what a SPEC may give; their annotations say how values are
+converted, so that a wrong type or a mistyped key is an error that names the nearest right one.
+"""
+
+import inspect
+import types
+import typing
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from harness.errors import MissingDependency, UnknownPlugin, UsageError
+from harness.spec import Spec
+
+Kind: TypeAlias = Literal[
+    "tasks",
+    "models",
+    "trainers",
+    "boards",
+    "metrics",
+    "backends",
+    "segmenters",
+    "propagators",
+    "nodes",
+    "judges",
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+def installed(kind: Kind) -> dict[str, EntryPoint]:
+    """Every installed plugin of this kind by name, none of them imported."""
+    return {
+        entry.name: entry
+        for entry in sorted(entry_points(group=f"harness.{kind}"), key=lambda entry: entry.name)
+    }
+
+
+def load(kind: Kind, name: str) -> Any:
+    """Import one plugin and return its function.
+
+    Raises:
+        UnknownPlugin: there is none; the nearest names are given.
+        MissingDependency: it needs a package that is not installed.
+    """
+    known = installed(kind)
+    if name not in known:
+        near = get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)[:12]
+        raise UnknownPlugin(
+            f"{kind.removesuffix('s')} {name!r}",
+            expected="the name of an installed plugin",
+            found="none of that name",
+            fix=f"Did you mean {', '.join(near)}?" if near else f"No {kind} are installed.",
+        )
+    try:
+        return known[name].load()
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"{kind.removesuffix('s')} {name!r}",
+            expected=f"the package {error.name!r}",
+            found="it is not installed",
+            fix="Install it, for example with: pip install "
+            f'"visual-reasoning-harness[{extra(error)}]"',
+        ) from error
+
+
+def extra(error: ModuleNotFoundError) -> str:
+    """The extra of ours that most likely brings the missing module."""
+    by_module = {
+        "sam2": "sam2",
+        "trl": "train",
+        "peft": "train",
+        "lmms_eval": "lmms",
+        "ray": "ray",
+        "bert_score": "text",
+        "pycocoevalcap": "text",
+        "evaluate": "text",
+    }
+    return by_module.get((error.name or "").partition(".")[0], "torch")
+
+
+def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
+    """Build the plugin that `spec` names.
+
+    `context` is passed as positional arguments (a task gets the data root); `given` are
+    ready-made values that override the spec's.
+    """
+    if isinstance(spec, str):
+        spec = Spec(spec)
+    function = load(kind, spec.name)
+    signature = inspect.signature(function)
+    hints = typing.get_type_hints(function)
+    known = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    arguments: dict[str, Any] = {}
+    for key, value in spec.arguments.items():
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.5)
+            raise UsageError(
+                f"{spec.name}({key}=…)",
+                expected=f"one of {', '.join(known) or 'no arguments'}",
+                found=key,
+                fix=f"Did you mean {near[0]}?" if near else "",
+            )
+        arguments[key] = convert(value, hints.get(key, Any), f"{spec.name}({key}=…)")
+    required = [
+        name
+        for name in known
+        if name not in arguments
+        and name not in given
+        and signature.parameters[name].default is inspect.Parameter.empty
+    ]
+    if required:
+        raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
+    return function(*context, **{**arguments, **given})
+
+
+def convert(value: Any, hint: Any, what: str) -> Any:
+    """Turn a SPEC's value into the annotated type, or raise UsageError."""
+    options = get_args(hint) if _is_union(hint) else (hint,)
+    if any(option is Any or isinstance(option, typing.TypeVar) for option in options):
+        return value
+    for option in options:
+        if option is type(None) and value is None:
+            return None
+        if typing.get_origin(option) is Literal and value in get_args(option):
+            return value
+        if option is bool and isinstance(value, bool):
+            return value
+        if option is int and type(value) is int:
+            return value
+        if option is float and type(value) in (int, float):
+            return float(value)
+        if option is Spec and isinstance(value, (Spec, str)):
+            return value if isinstance(value, Spec) else Spec(value)
+    for option in options:
+        if option is str and not isinstance(value, Spec) and value is not None:
+            return str(value)
+        if option is Path and isinstance(value, str):
+            return Path(value)
+    wanted = " or ".join(_name(option) for option in options)
+    raise UsageError(
+        what, expected=wanted, found=repr(value) if not isinstance(value, Spec) else str(value)
+    )
+
+
+def _is_union(hint: Any) -> bool:
+    return isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+
+
+def _name(option: Any) -> str:
+    if typing.get_origin(option) is Literal:
+        return " or ".join(map(repr, get_args(option)))
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+        Path: "a path",
+        Spec: "a name or NAME(key=value, …)",
+        type(None): "none",
+    }
+    return names.get(option, getattr(option, "__name__", str(option)))
+
+
+def folder(entry: EntryPoint) -> Path | None:
+    """The folder of a plugin's module, found without importing the module itself."""
+    try:
+        spec = find_spec(entry.module)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin).parent if spec is not None and spec.origin else None

@@ -1,0 +1,194 @@
+"""A run on disk: what was asked, what was predicted, what it scored.
+
+manifest.json                  everything needed to repeat the run; written before it starts
+samples.<worker>.<attempt>.jsonl   the journal of predictions (store/journal.py)
+scores.jsonl                   one `UnitScore` a line, in the task's order
+results.json                   the numbers; equal runs give equal bytes, so no clock in it
+timing.json                    seconds, which are never equal
+submission.zip                 instead of numbers, where the organisers keep the truth
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.interchange import prediction_from_json
+from harness.scores import Totals, UnitScore
+from harness.store.atomic import read_json, write_bytes, write_json
+from harness.store.journal import Journal
+from harness.task import Task
+from harness.types import FailureKind, Prediction, query_id
+
+VERSION = 1
+MANIFEST, RESULTS, SCORES, TIMING = "manifest.json", "results.json", "scores.jsonl", "timing.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, for reading."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """Open a run folder; raise StoreError if it is none, or of another version."""
+        run = cls(folder)
+        if run.manifest.get("version") != VERSION:
+            raise StoreError(f"run {folder}", expected=f"version {VERSION}",
+                             found=repr(run.manifest.get("version")))  # fmt: skip
+        return run
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What was asked and with what."""
+        plain = read_json(self.folder / MANIFEST)
+        if not isinstance(plain, dict):
+            raise StoreError(f"file {self.folder / MANIFEST}", expected="an object", found="other")
+        return plain
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """The numbers; raises StoreError while the run is not finished."""
+        plain = read_json(self.folder / RESULTS)
+        assert isinstance(plain, dict), "harness wrote it"
+        return plain
+
+    @property
+    def finished(self) -> bool:
+        """Whether there are numbers (or a submission)."""
+        return (self.folder / RESULTS).is_file()
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The index of the predictions."""
+        return Journal(self.folder)
+
+    def units(self) -> Iterator[UnitScore]:
+        """Scores of all units, in the task's order."""
+        path = self.folder / SCORES
+        try:
+            with path.open("rb") as lines:
+                for line in lines:
+                    yield UnitScore.from_json(json.loads(line))
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"file {path}", expected="scores, one unit a line",
+                             found=str(error)) from error  # fmt: skip
+
+    def prediction(self, sample_id: str) -> Prediction:
+        """The prediction for a sample, by its official id."""
+        return prediction_from_json(self.journal.record(query_id(sample_id))["prediction"])
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """Every finished run folder at or below a folder, in the order of their paths."""
+    if not folder.is_dir():
+        raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
+    found = {path.parent for path in folder.rglob(RESULTS)}
+    return sorted(run for run in found if (run / MANIFEST).is_file())
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    """A hash of plain data that does not depend on the order of keys."""
+    text = json.dumps(config, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def differences(old: Any, new: Any, name: str = "") -> list[str]:
+    """What two pieces of plain data disagree in, one line a value."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        keys = sorted(set(old) | set(new))
+        parts = (
+            differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
+            for key in keys
+        )
+        return [line for part in parts for line in part]
+    return [] if old == new else [f"{name}: {old!r} → {new!r}"]
+
+
+def summarise(
+    task: Task,
+    manifest: Mapping[str, Any],
+    units: Sequence[UnitScore],
+    failures: Mapping[str, int],
+    usage: Mapping[str, int],
+    intervals: Mapping[str, tuple[float, float] | None],
+    ceiling: float,
+) -> dict[str, Any]:
+    """The content of results.json."""
+    protocol = task.protocol
+    n_total = sum(len(unit.samples) for unit in units)
+    n_failed = sum(unit.failed for unit in units)
+    return {
+        "version": VERSION,
+        "task": task.name,
+        "task_version": task.version,
+        "split": task.split,
+        "protocol": protocol.name,
+        "subset": manifest["subset"],
+        "model": manifest["model"]["name"],
+        "model_spec": manifest["model"]["spec"],
+        "headline": protocol.headline,
+        "better": {metric.name: metric.better for metric in protocol.metrics},
+        "about": {metric.name: metric.about for metric in protocol.metrics},
+        "metrics": values(task, units),
+        "intervals": {name: list(pair) if pair else None for name, pair in intervals.items()},
+        "breakdowns": breakdowns(task, units),
+        "ceiling": ceiling,
+        "n_total": n_total,
+        "n_scored": n_total - n_failed,
+        "n_failed": n_failed,
+        "failures": {kind: failures.get(kind, 0) for kind in FailureKind},
+        "usage": dict(usage),
+        "config_hash": manifest["config_hash"],
+    }
+
+
+def values(task: Task, units: Iterable[UnitScore]) -> dict[str, float | None]:
+    """Every metric's number over some units."""
+    totals = Totals(task.protocol.metrics)
+    for unit in units:
+        totals.add(unit.scores)
+    return totals.values()
+
+
+def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, Any]]:
+    """Every metric's number for each value of each category."""
+    parts: dict[str, dict[str, list[UnitScore]]] = {}
+    for unit in units:
+        for category, value in unit.categories.items():
+            parts.setdefault(category, {}).setdefault(value, []).append(unit)
+    return {
+        category: {
+            value: {
+                "n": sum(len(unit.samples) for unit in members),
+                "metrics": values(task, members),
+            }
+            for value, members in sorted(by_value.items())
+        }
+        for category, by_value in sorted(parts.items())
+    }
+
+
+def write_scores(folder: Path, units: Iterable[UnitScore]) -> None:
+    """Write scores.jsonl."""
+    lines = [json.dumps(unit.to_json(), ensure_ascii=False, allow_nan=False) for unit in units]
+    write_bytes(folder / SCORES, "".join(line + "\n" for line in lines).encode())
+
+
+def write_results(folder: Path, results: Mapping[str, Any]) -> None:
+    """Write results.json."""
+    write_json(folder / RESULTS, results)
+
+
+def public(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What `--json` shows of a task."""
+    keys = (
+        "headline", "metrics", "intervals", "breakdowns", "protocol", "split", "subset", "ceiling",
+        "n_total", "n_scored", "n_failed", "failures", "usage",
+    )  # fmt: skip
+    return {key: results[key] for key in keys}

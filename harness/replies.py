@@ -1,0 +1,135 @@
+"""Reading what models write: tags and JSON, within limits, never raising anything but ParseError.
+
+Strict reading follows the official parsers; `loads_lenient` adds the repairs that inference may
+use (and must report), so that a reward can stay strict where a prediction is kind.
+"""
+
+import json
+import re
+from typing import Any, NoReturn
+
+from harness.errors import ParseError
+
+MAX_TEXT = 200_000  # characters of a reply that are looked at
+MAX_DEPTH = 64
+MAX_DIGITS = 64
+DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
+
+
+def tagged(reply: str, tag: str) -> str | None:
+    """The stripped text of the first `<tag>…</tag>`, or None. The first match always wins."""
+    match = re.search(rf"<{tag}>\s*(.*?)\s*</{tag}>", reply[:MAX_TEXT], re.DOTALL)
+    return match[1] if match else None
+
+
+def loads_strict(text: str) -> Any:
+    """Parse JSON: no NaN, no duplicate keys, no trailing text, bounded depth and size.
+
+    >>> loads_strict('[{"bbox_2d": [1, 2, 3, 4]}]')
+    [{'bbox_2d': [1, 2, 3, 4]}]
+    """
+    if len(text) > MAX_TEXT:
+        raise ParseError("JSON", expected=f"at most {MAX_TEXT} characters", found=str(len(text)))
+    if DIGITS.search(text):
+        raise ParseError(
+            "JSON", expected=f"numbers of at most {MAX_DIGITS} digits", found="a longer one"
+        )
+    if nesting(text) > MAX_DEPTH:
+        raise ParseError("JSON", expected=f"at most {MAX_DEPTH} levels", found="more")
+    try:
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("JSON", expected="one JSON value", found=str(error)) from error
+
+
+def loads_lenient(text: str) -> tuple[Any, tuple[str, ...]]:
+    r"""Parse JSON with known repairs; the second value says which were made.
+
+    Repairs, each only if strict reading fails: a ```json fence is removed, trailing commas are
+    dropped, single quotes become double ones, `\_` becomes `_`.
+
+    >>> loads_lenient("[{'bbox_2d': [1, 2, 3, 4],}]")
+    ([{'bbox_2d': [1, 2, 3, 4]}], ('trailing comma', 'single quotes'))
+    """
+    notes: list[str] = []
+    first: ParseError | None = None
+    for repair, note in ((None, ""), *REPAIRS):
+        if repair is not None:
+            mended = repair(text)
+            if mended == text:
+                continue
+            text = mended
+            notes.append(note)
+        try:
+            return loads_strict(text), tuple(notes)
+        except ParseError as error:
+            first = first or error
+    assert first is not None, "the loop parses at least once"
+    raise first
+
+
+def _unfence(text: str) -> str:
+    match = re.search(r"```(?:json)?\s*(.*?)\s*```", text, re.DOTALL)
+    return match[1] if match else text
+
+
+REPAIRS = (
+    (_unfence, "code fence"),
+    (lambda text: text.replace("\\_", "_"), "escaped underscore"),
+    (lambda text: re.sub(r",\s*([\]}])", r"\1", text), "trailing comma"),
+    (lambda text: text.replace("'", '"') if '"' not in text else text, "single quotes"),
+)
+
+
+def nesting(text: str) -> int:
+    """The deepest level of brackets outside strings."""
+    depth = deepest = 0
+    inside = escaped = False
+    for char in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                inside = False
+        elif char == '"':
+            inside = True
+        elif char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth -= 1
+    return deepest
+
+
+def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
+    """`value` as a tuple of `length` finite numbers; bool and text are no numbers.
+
+    >>> finite_numbers([1, 2.5], 2, "point")
+    (1.0, 2.5)
+    """
+    if (
+        not isinstance(value, (list, tuple))
+        or len(value) != length
+        or not all(type(item) in (int, float) and abs(item) < 1e9 for item in value)
+    ):
+        raise ParseError(what, expected=f"{length} finite numbers", found=repr(value)[:60])
+    return tuple(float(item) for item in value)
+
+
+def storable(text: str, limit: int = MAX_TEXT) -> str:
+    """Text that survives JSON and a terminal: lone surrogates and NUL replaced, length bounded."""
+    clean = text[:limit].encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
+    return clean if len(text) <= limit else clean + f"… [{len(text) - limit} characters cut]"
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return plain

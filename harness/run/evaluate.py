@@ -1,0 +1,353 @@
+"""`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+from harness import __version__, provenance
+from harness.errors import DataError, ModelError, ResumeMismatch, StoreError
+from harness.interchange import prediction_from_json
+from harness.model import Model
+from harness.record import (
+    MANIFEST,
+    TIMING,
+    VERSION,
+    Run,
+    config_hash,
+    differences,
+    write_results,
+    write_scores,
+)
+from harness.run.plan import Batch, Selection, Survey, batches, select, survey
+from harness.run.predict import Outcome
+from harness.run.scoring import Scorer
+from harness.run.workers import Hello, Here, Processes, Workers, build_model
+from harness.spec import Spec
+from harness.store.atomic import cannot_write, read_json, write_json
+from harness.store.journal import Journal, Place
+from harness.store.lease import lease
+from harness.task import Task
+from harness.types import FailureKind, Prediction
+
+CRASHES_IN_A_ROW = 20
+PROBLEMS_SHOWN = 10
+SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
+
+
+class Progress(Protocol):
+    """Is told how far a run is."""
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """A task begins; `done` samples are already in the journal."""
+
+    def advance(self, samples: int, failed: int, headline: float | None) -> None:
+        """A batch is finished."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+
+    def end(self) -> None:
+        """The task is scored."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
+        return
+
+    def advance(self, samples: int, failed: int, headline: float | None) -> None:  # noqa: D102
+        return
+
+    def note(self, text: str) -> None:  # noqa: D102
+        return
+
+    def end(self) -> None:  # noqa: D102
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a run is made. Only `subset`, `seed` and `batch_size` can change a prediction."""
+
+    subset: str | None = None
+    seed: int = 0
+    batch_size: int | None = None
+    """None: what the model likes."""
+    workers: int = 1
+    isolate: bool = False
+    """Give the model decoded pictures in a process of its own, and no handle to any file."""
+    retry_failed: bool = False
+    """Predict again what failed, whatever the reason. Lost samples are always tried again."""
+    allow_missing: bool = False
+    """Go on with samples whose files are missing or damaged; they count as failed."""
+    restart: bool = False
+    """Set an earlier run in this folder aside (it is renamed, not removed) and begin anew."""
+    data_root: str = ""
+    """Recorded, so that a board can find the pictures again."""
+
+
+def evaluate(
+    task: Task,
+    model: Spec | Model,
+    folder: Path,
+    options: Options,
+    *,
+    task_spec: str = "",
+    model_spec: str = "",
+    progress: Progress | None = None,
+) -> Run:
+    """Predict and score every sample that `options.subset` names; resume what is there.
+
+    Args:
+        task: What to score on.
+        model: A SPEC, which worker processes build for themselves, or a ready model, which runs
+            in this process.
+        folder: The run folder; made if it is not there.
+        options: See `Options`.
+        task_spec: How the task was asked for, for the record.
+        model_spec: How a ready model was asked for, for the record.
+        progress: Is told how far the run is.
+
+    Raises:
+        DataError: files of the benchmark are missing or damaged (all are listed).
+        ResumeMismatch: the folder was begun with something else.
+        Locked: another process runs in this folder.
+        ModelError: the model cannot be loaded, or failed many times in a row.
+    """
+    progress = progress or Silent()
+    preflight(task, progress, allow_missing=options.allow_missing)
+    selection = select(task, options.subset)
+    found = survey(task, selection)
+    if options.restart:
+        set_aside(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with lease(folder):
+        return _Evaluation(
+            task, model, folder, options, task_spec, model_spec, progress, selection, found
+        ).run()
+
+
+def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
+    """Look at every file of the benchmark before any work is done."""
+    problems = list(task.check())
+    if not problems:
+        return
+    listed = [f"{problem.path}: {problem.message}" for problem in problems[:PROBLEMS_SHOWN]]
+    if (rest := len(problems) - PROBLEMS_SHOWN) > 0:
+        listed.append(f"… and {rest} more")
+    text = "\n  ".join(listed)
+    if not allow_missing:
+        raise DataError(
+            f"{task.name}, split {task.split}: {len(problems)} file(s) are not as they should "
+            f"be\n  {text}\nMend them (`harness data check {task.name}` lists all), or pass "
+            "--allow-missing to count these samples as failed"
+        )
+    progress.note(f"{len(problems)} faulty file(s); their samples count as failed\n  {text}")
+
+
+def set_aside(folder: Path) -> None:
+    """Rename an earlier run, so that nothing is lost."""
+    if not folder.exists():
+        return
+    number = 1
+    while (target := folder.with_name(f"{folder.name}.old{number}")).exists():
+        number += 1
+    with lease(folder):
+        folder.rename(target)
+
+
+@dataclass
+class _Evaluation:
+    task: Task
+    model: Spec | Model
+    folder: Path
+    options: Options
+    task_spec: str
+    model_spec: str
+    progress: Progress
+    selection: Selection
+    survey: Survey
+
+    def run(self) -> Run:
+        self._mend()
+        journal = Journal(self.folder)
+        started = perf_counter()
+        workers = self._workers(journal.next_attempt)
+        try:
+            manifest = self._manifest(workers.hello)
+            self._check_resume(manifest)
+            scorer, predicted = self._predict(journal, workers, manifest)
+        finally:
+            close = getattr(workers, "close", None)
+            if close is not None:
+                close()
+        self._finish(manifest, scorer)
+        self._time(perf_counter() - started, predicted)
+        self.progress.end()
+        return Run.open(self.folder)
+
+    def _mend(self) -> None:
+        for done in Journal(self.folder).mend():
+            self.progress.note(f"quarantined: {done}; its samples are predicted again")
+
+    def _workers(self, attempt: int) -> Workers:
+        options = self.options
+        if not isinstance(self.model, Spec):
+            if options.workers > 1 or options.isolate:
+                raise ModelError("several or isolated workers", expected="a model's SPEC, which "
+                                 "they build themselves", found="a ready model")  # fmt: skip
+            return Here(self.model, self.folder, attempt)
+        if options.workers == 1 and not options.isolate:
+            return Here(build_model(self.model, options.seed), self.folder, attempt)
+        return Processes(self.model, self.folder, attempt=attempt, count=options.workers,
+                         seed=options.seed, isolate=options.isolate)  # fmt: skip
+
+    def _manifest(self, hello: Hello) -> dict[str, Any]:
+        task, options = self.task, self.options
+        plain: dict[str, Any] = {
+            "version": VERSION,
+            "harness": __version__,
+            "task": {
+                "spec": self.task_spec or task.name,
+                "name": task.name,
+                "version": task.version,
+                "split": task.split,
+                "protocol": task.protocol.name,
+                "arguments": dict(task.arguments),
+            },
+            "subset": self.selection.name,
+            "model": {
+                "spec": str(self.model)
+                if isinstance(self.model, Spec)
+                else self.model_spec or hello.name,
+                "name": hello.name,
+                "description": dict(hello.description),
+            },
+            "data": {"fingerprint": self.survey.fingerprint, "n_total": self.survey.n_total},
+            "seed": options.seed,
+            "batch_size": options.batch_size or hello.batch_size,
+            "sorted": hello.sort,
+            "provenance": provenance.collect(),
+        }
+        manifest = {**plain, "config_hash": config_hash(plain)}
+        manifest["data"] = {"root": options.data_root, **plain["data"]}
+        return manifest
+
+    def _check_resume(self, manifest: dict[str, Any]) -> None:
+        path = self.folder / MANIFEST
+        if not path.exists():
+            write_json(path, manifest)
+            return
+        old = read_json(path)
+        if old.get("config_hash") != manifest["config_hash"]:
+            diff = differences(old, manifest)
+            shown = "\n  ".join(line for line in diff if not line.startswith("config_hash"))
+            raise ResumeMismatch(
+                f"run folder {self.folder} was begun with something else (old → new)\n  {shown}\n"
+                "Choose another --out, or pass --restart to set the old run aside and begin anew"
+            )
+
+    def _predict(
+        self, journal: Journal, workers: Workers, manifest: dict[str, Any]
+    ) -> tuple[Scorer, int]:
+        hidden = self.task.submission is not None
+        scorer = Scorer(self.task, partial(self.selection.samples, self.task))
+        wanted, redone = self._unfinished(journal, manifest)
+        ready = set(journal.places) - redone
+
+        def lookup(query: str) -> Prediction | None:
+            if hidden or query not in ready:
+                return None
+            return prediction_from_json(journal.record(query)["prediction"])
+
+        self.progress.start(self.task.name, self.survey.n_total, len(ready))
+        scorer.advance(lookup)
+        in_a_row, shown = 0, 0.0
+        headline: float | None = None
+        todo = (batch for batch in self._plan(manifest) if batch.index in wanted)
+        for outcome in workers.run(todo):
+            in_a_row = self._watch(outcome, in_a_row)
+            ready.update(outcome.samples)
+            journal.refresh()
+            scorer.advance(lookup)
+            if perf_counter() - shown > SHOWN_EVERY and scorer.done:
+                shown, headline = perf_counter(), scorer.headline()
+            self.progress.advance(len(outcome.samples), outcome.failed, headline)
+        self._check_complete(ready)
+        return scorer, len(redone)
+
+    def _plan(self, manifest: dict[str, Any]) -> Iterator[Batch]:
+        return batches(self.selection.samples(self.task), size=manifest["batch_size"],
+                       sort=manifest["sorted"])  # fmt: skip
+
+    def _unfinished(self, journal: Journal, manifest: dict[str, Any]) -> tuple[set[int], set[str]]:
+        """Batches of the plan that are not finished, and the queries in them.
+
+        A batch is done again whole, because what a network computes for one of its samples may
+        depend, in the last bits, on the others.
+        """
+        wanted: set[int] = set()
+        redone: set[str] = set()
+        for batch in self._plan(manifest):
+            places = [journal.places.get(query.id) for query in batch.queries]
+            if not all(map(self._counts, places)):
+                wanted.add(batch.index)
+                redone.update(query.id for query in batch.queries)
+        return wanted, redone
+
+    def _counts(self, place: Place | None) -> bool:
+        if place is None or place.failure == FailureKind.INFRASTRUCTURE:
+            return False
+        return place.failure is None or not self.options.retry_failed
+
+    def _watch(self, outcome: Outcome, in_a_row: int) -> int:
+        """Count crashes in a row, and give up when the model does nothing else."""
+        in_a_row = in_a_row + outcome.crashed if outcome.crashed == len(outcome.samples) else 0
+        if in_a_row >= CRASHES_IN_A_ROW:
+            last = Run(self.folder).journal.record(outcome.samples[-1])
+            raise ModelError(
+                f"the model raised on {in_a_row} samples in a row, the last time "
+                f"{last['prediction']['failure'][1]!r}. Mend it and run again with --retry-failed"
+            )
+        return in_a_row
+
+    def _check_complete(self, ready: set[str]) -> None:
+        if len(ready) < self.survey.n_total:
+            raise StoreError(f"run {self.folder}", expected=f"{self.survey.n_total} predictions",
+                             found=str(len(ready)), fix="Run the same command again.")  # fmt: skip
+
+    def _finish(self, manifest: dict[str, Any], scorer: Scorer) -> None:
+        if self.task.submission is None:
+            write_scores(self.folder, scorer.done)
+            write_results(self.folder, scorer.results(manifest))
+            return
+        run = Run(self.folder)
+        pairs = (
+            (sample, run.prediction(sample.id)) for sample in self.selection.samples(self.task)
+        )
+        written = self.task.submission(pairs, self.folder)
+        self.progress.note(f"the truth is hidden; the file for the organisers' server: {written}")
+
+    def _time(self, seconds: float, predicted: int) -> None:
+        """Add this attempt to timing.json."""
+        old: dict[str, Any] = {}
+        with suppress(StoreError):
+            old = read_json(self.folder / TIMING)
+        attempts = [*old.get("attempts", []), {
+            "wall_seconds": seconds, "samples": predicted, "workers": self.options.workers,
+        }]  # fmt: skip
+        wall = sum(attempt["wall_seconds"] for attempt in attempts if attempt["samples"])
+        samples = sum(attempt["samples"] for attempt in attempts)
+        write_json(self.folder / TIMING, {
+            "wall_seconds": wall,
+            "samples_per_second": samples / wall if wall else None,
+            "attempts": attempts,
+        })  # fmt: skip

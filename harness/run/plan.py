@@ -1,0 +1,158 @@
+"""Which samples a run takes, and in which batches: decided by the task alone, not by workers."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import DataError, UsageError
+from harness.task import Task
+from harness.types import Query, Sample
+
+FIRST = re.compile(r"first(\d{1,9})\Z")
+DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")
+WINDOW = 16  # batches within which queries may be sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A named part of a task's samples: all, `first200`, `seed0-200`, or a file of ids.
+
+    Parts are made of whole units: `first200` is the units that hold the first 200 samples.
+    """
+
+    name: str | None
+    units: frozenset[str] | None
+    """None: all."""
+
+    def samples(self, task: Task) -> Iterator[Sample]:
+        """The chosen samples in the task's order."""
+        chosen = self.units
+        for sample in task.samples():
+            if chosen is None or sample.unit in chosen:
+                yield sample
+
+
+def select(task: Task, name: str | None) -> Selection:
+    """Resolve a subset's name.
+
+    Raises:
+        UsageError: the name is of none of the three forms, or the file has unknown ids.
+    """
+    if name is None:
+        return Selection(None, None)
+    if match := FIRST.match(name):
+        first = islice(task.samples(), int(match[1]))
+        return Selection(name, frozenset(sample.unit for sample in first))
+    if match := DRAWN.match(name):
+        return Selection(name, _draw(task, seed=int(match[1]), count=int(match[2])))
+    path = Path(name)
+    if not path.is_file():
+        raise UsageError(f"subset {name!r}", expected="first<N>, seed<S>-<N>, or a file of ids",
+                         found="neither a form nor a file")  # fmt: skip
+    wanted = set(path.read_text(encoding="utf-8").split("\n")) - {""}
+    found = {sample.id: sample.unit for sample in task.samples() if sample.id in wanted}
+    if missing := sorted(wanted - set(found)):
+        raise UsageError(f"subset file {name}", expected=f"ids of {task.name}",
+                         found=f"{len(missing)} others, such as {missing[0]!r}")  # fmt: skip
+    digest = hashlib.blake2b("\n".join(sorted(wanted)).encode(), digest_size=8).hexdigest()
+    return Selection(f"ids-{digest}", frozenset(found.values()))
+
+
+def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
+    """Units drawn without replacement until they hold `count` samples."""
+    sizes = {
+        unit: sum(1 for _ in members)
+        for unit, members in groupby(sample.unit for sample in task.samples())
+    }
+    names = list(sizes)
+    order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))
+    chosen: set[str] = set()
+    held = 0
+    for index in order:
+        if held >= count:
+            break
+        chosen.add(names[index])
+        held += sizes[names[index]]
+    return frozenset(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one pass over the samples tells, before any picture is decoded."""
+
+    n_total: int
+    fingerprint: str
+    """A hash of the annotation files' content and of every sample's id, question and size."""
+
+
+def survey(task: Task, selection: Selection) -> Survey:
+    """Walk over the samples once.
+
+    Raises:
+        DataError: an id occurs twice, a unit's samples do not follow each other, or there is
+            nothing to do.
+    """
+    whole = hashlib.blake2b(digest_size=16)
+    for path in task.annotations:
+        whole.update(hashlib.blake2b(path.read_bytes(), digest_size=16).digest())
+    ids: set[str] = set()
+    closed: set[str] = set()
+    unit: str | None = None
+    for sample in selection.samples(task):
+        if sample.id in ids:
+            raise DataError(f"{task.name}: sample {sample.id!r}", expected="each id once",
+                            found="it twice")  # fmt: skip
+        ids.add(sample.id)
+        if sample.unit != unit:
+            if sample.unit in closed:
+                raise DataError(f"{task.name}: unit {sample.unit!r}", expected="its samples in a "
+                                "row", found="others between them")  # fmt: skip
+            if unit is not None:
+                closed.add(unit)
+            unit = sample.unit
+        sizes = [(media.size, len(media)) for media in sample.query.media]
+        whole.update(repr((sample.id, sample.query.text, sizes)).encode())
+    if not ids:
+        raise DataError(f"{task.name}, split {task.split}", expected="at least one sample",
+                        found="none")  # fmt: skip
+    return Survey(len(ids), whole.hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Queries that are predicted together, whoever predicts them."""
+
+    index: int
+    queries: tuple[Query, ...]
+
+
+def batches(samples: Iterable[Sample], *, size: int, sort: bool) -> Iterator[Batch]:
+    """Cut a stream of samples into batches of `size`, reading a window at a time.
+
+    With `sort`, queries of a window are ordered by how much they hold, so that a batch is padded
+    little. The plan depends on the samples, `size` and `sort` only.
+    """
+    stream = iter(samples)
+    index = 0
+    while window := [sample.query for sample in islice(stream, size * (WINDOW if sort else 1))]:
+        if sort:
+            window.sort(key=_length)
+        for start in range(0, len(window), size):
+            yield Batch(index, tuple(window[start : start + size]))
+            index += 1
+
+
+def _length(query: Query) -> tuple[int, int, int]:
+    pixels = max((media.size[0] * media.size[1] for media in query.media), default=0)
+    return sum(map(len, query.media)), pixels, len(query.text)
+
+
+def units(samples: Iterable[Sample]) -> Iterator[Sequence[Sample]]:
+    """Group a stream of samples into units."""
+    for _, members in groupby(samples, key=lambda sample: sample.unit):
+        yield tuple(members)

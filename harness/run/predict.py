@@ -1,0 +1,174 @@
+"""Turn a batch of queries into predictions, whatever the model does."""
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from harness.errors import HarnessError, MediaError, MissingDependency, OutOfMemory, UsageError
+from harness.interchange import prediction_to_json
+from harness.media import CACHE
+from harness.model import Model
+from harness.run.plan import Batch
+from harness.store.journal import Writer
+from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed
+
+PREFETCH_BYTES = CACHE.max_bytes // 4  # a batch that is larger is decoded as it is used
+
+
+SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
+    AnswerForm.MASK: ("masks",),
+    AnswerForm.MASK_TRACK: ("masks",),
+    AnswerForm.BOXES: ("boxes",),
+    AnswerForm.BOX_TRACK: ("box_track",),
+    AnswerForm.BOX_3D: ("boxes_3d",),
+    AnswerForm.POINTS: ("points",),
+    AnswerForm.COUNT: ("count", "boxes", "points"),
+    AnswerForm.CHOICE: ("choice",),
+    AnswerForm.NUMBER: ("number",),
+    AnswerForm.INTERVAL: ("interval",),
+    AnswerForm.TEXT: ("text",),
+}
+"""The fields of an answer that say something of a form."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one batch; small enough to send between processes."""
+
+    batch: int
+    samples: tuple[str, ...]
+    """Query ids."""
+    seconds: float
+    failed: int = 0
+    crashed: int = 0
+    """Failures that were exceptions of the model."""
+    halvings: int = 0
+    """How often a batch had to be cut in two to fit into memory."""
+
+
+@dataclass(slots=True)
+class Predictor:
+    """A model, its journal, and the threads that decode ahead of it."""
+
+    model: Model
+    journal: Writer
+    decoders: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="decode")
+    )
+
+    def prefetch(self, batch: Batch) -> None:
+        """Begin to decode a batch's pictures in the background."""
+        size = 0
+        for query in batch.queries:
+            for media in query.media:
+                size += media.size[0] * media.size[1] * 3 * len(media)
+                if size > PREFETCH_BYTES:
+                    return
+                self.decoders.submit(_decode, media)
+
+    def run(self, batch: Batch) -> Outcome:
+        """Predict a batch and append it to the journal with one write."""
+        self.journal.append([{"begin": batch.index}])
+        start = perf_counter()
+        outcome = Outcome(batch.index, tuple(query.id for query in batch.queries), 0.0)
+        predictions = predict(self.model, batch.queries, outcome)
+        self.journal.append(
+            [
+                {
+                    "sample": one.query_id,
+                    "batch": batch.index,
+                    "prediction": prediction_to_json(one),
+                }
+                for one in predictions
+            ]
+        )
+        outcome.failed = sum(one.failure is not None for one in predictions)
+        outcome.seconds = perf_counter() - start
+        return outcome
+
+
+def _decode(media: Any) -> None:
+    try:
+        media.frames()
+    except HarnessError:
+        return  # the model will meet it and say whose sample it is
+
+
+def predict(model: Model, queries: Sequence[Query], outcome: Outcome) -> list[Prediction]:
+    """One valid prediction a query: halves batches that do not fit, contains what is raised.
+
+    A mistake in what was typed (UsageError) or a missing package ends the run; a damaged picture
+    is an infrastructure failure of its sample; any other exception is a model failure of the
+    sample that causes it, found by trying the batch's queries one by one.
+    """
+    try:
+        return checked(queries, model.predict(queries))
+    except (UsageError, MissingDependency):
+        raise
+    except OutOfMemory as error:
+        if len(queries) == 1:
+            return [failed(queries[0], FailureKind.INFRASTRUCTURE, f"does not fit: {error}")]
+        outcome.halvings += 1
+        half = len(queries) // 2
+        return [
+            *predict(model, queries[:half], outcome),
+            *predict(model, queries[half:], outcome),
+        ]
+    except MediaError as error:
+        if len(queries) == 1:
+            return [failed(queries[0], FailureKind.INFRASTRUCTURE, str(error))]
+    except Exception as error:  # noqa: BLE001 - the boundary: a model may raise anything
+        if len(queries) == 1:
+            outcome.crashed += 1
+            message = f"{type(error).__name__}: {error}"
+            return [failed(queries[0], FailureKind.MODEL, message)]
+    return [one for query in queries for one in predict(model, [query], outcome)]
+
+
+def checked(queries: Sequence[Query], predictions: Sequence[Prediction]) -> list[Prediction]:
+    """The predictions, those that are not answers of the right size replaced by failures."""
+    if len(predictions) != len(queries):
+        raise ValueError(f"{len(predictions)} predictions for {len(queries)} queries")
+    return [_checked(*pair) for pair in zip(queries, predictions, strict=True)]
+
+
+def _checked(query: Query, prediction: Prediction) -> Prediction:
+    if prediction.query_id != query.id:
+        raise ValueError(f"a prediction for {prediction.query_id} in the place of {query.id}")
+    fault = prediction.answer and fault_of(query, prediction.answer)
+    if fault:
+        return failed(query, FailureKind.MODEL, fault, replies=prediction.replies,
+                      usage=prediction.usage)  # fmt: skip
+    return prediction
+
+
+def fault_of(query: Query, answer: Answer) -> str | None:
+    """Why an answer cannot be one to this query: its sizes, its frames, its numbers."""
+    if not (
+        answer.no_target or any(getattr(answer, name) is not None for name in SAYS[query.form])
+    ):
+        return f"no {query.form} in the answer"
+    frames = len(query.media[0])
+    for name, masks in (("masks", answer.masks), ("soft masks", answer.soft_masks)):
+        if masks is None:
+            continue
+        if len(masks) != frames:
+            return f"{len(masks)} {name} for {frames} frame(s)"
+        for mask in masks:
+            if (mask.width, mask.height) != query.size:
+                return (f"a mask of {mask.width} × {mask.height} pixels for a picture of "
+                        f"{query.size[0]} × {query.size[1]}")  # fmt: skip
+    if answer.box_track is not None and len(answer.box_track) != frames:
+        return f"a box track of {len(answer.box_track)} for {frames} frame(s)"
+    places = [*(answer.boxes or ()), *(answer.points or ()), *(answer.box_track or ())]
+    numbers = [number for place in places if place is not None for number in place]
+    numbers += [*(answer.box_scores or ()), *(answer.interval or ())]
+    numbers += [answer.number] if answer.number is not None else []
+    if not all(map(math.isfinite, numbers)):
+        return "a number that is not finite"
+    if any(box.right <= box.left or box.bottom <= box.top for box in answer.boxes or ()):
+        return "a box without area"
+    return None

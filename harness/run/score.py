@@ -1,0 +1,188 @@
+"""Score predictions that exist already: a file from elsewhere, or the journal of a run."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness import __version__, provenance
+from harness.errors import DataError, StoreError
+from harness.interchange import Row, prediction_from_json, prediction_to_json, read_rows
+from harness.interchange import row_to_prediction as read_row
+from harness.model import ReplyReader
+from harness.record import (
+    MANIFEST,
+    VERSION,
+    Run,
+    config_hash,
+    differences,
+    write_results,
+    write_scores,
+)
+from harness.run.plan import select, survey
+from harness.run.scoring import Scorer
+from harness.store.atomic import cannot_write, write_json
+from harness.store.journal import Writer
+from harness.store.lease import lease
+from harness.task import Task
+from harness.types import Failure, FailureKind, Prediction, Sample
+
+BATCH = 64  # predictions that are journalled with one write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """Predictions from elsewhere, and how they are to be read."""
+
+    path: Path
+    name: str
+    """The name under which a board shows them."""
+    reader: ReplyReader | None = None
+    reader_spec: str = ""
+    subset: str | None = None
+    seed: int = 0
+    allow_extra: bool = False
+    """Accept ids that the task does not have, instead of refusing the file."""
+    data_root: str = ""
+
+
+def score_file(
+    task: Task, submission: Submission, *, folder: Path | None, task_spec: str = ""
+) -> dict[str, Any]:
+    """Score a predictions file; a sample without a line is a failed sample.
+
+    Args:
+        task: What to score on.
+        submission: The file, and what reads it.
+        folder: Where to leave a run folder that boards can use; None: nowhere.
+        task_spec: How the task was asked for, for the record.
+
+    Returns:
+        The content of results.json.
+
+    Raises:
+        DataError: a line is malformed, or its id is not one of the task's.
+    """
+    selection = select(task, submission.subset)
+    rows = {row.id: row for row in read_rows(submission.path)}
+    _refuse_unknown(task, submission, rows, [sample.id for sample in selection.samples(task)])
+    manifest = _manifest(task, submission, task_spec)
+    samples = partial(selection.samples, task)
+    scorer = Scorer(task, samples)
+    predictions = {
+        sample.query.id: _prediction(sample, rows.get(sample.id), submission)
+        for sample in samples()
+    }
+    scorer.advance(predictions.get)
+    results = scorer.results(manifest)
+    if folder is not None:
+        _keep(folder, manifest, scorer, list(predictions.values()), results)
+    return results
+
+
+def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Prediction:
+    if row is None:
+        message = f"no line for this sample in {submission.path.name}"
+        return Prediction(
+            query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, message)
+        )
+    return read_row(row, sample.query, submission.reader)
+
+
+def _refuse_unknown(
+    task: Task, submission: Submission, rows: Mapping[str, Row], known: Iterable[str]
+) -> None:
+    unknown = sorted(set(rows) - set(known))
+    if unknown and not submission.allow_extra:
+        raise DataError(
+            f"predictions {submission.path}", expected=f"ids of {task.name}, split {task.split}"
+            + (f", subset {submission.subset}" if submission.subset else ""),
+            found=f"{len(unknown)} others, such as {unknown[0]!r} ({rows[unknown[0]].where})",
+            fix="Is it the right split? --allow-extra ignores such lines.",
+        )  # fmt: skip
+
+
+def _manifest(task: Task, submission: Submission, task_spec: str) -> dict[str, Any]:
+    found = survey(task, select(task, submission.subset))
+    plain = {
+        "version": VERSION,
+        "harness": __version__,
+        "task": {
+            "spec": task_spec or task.name, "name": task.name, "version": task.version,
+            "split": task.split, "protocol": task.protocol.name,
+            "arguments": dict(task.arguments),
+        },
+        "subset": select(task, submission.subset).name,
+        "model": {
+            "spec": f"predictions({submission.path.name})", "name": submission.name,
+            "description": {
+                "predictions": submission.path.name,
+                "content": config_hash({"lines": submission.path.read_text("utf-8", "replace")}),
+                "reader": submission.reader_spec or None,
+            },
+        },
+        "data": {"fingerprint": found.fingerprint, "n_total": found.n_total},
+        "seed": submission.seed,
+        "batch_size": None,
+        "sorted": False,
+        "provenance": provenance.collect(),
+    }  # fmt: skip
+    manifest = {**plain, "config_hash": config_hash(plain)}
+    manifest["data"] = {
+        "root": submission.data_root, "fingerprint": found.fingerprint, "n_total": found.n_total,
+    }  # fmt: skip
+    return manifest
+
+
+def _keep(
+    folder: Path, manifest: Mapping[str, Any], scorer: Scorer,
+    predictions: Sequence[Prediction], results: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Leave a run folder like that of an evaluation."""
+    if (folder / MANIFEST).exists():
+        raise StoreError(f"run folder {folder}", expected="a new folder", found="a run",
+                         fix="Choose another --out or --name.")  # fmt: skip
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with lease(folder):
+        write_json(folder / MANIFEST, manifest)
+        with Writer(folder, 0, 1) as journal:
+            for start in range(0, len(predictions), BATCH):
+                journal.append([
+                    {"sample": one.query_id, "batch": start // BATCH,
+                     "prediction": prediction_to_json(one)}
+                    for one in predictions[start : start + BATCH]
+                ])  # fmt: skip
+        write_scores(folder, scorer.done)
+        write_results(folder, results)
+
+
+def rescore(task: Task, run: Run) -> tuple[dict[str, Any], list[str]]:
+    """Score a run again from its journal, without the model.
+
+    Returns:
+        The new results, and in what they differ from the stored ones.
+    """
+    subset = run.manifest["subset"]
+    if subset is not None and subset.startswith("ids-"):
+        raise StoreError(f"run {run.folder}", expected="a subset that can be named again",
+                         found="a file of ids", fix="Evaluate it again: it will not ask "
+                         "the model.")  # fmt: skip
+    selection = select(task, subset)
+    found = survey(task, selection)
+    if found.fingerprint != run.manifest["data"]["fingerprint"]:
+        raise DataError(f"{task.name} at the data root given", expected="the data that the run "
+                        "was made on", found="data with another fingerprint")  # fmt: skip
+
+    def lookup(query: str) -> Prediction | None:
+        return prediction_from_json(run.journal.record(query)["prediction"])
+
+    scorer = Scorer(task, partial(selection.samples, task))
+    scorer.advance(lookup)
+    results = scorer.results(run.manifest)
+    stored = json.loads(json.dumps(run.results))
+    return results, differences(stored, json.loads(json.dumps(results)))

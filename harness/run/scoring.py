@@ -1,0 +1,92 @@
+"""Score predictions unit by unit, in the task's order, as they become complete."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import DataError
+from harness.record import summarise, values
+from harness.run.plan import units
+from harness.scores import UnitScore, check_scores
+from harness.statistics.bootstrap import intervals
+from harness.task import Task
+from harness.types import Prediction, Sample
+
+
+@dataclass
+class Scorer:
+    """The growing scores of a run."""
+
+    task: Task
+    samples: Callable[[], Iterable[Sample]]
+    """The selected samples, anew for each call."""
+    done: list[UnitScore] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: Counter[str] = field(default_factory=Counter)
+    _stream: Iterator[Sequence[Sample]] | None = None
+    _next: Sequence[Sample] | None = None
+
+    def advance(self, lookup: Callable[[str], Prediction | None]) -> int:
+        """Score every next unit whose predictions `lookup` has, by query id; return how many."""
+        if self._stream is None:
+            self._stream = units(self.samples())
+            self._next = next(self._stream, None)
+        count = 0
+        while self._next is not None:
+            found = [lookup(sample.query.id) for sample in self._next]
+            predictions = [prediction for prediction in found if prediction is not None]
+            if len(predictions) < len(self._next):
+                break
+            self.add(self._next, predictions)
+            self._next = next(self._stream, None)
+            count += 1
+        return count
+
+    def add(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
+        """Score one unit."""
+        self.done.append(score_unit(self.task, unit, predictions))
+        for prediction in predictions:
+            if prediction.failure is not None:
+                self.failures[prediction.failure.kind.value] += 1
+            usage = prediction.usage
+            self.usage["prompt_tokens"] += usage.prompt_tokens
+            self.usage["completion_tokens"] += usage.completion_tokens
+            self.usage["reasoning_tokens"] += usage.reasoning_tokens
+            self.usage["frames"] += usage.frames
+
+    def headline(self) -> float | None:
+        """The headline metric over what is scored so far."""
+        return values(self.task, self.done)[self.task.protocol.headline]
+
+    def results(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """The content of results.json."""
+        ceiling = self.task.protocol.ceiling.over(self.samples)
+        bounds = intervals(self.task.protocol.metrics, self.done, seed=manifest["seed"])
+        return summarise(self.task, manifest, self.done, self.failures, self.usage, bounds, ceiling)
+
+
+def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> UnitScore:
+    """Score one unit by the task's protocol.
+
+    Raises:
+        DataError: its samples disagree in group or have no truth.
+    """
+    if any(sample.target is None for sample in unit):
+        raise DataError(f"{task.name}, split {task.split}", expected="truth to score against",
+                        found="none: the organisers keep it", fix="Run `harness eval` on it: that "
+                        "writes the file for their server.")  # fmt: skip
+    if len({sample.group for sample in unit}) > 1:
+        raise DataError(f"{task.name}: unit {unit[0].unit!r}", expected="one group",
+                        found="several")  # fmt: skip
+    scores = task.protocol.score(unit, predictions)
+    check_scores(task.protocol.metrics, scores)
+    shared = set.intersection(*(set(sample.categories.items()) for sample in unit))
+    return UnitScore(
+        unit=unit[0].unit,
+        group=unit[0].group,
+        samples=tuple(sample.id for sample in unit),
+        categories=dict(sorted(shared)),
+        failed=sum(prediction.failure is not None for prediction in predictions),
+        scores=scores,
+    )

@@ -1,0 +1,205 @@
+"""`harness verify`: perfect answers must reach the ceiling of a task's card.
+
+Once as answers: reader, run-lengths, journal form and scorer are right. Once as *reply text*: the
+perfect answer is written in a model's grammar and coordinates, then parsed, rescaled, segmented
+and propagated as if a model had said it, so that no parser or coordinate bug can hide. The
+segmenter and the propagator are oracles: they give the true object if the prompt names it, and
+nothing if it does not.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataError
+from harness.interchange import prediction_from_json, prediction_to_json
+from harness.masks import BoolArray, Rle
+from harness.media import Frame, Media
+from harness.model import ObjectPrompt, ReplyReader
+from harness.record import values
+from harness.run.plan import units
+from harness.run.scoring import score_unit
+from harness.scores import UnitScore
+from harness.task import Task
+from harness.types import Box, Point, Prediction, Sample, Target
+
+CANVAS = 840  # the coarsest coordinates that a grammar is expected to have, in steps a side
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether perfect answers reach a task's ceiling, along one way."""
+
+    task: str
+    protocol: str
+    way: str
+    """`answers` or `replies`."""
+    metric: str
+    value: float | None
+    ceiling: float
+    tolerance: float
+    n: int
+    why: str
+    worst: tuple[str, ...]
+    """Ids of units below the ceiling, if the whole is below it."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the value is the ceiling's, within its stated tolerance."""
+        return self.value is not None and abs(self.value - self.ceiling) <= self.tolerance
+
+
+def verify(task: Task, reader: ReplyReader | None) -> Iterator[Verdict]:
+    """Score perfect answers: directly, and through `reader` if one is given.
+
+    Raises:
+        DataError: the truth is hidden.
+    """
+    if task.submission is not None:
+        raise DataError(
+            f"{task.name}, split {task.split}", expected="truth to verify with",
+            found="none: the organisers keep it", fix="Verify another split.",
+        )  # fmt: skip
+    ceiling = task.protocol.ceiling.over(task.samples)
+    yield _verdict(task, "answers", ceiling, [
+        score_unit(task, unit, [perfect(sample) for sample in unit])
+        for unit in units(task.samples())
+    ])  # fmt: skip
+    if reader is not None:
+        yield _verdict(task, "replies", ceiling, [
+            score_unit(task, unit, [through_text(sample, reader) for sample in unit])
+            for unit in units(task.samples())
+        ])  # fmt: skip
+
+
+def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) -> Verdict:
+    protocol = task.protocol
+    value = values(task, done)[protocol.headline]
+    reached = value is not None and abs(value - ceiling) <= protocol.ceiling.tolerance
+    return Verdict(
+        task=task.name, protocol=protocol.name, way=way, metric=protocol.headline, value=value,
+        ceiling=ceiling, tolerance=protocol.ceiling.tolerance, n=len(done),
+        why=protocol.ceiling.why, worst=() if reached else tuple(_below(task, done)),
+    )  # fmt: skip
+
+
+def _below(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
+    """The units with the lowest headline."""
+
+    def headline(unit: UnitScore) -> float:
+        value = values(task, [unit])[task.protocol.headline]
+        return math.inf if value is None else value
+
+    for unit in sorted(done, key=headline)[:SHOWN]:
+        yield f"{unit.unit} ({headline(unit):.4f}{', failed' if unit.failed else ''})"
+
+
+def perfect(sample: Sample) -> Prediction:
+    """The target's own answer, through the form in which the journal keeps it."""
+    assert sample.target is not None, "verify refuses tasks without truth"
+    said = Prediction(query_id=sample.query.id, answer=sample.target.answer)
+    return prediction_from_json(prediction_to_json(said))
+
+
+def through_text(sample: Sample, reader: ReplyReader) -> Prediction:
+    """The target's answer, written as a reply and read again with oracle perception."""
+    assert sample.target is not None, "verify refuses tasks without truth"
+    oracle = Oracle(sample.target, sample.query.media[0])
+    seeing = reader.with_perception(oracle, oracle)
+    return seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Segments and propagates the truth, for prompts that name it.
+
+    A prompt names a connected part of the true mask if its box agrees on every side within what
+    coordinates of `CANVAS` steps can tell apart, and its points lie on the part within the same.
+    """
+
+    target: Target
+    media: Media
+
+    @property
+    def name(self) -> str:
+        """A short name for records."""
+        return "oracle"
+
+    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """The part of the truth that each prompt names; an empty mask for a prompt that is off."""
+        best: list[BoolArray] = []
+        for truth in self._truths(picture):
+            parts = components(truth.to_array())
+            found = [_named(prompt, parts, picture) for prompt in prompts]
+            if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
+                best = found
+        return best
+
+    def _truths(self, picture: Frame) -> Iterator[Rle]:
+        """The true masks of the frames that look like this (still videos repeat frames)."""
+        masks = self.target.answer.masks or ()
+        for index, mask in enumerate(masks):
+            if np.array_equal(self.media.frame(index), picture):
+                yield mask
+
+    def propagate(
+        self, video: Media, start: int, masks: Sequence[BoolArray]
+    ) -> list[list[BoolArray]]:
+        """The true track, if the masks together are the truth at `start`; else nothing."""
+        truth = [mask.to_array() for mask in self.target.answer.masks or ()]
+        nothing = [np.zeros_like(frame) for frame in truth]
+        right = bool(masks) and np.array_equal(np.logical_or.reduce(list(masks)), truth[start])
+        return [truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
+
+
+def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:
+    """The 8-connected parts of a mask, each with its box (right and bottom exclusive)."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    parts = []
+    for label in range(1, count):
+        left, top, width, height = (float(number) for number in np.asarray(stats)[label, :4])
+        parts.append((Box(left, top, left + width, top + height), np.asarray(labels) == label))
+    return parts
+
+
+def _named(
+    prompt: ObjectPrompt, parts: Sequence[tuple[Box, BoolArray]], picture: Frame
+) -> BoolArray:
+    height, width = picture.shape[:2]
+    reach = (width / CANVAS + 1.5, height / CANVAS + 1.5)
+    fits = [
+        (_distance(prompt.box, box), part)
+        for box, part in parts
+        if prompt.box is not None
+        and _close(prompt.box, box, reach)
+        and all(_on(point, part, reach) for point in prompt.positive)
+    ]
+    if not fits:
+        return np.zeros((height, width), dtype=np.bool_)
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def _distance(one: Box, other: Box) -> float:
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+def _close(one: Box, other: Box, reach: tuple[float, float]) -> bool:
+    steps = (*reach, *reach)
+    return all(abs(a - b) <= step for a, b, step in zip(one, other, steps, strict=True))
+
+
+def _on(point: Point, part: NDArray[Any], reach: tuple[float, float]) -> bool:
+    """Whether a point lies on a part, or as near to it as rounding may have brought it."""
+    rows = _span(point.y, reach[1], part.shape[0])
+    columns = _span(point.x, reach[0], part.shape[1])
+    return bool(part[rows, columns].any())
+
+
+def _span(centre: float, reach: float, limit: int) -> slice:
+    return slice(max(0, math.floor(centre - reach)), min(limit, math.ceil(centre + reach) + 1))

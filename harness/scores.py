@@ -1,0 +1,204 @@
+"""What a scorer returns: statistics that merge, and metrics that turn merged ones into numbers.
+
+A scorer looks at one *unit* (the smallest group of samples that the official scorer treats as
+one) and returns a `Mean`, a `Ratio` or a `Corpus` for each metric. Statistics of any number of
+units merge in any order to the same number, because sums are exactly rounded (`math.fsum`).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from harness.errors import HarnessError
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """One value that counts `weight` times in an average."""
+
+    value: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A part of a quotient of sums, such as cIoU's intersection and union."""
+
+    numerator: float
+    denominator: float
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Items that only mean something together: captions for CIDEr, detections for COCO AP.
+
+    Each item is plain JSON data.
+    """
+
+    items: tuple[Any, ...]
+
+
+Statistic: TypeAlias = Mean | Ratio | Corpus
+Scores: TypeAlias = Mapping[str, Statistic]
+"""The statistics of one unit, by metric name. A metric that is left out does not count there."""
+
+Better: TypeAlias = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How merged statistics become one number.
+
+    Exactly one of three kinds: a quotient (the default), a `corpus` function, or a `derived`
+    function of other metrics, given in `of`. Derived functions are applied to arrays of
+    resamples as well, so they are written with numpy operators.
+    """
+
+    name: str
+    better: Better = "higher"
+    epsilon: float = 0.0
+    """Added to the denominator, as some official scorers do."""
+    corpus: Callable[[Sequence[Any]], float] | None = None
+    of: tuple[str, ...] = ()
+    derived: Callable[..., Any] | None = None
+    about: str = ""
+    """One line for cards and boards: what the number is."""
+
+    def __post_init__(self) -> None:
+        if bool(self.of) != (self.derived is not None) or (self.corpus and self.derived):
+            raise HarnessError(
+                f"metric {self.name}",
+                expected="a quotient, `corpus=`, or both `of=` and `derived=`",
+                found="another combination",
+            )
+
+
+@dataclass(slots=True)
+class Totals:
+    """The merged statistics of many units, for a list of metrics."""
+
+    metrics: tuple[Metric, ...]
+    units: int = 0
+    _above: dict[str, list[float]] = field(default_factory=dict)
+    _below: dict[str, list[float]] = field(default_factory=dict)
+    _items: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(self, scores: Scores) -> None:
+        """Merge one unit's statistics."""
+        check_scores(self.metrics, scores)
+        self.units += 1
+        for name, statistic in scores.items():
+            if isinstance(statistic, Corpus):
+                self._items.setdefault(name, []).extend(statistic.items)
+            else:
+                above, below = quotient(statistic)
+                self._above.setdefault(name, []).append(above)
+                self._below.setdefault(name, []).append(below)
+
+    def values(self) -> dict[str, float | None]:
+        """Every metric's number; None where nothing counted (nothing to divide by)."""
+        found: dict[str, float | None] = {}
+        for metric in self.metrics:
+            if metric.derived is not None:
+                parts = [found[name] for name in metric.of]
+                found[metric.name] = None if None in parts else float(metric.derived(*parts))
+            elif metric.corpus is not None:
+                items = self._items.get(metric.name, [])
+                found[metric.name] = float(metric.corpus(items)) if items else None
+            else:
+                below = math.fsum(self._below.get(metric.name, ()))
+                above = math.fsum(self._above.get(metric.name, ()))
+                found[metric.name] = above / (below + metric.epsilon) if below else None
+        return found
+
+
+def quotient(statistic: Mean | Ratio) -> tuple[float, float]:
+    """Numerator and denominator of a statistic that divides."""
+    if isinstance(statistic, Mean):
+        return statistic.value * statistic.weight, statistic.weight
+    return statistic.numerator, statistic.denominator
+
+
+def check_scores(metrics: Iterable[Metric], scores: Scores) -> None:
+    """Raise HarnessError if a scorer returned a metric that is not declared, or no number."""
+    declared = {metric.name: metric for metric in metrics}
+    for name, statistic in scores.items():
+        if name not in declared or declared[name].derived is not None:
+            raise HarnessError(
+                f"score {name!r}",
+                expected=f"one of {sorted(declared)}, not derived",
+                found=repr(name),
+                fix="Declare it in the protocol's metrics.",
+            )
+        if isinstance(statistic, Corpus) != (declared[name].corpus is not None):
+            raise HarnessError(
+                f"score {name!r}",
+                expected="a Corpus exactly where the metric has a corpus function",
+                found=type(statistic).__name__,
+            )
+        if not isinstance(statistic, Corpus) and not all(map(math.isfinite, quotient(statistic))):
+            raise HarnessError(f"score {name!r}", expected="finite numbers", found=repr(statistic))
+
+
+def to_json(scores: Scores) -> dict[str, Any]:
+    """Plain data: `[value, weight]`, `{"ratio": [n, d]}` or `{"corpus": [items]}` a metric."""
+    plain: dict[str, Any] = {}
+    for name, statistic in scores.items():
+        if isinstance(statistic, Mean):
+            plain[name] = [statistic.value, statistic.weight]
+        elif isinstance(statistic, Ratio):
+            plain[name] = {"ratio": [statistic.numerator, statistic.denominator]}
+        else:
+            plain[name] = {"corpus": list(statistic.items)}
+    return plain
+
+
+def from_json(plain: Mapping[str, Any]) -> dict[str, Statistic]:
+    """The inverse of `to_json`."""
+    scores: dict[str, Statistic] = {}
+    for name, value in plain.items():
+        if isinstance(value, list):
+            scores[name] = Mean(*value)
+        elif "ratio" in value:
+            scores[name] = Ratio(*value["ratio"])
+        else:
+            scores[name] = Corpus(tuple(value["corpus"]))
+    return scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitScore:
+    """The statistics of one scored unit, as a run keeps them (a line of `scores.jsonl`)."""
+
+    unit: str
+    group: str
+    samples: tuple[str, ...]
+    """Official ids of the unit's samples."""
+    categories: Mapping[str, str]
+    failed: int
+    """How many of its samples have no answer."""
+    scores: Scores
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, in a fixed order of keys."""
+        return {
+            "unit": self.unit,
+            "group": self.group,
+            "samples": list(self.samples),
+            "categories": dict(self.categories),
+            "failed": self.failed,
+            "scores": to_json(self.scores),
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "UnitScore":
+        """The inverse of `to_json`."""
+        return cls(
+            unit=plain["unit"],
+            group=plain["group"],
+            samples=tuple(plain["samples"]),
+            categories=plain["categories"],
+            failed=plain["failed"],
+            scores=from_json(plain["scores"]),
+        )

@@ -1,0 +1,177 @@
+"""The one way to name a plugin with its arguments: `NAME`, `NAME(key=value, …)`, `NAME:key=value`.
+
+A value is a number, `true`, `false`, `none`, a word, a path, quoted text, or again a SPEC.
+
+>>> spec = parse("videoseg_r1(segmenter=sam2(size=tiny), frames=16)")
+>>> spec.name, spec.arguments["frames"], str(spec.arguments["segmenter"])
+('videoseg_r1', 16, 'sam2(size=tiny)')
+>>> [str(spec) for spec in parse_list("reason_seg(split=test,protocol=seg/visionreasoner),mevis")]
+['reason_seg(split=test,protocol=seg/visionreasoner)', 'mevis']
+>>> [str(spec) for spec in parse_list("reason_seg:split=test,seed=1,mevis")]
+['reason_seg(split=test,seed=1)', 'mevis']
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, Union
+
+from harness.errors import UsageError
+
+Value: TypeAlias = Union[str, int, float, bool, "Spec", None]
+
+NAME = re.compile(r"[A-Za-z_][\w.-]*\Z")
+WHOLE = re.compile(r"[+-]?\d{1,18}\Z")
+REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "none": None}
+MAX_LENGTH = 10_000
+MAX_DEPTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A plugin's name and the arguments given for it."""
+
+    name: str
+    arguments: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.arguments:
+            return self.name
+        given = ",".join(f"{key}={_show(value)}" for key, value in self.arguments.items())
+        return f"{self.name}({given})"
+
+    def with_defaults(self, **defaults: Value) -> "Spec":
+        """The same spec with further arguments where none were given."""
+        return Spec(self.name, {**defaults, **self.arguments})
+
+
+def _show(value: Value) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and (
+        not value
+        or re.search(r"[\s,()=\"']", value)
+        or not isinstance(_value(value, value, 0), str)
+    ):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value)
+
+
+def parse(text: str) -> Spec:
+    """Read one SPEC; raise UsageError that shows where it is wrong."""
+    specs = parse_list(text)
+    if len(specs) != 1:
+        raise UsageError(
+            f"{text!r}", expected="one NAME or NAME(key=value, …)", found=f"{len(specs)} of them"
+        )
+    return specs[0]
+
+
+def parse_list(text: str) -> list[Spec]:
+    """Read SPECs separated by commas outside parentheses.
+
+    After the short form `NAME:key=value`, further `key=value` belong to the same NAME.
+    """
+    if len(text) > MAX_LENGTH:
+        raise UsageError(
+            "the specification", expected=f"at most {MAX_LENGTH} characters", found=f"{len(text)}"
+        )
+    groups: list[str] = []
+    for piece in _split(text, text):
+        head = re.match(r"\s*([\w.-]+)\s*=", piece)
+        if groups and head and ":" in _outside(groups[-1]):
+            groups[-1] += "," + piece
+        else:
+            groups.append(piece)
+    return [_spec(group.strip(), text, 0) for group in groups]
+
+
+def _spec(text: str, whole: str, depth: int) -> Spec:
+    if depth > MAX_DEPTH:
+        raise UsageError(
+            f"{whole[:60]!r}", expected=f"at most {MAX_DEPTH} levels of nesting", found="more"
+        )
+    match = re.match(r"([^(:]*)([(:]?)", text)
+    assert match is not None, "the pattern matches any text"
+    name, opening = match[1].strip(), match[2]
+    if not NAME.match(name):
+        raise UsageError(
+            f"{whole!r}",
+            expected="NAME, NAME(key=value, …) or NAME:key=value",
+            found=f"{name!r} as a name",
+        )
+    inside = text[match.end() :]
+    if opening == "(":
+        if not inside.rstrip().endswith(")"):
+            raise UsageError(
+                f"{whole!r}",
+                expected=f"a closing parenthesis at the end of {name}(…)",
+                found=repr(inside[-12:]),
+            )
+        inside = inside.rstrip()[:-1]
+    if not inside.strip():
+        return Spec(name)
+    arguments: dict[str, Value] = {}
+    for piece in _split(inside, whole):
+        key, equals, value = piece.partition("=")
+        key = key.strip()
+        if not equals or not key.isidentifier():
+            raise UsageError(
+                f"{whole!r}", expected=f"key=value inside {name}(…)", found=repr(piece.strip())
+            )
+        if key in arguments:
+            raise UsageError(f"{whole!r}", expected=f"{key} once", found="it twice")
+        arguments[key] = _value(value.strip(), whole, depth + 1)
+    return Spec(name, arguments)
+
+
+def _value(text: str, whole: str, depth: int) -> Value:
+    if len(text) >= 2 and text[0] in "\"'" and text[-1] == text[0]:
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    if WHOLE.match(text):
+        return int(text)
+    if REAL.match(text):
+        return float(text)
+    if "(" in text:
+        return _spec(text, whole, depth)
+    return text
+
+
+def _split(text: str, whole: str) -> list[str]:
+    """Split at commas outside parentheses and quotes."""
+    pieces, depth, quote, start = [], 0, "", 0
+    escaped = False
+    for index, char in enumerate(text):
+        if quote:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == quote:
+                quote = ""
+        elif char in "\"'" and text[start:index].rstrip().endswith(("=", "(")):
+            quote = char
+        elif char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+            if depth < 0:
+                break
+        elif char == "," and depth == 0:
+            pieces.append(text[start:index])
+            start = index + 1
+    if depth or quote:
+        raise UsageError(
+            f"{whole!r}",
+            expected="matching parentheses and quotes",
+            found="one without its partner",
+        )
+    return [*pieces, text[start:]]
+
+
+def _outside(text: str) -> str:
+    """The text before its first parenthesis."""
+    return text.partition("(")[0]

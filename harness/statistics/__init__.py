@@ -1,0 +1,1 @@
+"""Intervals, paired comparisons and what a comparison could have seen, clustered by group."""

@@ -1,0 +1,95 @@
+"""Sums of merged statistics a group, and the metrics' numbers under any weighting of the groups.
+
+Samples of one picture or video are not independent, so groups, not samples, are what resampling
+weighs. Sums a group are all it needs: a quotient's numerator and denominator are linear in the
+weights, which makes thousands of resamples one matrix product.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.scores import Corpus, Metric, UnitScore, quotient
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSums:
+    """Numerators and denominators of the quotient metrics, one row a group."""
+
+    groups: tuple[str, ...]
+    """Names of the rows, sorted."""
+    columns: tuple[str, ...]
+    """Names of the quotient metrics."""
+    above: FloatArray
+    """Numerators, groups × metrics."""
+    below: FloatArray
+    """Denominators, groups × metrics; 0 where a metric does not count in a group."""
+
+
+def group_sums(metrics: Sequence[Metric], units: Sequence[UnitScore]) -> GroupSums:
+    """Add up every quotient metric's statistics within each group.
+
+    The units are sorted first, so that their order cannot change the last bit of a sum.
+    """
+    columns = tuple(m.name for m in metrics if m.derived is None and m.corpus is None)
+    place = {name: index for index, name in enumerate(columns)}
+    ordered = sorted(units, key=lambda unit: (unit.group, unit.unit))
+    groups = tuple(dict.fromkeys(unit.group for unit in ordered))
+    row = {group: index for index, group in enumerate(groups)}
+    above, below = np.zeros((2, len(groups), len(columns)))
+    for unit in ordered:
+        for name, statistic in unit.scores.items():
+            if name in place and not isinstance(statistic, Corpus):
+                numerator, denominator = quotient(statistic)
+                above[row[unit.group], place[name]] += numerator
+                below[row[unit.group], place[name]] += denominator
+    return GroupSums(groups, columns, above, below)
+
+
+def numbers(
+    metrics: Sequence[Metric], columns: Sequence[str], *, above: FloatArray, below: FloatArray
+) -> dict[str, FloatArray]:
+    """Turn sums into every quotient and derived metric's values, one a row.
+
+    Args:
+        metrics: All metrics of the protocol, each after those that it is derived from.
+        columns: Which quotient metric each column is.
+        above: Numerators, rows × columns.
+        below: Denominators, rows × columns.
+
+    Returns:
+        Values by metric, NaN in rows where nothing counts. Corpus metrics, and what is derived
+        from them, are left out.
+    """
+    found: dict[str, FloatArray] = {}
+    place = {name: index for index, name in enumerate(columns)}
+    with np.errstate(all="ignore"):
+        for metric in metrics:
+            if metric.derived is not None:
+                if all(name in found for name in metric.of):
+                    value: Any = metric.derived(*(found[name] for name in metric.of))
+                    found[metric.name] = np.broadcast_to(
+                        np.asarray(value, dtype=np.float64), (len(above),)
+                    )
+            elif metric.name in place:
+                column = place[metric.name]
+                divisor = np.where(below[:, column] == 0, np.nan, below[:, column])
+                found[metric.name] = above[:, column] / (divisor + metric.epsilon)
+    return found
+
+
+def counted_groups(metrics: Sequence[Metric], sums: GroupSums) -> dict[str, int]:
+    """In how many groups each quotient metric counts; for a derived one, its scarcest part."""
+    found = {
+        name: int(np.count_nonzero(sums.below[:, column]))
+        for column, name in enumerate(sums.columns)
+    }
+    for metric in metrics:
+        if metric.derived is not None and all(name in found for name in metric.of):
+            found[metric.name] = min(found[name] for name in metric.of)
+    return found

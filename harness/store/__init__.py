@@ -1,0 +1,1 @@
+"""Files that survive a crash: atomic replacement, an append-only journal, one writer a folder."""

@@ -1,0 +1,64 @@
+"""Write a file whole or not at all."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one step: a temporary file, fsync, rename, fsync the folder.
+
+    Raises:
+        StoreError: the disk is full or read-only. What was there before is still there.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> StoreError:
+    """The error for a file that could not be written."""
+    return StoreError(
+        f"file {path}", expected="to write it", found=error.strerror or str(error),
+        fix="What was finished before is kept; run the same command again to go on.",
+    )  # fmt: skip
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, keys in their given order: equal values, equal bytes."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    write_bytes(path, text.encode() + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read what `write_json` wrote.
+
+    Raises:
+        StoreError: missing or damaged.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise StoreError(f"file {path}", expected="a file", found="none") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"file {path}", expected="JSON", found=str(error)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

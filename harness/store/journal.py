@@ -1,0 +1,200 @@
+"""The journal of a run: finished predictions, appended, checked line by line, never rewritten.
+
+One file a worker and attempt, `samples.<worker>.<attempt>.jsonl`, so that no two processes write
+to one file. Every line is JSON of its own: `{"crc": "…", "v": 1, "record": {…}}`, the CRC-32 taken
+over the bytes of the record. A batch is appended with one write, so that a kill loses at most the
+batch in work; a torn tail is copied to `quarantine/`, cut off, and its samples done again.
+
+Two kinds of records: `{"begin": batch}` says that a batch was started, `{"sample": query id, …}` is
+a finished prediction. Of several predictions of one sample the last valid one counts.
+"""
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Self
+
+from harness.errors import StoreError
+from harness.store.atomic import cannot_write
+
+SCHEMA = 1
+HEAD = b'{"crc": "%08x", "v": 1, "record": '
+HEAD_LENGTH = len(HEAD % 0)
+NAME = re.compile(r"samples\.(\d+)\.(\d+)\.jsonl\Z")
+SYNC_EVERY = 0.5  # seconds; a crash of the machine (not of the process) loses at most this much
+
+
+class Writer:
+    """Appends records to one worker's file of one attempt."""
+
+    def __init__(self, folder: Path, worker: int, attempt: int) -> None:
+        self.path = folder / f"samples.{worker}.{attempt}.jsonl"
+        self._synced = monotonic()
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+            self._handle = os.open(self.path, flags, 0o644)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+    def append(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Append records with one write; they are readable even if the process is killed then.
+
+        Raises:
+            StoreError: the disk is full; what was appended before stays valid.
+        """
+        data = b"".join(line(record) for record in records)
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            if monotonic() - self._synced > SYNC_EVERY:
+                self.sync()
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+    def sync(self) -> None:
+        """Force to disk what was appended."""
+        os.fdatasync(self._handle)
+        self._synced = monotonic()
+
+    def close(self) -> None:
+        """Sync and close; a file to which nothing was written is removed."""
+        self.sync()
+        empty = os.fstat(self._handle).st_size == 0
+        os.close(self._handle)
+        if empty:
+            with suppress(OSError):
+                self.path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def line(record: Mapping[str, Any]) -> bytes:
+    """One line of the journal."""
+    body = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return HEAD % zlib.crc32(body) + body + b"}\n"
+
+
+def parse_line(raw: bytes) -> dict[str, Any] | None:
+    """The record of a line, or None if the line is torn or damaged."""
+    if len(raw) < HEAD_LENGTH + 4 or not raw.endswith(b"}\n"):
+        return None
+    body = raw[HEAD_LENGTH:-2]
+    if raw[:HEAD_LENGTH] != HEAD % zlib.crc32(body):
+        return None
+    try:
+        record = json.loads(body)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a prediction stands."""
+
+    path: Path
+    offset: int
+    length: int
+    failure: str | None
+    """The kind of its failure, if it is one."""
+
+
+class Journal:
+    """An index of a run folder's journal; records are read from disk when asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.places: dict[str, Place] = {}
+        self.begun: list[int] = []
+        """Batches in the order in which they were started, over all attempts."""
+        self.damaged: list[tuple[Path, int]] = []
+        """File and offset of lines that are not valid."""
+        self._read: dict[Path, int] = {}
+        self.refresh()
+
+    @property
+    def next_attempt(self) -> int:
+        """A number that no file of the folder has yet."""
+        return 1 + max((number(path)[0] for path in files(self.folder)), default=0)
+
+    def refresh(self) -> None:
+        """Index what was appended since the last look."""
+        for path in files(self.folder):
+            self._index(path)
+
+    def _index(self, path: Path) -> None:
+        offset = self._read.get(path, 0)
+        if path.stat().st_size == offset:
+            return
+        with path.open("rb") as file:
+            file.seek(offset)
+            for raw in file:
+                record = parse_line(raw)
+                if record is None:
+                    self.damaged.append((path, offset))
+                elif "begin" in record:
+                    self.begun.append(record["begin"])
+                elif "sample" in record:
+                    failure = record["prediction"].get("failure", [None])[0]
+                    self.places[record["sample"]] = Place(path, offset, len(raw), failure)
+                offset += len(raw)
+        self._read[path] = offset
+
+    def record(self, sample: str) -> dict[str, Any]:
+        """The last valid record of a sample, by its query id.
+
+        Raises:
+            StoreError: there is none, or the file changed underneath.
+        """
+        place = self.places.get(sample)
+        if place is None:
+            raise StoreError(f"journal {self.folder}", expected=f"a prediction for {sample}",
+                             found="none")  # fmt: skip
+        with place.path.open("rb") as file:
+            file.seek(place.offset)
+            record = parse_line(file.read(place.length))
+        if record is None:
+            raise StoreError(f"journal {place.path}", expected="the record that was indexed",
+                             found="other bytes", fix="Another program writes there.")  # fmt: skip
+        return record
+
+    def mend(self) -> list[str]:
+        """Copy damaged lines to `quarantine/` and cut a torn tail off; return what was done.
+
+        Only the holder of the folder's lease may call this.
+        """
+        done = []
+        for path, offset in self.damaged:
+            raw = path.read_bytes()[offset:].split(b"\n", 1)[0]
+            quarantine = self.folder / "quarantine"
+            quarantine.mkdir(exist_ok=True)
+            (quarantine / f"{path.name}.{offset}").write_bytes(raw)
+            torn = offset + len(raw) >= path.stat().st_size
+            if torn:
+                os.truncate(path, offset)
+            done.append(f"{path.name}: {'torn tail' if torn else 'damaged line'} at byte {offset}")
+        self.damaged = []
+        return done
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """The journal's files, oldest attempt first."""
+    found = [path for path in folder.iterdir() if NAME.match(path.name)]
+    yield from sorted(found, key=number)
+
+
+def number(path: Path) -> tuple[int, int]:
+    """(attempt, worker) of a journal file."""
+    match = NAME.match(path.name)
+    assert match is not None, "only journal files are listed"
+    return int(match[2]), int(match[1])

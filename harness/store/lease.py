@@ -1,0 +1,97 @@
+"""One writer a run folder.
+
+The lock is `flock`, which the system drops when the process dies, however it dies. Network file
+systems may not have it, or not between machines: there a lease file with a heartbeat decides.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time
+from typing import Any
+
+from harness.errors import Locked
+from harness.store.atomic import cannot_write
+
+HEARTBEAT = 10.0  # seconds between signs of life
+STALE = 60.0  # a lease of another machine without a sign of life for so long is void
+NO_FLOCK = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS})
+
+
+@contextmanager
+def lease(folder: Path) -> Iterator[None]:
+    """Hold the folder for writing while the block runs.
+
+    Raises:
+        Locked: another process holds it; says which.
+        StoreError: the folder cannot be written.
+    """
+    path = folder / "lease.json"
+    try:
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise cannot_write(folder / ".lock", error) from error
+    try:
+        _take(handle, folder, path)
+        stop = threading.Event()
+        _write(path)
+        beat = threading.Thread(target=_beat, args=(path, stop), daemon=True)
+        beat.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            beat.join()
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, folder: Path, path: Path) -> None:
+    holder = _holder(path)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        same_machine = holder is None or holder.get("host") == socket.gethostname()
+    except BlockingIOError:
+        raise _locked(folder, holder) from None
+    except OSError as error:
+        if error.errno not in NO_FLOCK:
+            raise
+        same_machine = False
+    if holder is not None and not same_machine and time() - float(holder["beat"]) < STALE:
+        raise _locked(folder, holder)
+
+
+def _locked(folder: Path, holder: dict[str, Any] | None) -> Locked:
+    who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+    return Locked(f"run folder {folder}", expected="nobody else to write to it", found=who,
+                  fix="Wait for it, stop it, or choose another --out.")  # fmt: skip
+
+
+def _holder(path: Path) -> dict[str, Any] | None:
+    try:
+        plain = json.loads(path.read_bytes())
+        return plain if isinstance(plain, dict) and {"host", "pid", "beat"} <= set(plain) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path) -> None:
+    text = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "beat": time()})
+    temporary = path.with_name(f".lease.{os.getpid()}.tmp")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _beat(path: Path, stop: threading.Event) -> None:
+    while not stop.wait(HEARTBEAT):
+        try:
+            _write(path)
+        except OSError:  # a full disk must not kill the run here; the journal will say it
+            continue

@@ -1,0 +1,85 @@
+"""A task is a value: samples, and a protocol to score them by."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harness.errors import UsageError
+from harness.scores import Metric, Scores
+from harness.types import AnswerForm, Prediction, Sample
+
+ScoreUnit: TypeAlias = Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
+"""Scores one unit: its samples, and the prediction for each in the same order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """What perfect answers score on the headline metric, and why if that is not simply 1."""
+
+    value: float | Callable[[Iterable[Sample]], float]
+    """A number, or a function of the samples where it depends on them."""
+    tolerance: float = 0.0
+    """How far below `value` perfect answers may stay, for the reason in `why`."""
+    why: str = ""
+
+    def over(self, samples: Callable[[], Iterable[Sample]]) -> float:
+        """The number for these samples."""
+        return self.value(samples()) if callable(self.value) else self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """A named scoring convention of a published scorer."""
+
+    name: str
+    score: ScoreUnit
+    metrics: tuple[Metric, ...]
+    headline: str
+    ceiling: Ceiling
+    about: str
+    """One line: whose scorer it is, and what is particular about it."""
+
+    def metric(self, name: str) -> Metric:
+        """The declared metric of this name."""
+        return next(metric for metric in self.metrics if metric.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a benchmark's files."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A named, versioned set of samples and the way to score them.
+
+    `samples` is called anew for each pass and yields the same samples in the same order; it reads
+    as it goes, and decodes no picture.
+    """
+
+    name: str
+    version: int
+    """Raised when samples, question text or scoring change."""
+    split: str
+    forms: tuple[AnswerForm, ...]
+    protocol: Protocol
+    samples: Callable[[], Iterable[Sample]]
+    annotations: tuple[Path, ...]
+    """The files whose content decides samples and truth; they are hashed into the record."""
+    check: Callable[[], Iterable[Problem]]
+    """Looks at every file without decoding: missing, wrong size, duplicate, not in the layout."""
+    submission: Callable[[Iterable[tuple[Sample, Prediction]], Path], Path] | None = None
+    """Writes the file that the organisers' server takes, where the truth is hidden."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What was asked for and what defaults filled in: split, protocol, …"""
+
+
+def choose(what: str, options: Mapping[str, Any], name: str) -> Any:
+    """`options[name]`, or a UsageError that lists the names there are."""
+    if name not in options:
+        raise UsageError(f"{what} {name!r}", expected=" or ".join(options), found=repr(name))
+    return options[name]

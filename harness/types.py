@@ -1,0 +1,221 @@
+"""The values that flow: a query to a model, a prediction back, a target to the scorer.
+
+Boxes, points and masks are in pixels of the *original* picture, the origin at its top left.
+All values are frozen; sequences in them are tuples.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from harness.masks import Rle, SoftMask
+from harness.media import Media
+
+
+class AnswerForm(StrEnum):
+    """What kind of answer a question asks for."""
+
+    MASK = "mask"
+    MASK_TRACK = "mask_track"
+    BOXES = "boxes"
+    BOX_TRACK = "box_track"
+    BOX_3D = "box_3d"
+    POINTS = "points"
+    COUNT = "count"
+    CHOICE = "choice"
+    NUMBER = "number"
+    INTERVAL = "interval"
+    TEXT = "text"
+
+
+class Box(NamedTuple):
+    """A rectangle in pixels; `right` and `bottom` are exclusive."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Point(NamedTuple):
+    """A place in pixels."""
+
+    x: float
+    y: float
+
+
+class Interval(NamedTuple):
+    """A stretch of a video in seconds from its start."""
+
+    start: float
+    end: float
+
+
+class Box3D(NamedTuple):
+    """An axis-aligned box in metres: its centre and its full extent along each axis."""
+
+    x: float
+    y: float
+    z: float
+    width: float
+    height: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was said, or what is true. A field is None where nothing was said about it.
+
+    One vocabulary for predictions and for truth, so that a perfect prediction is the target's own
+    answer. Products (V-STaR's text, interval and boxes) fill several fields.
+    """
+
+    masks: tuple[Rle, ...] | None = None
+    """One a frame; a picture is one frame. An empty mask says: seen nowhere in this frame."""
+    soft_masks: tuple[SoftMask, ...] | None = None
+    """Confidences, one a frame, where a protocol compares objects by them."""
+    boxes: tuple[Box, ...] | None = None
+    box_scores: tuple[float, ...] | None = None
+    """Confidences of `boxes`, in their order."""
+    points: tuple[Point, ...] | None = None
+    box_track: tuple[Box | None, ...] | None = None
+    """One a frame; None says: not in this frame."""
+    boxes_3d: tuple[Box3D, ...] | None = None
+    count: int | None = None
+    choice: str | None = None
+    """The letter of an option."""
+    number: float | None = None
+    interval: Interval | None = None
+    text: str | None = None
+    no_target: bool = False
+    """NO_TARGET: nothing in the media is meant. Neither an empty mask nor a failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Everything that a model may see: no answer, no split, no benchmark's name."""
+
+    id: str
+    """A hash of the official id; see `query_id`."""
+    text: str
+    media: tuple[Media, ...]
+    forms: tuple[AnswerForm, ...]
+    """The forms of answer expected; several for a product."""
+    options: tuple[str, ...] = ()
+    """The choices, in the order of their letters A, B, …"""
+    objects: tuple[str, ...] = ()
+    """Objects that the benchmark's own question names beside the text."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels that coordinates of the answer refer to."""
+        return self.media[0].size
+
+    @property
+    def form(self) -> AnswerForm:
+        """The first form of answer expected."""
+        return self.forms[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What only a scorer may see."""
+
+    answer: Answer
+    ignore: tuple[Rle, ...] | None = None
+    """Pixels that do not count, one mask a frame."""
+    references: tuple[str, ...] = ()
+    """Further right texts, for captions and free answers."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data that one benchmark's scorer needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One question with its truth (None where the organisers keep it)."""
+
+    id: str
+    """The benchmark's own id, as its card documents it."""
+    query: Query
+    target: Target | None
+    unit: str = ""
+    """Samples with the same unit are scored together and follow each other; default: alone."""
+    group: str = ""
+    """The picture or video that statistics cluster by; default: the sample itself."""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    """Breakdowns: the category's value by its name. Equal within a unit."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", self.unit or self.id)
+        object.__setattr__(self, "group", self.group or self.id)
+
+
+class FailureKind(StrEnum):
+    """Why there is no answer."""
+
+    PARSE = "parse"
+    """The reply is not in the grammar."""
+    MODEL = "model"
+    """The model raised, ran out of tokens or returned numbers that are none."""
+    SANDBOX = "sandbox"
+    """Code that the model wrote failed or was stopped."""
+    INFRASTRUCTURE = "infrastructure"
+    """Not the model's doing: a damaged file, a lost worker, a missing prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no answer, as data: scored as the protocol says and counted on the board."""
+
+    kind: FailureKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one prediction cost; zero where a model has no such thing."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    frames: int = 0
+    """Frames that the reasoner saw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a model answered to one query. Exactly one of `answer` and `failure` is given."""
+
+    query_id: str
+    answer: Answer | None = None
+    failure: Failure | None = None
+    replies: tuple[str, ...] = ()
+    """Raw text, in the order in which it was generated."""
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+    """What was done to read the reply, such as a repair of its JSON."""
+
+    def __post_init__(self) -> None:
+        if (self.answer is None) == (self.failure is None):
+            raise ValueError("a prediction has either an answer or a failure")
+
+
+def query_id(sample_id: str) -> str:
+    """The id under which a model sees a sample: 128 bits of BLAKE2b, in hexadecimal."""
+    return hashlib.blake2b(sample_id.encode(), digest_size=16, person=b"harness-query").hexdigest()
+
+
+def failed(
+    query: Query,
+    kind: FailureKind,
+    message: str,
+    *,
+    replies: tuple[str, ...] = (),
+    usage: Usage | None = None,
+) -> Prediction:
+    """A prediction that says why there is no answer."""
+    return Prediction(
+        query_id=query.id, failure=Failure(kind, message), replies=replies, usage=usage or Usage()
+    )

@@ -1,0 +1,69 @@
+"""What lies behind the things: plain, noisy or textured, in whole numbers from its own seed.
+
+Backgrounds keep to greyish tones in the middle of the range, which no named colour is near.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.media import Frame
+from harness.world.draws import Draws
+from harness.world.scene import Background
+
+Offsets: TypeAlias = NDArray[np.int64]
+"""Height × width: what is added to the background's base colour."""
+
+DARKEST, LIGHTEST = 96, 168
+TINT = 14
+NOISE = 18
+CELL = 16  # pixels between the points that a blotchy background is interpolated from
+
+
+@lru_cache(maxsize=8)
+def draw_background(background: Background, *, width: int, height: int) -> Frame:
+    """The background alone: height × width × 3, uint8, RGB; read-only, since it is kept."""
+    draws = Draws(background.seed, "background", background.kind)
+    level = draws.between(DARKEST, LIGHTEST)
+    base = np.array([level + draws.between(-TINT, TINT) for _ in range(3)], dtype=np.int64)
+    offsets = np.zeros((height, width), dtype=np.int64)
+    if background.kind == "noisy":
+        offsets = draws.array((height, width), below=2 * NOISE + 1) - NOISE
+    elif background.kind == "textured":
+        offsets = draws.choice(TEXTURES)(draws, height, width)
+    picture = np.clip(base + offsets[:, :, None], 0, 255).astype(np.uint8)
+    picture.flags.writeable = False
+    return picture
+
+
+def _stripes(draws: Draws, height: int, width: int) -> Offsets:
+    y, x = np.mgrid[0:height, 0:width]
+    along = draws.between(-2, 2) * x + draws.between(1, 2) * y
+    return _two_tones(draws, along // draws.between(8, 24))
+
+
+def _checks(draws: Draws, height: int, width: int) -> Offsets:
+    y, x = np.mgrid[0:height, 0:width]
+    side = draws.between(10, 28)
+    return _two_tones(draws, x // side + y // side)
+
+
+def _two_tones(draws: Draws, band: NDArray[np.int64]) -> Offsets:
+    contrast = draws.between(6, 14)
+    return (band % 2) * (2 * contrast) - contrast
+
+
+def _blotches(draws: Draws, height: int, width: int) -> Offsets:
+    """Values on a coarse lattice, interpolated between its points."""
+    lattice = draws.array((height // CELL + 2, width // CELL + 2), below=2 * NOISE + 1) - NOISE
+    row, down = np.divmod(np.arange(height)[:, None], CELL)
+    column, across = np.divmod(np.arange(width)[None, :], CELL)
+    upper = lattice[row, column] * (CELL - across) + lattice[row, column + 1] * across
+    lower = lattice[row + 1, column] * (CELL - across) + lattice[row + 1, column + 1] * across
+    return (upper * (CELL - down) + lower * down) // (CELL * CELL)
+
+
+TEXTURES: tuple[Callable[[Draws, int, int], Offsets], ...] = (_stripes, _checks, _blotches)

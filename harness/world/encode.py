@@ -1,0 +1,138 @@
+"""Pictures to bytes: PNG that is equal on every machine, and JPEG as the benchmarks have it.
+
+Which bytes zlib makes depends on the library that a Python was built with, so the PNG here is
+packed by a few lines of our own: one deflate block with the fixed codes, in which a run of equal
+pixels is one reference. Any decoder reads it.
+"""
+
+import io
+import struct
+import zlib
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.media import Frame
+
+JPEG_QUALITY = 95
+LONGEST, SHORTEST = 258, 3  # bytes that one deflate reference can repeat
+SYMBOL_BITS = 18  # of the longest one: a length, its extra bits and a distance
+
+UInts = NDArray[np.int64]
+
+
+def write_jpeg(path: Path, picture: Frame) -> None:
+    """Write an RGB picture as JPEG of quality 95, without colour subsampling."""
+    from PIL import Image
+
+    Image.fromarray(picture).save(path, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+
+
+def decoded_png(data: bytes) -> Frame:
+    """The RGB picture in the bytes of a PNG or JPEG file."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def encode_png(picture: NDArray[np.uint8]) -> bytes:
+    """The PNG file of a picture: height × width (grey) or height × width × 3 (RGB), uint8."""
+    height, width = picture.shape[:2]
+    channels = picture.shape[2] if picture.ndim == 3 else 1
+    rows = np.zeros((height, 1 + width * channels), dtype=np.uint8)  # first byte: no filter
+    rows[:, 1:] = picture.reshape(height, -1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    return b"".join(
+        (
+            b"\x89PNG\r\n\x1a\n",
+            _chunk(b"IHDR", header),
+            _chunk(b"IDAT", _zlib_stream(rows.ravel(), distance=channels)),
+            _chunk(b"IEND", b""),
+        )
+    )
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
+    values, bits = _symbols(data, distance=distance)
+    first, last = ([0b011], [3]), ([0], [7])  # final block with fixed codes; end of block
+    values = np.concatenate([first[0], values, last[0]])
+    bits = np.concatenate([first[1], bits, last[1]])
+    checksum = struct.pack(">I", zlib.adler32(data.tobytes()))
+    return b"\x78\x01" + _packed(values, bits) + checksum
+
+
+def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
+    """The deflate symbols of the data: bits to be sent, the first one lowest, and their number."""
+    same = np.zeros(data.size, dtype=np.bool_)
+    same[distance:] = data[distance:] == data[:-distance]
+    starts = np.flatnonzero(np.diff(same, prepend=not same[0]))
+    lengths = np.diff(starts, append=data.size)
+    place = np.arange(data.size) - np.repeat(starts, lengths)
+    piece = np.minimum(np.repeat(lengths, lengths) - place // LONGEST * LONGEST, LONGEST)
+    repeated = same & (piece >= SHORTEST)
+    sent = ~repeated | (place % LONGEST == 0)
+    literal_values, literal_bits = _literal_codes()
+    repeat_values, repeat_bits = _repeat_codes(distance)
+    values = np.where(repeated, repeat_values[piece * repeated], literal_values[data])
+    bits = np.where(repeated, repeat_bits[piece * repeated], literal_bits[data])
+    return values[sent], bits[sent]
+
+
+def _packed(values: UInts, bits: UInts) -> bytes:
+    ends = np.cumsum(bits)
+    stream = np.zeros(int(ends[-1]), dtype=np.uint8)
+    starts = ends - bits
+    for bit in range(SYMBOL_BITS):
+        used = bits > bit
+        stream[starts[used] + bit] = (values[used] >> bit) & 1
+    return np.packbits(stream, bitorder="little").tobytes()
+
+
+def _reversed(code: int, bits: int) -> int:
+    return int(f"{code:0{bits}b}"[::-1], 2)
+
+
+@cache
+def _literal_codes() -> tuple[UInts, UInts]:
+    """RFC 1951, section 3.2.6: the fixed codes of the 256 bytes."""
+    bits = np.where(np.arange(256) < 144, 8, 9)
+    codes = [0x30 + byte if byte < 144 else 0x190 + byte - 144 for byte in range(256)]
+    values = [_reversed(code, int(length)) for code, length in zip(codes, bits, strict=True)]
+    return np.array(values, dtype=np.int64), bits.astype(np.int64)
+
+
+@cache
+def _repeat_codes(distance: int) -> tuple[UInts, UInts]:
+    """RFC 1951, section 3.2.5: references by length, for a distance of 1 to 4 bytes."""
+    values = np.zeros(LONGEST + 1, dtype=np.int64)
+    bits = np.zeros(LONGEST + 1, dtype=np.int64)
+    for length in range(SHORTEST, LONGEST + 1):
+        symbol, extra, extra_bits = _length_symbol(length)
+        code_bits = 7 if symbol < 280 else 8
+        code = symbol - 256 if symbol < 280 else 0xC0 + symbol - 280
+        values[length] = (
+            _reversed(code, code_bits)
+            | extra << code_bits
+            | _reversed(distance - 1, 5) << (code_bits + extra_bits)
+        )
+        bits[length] = code_bits + extra_bits + 5
+    return values, bits
+
+
+def _length_symbol(length: int) -> tuple[int, int, int]:
+    """(symbol, value of its extra bits, their number) of a repeated length."""
+    if length == LONGEST:
+        return 285, 0, 0
+    if length < 11:
+        return 254 + length, 0, 0
+    extra_bits = (length - 3).bit_length() - 3
+    first = 4 << extra_bits
+    step, extra = divmod(length - 3 - first, 1 << extra_bits)
+    return 261 + 4 * extra_bits + step, extra, extra_bits

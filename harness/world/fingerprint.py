@@ -1,0 +1,74 @@
+"""Digests of the files of a generated world.
+
+Text and PNG files are equal byte for byte wherever they are made, so their bytes are hashed. What
+a JPEG or Parquet encoder packs differs between versions, so the pixels and the rows are hashed.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from harness import __version__
+from harness.errors import DataError
+from harness.media import decode_image
+
+FORMAT = 1
+
+
+def manifest(root: Path, *, seed: int, size: int) -> str:
+    """The text of `shapes.json` for the files below a root."""
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    plain = {
+        "format": FORMAT,
+        "harness": __version__,
+        "seed": seed,
+        "size": size,
+        "files": {path.relative_to(root).as_posix(): fingerprint(path) for path in files},
+    }
+    return json.dumps(plain, indent=1) + "\n"
+
+
+def fingerprint(path: Path) -> dict[str, str]:
+    """What is hashed (`bytes`, `pixels` or `rows`) and its BLAKE2b digest of 128 bits."""
+    what, digest = CONTENT.get(path.suffix, ("bytes", _bytes_digest))
+    return {what: digest(path)}
+
+
+def hexdigest(*parts: bytes) -> str:
+    """BLAKE2b of 128 bits over the parts, in hexadecimal."""
+    whole = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        whole.update(part)
+    return whole.hexdigest()
+
+
+def _bytes_digest(path: Path) -> str:
+    return hexdigest(path.read_bytes())
+
+
+def _pixels_digest(path: Path) -> str:
+    picture = decode_image(path, path.name)
+    return hexdigest(repr(picture.shape).encode(), picture.tobytes())
+
+
+def _rows_digest(path: Path) -> str:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    columns = json.dumps([[field.name, str(field.type)] for field in table.schema])
+    rows = (json.dumps(row, default=_plain).encode() for row in table.to_pylist())
+    return hexdigest(columns.encode(), *rows)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bytes):
+        return hexdigest(value)
+    raise DataError("value of a row", expected="plain data", found=type(value).__name__)
+
+
+CONTENT: Mapping[str, tuple[str, Callable[[Path], str]]] = MappingProxyType(
+    {".jpg": ("pixels", _pixels_digest), ".parquet": ("rows", _rows_digest)}
+)

@@ -1,0 +1,127 @@
+"""Words for things, and what a question is.
+
+A description is only used when a careful reader could not take it to mean anything else: what it
+*means* (strict) must be all that it *could mean* (lenient), such as a square where a rectangle is
+asked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from typing import TypeAlias
+
+from harness.world.scene import (
+    COLOURS,
+    SHAPES,
+    SIZES,
+    Colour,
+    Combination,
+    Scene,
+    Shape,
+    Size,
+    Thing,
+)
+
+ALSO_CALLED: Mapping[Shape, tuple[Shape, ...]] = MappingProxyType(
+    {"rectangle": ("square",), "square": ("rectangle", "diamond"), "diamond": ("square",)}
+)
+"""Shapes that a name could be taken to mean beside its own."""
+
+SIZE_WORDS: Mapping[Size, str] = MappingProxyType(
+    {"small": "small", "medium": "medium-sized", "large": "large"}
+)
+
+NUMBER_WORDS = (
+    *("zero", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A text about a scene and the things that it refers to."""
+
+    kind: str
+    """The generator that made it, for breakdowns: `attributes`, `riddle`, `motion`, …"""
+    texts: tuple[str, ...]
+    """Wordings with one meaning; the first is the question's own."""
+    is_sentence: bool
+    """A question in full, or else a phrase that names what is meant."""
+    referents: tuple[int, ...]
+    """Indices into the scene's things, ascending; never empty."""
+    label: str = ""
+    """What is counted, in the plural, for counting questions."""
+
+    @property
+    def text(self) -> str:
+        """The wording that validation uses."""
+        return self.texts[0]
+
+    @property
+    def count(self) -> int:
+        """How many things are meant."""
+        return len(self.referents)
+
+
+Generator: TypeAlias = Callable[[Scene], Iterator[Question]]
+"""Yields every unambiguous question of one kind that a scene allows, in a fixed order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """What is said of a thing by itself; None leaves an attribute open."""
+
+    shape: Shape | None = None
+    colour: Colour | None = None
+    size: Size | None = None
+
+    def fits(self, thing: Thing | Combination) -> bool:
+        """Whether the thing is one of these."""
+        return self.shape in (None, thing.shape) and self._fits_otherwise(thing)
+
+    def could_fit(self, thing: Thing | Combination) -> bool:
+        """Whether someone might call the thing so."""
+        if self.fits(thing):
+            return True
+        near = self.shape is not None and thing.shape in ALSO_CALLED.get(self.shape, ())
+        return near and self._fits_otherwise(thing)
+
+    def _fits_otherwise(self, thing: Thing | Combination) -> bool:
+        return self.colour in (None, thing.colour) and self.size in (None, thing.size)
+
+    def members(self, scene: Scene) -> tuple[int, ...] | None:
+        """Indices of the things that fit, or None where the words could mean others as well."""
+        fitting = tuple(i for i, thing in enumerate(scene.things) if self.fits(thing))
+        lenient = sum(self.could_fit(thing) for thing in scene.things)
+        return fitting if len(fitting) == lenient else None
+
+    def words(self, *, plural: bool = False) -> str:
+        """Such as `small red circle` or `red objects`."""
+        size = SIZE_WORDS[self.size] if self.size else ""
+        return " ".join(filter(None, (size, self.colour, self.head(plural=plural))))
+
+    def head(self, *, plural: bool = False) -> str:
+        """The noun itself: `circle`, or `object` where the shape is open."""
+        word = self.shape or "object"
+        if not plural:
+            return word
+        return f"{word}es" if word.endswith("s") else f"{word}s"
+
+    @property
+    def said(self) -> int:
+        """How many attributes it states."""
+        return sum(part is not None for part in (self.shape, self.colour, self.size))
+
+
+def nouns(scene: Scene) -> Iterator[tuple[Noun, tuple[int, ...]]]:
+    """Every noun that something in the scene fits without doubt, with what fits it."""
+    shapes = [None, *(s for s in SHAPES if any(t.shape == s for t in scene.things))]
+    colours = [None, *(c for c in COLOURS if any(t.colour == c for t in scene.things))]
+    for shape, colour, size in product(shapes, colours, (None, *SIZES)):
+        noun = Noun(shape, colour, size)
+        members = noun.members(scene)
+        if members:
+            yield noun, members
+
+

@@ -1,0 +1,140 @@
+"""Expressions for videos: what is meant is told by how it moves."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from harness.world.language import Noun, Question, nouns
+from harness.world.raster import is_inside, is_outside
+from harness.world.scene import Scene, Thing
+
+Test = Callable[[Scene, Thing], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """A way of moving: how it is said, of which things it is true, of which it could be said."""
+
+    one: tuple[str, ...]
+    """Verb phrases after `that`: `moves to the right`; `many` is their plural."""
+    many: tuple[str, ...]
+    doing: str
+    """The participle after the noun, `moving to the right`; empty where there is none."""
+    meant: Test
+    possible: Test
+
+
+def _along(dx: int, dy: int, where: str) -> Motion:
+    def meant(scene: Scene, thing: Thing) -> bool:
+        return (_sign(thing.dx), _sign(thing.dy)) == (dx, dy)
+
+    def possible(scene: Scene, thing: Thing) -> bool:
+        """A thing that moves aslant also moves to the right, in a way."""
+        along = (dx and _sign(thing.dx) == dx) or (dy and _sign(thing.dy) == dy)
+        return meant(scene, thing) if dx and dy else bool(along)
+
+    return Motion((f"moves {where}",), (f"move {where}",), f"moving {where}", meant, possible)
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _rests(scene: Scene, thing: Thing) -> bool:
+    return not thing.moves
+
+
+def _moves(scene: Scene, thing: Thing) -> bool:
+    return thing.moves
+
+
+def _leaves(scene: Scene, thing: Thing) -> bool:
+    return is_inside(scene, thing, 0) and is_outside(scene, thing, scene.frames - 1)
+
+
+def _is_going(scene: Scene, thing: Thing) -> bool:
+    return is_inside(scene, thing, 0) and not is_inside(scene, thing, scene.frames - 1)
+
+
+def _enters(scene: Scene, thing: Thing) -> bool:
+    return is_outside(scene, thing, 0) and is_inside(scene, thing, scene.frames - 1)
+
+
+def _is_coming(scene: Scene, thing: Thing) -> bool:
+    return not is_inside(scene, thing, 0) and is_inside(scene, thing, scene.frames - 1)
+
+
+MOTIONS: tuple[Motion, ...] = (
+    _along(-1, 0, "to the left"),
+    _along(1, 0, "to the right"),
+    _along(0, -1, "upwards"),
+    _along(0, 1, "downwards"),
+    _along(-1, -1, "to the top left"),
+    _along(1, -1, "to the top right"),
+    _along(-1, 1, "to the bottom left"),
+    _along(1, 1, "to the bottom right"),
+    Motion(("moves", "changes its place"), ("move", "change their place"), "", _moves, _moves),
+    Motion(
+        ("stands still", "does not move"), ("stand still", "do not move"), "", _rests, _rests
+    ),
+    Motion(
+        ("leaves the picture", "goes out of view"),
+        ("leave the picture", "go out of view"),
+        "leaving the picture",
+        _leaves,
+        _is_going,
+    ),
+    Motion(
+        ("comes into the picture", "comes into view"),
+        ("come into the picture", "come into view"),
+        "coming into the picture",
+        _enters,
+        _is_coming,
+    ),
+)
+
+
+def motions(scene: Scene) -> Iterator[Question]:
+    """`the circle moving to the right`, `Which objects stand still?`.
+
+    Only where others of the same name move otherwise, so that one frame is not enough.
+    """
+    for noun, members in nouns(scene):
+        for motion in MOTIONS:
+            meant, possible = (
+                tuple(index for index in members if test(scene, scene.things[index]))
+                for test in (motion.meant, motion.possible)
+            )
+            if meant and meant == possible and len(meant) < len(members):
+                yield from _said(noun, motion, meant)
+
+
+def speeds(scene: Scene) -> Iterator[Question]:
+    """`the fastest circle`: it moves at least 1.4 times as fast as the next one."""
+    for noun, members in nouns(scene):
+        moving = [index for index in members if scene.things[index].moves]
+        if len(moving) < 2:
+            continue
+        squares = {
+            index: scene.things[index].dx ** 2 + scene.things[index].dy ** 2 for index in moving
+        }
+        first, second = sorted(moving, key=squares.__getitem__, reverse=True)[:2]
+        if squares[first] >= 2 * squares[second]:
+            yield Question(
+                kind="speed",
+                texts=(f"the fastest {noun.words()}", f"the {noun.words()} that moves fastest"),
+                is_sentence=False,
+                referents=(first,),
+            )
+
+
+def _said(noun: Noun, motion: Motion, meant: tuple[int, ...]) -> Iterator[Question]:
+    plural = len(meant) > 1
+    verbs, name = (motion.many if plural else motion.one), noun.words(plural=plural)
+    start = f"all {name}" if plural else f"the {name}"
+    phrases = [f"{start} {motion.doing}"] if motion.doing else []
+    phrases += [f"{start} that {verb}" for verb in verbs]
+    questions = [f"Which {name} {verb}?" for verb in verbs]
+    for texts, is_sentence in ((phrases, False), (questions, True)):
+        yield Question(
+            kind="motion", texts=tuple(texts), is_sentence=is_sentence, referents=meant
+        )

@@ -1,0 +1,121 @@
+"""Where things lie and how they move: whole numbers that keep them in the picture, or not."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from harness.world.draws import Draws
+from harness.world.raster import extents
+from harness.world.scene import Combination, Scene, radius_in
+
+TRIES = 40
+BORDER = 2  # pixels between a thing at rest and the picture's edge
+GAP = 3  # pixels between things that do not touch
+WAYS = (
+    *("still",) * 3,
+    *("straight",) * 5,
+    *("diagonal",) * 2,
+    "leave",
+    "enter",
+)
+"""Kinds of motion, as often as they are drawn."""
+
+
+class Path(NamedTuple):
+    """The centre in frame 0, and its motion a frame."""
+
+    x: int
+    y: int
+    dx: int = 0
+    dy: int = 0
+
+
+def place_at_rest(
+    draws: Draws,
+    empty: Scene,
+    combination: Combination,
+    placed: Sequence[tuple[Combination, Path]],
+    *,
+    crowded: bool,
+) -> Path | None:
+    """A place inside the picture and apart from the others, or None if none was found.
+
+    Where it is crowded, half of the tries let a thing reach a quarter into its neighbour's room.
+    """
+    sideways, upwards = _extents(empty, combination)
+    for _ in range(TRIES):
+        path = Path(
+            draws.between(sideways + BORDER, empty.width - sideways - BORDER - 1),
+            draws.between(upwards + BORDER, empty.height - upwards - BORDER - 1),
+        )
+        near = crowded and draws.chance(1, 2)
+        if all(_apart(empty, (combination, path), other, near=near) for other in placed):
+            return path
+    return None
+
+
+def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
+    """A way through the picture in one of the kinds of motion."""
+    way = draws.choice(WAYS)
+    if way in ("leave", "enter"):
+        path = _leaving(draws, empty, combination)
+        if way == "leave":
+            return path
+        last = empty.frames - 1  # entering is leaving with time turned round
+        return Path(path.x + last * path.dx, path.y + last * path.dy, -path.dx, -path.dy)
+    dx = dy = 0
+    if way == "diagonal":
+        dx, dy = (draws.between(3, 6) * draws.sign() for _ in range(2))
+    elif way == "straight":
+        dx, dy = _along_an_axis(draws, draws.between(3, 9) * draws.sign())
+    sideways, upwards = _extents(empty, combination)
+    last = empty.frames - 1
+    x = _start(draws, sideways, empty.width, last * dx)
+    y = _start(draws, upwards, empty.height, last * dy)
+    return Path(x, y, dx, dy)
+
+
+def _leaving(draws: Draws, empty: Scene, combination: Combination) -> Path:
+    """Inside in frame 0, outside from one of the last two frames on."""
+    sideways, upwards = _extents(empty, combination)
+    x = _start(draws, sideways, empty.width, 0)
+    y = _start(draws, upwards, empty.height, 0)
+    gone = empty.frames - draws.between(1, 2)
+    dx, dy = _along_an_axis(draws, 1)
+    extent, side = (sideways, empty.width) if dx else (upwards, empty.height)
+    slowest = -(-(2 * extent + BORDER) // gone)
+    speed = draws.between(slowest, slowest + 3)
+    along = side + extent - gone * speed
+    if draws.chance(1, 2):
+        speed, along = -speed, side - 1 - along
+    return Path(along, y, speed, 0) if dx else Path(x, along, 0, speed)
+
+
+def _along_an_axis(draws: Draws, speed: int) -> tuple[int, int]:
+    return (speed, 0) if draws.chance(1, 2) else (0, speed)
+
+
+def _start(draws: Draws, extent: int, side: int, travel: int) -> int:
+    """A first coordinate such that the thing is inside at both ends of its travel."""
+    low, high = extent + 1 - min(travel, 0), side - extent - 2 - max(travel, 0)
+    return draws.between(low, max(low, high))
+
+
+def _extents(empty: Scene, combination: Combination) -> tuple[int, int]:
+    return extents(combination.shape, radius_in(empty.unit, combination.size))
+
+
+def _apart(
+    empty: Scene,
+    one: tuple[Combination, Path],
+    other: tuple[Combination, Path],
+    *,
+    near: bool,
+) -> bool:
+    """Whether the rectangles around two things keep a gap (or, if near, overlap by a quarter)."""
+    quarters, gap = (3, 0) if near else (4, GAP)
+    reach = zip(_extents(empty, one[0]), _extents(empty, other[0]), strict=True)
+    along = (abs(one[1].x - other[1].x), abs(one[1].y - other[1].y))
+    return any(
+        4 * distance > quarters * (first + second) + 4 * gap
+        for distance, (first, second) in zip(along, reach, strict=True)
+    )

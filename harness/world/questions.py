@@ -1,0 +1,81 @@
+"""Which questions are asked about a scene: chosen by its own draws from all that it allows.
+
+A new kind of question is a generator (see `harness.world.language`) and its name in `KINDS`.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from harness.world.draws import Draws
+from harness.world.families import wanted_count
+from harness.world.language import Generator, Question, nouns
+from harness.world.motion import motions, speeds
+from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
+from harness.world.referring import attributes, relations, superlatives
+from harness.world.scene import Scene
+
+
+def counts(scene: Scene) -> Iterator[Question]:
+    """`How many red circles are there in this image?`, with the count that the scene is for."""
+    wanted = wanted_count(scene)
+    for noun, members in nouns(scene):
+        if len(members) == wanted:
+            label = noun.words(plural=True)
+            yield Question(
+                kind="count",
+                texts=(
+                    f"How many {label} are there in this image?",
+                    f"How many {label} can be seen in this image?",
+                    f"What is the number of {label} in this image?",
+                ),
+                is_sentence=True,
+                referents=members,
+                label=label,
+            )
+
+
+KINDS: Mapping[str, tuple[Generator, ...]] = MappingProxyType(
+    {
+        "still": (
+            *(attributes, relations, relations, superlatives),
+            *(riddles, riddles, likenesses, odd_ones, extremes),
+        ),
+        "video": (motions, motions, motions, speeds, attributes),
+        "count": (counts,),
+        "countbench": (counts,),
+    }
+)
+"""Generators by the family of scenes; one that stands twice is asked twice as often."""
+
+
+def every_question(scene: Scene) -> list[Question]:
+    """All questions that the scene allows, each once."""
+    return [question for kind in dict.fromkeys(KINDS[scene.family]) for question in kind(scene)]
+
+
+def ask(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
+    """Choose up to `number` questions with different texts; fewer where a scene allows no more.
+
+    First it is drawn whether to ask a sentence or a phrase, then which kind, then which question.
+    """
+    draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
+    pools = [list(kind(scene)) for kind in KINDS[scene.family]]
+    chosen: list[Question] = []
+    while len(chosen) < number:
+        taken = {question.text for question in chosen}
+        form = draws.chance(1, 2)
+        left = [[q for q in pool if q.text not in taken] for pool in pools]
+        wanted = [[q for q in pool if q.is_sentence == form] for pool in left]
+        options = [pool for pool in wanted if pool] or [pool for pool in left if pool]
+        if not options:
+            break
+        chosen.append(draws.choice(draws.choice(options)))
+    return tuple(chosen)
+
+
+def worded(question: Question, scene: Scene) -> tuple[str, ...]:
+    """One to three wordings of a question, its own among them, as training data has them."""
+    draws = Draws(scene.seed, scene.family, scene.split, scene.index, "wordings", question.text)
+    number = draws.between(1, min(3, len(question.texts)))
+    others = draws.shuffled(question.texts[1:])[: number - 1]
+    return (question.text, *others)

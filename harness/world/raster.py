@@ -1,0 +1,202 @@
+"""Scenes to pixels in whole-number arithmetic: the same bytes on every machine.
+
+A pixel belongs to a shape when its centre lies inside or on the shape's outline. There is no
+antialiasing, so the picture's edges are the mask's edges.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from harness.masks import BoolArray
+from harness.media import Frame
+from harness.world.backgrounds import draw_background
+from harness.world.scene import COLOURS, Colour, Scene, Shape, Thing
+
+IntArray = NDArray[np.int64]
+
+SCALE = 1000  # outlines are in thousandths of the radius
+
+OUTLINES: Mapping[Shape, tuple[tuple[int, int], ...]] = MappingProxyType(
+    {
+        "square": ((-850, -850), (850, -850), (850, 850), (-850, 850)),
+        "triangle": ((0, -1000), (1000, 850), (-1000, 850)),
+        "rectangle": ((-1250, -500), (1250, -500), (1250, 500), (-1250, 500)),
+        "diamond": ((0, -1150), (750, 0), (0, 1150), (-750, 0)),
+        "star": (
+            *((0, -1100), (270, -372), (1046, -340), (437, 142), (647, 890)),
+            *((0, 460), (-647, 890), (-437, 142), (-1046, -340), (-270, -372)),
+        ),
+        "cross": (
+            *((-340, -1000), (340, -1000), (340, -340), (1000, -340), (1000, 340), (340, 340)),
+            *((340, 1000), (-340, 1000), (-340, 340), (-1000, 340), (-1000, -340), (-340, -340)),
+        ),
+        "hexagon": ((-1050, 0), (-525, -910), (525, -910), (1050, 0), (525, 910), (-525, 910)),
+    }
+)
+"""Corners (x, y) around the centre, in thousandths of the radius. A circle has none."""
+
+
+@cache
+def template(shape: Shape, radius: int) -> BoolArray:
+    """The shape alone: an odd square array with the shape's centre in the middle; read-only."""
+    reach = max((abs(part) for corner in OUTLINES.get(shape, ()) for part in corner), default=SCALE)
+    extent = -(-reach * radius // SCALE)
+    y, x = np.mgrid[-extent : extent + 1, -extent : extent + 1].astype(np.int64)
+    if shape == "circle":
+        inside = x * x + y * y <= radius * (radius + 1)
+    else:
+        corners = [(cx * radius, cy * radius) for cx, cy in OUTLINES[shape]]
+        inside = _in_polygon(x * SCALE, y * SCALE, corners)
+    inside.flags.writeable = False
+    return inside
+
+
+def _in_polygon(x: IntArray, y: IntArray, corners: list[tuple[int, int]]) -> BoolArray:
+    """Even-odd rule, with the outline included so that a symmetric shape stays symmetric."""
+    inside = np.zeros(x.shape, dtype=np.bool_)
+    on_edge = np.zeros(x.shape, dtype=np.bool_)
+    for (x0, y0), (x1, y1) in zip(corners, [*corners[1:], corners[0]], strict=True):
+        side = (x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)
+        upwards = y1 < y0
+        inside ^= ((y0 > y) != (y1 > y)) & ((side > 0) if upwards else (side < 0))
+        within_x = (min(x0, x1) <= x) & (x <= max(x0, x1))
+        within_y = (min(y0, y1) <= y) & (y <= max(y0, y1))
+        on_edge |= (side == 0) & within_x & within_y
+    return inside | on_edge
+
+
+@cache
+def extents(shape: Shape, radius: int) -> tuple[int, int]:
+    """How far the shape reaches from its centre, in pixels: (sideways, up or down)."""
+    mask = template(shape, radius)
+    middle = mask.shape[0] // 2
+    columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
+    return (
+        int(max(middle - columns[0], columns[-1] - middle)),
+        int(max(middle - rows[0], rows[-1] - middle)),
+    )
+
+
+@cache
+def _rim(shape: Shape, radius: int) -> BoolArray:
+    mask = template(shape, radius)
+    inner = np.pad(mask, 1)
+    return mask & ~(inner[:-2, 1:-1] & inner[2:, 1:-1] & inner[1:-1, :-2] & inner[1:-1, 2:])
+
+
+def owners(scene: Scene, frame: int = 0) -> IntArray:
+    """Height × width: the index of the nearest thing at each pixel, -1 for the background."""
+    owner = np.full((scene.height, scene.width), -1, dtype=np.int64)
+    for index in _far_to_near(scene):
+        thing = scene.things[index]
+        window, part = _placed(scene, thing, frame)
+        owner[window][template(thing.shape, scene.radius(thing))[part]] = index
+    return owner
+
+
+def visible_masks(scene: Scene, frame: int = 0) -> BoolArray:
+    """Things × height × width: the pixels of each thing that nothing nearer covers."""
+    return owners(scene, frame)[None] == np.arange(len(scene.things))[:, None, None]
+
+
+def visible_areas(scene: Scene) -> IntArray:
+    """Frames × things: numbers of visible pixels."""
+    count = len(scene.things)
+    return np.stack(
+        [
+            np.bincount(owners(scene, frame).ravel() + 1, minlength=count + 1)[1:]
+            for frame in range(scene.frames)
+        ]
+    ).astype(np.int64)
+
+
+def whole_areas(scene: Scene) -> IntArray:
+    """Things: numbers of pixels if nothing covered them and the picture had no edges."""
+    return np.array(
+        [int(template(thing.shape, scene.radius(thing)).sum()) for thing in scene.things],
+        dtype=np.int64,
+    )
+
+
+def render(scene: Scene, frame: int = 0) -> Frame:
+    """The picture of one frame: height × width × 3, uint8, RGB.
+
+    A thing is filled with its exact colour; the outermost pixels of its own outline are darker
+    (of black things: lighter), which shows where two things of one colour meet.
+    """
+    owner = owners(scene, frame)
+    picture = _background(scene).copy()
+    for index, thing in enumerate(scene.things):
+        window, part = _placed(scene, thing, frame)
+        mine = owner[window] == index
+        picture[window][mine] = COLOURS[thing.colour]
+        rim = _rim(thing.shape, scene.radius(thing))[part]
+        picture[window][mine & rim] = _rim_colour(thing.colour)
+    return picture
+
+
+def has_holes(mask: BoolArray) -> bool:
+    """Whether some background is enclosed, so that outer contours would not tell the mask.
+
+    Foreground joins by edges and corners, background by edges only: as contours are followed.
+    """
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if rows.size == 0:
+        return False
+    cut = mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    _, pieces = ndimage.label(~np.pad(cut, 1))
+    return int(pieces) > 1
+
+
+def is_outside(scene: Scene, thing: Thing, frame: int) -> bool:
+    """Whether no pixel of the thing lies in the picture, whatever covers it."""
+    window, part = _placed(scene, thing, frame)
+    return not template(thing.shape, scene.radius(thing))[part].any()
+
+
+def is_inside(scene: Scene, thing: Thing, frame: int) -> bool:
+    """Whether all of the thing lies in the picture, whatever covers it."""
+    x, y = thing.centre(frame)
+    sideways, upwards = extents(thing.shape, scene.radius(thing))
+    return (
+        sideways <= x < scene.width - sideways and upwards <= y < scene.height - upwards
+    )
+
+
+def _far_to_near(scene: Scene) -> list[int]:
+    return sorted(range(len(scene.things)), key=lambda index: -scene.things[index].depth)
+
+
+Slices = tuple[slice, slice]
+
+
+def _placed(scene: Scene, thing: Thing, frame: int) -> tuple[Slices, Slices]:
+    """Where a thing's template lies in the picture, and which part of the template that is."""
+    reach = template(thing.shape, scene.radius(thing)).shape[0] // 2
+    x, y = thing.centre(frame)
+    down, down_part = _overlap(y - reach, 2 * reach + 1, scene.height)
+    across, across_part = _overlap(x - reach, 2 * reach + 1, scene.width)
+    return (down, across), (down_part, across_part)
+
+
+def _overlap(start: int, length: int, limit: int) -> tuple[slice, slice]:
+    low = min(max(start, 0), limit)
+    high = max(min(start + length, limit), low)
+    return slice(low, high), slice(low - start, high - start)
+
+
+@cache
+def _rim_colour(colour: Colour) -> tuple[int, int, int]:
+    red, green, blue = COLOURS[colour]
+    if red + green + blue < 120:
+        return red + 48, green + 48, blue + 48
+    return red * 5 // 8, green * 5 // 8, blue * 5 // 8
+
+
+def _background(scene: Scene) -> Frame:
+    return draw_background(scene.background, width=scene.width, height=scene.height)

@@ -1,0 +1,140 @@
+"""Phrases that single out one thing or one set of a still picture by what is seen of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.world.language import SIZE_WORDS, Noun, Question, nouns
+from harness.world.raster import extents
+from harness.world.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One of the four ways in a picture."""
+
+    axis: int
+    """0 is sideways, 1 is up and down."""
+    sign: int
+    relation: tuple[str, ...]
+    """Wordings between two things: `A left of B`."""
+    superlative: str
+    far: str
+    edge: str
+
+
+DIRECTIONS = (
+    Direction(0, -1, ("left of", "to the left of"), "leftmost", "furthest to the left", "left"),
+    Direction(0, 1, ("right of", "to the right of"), "rightmost", "furthest to the right", "right"),
+    Direction(1, -1, ("above", "higher up than"), "topmost", "nearest to the top", "top"),
+    Direction(1, 1, ("below", "lower down than"), "lowest", "nearest to the bottom", "bottom"),
+)
+
+
+def attributes(scene: Scene) -> Iterator[Question]:
+    """`the small red circle`, `all red objects`."""
+    for noun, members in nouns(scene):
+        if noun.said:
+            yield Question(
+                kind="attributes",
+                texts=_wordings(noun, plural=len(members) > 1),
+                is_sentence=False,
+                referents=members,
+            )
+
+
+def relations(scene: Scene) -> Iterator[Question]:
+    """`the blue square left of the green star`: several squares are blue, one lies there."""
+    said = [(noun, members) for noun, members in nouns(scene) if noun.said and len(members) > 1]
+    for anchor, name in names(scene).items():
+        for noun, members in said:
+            candidates = tuple(member for member in members if member != anchor)
+            if len(candidates) < 2:
+                continue
+            for direction in DIRECTIONS:
+                there = _beyond(scene, anchor, candidates, direction)
+                if there and len(there) < len(candidates):
+                    start = _article(noun, plural=len(there) > 1)
+                    yield Question(
+                        kind="relation",
+                        texts=tuple(
+                            f"{start} {relation} the {name.words()}"
+                            for relation in direction.relation
+                        ),
+                        is_sentence=False,
+                        referents=there,
+                    )
+
+
+def superlatives(scene: Scene) -> Iterator[Question]:
+    """`the leftmost circle` of several."""
+    for noun, members in nouns(scene):
+        for direction in DIRECTIONS:
+            first = foremost(scene, members, direction) if len(members) > 1 else None
+            if first is not None:
+                yield Question(
+                    kind="superlative",
+                    texts=(
+                        f"the {direction.superlative} {noun.words()}",
+                        f"the {noun.words()} {direction.far}",
+                    ),
+                    is_sentence=False,
+                    referents=(first,),
+                )
+
+
+def names(scene: Scene) -> dict[int, Noun]:
+    """For things that shape, or shape and colour, single out: the shorter noun that does."""
+    found: dict[int, Noun] = {}
+    for noun, members in nouns(scene):
+        if len(members) == 1 and noun.shape and not noun.size:
+            found.setdefault(members[0], noun)  # shape alone comes before shape with colour
+    return found
+
+
+def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> int | None:
+    """The member furthest that way, or None where two are nearly level.
+
+    Both its centre and its edge lie beyond those of the others, the centre by a clear margin.
+    """
+
+    def centre(index: int) -> int:
+        return direction.sign * scene.things[index].centre(0)[direction.axis]
+
+    def edge(index: int) -> int:
+        thing = scene.things[index]
+        return centre(index) + extents(thing.shape, scene.radius(thing))[direction.axis]
+
+    first, *others = sorted(members, key=centre, reverse=True)
+    clear = all(
+        centre(first) - centre(other) >= scene.unit // 10 and edge(first) - edge(other) >= 4
+        for other in others
+    )
+    return first if clear else None
+
+
+def _beyond(
+    scene: Scene, anchor: int, candidates: tuple[int, ...], direction: Direction
+) -> tuple[int, ...] | None:
+    """Candidates clearly on that side of the anchor, or None where one is neither here nor there."""
+    origin = scene.things[anchor].centre(0)[direction.axis]
+    distances = {
+        index: direction.sign * (scene.things[index].centre(0)[direction.axis] - origin)
+        for index in candidates
+    }
+    clear = scene.unit // 8
+    if any(-clear // 2 < distance < clear for distance in distances.values()):
+        return None
+    return tuple(index for index, distance in distances.items() if distance >= clear)
+
+
+def _article(noun: Noun, *, plural: bool) -> str:
+    return f"all {noun.words(plural=True)}" if plural else f"the {noun.words()}"
+
+
+def _wordings(noun: Noun, *, plural: bool) -> tuple[str, ...]:
+    adjectives = [word for word in (SIZE_WORDS[noun.size] if noun.size else "", noun.colour) if word]
+    first, head = _article(noun, plural=plural), noun.head(plural=plural)
+    if not adjectives:
+        return (first, f"every {noun.head()}" if plural else f"the only {head}")
+    clause = f"the {head} that {'are' if plural else 'is'} {' and '.join(adjectives)}"
+    return (first, clause, f"every {noun.words()}" if plural else f"the one {noun.words()}")

@@ -1,0 +1,142 @@
+"""The world as benchmarks ask for it: examples a family and split, and a folder made from them."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from harness.errors import UsageError
+from harness.world.families import draw_scene
+from harness.world.fingerprint import manifest
+from harness.world.language import Question
+from harness.world.questions import ask
+from harness.world.scene import SPLITS, Scene, Split
+
+TRAIN_FACTOR = 4  # how many times as many samples `train` has
+EXPRESSIONS = (4, 3, 5)  # expressions of one video, in turn
+MANIFEST = "shapes.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A scene and what is asked about it."""
+
+    scene: Scene
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """A generated world: everything that writers turn into benchmarks."""
+
+    seed: int
+    size: int
+    """Questions a family and split; `train` has four times as many."""
+    examples: Mapping[tuple[str, Split], tuple[Example, ...]]
+    """By (family, split). A longer world begins with the scenes of a shorter one."""
+
+    def of(self, family: str, split: Split) -> tuple[Example, ...]:
+        """The examples of one family and split."""
+        return self.examples[family, split]
+
+    def scenes(self, family: str, split: Split) -> tuple[Scene, ...]:
+        """Their scenes."""
+        return tuple(example.scene for example in self.of(family, split))
+
+
+Writer: TypeAlias = Callable[[World, Path], None]
+"""Writes one benchmark in its official layout below a data root."""
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Told (steps done, steps in all, what comes next)."""
+
+
+def make_world(*, seed: int, size: int) -> World:
+    """Draw all scenes and questions; nothing is rendered and nothing is written."""
+    if size < 1:
+        raise UsageError("size of a world", expected="at least 1 sample a split", found=str(size))
+    examples: dict[tuple[str, Split], tuple[Example, ...]] = {}
+    for family, splits in FAMILY_SPLITS.items():
+        for split in splits:
+            number = size * (TRAIN_FACTOR if split == "train" else 1)
+            examples[family, split] = tuple(_examples(seed, family, split, number))
+    return World(seed=seed, size=size, examples=MappingProxyType(examples))
+
+
+FAMILY_SPLITS: Mapping[str, tuple[Split, ...]] = MappingProxyType(
+    {"still": SPLITS, "video": SPLITS, "count": SPLITS, "countbench": ("test",)}
+)
+
+
+def _examples(seed: int, family: str, split: Split, number: int) -> Iterator[Example]:
+    """Examples with `number` questions together; the last one is cut to fit."""
+    asked = 0
+    for index, share in enumerate(cycle(EXPRESSIONS if family == "video" else (1,))):
+        scene = draw_scene(seed, family=family, split=split, index=index)
+        questions = ask(scene, number=share)[: number - asked]
+        asked += len(questions)
+        yield Example(scene, questions)
+        if asked == number:
+            return
+
+
+def make(
+    out: Path,
+    *,
+    seed: int,
+    size: int = 24,
+    writers: Mapping[str, Writer],
+    progress: Progress | None = None,
+) -> World:
+    """Write a world into the folder `out`, all of it or nothing, and return it.
+
+    `out` becomes a data root: one folder a benchmark, and `shapes.json`, which tells seed, size,
+    version and a digest of each file. `size` is the number of samples a split and benchmark
+    (`train` has four times as many).
+
+    Raises:
+        UsageError: `out` exists and is not an empty folder, or `size` is below 1.
+    """
+    out = Path(out)
+    _check_free(out)
+    tell = progress or (lambda done, total, what: None)
+    total = len(writers) + 2
+    tell(0, total, "scenes")
+    world = make_world(seed=seed, size=size)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+    partial.mkdir()
+    try:
+        for done, (name, write) in enumerate(sorted(writers.items()), start=1):
+            tell(done, total, name)
+            write(world, partial)
+        tell(total - 1, total, MANIFEST)
+        text = manifest(partial, seed=seed, size=size)
+        (partial / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
+        _check_free(out)
+        if out.exists():
+            out.rmdir()
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    tell(total, total, "")
+    return world
+
+
+def _check_free(out: Path) -> None:
+    if out.is_dir() and not any(out.iterdir()):
+        return
+    if out.exists() or out.is_symlink():
+        raise UsageError(
+            f"folder {out}",
+            expected="a new or an empty folder",
+            found=f"a folder with {sum(1 for _ in out.iterdir())} entries"
+            if out.is_dir()
+            else "something that is not a folder",
+            fix="Name another one, or remove it first.",
+        )

@@ -1,0 +1,179 @@
+"""A board: the rows of many runs, in one table for each thing that may be compared.
+
+Rows share a table only if task, version, split, protocol, subset and the data's fingerprint are
+equal, because a number by another protocol or on other samples is another quantity.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from harness.errors import DataError, HarnessError
+from harness.leaderboards.gallery import Gallery, galleries
+from harness.leaderboards.ranking import Basis, Compare, rank
+from harness.leaderboards.row import Row, row
+from harness.leaderboards.runs import metrics_for, open_runs
+from harness.record import Run
+from harness.scores import Better, Metric, UnitScore
+from harness.statistics.paired import Comparison, compare
+
+LEVEL = 0.95
+Key: TypeAlias = tuple[str, int, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row in its table."""
+
+    row: Row
+    rank: int | None
+    """Shared until a difference is shown (`ranking`); None for a row without a number."""
+    basis: Basis
+    to_best: Comparison | None
+    """This row against the best; None for the best, and where they cannot be paired."""
+    gallery: Gallery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The runs that may be compared with each other, best first."""
+
+    task: str
+    task_version: int
+    split: str
+    protocol: str
+    subset: str | None
+    data: str
+    """Fingerprint of the annotations and samples, equal in all rows."""
+    headline: str
+    ceiling: float | None
+    """What perfect answers score on the headline."""
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader should know, such as why rows could not be paired."""
+
+    @property
+    def title(self) -> str:
+        """Task, split and subset."""
+        return f"{self.task} {self.split}" + (f" ({self.subset})" if self.subset else "")
+
+    @property
+    def better(self) -> Better:
+        """The headline's direction."""
+        return self.entries[0].row.better[self.headline]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of all metrics, the headline first."""
+        others = (name for name in self.entries[0].row.metrics if name != self.headline)
+        return (self.headline, *others)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """Tables, in the order of their titles."""
+
+    title: str
+    level: float
+    """Of every interval of a difference."""
+    tables: tuple[Table, ...]
+
+
+def build(
+    folders: Path | Iterable[Path],
+    *,
+    title: str = "Leaderboard",
+    data_root: Path | None = None,
+    picks: int = 2,
+) -> Board:
+    """Build a board from run folders, or from folders that hold some.
+
+    Args:
+        folders: Where finished runs lie.
+        title: The board's heading.
+        data_root: Where the benchmarks lie now, if not where the runs read them.
+        picks: How many of the best, median and worst samples of a run the gallery shows.
+
+    Raises:
+        StoreError: there is no finished run, or a record is not as it should be.
+    """
+    grouped: dict[Key, list[tuple[Run, Row]]] = {}
+    for run in open_runs(folders):
+        made = row(run)
+        grouped.setdefault(key(made), []).append((run, made))
+    return Board(
+        title=title,
+        level=LEVEL,
+        tables=tuple(
+            table(members, data_root=data_root, picks=picks)
+            for _, members in sorted(grouped.items(), key=lambda item: item[0])
+        ),
+    )
+
+
+def key(row: Row) -> Key:
+    """What must be equal for two rows to be compared."""
+    return (row.task, row.task_version, row.split, row.protocol, row.subset or "", row.data)
+
+
+def table(
+    members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None, picks: int = 2
+) -> Table:
+    """Rank the runs of one table and choose their samples."""
+    rows = [made for _, made in members]
+    runs = [run for run, _ in members]
+    first = rows[0]
+    units = [tuple(run.units()) for run in runs]
+    notes: list[str] = []
+    metrics: tuple[Metric, ...] = ()
+    try:
+        metrics = metrics_for(runs[0], units[0], name=first.headline, data_root=data_root)
+    except HarnessError as error:
+        notes.append(f"{first.headline} cannot be computed from the scores again: {error}")
+    places = rank(rows, comparer(metrics, units, name=first.headline, notes=notes))
+    shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
+    return Table(
+        task=first.task,
+        task_version=first.task_version,
+        split=first.split,
+        protocol=first.protocol,
+        subset=first.subset,
+        data=first.data,
+        headline=first.headline,
+        ceiling=first.ceiling,
+        entries=tuple(
+            Entry(
+                row=rows[place.index],
+                rank=place.rank,
+                basis=place.basis,
+                to_best=place.to_best,
+                gallery=shown[place.index],
+            )
+            for place in places
+        ),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def comparer(
+    metrics: Sequence[Metric],
+    units: Sequence[Sequence[UnitScore]],
+    *,
+    name: str,
+    notes: list[str],
+) -> Compare:
+    """Compare runs by their indices; what cannot be paired is None, and said in `notes`."""
+    if not metrics:
+        return lambda a, b: None
+
+    def paired(a: int, b: int) -> Comparison | None:
+        try:
+            return compare(metrics, units[a], units[b], name=name, level=LEVEL)
+        except DataError as error:
+            notes.append(f"Some rows cannot be paired. {error}")
+            return None
+
+    cached: Callable[[int, int], Comparison | None] = cache(paired)
+    return cached

@@ -1,0 +1,236 @@
+"""The gate: may this candidate replace that baseline, or did it become worse?
+
+Sample by sample on the headline of each task, clustered by picture or video. It fails on a loss
+that is shown, on a loss that is large even if it is not shown, on anything that hides a loss
+(missing tasks, fewer answers), and on runs that cannot be compared. It also says how large a loss
+it could have seen, because a gate on few samples passes almost anything.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from harness.errors import HarnessError, UsageError
+from harness.leaderboards.row import Row, row
+from harness.leaderboards.runs import metrics_for, open_runs
+from harness.record import Run
+from harness.statistics.bootstrap import check_level
+from harness.statistics.paired import Comparison, compare
+
+MAX_LOSS = 0.02
+SLACK = 1e-9  # a loss of exactly `max_loss` passes, whatever rounding does
+
+Key: TypeAlias = tuple[str, str, str]
+"""Task, split and subset: what a candidate must have been run on as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskVerdict:
+    """What the gate found on one task."""
+
+    task: str
+    """Task, split and subset."""
+    headline: str
+    baseline: Row
+    candidate: Row | None
+    comparison: Comparison | None
+    """The candidate (b) against the baseline (a); None if they cannot be compared."""
+    failures: tuple[str, ...]
+    """Why the gate fails here; empty if it does not."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found against the candidate here."""
+        return not self.failures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """The gate's answer, task by task."""
+
+    verdicts: tuple[TaskVerdict, ...]
+    max_loss: float
+    level: float
+    ignored: tuple[str, ...] = ()
+    """Tasks that only the candidate was run on."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found against the candidate on any task."""
+        return all(verdict.passed for verdict in self.verdicts)
+
+    def text(self) -> str:
+        """A table in plain text, and below it what it means."""
+        from harness.leaderboards.gate_text import text
+
+        return text(self)
+
+
+def check(
+    baseline: Path | Iterable[Path],
+    candidate: Path | Iterable[Path],
+    *,
+    max_loss: float = MAX_LOSS,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    data_root: Path | None = None,
+) -> GateReport:
+    """Compare a candidate's runs with a baseline's, task by task, on each task's headline.
+
+    Args:
+        baseline: Run folders, or folders of them; each task once.
+        candidate: The same of the candidate. Tasks beyond the baseline's are not looked at.
+        max_loss: The largest loss let through, in the headline's own unit, shown or not.
+        level: Of the paired intervals. A loss is shown if the whole interval is on the worse
+            side. Each task is judged at this level on its own.
+        resamples: Bootstrap draws, and swaps.
+        seed: Seeds the draws; equal runs give an equal report.
+        data_root: Where the benchmarks lie now; needed only for derived headlines.
+
+    Raises:
+        StoreError: a folder holds no finished run, or a record is not as it should be.
+        UsageError: two runs of one side are of the same task.
+    """
+    check_level(level)
+    if not max_loss >= 0:
+        raise UsageError("max_loss", expected="a number from 0 on", found=str(max_loss))
+    before, after = _by_task(baseline, "baseline"), _by_task(candidate, "candidate")
+    rules = _Rules(max_loss, level, resamples, seed, data_root)
+    return GateReport(
+        verdicts=tuple(rules.judge(run, _counterpart(key, after)) for key, run in before.items()),
+        max_loss=max_loss,
+        level=level,
+        ignored=tuple(_name(key) for key in after if key not in before),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    max_loss: float
+    level: float
+    resamples: int
+    seed: int
+    data_root: Path | None
+
+    def judge(self, baseline: Run, candidate: Run | str) -> TaskVerdict:
+        before = row(baseline)
+        name = _name(_key(before))
+        if isinstance(candidate, str):
+            return TaskVerdict(
+                task=name,
+                headline=before.headline,
+                baseline=before,
+                candidate=None,
+                comparison=None,
+                failures=(candidate,),
+            )
+        after = row(candidate)
+        comparison, failures, notes = None, differences(before, after), []
+        if not failures:
+            try:
+                comparison = self._compare(baseline, candidate, before.headline)
+            except HarnessError as error:
+                notes.append(f"no interval: {error}")
+            failures = [*self._losses(before, after, comparison), *lost_answers(before, after)]
+        return TaskVerdict(
+            task=name,
+            headline=before.headline,
+            baseline=before,
+            candidate=after,
+            comparison=comparison,
+            failures=tuple(failures),
+            notes=tuple(notes),
+        )
+
+    def _compare(self, baseline: Run, candidate: Run, name: str) -> Comparison:
+        a, b = tuple(baseline.units()), tuple(candidate.units())
+        return compare(
+            metrics_for(baseline, a, name=name, data_root=self.data_root),
+            a,
+            b,
+            name=name,
+            resamples=self.resamples,
+            level=self.level,
+            seed=self.seed,
+        )
+
+    def _losses(self, before: Row, after: Row, comparison: Comparison | None) -> list[str]:
+        if before.value is None:
+            return []
+        if after.value is None:
+            return [f"{after.headline} has no number any more"]
+        found = []
+        loss = before.quality - after.quality
+        if comparison is not None and comparison.is_worse:
+            found.append(f"a loss of {loss:.4f} is shown: its interval is all on the worse side")
+        if loss > self.max_loss + SLACK:
+            found.append(f"a loss of {loss:.4f}, more than the {self.max_loss:g} let through")
+        return found
+
+
+def differences(before: Row, after: Row) -> list[str]:
+    """What keeps two runs of a task from being compared."""
+    pairs: Mapping[str, tuple[object, object]] = {
+        "protocol": (before.protocol, after.protocol),
+        "task version": (before.task_version, after.task_version),
+        "split": (before.split, after.split),
+        "subset": (before.subset or "none", after.subset or "none"),
+        "headline": (before.headline, after.headline),
+        "data fingerprint": (before.data[:12], after.data[:12]),
+        "number of samples": (before.n_total, after.n_total),
+    }
+    return [
+        f"cannot be compared: {what} was {old}, is {new}"
+        for what, (old, new) in pairs.items()
+        if old != new
+    ]
+
+
+def lost_answers(before: Row, after: Row) -> list[str]:
+    """Why fewer answers than before fail the gate, whatever the score says."""
+    if after.answered >= before.answered:
+        return []
+    kinds = ", ".join(
+        f"{kind} {before.failures.get(kind, 0)} → {count}"
+        for kind, count in after.failures.items()
+        if count != before.failures.get(kind, 0)
+    )
+    return [f"answered {before.n_scored} → {after.n_scored} of {after.n_total} ({kinds})"]
+
+
+def _by_task(folders: Path | Iterable[Path], side: str) -> dict[Key, Run]:
+    found: dict[Key, Run] = {}
+    for run in open_runs(folders):
+        key = _key(row(run))
+        if key in found:
+            raise UsageError(
+                f"the {side}",
+                expected=f"one run of {_name(key)}",
+                found=f"{found[key].folder} and {run.folder}",
+                fix="Name the run folders themselves.",
+            )
+        found[key] = run
+    return found
+
+
+def _counterpart(key: Key, runs: Mapping[Key, Run]) -> Run | str:
+    """The candidate's run of a task, or why there is none.
+
+    A run of the same task on another split or subset is no counterpart, but worth naming.
+    """
+    if key in runs:
+        return runs[key]
+    near: Sequence[str] = [_name(other) for other in runs if other[0] == key[0]]
+    return "missing in the candidate" + (f", which has {', '.join(near)}" if near else "")
+
+
+def _key(row: Row) -> Key:
+    return row.task, row.split, row.subset or ""
+
+
+def _name(key: Key) -> str:
+    task, split, subset = key
+    return f"{task} {split}" + (f" ({subset})" if subset else "")

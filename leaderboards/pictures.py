@@ -1,0 +1,174 @@
+"""One sample in pictures and in words: media, truth and answer at thumbnail size."""
+
+import base64
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from harness import overlay
+from harness.masks import BoolArray, Rle
+from harness.media import Frame, Media
+from harness.overlay import Colour
+from harness.types import Answer, Prediction, Sample
+
+WIDTH = 260  # pixels of a picture's thumbnail
+FRAME_WIDTH = 160  # pixels of one frame in a strip
+FRAMES = 6
+QUALITY = 80
+
+
+def views(sample: Sample, prediction: Prediction | None) -> dict[str, str]:
+    """The first medium as JPEG data URIs: plain, with the truth, with the prediction.
+
+    `truth` is left out where the truth cannot be drawn, `prediction` where neither it nor the
+    truth can. In `prediction` the answer is tinted and the truth outlined. Of a video, a strip of
+    frames is drawn.
+    """
+    if not sample.query.media:
+        return {}
+    media = sample.query.media[0]
+    truth = sample.target.answer if sample.target else None
+    answer = prediction.answer if prediction else None
+    found = {"picture": data_uri(_strip(media, []))}
+    if drawable(truth):
+        found["truth"] = data_uri(_strip(media, [(truth, overlay.TRUTH, True)]))
+    if drawable(truth) or drawable(answer):
+        layers = [(answer, overlay.PREDICTION, True), (truth, overlay.TRUTH, False)]
+        found["prediction"] = data_uri(_strip(media, layers))
+    return found
+
+
+def drawable(answer: Answer | None) -> bool:
+    """Whether an answer has anything that lies in the picture."""
+    return answer is not None and any(
+        part is not None
+        for part in (
+            answer.masks,
+            answer.soft_masks,
+            answer.boxes,
+            answer.points,
+            answer.box_track,
+        )
+    )
+
+
+def data_uri(picture: Frame) -> str:
+    """A picture as a JPEG inside a URI."""
+    encoded = io.BytesIO()
+    Image.fromarray(picture).save(encoded, format="JPEG", quality=QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
+
+
+def _strip(media: Media, layers: Sequence[tuple[Answer | None, Colour, bool]]) -> Frame:
+    width = FRAME_WIDTH if len(media) > 1 else WIDTH
+    shown = []
+    for index in overlay.spread(len(media), FRAMES):
+        picture = overlay.thumbnail(media.frame(index), width=width)
+        for answer, colour, filled in layers:
+            if answer is not None:
+                picture = draw(
+                    picture, answer, index=index, size=media.size, colour=colour, filled=filled
+                )
+        shown.append(picture)
+    return overlay.side_by_side(shown, gap=4)
+
+
+def draw(
+    picture: Frame,
+    answer: Answer,
+    *,
+    index: int,
+    size: tuple[int, int],
+    colour: Colour,
+    filled: bool,
+) -> Frame:
+    """Draw what an answer says about frame `index` on a thumbnail of it.
+
+    Args:
+        picture: The thumbnail.
+        answer: Its coordinates are pixels of the original.
+        index: Which frame of the media this is.
+        size: (width, height) of the original.
+        colour: Of everything drawn.
+        filled: Tint masks; otherwise outline them.
+    """
+    across, down = picture.shape[1] / size[0], picture.shape[0] / size[1]
+    line = 2 if filled else 1
+    if (mask := _mask(answer, index)) is not None:
+        small = shrink(mask, picture.shape[:2])
+        picture = (
+            overlay.tint(picture, small, colour=colour)
+            if filled
+            else overlay.outline(picture, small, colour=colour, width=line)
+        )
+    track = answer.box_track or ()
+    tracked = track[index] if index < len(track) else None
+    boxes = (*(answer.boxes or () if index == 0 else ()), *([tracked] if tracked else ()))
+    for box in boxes:
+        scaled = (box.left * across, box.top * down, box.right * across, box.bottom * down)
+        picture = overlay.rectangle(picture, scaled, colour=colour, width=line)
+    for point in answer.points or () if index == 0 else ():
+        place = (point.x * across, point.y * down)
+        picture = overlay.dot(picture, place, colour=colour, radius=2 + line)
+    return picture
+
+
+def _mask(answer: Answer, index: int) -> BoolArray | None:
+    if answer.masks is not None:
+        return answer.masks[index].to_array() if index < len(answer.masks) else None
+    if answer.soft_masks is not None and index < len(answer.soft_masks):
+        return answer.soft_masks[index].to_array() >= np.float32(0.5)
+    return None
+
+
+def shrink(mask: BoolArray, shape: tuple[int, ...]) -> BoolArray:
+    """A mask at a thumbnail's height × width; what is small stays visible as at least a pixel."""
+    if mask.shape == shape:
+        return mask
+    levels = Image.fromarray(mask.astype(np.uint8) * 255)
+    cover = np.asarray(levels.resize((shape[1], shape[0]), Image.Resampling.BOX))
+    half = cover >= 128
+    return half if half.any() else cover > 0
+
+
+def say(answer: Answer) -> str:
+    """An answer in words: `2 boxes`, `mask of 12.5 % of the picture`, `choice B`."""
+    parts = ["no target"] if answer.no_target else []
+    if answer.masks is not None:
+        parts.append(_say_masks(answer.masks))
+    elif answer.soft_masks is not None:
+        parts.append(f"soft masks of {len(answer.soft_masks)} frame(s)")
+    if answer.boxes is not None:
+        parts.append(_count(len(answer.boxes), "box", "boxes"))
+    if answer.points is not None:
+        parts.append(_count(len(answer.points), "point", "points"))
+    if answer.box_track is not None:
+        seen = sum(box is not None for box in answer.box_track)
+        parts.append(f"a box in {seen} of {len(answer.box_track)} frames")
+    if answer.boxes_3d is not None:
+        parts.append(_count(len(answer.boxes_3d), "3D box", "3D boxes"))
+    if answer.count is not None:
+        parts.append(f"count {answer.count}")
+    if answer.choice is not None:
+        parts.append(f"choice {answer.choice}")
+    if answer.number is not None:
+        parts.append(f"number {answer.number:g}")
+    if answer.interval is not None:
+        parts.append(f"{answer.interval.start:.1f} s to {answer.interval.end:.1f} s")
+    if answer.text is not None:
+        parts.append(f"“{answer.text}”")
+    return ", ".join(parts)
+
+
+def _say_masks(masks: Sequence[Rle]) -> str:
+    if len(masks) == 1:
+        share = 100 * masks[0].area / (masks[0].height * masks[0].width)
+        return f"mask of {share:.1f} % of the picture" if share else "empty mask"
+    seen = sum(mask.area > 0 for mask in masks)
+    return f"masks in {seen} of {len(masks)} frames"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,67 @@
+"""Ranks that are shared until a difference is shown.
+
+Rows are walked from the best number down. A row shares the rank of the first row of that rank
+until it is shown to be worse than that one; then it starts the next rank, numbered by its place.
+"Shown" means: the paired interval over groups of the difference lies entirely on the worse side.
+Where rows cannot be paired, their own intervals must not overlap; where there are none, the
+numbers must differ. Each comparison stands at its own level; nothing is corrected for their number.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from harness.leaderboards.row import Row
+from harness.statistics.paired import Comparison
+
+Basis: TypeAlias = Literal["paired", "intervals", "values"]
+Compare: TypeAlias = Callable[[int, int], Comparison | None]
+"""Compares row b with row a by their indices; None if they cannot be paired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one row stands."""
+
+    index: int
+    """Which of the rows."""
+    rank: int | None
+    """From 1; None for a row without a number."""
+    basis: Basis
+    """What decided whether it shares its rank."""
+    to_best: Comparison | None
+    """This row against the best one; None for the best, and where they cannot be paired."""
+
+
+def rank(rows: Sequence[Row], compare: Compare) -> list[Place]:
+    """The places of rows of one table, best first; rows without a number come last."""
+    order = sorted(range(len(rows)), key=lambda index: (-rows[index].quality, rows[index].run))
+    places: list[Place] = []
+    leader = order[0] if order else 0
+    current = 1
+    for position, index in enumerate(order, start=1):
+        to_best = compare(order[0], index) if position > 1 else None
+        to_leader = to_best if leader == order[0] else compare(leader, index)
+        worse, basis = shown_worse(rows[leader], rows[index], to_leader)
+        if position > 1 and worse:
+            leader, current = index, position
+        places.append(
+            Place(
+                index=index,
+                rank=None if rows[index].value is None else current,
+                basis=basis,
+                to_best=to_best,
+            )
+        )
+    return places
+
+
+def shown_worse(leader: Row, row: Row, comparison: Comparison | None) -> tuple[bool, Basis]:
+    """Whether `row` is shown to be worse than `leader`, and by what."""
+    if comparison is not None and comparison.interval is not None:
+        return comparison.is_worse, "paired"
+    if leader.interval is not None and row.interval is not None:
+        if leader.better[leader.headline] == "higher":
+            return row.interval[1] < leader.interval[0], "intervals"
+        return row.interval[0] > leader.interval[1], "intervals"
+    return row.quality < leader.quality, "values"

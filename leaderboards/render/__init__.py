@@ -1,0 +1,30 @@
+"""Boards as files: Markdown for reviews, JSON for programs, one HTML page for people."""
+
+from pathlib import Path
+
+from harness.leaderboards.board import Board
+from harness.leaderboards.render import json, markdown, page
+from harness.store.atomic import write_bytes
+
+
+def write(board: Board, out: Path) -> tuple[Path, ...]:
+    """Write `board.md`, `board.json` and `board.html` into folder `out`, each whole or not at all.
+
+    The page needs nothing beside itself: no network, no fonts, no other file.
+
+    Returns:
+        The three paths.
+
+    Raises:
+        StoreError: the disk is full or read-only.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    contents = {
+        "board.md": markdown.render(board),
+        "board.json": json.render(board),
+        "board.html": page.render(board),
+    }
+    for name, text in contents.items():
+        # A reply may hold half of a surrogate pair, which no encoding can say.
+        write_bytes(out / name, text.encode("utf-8", "replace"))
+    return tuple(out / name for name in contents)

@@ -1,0 +1,75 @@
+"""A board as plain data, for programs."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.gallery import Exhibit
+
+VERSION = 1
+
+
+def render(board: Board) -> str:
+    """The board as indented JSON text, all of it ASCII, so that no encoding can hurt it."""
+    return json.dumps(plain(board), indent=1, allow_nan=False) + "\n"
+
+
+def embedded(board: Board) -> str:
+    """The board as JSON that can stand inside a script element: no `<`, `>` or `&` in it."""
+    text = json.dumps(plain(board), allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def plain(board: Board) -> dict[str, Any]:
+    """The board's content without pictures."""
+    return {
+        "version": VERSION,
+        "title": board.title,
+        "level": board.level,
+        "tables": [_table(table) for table in board.tables],
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "task": table.task,
+        "task_version": table.task_version,
+        "split": table.split,
+        "protocol": table.protocol,
+        "subset": table.subset,
+        "data": table.data,
+        "headline": table.headline,
+        "better": table.better,
+        "ceiling": table.ceiling,
+        "notes": list(table.notes),
+        "rows": [_entry(entry) for entry in table.entries],
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "rank": entry.rank,
+        "ranked_by": entry.basis,
+        "to_best": None if entry.to_best is None else asdict(entry.to_best),
+        **_data(asdict(entry.row)),
+        "answered": entry.row.answered,
+        "gallery": {
+            "note": entry.gallery.note,
+            "samples": [_exhibit(exhibit) for exhibit in entry.gallery.exhibits],
+        },
+    }
+
+
+def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
+    return {key: value for key, value in asdict(exhibit).items() if key not in ("views", "wide")}
+
+
+def _data(value: Any) -> Any:
+    """Mappings as dictionaries, in their order."""
+    if isinstance(value, Mapping):
+        return {str(key): _data(member) for key, member in value.items()}
+    return value

@@ -1,0 +1,103 @@
+"""A board as Markdown, for pull requests and terminals."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.render import wording
+
+SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
+
+
+def render(board: Board) -> str:
+    """The board's tables, breakdowns and notes; no gallery."""
+    lines = [f"# {escape(board.title)}", ""]
+    for table in board.tables:
+        lines.extend(_table(table))
+    lines.extend([wording.ranking_rule(board.level), ""])
+    return "\n".join(lines)
+
+
+def escape(text: str) -> str:
+    r"""Text that Markdown shows as it is, in one line, inside a cell too.
+
+    >>> escape("a|b <script> *x* reason_seg _y_")
+    'a\\|b &lt;script&gt; \\*x\\* reason_seg \\_y\\_'
+    """
+    line = "".join(char if char.isprintable() else " " for char in text)
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return SPECIAL.sub(r"\\\1", line.replace("@", "&#64;"))
+
+
+def grid(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
+    """A table whose first `left` columns are text and whose others are numbers."""
+    rule = [":--" if index < left else "--:" for index in range(len(head))]
+    return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"## {escape(table.title)}"
+    yield ""
+    yield escape(wording.sentence(wording.facts(table)))
+    yield ""
+    if about := table.entries[0].row.about.get(table.headline):
+        yield f"Headline: **{escape(table.headline)}**, {escape(about)}"
+        yield ""
+    yield from grid(_head(table), [_cells(table, entry) for entry in table.entries], left=2)
+    yield ""
+    for note in table.notes:
+        yield f"> {escape(note)}"
+        yield ""
+    for category in dict.fromkeys(name for entry in table.entries for name in entry.row.breakdowns):
+        yield from _breakdown(table, category)
+
+
+def _head(table: Table) -> list[str]:
+    better = table.entries[0].row.better
+    names = [escape(wording.heading(name, better[name])) for name in table.metrics]
+    return ["Rank", "Model", names[0], "95 % interval", "To best", *names[1:], "Answered",
+            "Failures"]  # fmt: skip
+
+
+def _cells(table: Table, entry: Entry) -> list[str]:
+    row = entry.row
+    return [
+        wording.NOTHING if entry.rank is None else str(entry.rank),
+        escape(row.model),
+        wording.number(row.value),
+        wording.span(row.interval),
+        _to_best(entry),
+        *(wording.number(row.metrics.get(name)) for name in table.metrics[1:]),
+        wording.percent(row.answered),
+        wording.failures(row) or "0",
+    ]
+
+
+def _to_best(entry: Entry) -> str:
+    if entry.to_best is None:
+        return ""
+    difference = wording.signed(entry.to_best.difference)
+    if entry.to_best.interval is None:
+        return difference
+    return f"{difference} ({wording.signed_span(entry.to_best.interval)})"
+
+
+def _breakdown(table: Table, category: str) -> Iterator[str]:
+    values = dict.fromkeys(
+        value for entry in table.entries for value in entry.row.breakdowns.get(category, {})
+    )
+    rows = []
+    for value in values:
+        cells = [entry.row.breakdowns.get(category, {}).get(value) for entry in table.entries]
+        count = next(cell["n"] for cell in cells if cell)
+        numbers = [
+            wording.number(cell["metrics"].get(table.headline) if cell else None) for cell in cells
+        ]
+        rows.append([escape(value), f"{count:,}", *numbers])
+    yield f"<details><summary>{escape(table.headline)} by {escape(category)}</summary>"
+    yield ""
+    models = [escape(entry.row.model) for entry in table.entries]
+    yield from grid([escape(category), "Samples", *models], rows, left=1)
+    yield ""
+    yield "</details>"
+    yield ""

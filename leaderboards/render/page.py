@@ -1,0 +1,135 @@
+"""A board as one HTML page that needs nothing beside itself.
+
+Every text goes through `markup.element`, which escapes it. As a second wall, the page's own
+content security policy names the hashes of its one style and its one script, so that nothing else
+could run even if it got in, and nothing is ever fetched.
+"""
+
+import base64
+import hashlib
+from importlib.resources import files
+from string import Template
+
+import harness
+from harness.leaderboards.board import Board, Table
+from harness.leaderboards.render import json, wording
+from harness.leaderboards.render.markup import Markup, element, escape, join
+from harness.leaderboards.render.samples import gallery
+from harness.leaderboards.render.tables import breakdowns, provenance, ranking
+
+
+def render(board: Board) -> str:
+    """The whole page."""
+    style, script = _part("page.css"), _part("page.js")
+    return Template(_part("page.html")).substitute(
+        policy=escape(
+            f"default-src 'none'; img-src data:; style-src '{digest(style)}'; "
+            f"script-src '{digest(script)}'; base-uri 'none'; form-action 'none'"
+        ),
+        title=escape(board.title),
+        summary=escape(summary(board)),
+        version=escape(harness.__version__),
+        rule=escape(wording.ranking_rule(board.level)),
+        overview=overview(board),
+        tables=join(*(section(table, number=i) for i, table in enumerate(board.tables, 1))),
+        style=style,
+        script=script,
+        data=json.embedded(board),
+    )
+
+
+def digest(text: str) -> str:
+    """The hash by which a content security policy allows an inline element."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def summary(board: Board) -> str:
+    """What the board holds, in one line."""
+    rows = [entry.row for table in board.tables for entry in table.entries]
+    models, tasks = len({row.model for row in rows}), len({row.task for row in rows})
+    answers = sum(row.n_total for row in rows)
+    return (
+        f"{models} {'model' if models == 1 else 'models'} on {tasks} "
+        f"{'task' if tasks == 1 else 'tasks'}, from {len(rows)} "
+        f"{'run' if len(rows) == 1 else 'runs'} with {answers:,} predictions"
+    )
+
+
+def overview(board: Board) -> Markup:
+    """Every model's headline number in every table; empty for a board of one table."""
+    if len(board.tables) < 2:
+        return Markup("")
+    models = dict.fromkeys(e.row.model for table in board.tables for e in table.entries)
+    heads = [
+        element(
+            "th",
+            {"scope": "col", "class": "num"},
+            element("a", {"href": f"#table-{number}"}, table.title),
+            element("small", {}, wording.heading(table.headline, table.better)),
+            element("small", {}, table.protocol),
+        )
+        for number, table in enumerate(board.tables, 1)
+    ]
+    rows = [
+        element(
+            "tr",
+            {},
+            element("th", {"scope": "row"}, model),
+            *(_overview_cell(table, model) for table in board.tables),
+        )
+        for model in models
+    ]
+    head = element("tr", {}, element("th", {"scope": "col"}, "Model"), *heads)
+    return element(
+        "section",
+        {"class": "overview", "aria-label": "Overview"},
+        element(
+            "div",
+            {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": "Overview"},
+            element("table", {}, element("thead", {}, head), element("tbody", {}, *rows)),
+        ),
+        element(
+            "p",
+            {"class": "hint"},
+            "Bold: rank 1 in its table, shared where no difference is shown. Columns are "
+            "different quantities and are not averaged.",
+        ),
+    )
+
+
+def _overview_cell(table: Table, model: str) -> Markup:
+    entries = [entry for entry in table.entries if entry.row.model == model]
+    if not entries:
+        return element("td", {"class": "num none"}, wording.NOTHING)
+    best = entries[0]
+    text: str = wording.number(best.row.value)
+    return element("td", {"class": "num"}, element("strong", {}, text) if best.rank == 1 else text)
+
+
+def section(table: Table, *, number: int) -> Markup:
+    """One table with everything that belongs to it."""
+    about = table.entries[0].row.about.get(table.headline, "")
+    return element(
+        "section",
+        {"class": "task", "id": f"table-{number}", "aria-labelledby": f"title-{number}"},
+        element("h2", {"id": f"title-{number}"}, table.title),
+        element("p", {"class": "facts"}, wording.sentence(wording.facts(table))),
+        element(
+            "p",
+            {"class": "about"},
+            element("b", {}, wording.heading(table.headline, table.better)),
+            f" {about}" if about else "",
+        ),
+        *(element("p", {"class": "note"}, note) for note in table.notes),
+        ranking(table),
+        *breakdowns(table),
+        provenance(table),
+        *(
+            gallery(entry, prefix=f"view-{number}-{place}")
+            for place, entry in enumerate(table.entries, 1)
+        ),
+    )
+
+
+def _part(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")

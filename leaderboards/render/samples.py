@@ -1,0 +1,130 @@
+"""The gallery of one run: figures of its best, median and worst samples."""
+
+from harness.leaderboards.board import Entry
+from harness.leaderboards.gallery import Exhibit
+from harness.leaderboards.render import wording
+from harness.leaderboards.render.markup import Markup, element, join
+
+VIEWS = ("prediction", "truth", "picture")
+MAX_TEXT = 6000  # characters of one text that are shown
+
+
+def gallery(entry: Entry, *, prefix: str) -> Markup:
+    """A run's samples, closed; `prefix` makes the ids of its switch unique on the page."""
+    shown = entry.gallery
+    summary = join("Samples of ", element("b", {}, entry.row.model))
+    content = []
+    if shown.note:
+        content.append(element("p", {"class": "note"}, shown.note))
+    if any("prediction" in exhibit.views for exhibit in shown.exhibits):
+        content.extend(_switch(prefix))
+    figures = [_figure(exhibit, entry.row.headline) for exhibit in shown.exhibits]
+    content.append(element("div", {"class": "cards"}, *figures))
+    return element("details", {"class": "samples"}, element("summary", {}, summary), *content)
+
+
+def _switch(prefix: str) -> list[Markup]:
+    """Radio buttons and their labels; the style sheet shows the pictures of the one chosen."""
+    buttons = []
+    for index, view in enumerate(VIEWS):
+        attributes: dict[str, str | None] = {
+            "type": "radio",
+            "class": f"view view-{view}",
+            "name": prefix,
+            "id": f"{prefix}-{view}",
+        }
+        if index == 0:
+            attributes["checked"] = None
+        buttons.append(element("input", attributes))
+        buttons.append(element("label", {"for": f"{prefix}-{view}"}, view.capitalize()))
+    legend = element(
+        "span",
+        {"class": "legend"},
+        element("i", {"class": "swatch truth"}),
+        "truth",
+        element("i", {"class": "swatch prediction"}),
+        "prediction",
+    )
+    return [*buttons, legend]
+
+
+def _figure(exhibit: Exhibit, headline: str) -> Markup:
+    lines = [("Truth", exhibit.truth), ("Answer", exhibit.answer), ("Failure", exhibit.failure)]
+    said = [
+        element("div", {"class": name.lower()}, element("dt", {}, name), element("dd", {}, _cut(t)))
+        for name, t in lines
+        if t
+    ]
+    caption = [
+        element(
+            "p",
+            {"class": "standing"},
+            element("b", {}, exhibit.standing.capitalize()),
+            element("span", {}, f"{headline} {wording.number(exhibit.value)}"),
+        ),
+        element("p", {"class": "question"}, _cut(exhibit.question)),
+        _options(exhibit),
+        element("dl", {}, *said),
+        *_replies(exhibit),
+        element("p", {"class": "id"}, _identity(exhibit)),
+    ]
+    kind = f"card {exhibit.standing}" + (" wide" if exhibit.wide else "")
+    return element(
+        "figure", {"class": kind}, _pictures(exhibit), element("figcaption", {}, *caption)
+    )
+
+
+def _pictures(exhibit: Exhibit) -> Markup:
+    """The views; what cannot be drawn is stood for by the plain picture."""
+    if not exhibit.views:
+        return element("p", {"class": "blank"}, "no picture")
+    classes: dict[str, list[str]] = {}
+    for view in VIEWS:
+        classes.setdefault(exhibit.views.get(view) or exhibit.views["picture"], []).append(view)
+    pictures = [
+        element(
+            "img",
+            {
+                "src": uri,
+                "class": " ".join(f"of-{view}" for view in views),
+                "alt": f"{exhibit.sample}: {' and '.join(views)}",
+                "decoding": "async",
+            },
+        )
+        for uri, views in classes.items()
+    ]
+    frame: dict[str, str | None] = {"class": "frame"}
+    if exhibit.wide:
+        frame |= {"tabindex": "0", "role": "region", "aria-label": f"Frames of {exhibit.sample}"}
+    return element("div", frame, *pictures)
+
+
+def _options(exhibit: Exhibit) -> Markup:
+    if not exhibit.options:
+        return Markup("")
+    options = [element("li", {}, _cut(option)) for option in exhibit.options]
+    return element("ol", {"class": "options"}, *options)
+
+
+def _replies(exhibit: Exhibit) -> list[Markup]:
+    many = len(exhibit.replies) > 1
+    return [
+        element(
+            "details",
+            {"class": "reply"},
+            element("summary", {}, f"Reply {number}" if many else "Reply"),
+            element("pre", {"tabindex": "0"}, _cut(reply)),
+        )
+        for number, reply in enumerate(exhibit.replies, 1)
+    ]
+
+
+def _identity(exhibit: Exhibit) -> str:
+    if exhibit.unit_size == 1:
+        return exhibit.sample
+    return f"{exhibit.sample}, first of {exhibit.unit_size} scored together"
+
+
+def _cut(text: str) -> str:
+    rest = len(text) - MAX_TEXT
+    return text if rest <= 0 else f"{text[:MAX_TEXT]} … ({rest:,} more characters)"

@@ -1,0 +1,210 @@
+"""The tables of the page: the ranking with its intervals, breakdowns, and where runs come from."""
+
+from harness.leaderboards.board import Entry, Table
+from harness.leaderboards.render import wording
+from harness.leaderboards.render.intervals import Scale, axis, bar, scale
+from harness.leaderboards.render.markup import Markup, element, join
+from harness.leaderboards.row import Row
+
+NUMBER = {"class": "num"}
+
+
+def ranking(table: Table) -> Markup:
+    """The rows, best first; every column can be sorted by."""
+    measure = scale([entry.row for entry in table.entries])
+    best = table.entries[0].row.value
+    better = table.entries[0].row.better
+    metrics = [
+        _head(wording.heading(name, better[name]), first=better[name]) for name in table.metrics
+    ]
+    head = element(
+        "tr",
+        {},
+        _head("Rank", first="lower", sorted_now=True),
+        _head("Model", first="lower", number=False),
+        metrics[0],
+        element("th", {"scope": "col", "class": "bar"}, "95 % interval", axis(measure)),
+        _head("To best", first=table.better),
+        *metrics[1:],
+        _head("Answered", first="higher"),
+        _head("Failures", first="lower"),
+    )
+    rows = [_row(table, entry, measure, best) for entry in table.entries]
+    return _scrolling(
+        f"Ranking for {table.title}",
+        element(
+            "table",
+            {"class": "ranking"},
+            element("caption", {"class": "hidden"}, f"Ranking for {table.title}"),
+            element("thead", {}, head),
+            element("tbody", {}, *rows),
+        ),
+    )
+
+
+def _row(table: Table, entry: Entry, measure: Scale | None, best: float | None) -> Markup:
+    row = entry.row
+    return element(
+        "tr",
+        {"class": "first"} if entry.rank == 1 else {},
+        _cell(wording.NOTHING if entry.rank is None else str(entry.rank), entry.rank),
+        element(
+            "th",
+            {"scope": "row", "data-sort": row.model},
+            element("span", {"class": "model"}, row.model),
+            element("code", {}, row.model_spec) if row.model_spec != row.model else "",
+        ),
+        element(
+            "td", {"class": "num headline", "data-sort": _key(row.value)}, wording.number(row.value)
+        ),
+        element(
+            "td",
+            {"class": "bar"},
+            bar(row, measure, best) if measure else "",
+            element("small", {}, wording.span(row.interval)),
+        ),
+        _to_best(entry),
+        *(_cell(wording.number(row.metrics.get(m)), row.metrics.get(m)) for m in table.metrics[1:]),
+        _cell(wording.percent(row.answered), row.answered),
+        _failures(row),
+    )
+
+
+def _to_best(entry: Entry) -> Markup:
+    versus = entry.to_best
+    if versus is None:
+        return element("td", {"class": "num none", "data-sort": ""}, wording.NOTHING)
+    said = [wording.signed_span(versus.interval)] if versus.interval else []
+    said += [wording.p_value(versus)] if versus.p_value is not None else []
+    return element(
+        "td",
+        {
+            "class": "num shown" if versus.is_worse else "num",
+            "data-sort": _key(versus.difference),
+        },
+        wording.signed(versus.difference),
+        *(element("small", {}, part) for part in said),
+    )
+
+
+def _failures(row: Row) -> Markup:
+    kinds = wording.failures(row)
+    return element(
+        "td",
+        {"class": "num failed" if row.n_failed else "num", "data-sort": str(row.n_failed)},
+        f"{row.n_failed:,}",
+        *([element("small", {}, kinds)] if kinds else []),
+    )
+
+
+def breakdowns(table: Table) -> list[Markup]:
+    """One table a category, closed: the headline of every model for each of its values."""
+    categories = dict.fromkeys(c for entry in table.entries for c in entry.row.breakdowns)
+    return [_breakdown(table, category) for category in categories]
+
+
+def _breakdown(table: Table, category: str) -> Markup:
+    parts = [entry.row.breakdowns.get(category, {}) for entry in table.entries]
+    values = dict.fromkeys(value for part in parts for value in part)
+    rows = []
+    for value in values:
+        cells = [part.get(value) for part in parts]
+        found = [cell["metrics"].get(table.headline) if cell else None for cell in cells]
+        rows.append(
+            element(
+                "tr",
+                {},
+                element("th", {"scope": "row"}, value),
+                element("td", NUMBER, f"{next(cell['n'] for cell in cells if cell):,}"),
+                *(element("td", NUMBER, wording.number(number)) for number in found),
+            )
+        )
+    head = element(
+        "tr",
+        {},
+        element("th", {"scope": "col"}, category),
+        element("th", {"scope": "col", **NUMBER}, "Samples"),
+        *(element("th", {"scope": "col", **NUMBER}, e.row.model) for e in table.entries),
+    )
+    return _folded(
+        join(wording.heading(table.headline, table.better), " by ", element("b", {}, category)),
+        _scrolling(
+            f"{table.headline} by {category}",
+            element("table", {}, element("thead", {}, head), element("tbody", {}, *rows)),
+        ),
+    )
+
+
+PROVENANCE = (
+    "Model", "Run", "Seed", "Prompt tokens", "Completion tokens", "Reasoning tokens", "Frames",
+    "Time", "Device", "Code", "Configuration",
+)  # fmt: skip
+
+
+def provenance(table: Table) -> Markup:
+    """Where each row comes from and what it cost, closed."""
+    head = [
+        element("th", {"scope": "col", **(NUMBER if 2 <= index <= 7 else {})}, name)
+        for index, name in enumerate(PROVENANCE)
+    ]
+    rows = [_source(entry.row) for entry in table.entries]
+    body = element(
+        "table",
+        {"class": "provenance"},
+        element("thead", {}, element("tr", {}, *head)),
+        element("tbody", {}, *rows),
+    )
+    return _folded(Markup("Runs and cost"), _scrolling(f"Runs of {table.title}", body))
+
+
+def _source(row: Row) -> Markup:
+    code = (row.commit or "")[:10] + (" with changes" if row.dirty else "")
+    counts = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "frames")
+    numbers = [
+        wording.NOTHING if row.seed is None else str(row.seed),
+        *(f"{row.usage.get(name, 0):,}" for name in counts),
+        wording.duration(row.seconds),
+    ]
+    return element(
+        "tr",
+        {},
+        element("th", {"scope": "row"}, row.model),
+        element("td", {}, element("code", {}, row.run)),
+        *(element("td", NUMBER, number) for number in numbers),
+        element("td", {}, row.device or wording.NOTHING),
+        element("td", {}, element("code", {}, code or wording.NOTHING)),
+        element("td", {}, element("code", {}, row.config_hash[:12])),
+    )
+
+
+def _head(name: str, *, first: str, number: bool = True, sorted_now: bool = False) -> Markup:
+    """A heading that sorts; `first` says which end of the column is wanted on top."""
+    attributes: dict[str, str | None] = {
+        "scope": "col",
+        "data-first": "descending" if first == "higher" else "ascending",
+        "aria-sort": "ascending" if sorted_now else "none",
+    }
+    if number:
+        attributes["class"] = "num"
+    return element("th", attributes, element("button", {"type": "button"}, name))
+
+
+def _cell(text: str, value: float | None) -> Markup:
+    return element("td", {"class": "num", "data-sort": _key(value)}, text)
+
+
+def _key(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
+
+
+def _folded(summary: Markup, content: Markup) -> Markup:
+    return element("details", {}, element("summary", {}, summary), content)
+
+
+def _scrolling(label: str, content: Markup) -> Markup:
+    # Focusable, so that a wide table can be scrolled from the keyboard.
+    return element(
+        "div",
+        {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": label},
+        content,
+    )

@@ -1,0 +1,128 @@
+"""Numbers as a board writes them, alike in Markdown and HTML."""
+
+from collections.abc import Mapping, Sequence
+
+from harness.leaderboards.board import Table
+from harness.leaderboards.row import Row
+from harness.scores import Better
+from harness.statistics.paired import Comparison
+
+NOTHING = "–"
+ARROWS: Mapping[Better, str] = {"higher": "↑", "lower": "↓"}
+
+
+def number(value: float | None) -> str:
+    """Three decimals below 100, fewer above.
+
+    >>> number(0.61234), number(1234.5), number(None)
+    ('0.612', '1234.5', '–')
+    """
+    if value is None:
+        return NOTHING
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign; a true minus, not a hyphen.
+
+    >>> signed(-0.0123), signed(0.5)
+    ('−0.012', '+0.500')
+    """
+    if value is None:
+        return NOTHING
+    text = number(abs(value))
+    return ("−" if value < 0 and text.strip("0.") else "+") + text
+
+
+def span(pair: tuple[float, float] | None) -> str:
+    """An interval.
+
+    >>> span((0.1, 0.25))
+    '0.100 to 0.250'
+    """
+    return NOTHING if pair is None else f"{number(pair[0])} to {number(pair[1])}"
+
+
+def signed_span(pair: tuple[float, float] | None) -> str:
+    """An interval of a difference."""
+    return NOTHING if pair is None else f"{signed(pair[0])} to {signed(pair[1])}"
+
+
+def percent(share: float) -> str:
+    """A share as per cent; never rounded up to 100 %.
+
+    >>> percent(1.0), percent(0.9999), percent(0.5)
+    ('100 %', '99.9 %', '50.0 %')
+    """
+    if share == 1:
+        return "100 %"
+    return f"{min(share * 100, 99.9):.1f} %"
+
+
+def failures(row: Row) -> str:
+    """Failed samples by kind, the frequent first: `3 parse, 1 model`; empty if there are none."""
+    kinds = sorted(row.failures.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
+
+
+def p_value(comparison: Comparison) -> str:
+    """A p value, not more precise than a resampling test can be."""
+    if comparison.p_value is None:
+        return ""
+    return "p < 0.001" if comparison.p_value < 0.001 else f"p = {comparison.p_value:.3f}"
+
+
+def duration(seconds: float | None) -> str:
+    """A time in the two largest units.
+
+    >>> duration(3725), duration(8.25), duration(200)
+    ('1 h 02 min', '8.2 s', '3 min 20 s')
+    """
+    if seconds is None:
+        return NOTHING
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def heading(name: str, better: Better) -> str:
+    """A metric's name with the direction in which it gets better."""
+    return f"{name} {ARROWS[better]}"
+
+
+def facts(table: Table) -> list[str]:
+    """What a table's numbers are of, in short phrases."""
+    samples = sorted({entry.row.n_total for entry in table.entries})
+    said = [
+        f"protocol {table.protocol}",
+        f"task version {table.task_version}",
+        f"{' or '.join(f'{count:,}' for count in samples)} samples",
+        f"subset {table.subset}" if table.subset else "all of the split",
+        f"data {table.data[:12]}",
+    ]
+    if table.ceiling is not None:
+        said.append(f"perfect answers score {number(table.ceiling)}")
+    return said
+
+
+def sentence(phrases: Sequence[str]) -> str:
+    """Phrases as one sentence.
+
+    >>> sentence(["protocol seg/lisa", "200 samples"])
+    'Protocol seg/lisa, 200 samples.'
+    """
+    text = ", ".join(phrases)
+    return text[:1].upper() + text[1:] + "."
+
+
+def ranking_rule(level: float) -> str:
+    """How ranks are made, in one paragraph."""
+    return (
+        "Rows share a rank until a difference is shown: a row starts a new rank when the paired "
+        f"{level:.0%} interval of its difference to the first row of the rank above, resampled "
+        "over pictures or videos, lies entirely on the worse side. p values are of a swap test "
+        "over the same groups. No correction is made for the number of comparisons."
+    )

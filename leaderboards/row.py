@@ -1,0 +1,145 @@
+"""A leaderboard row: one run record, reduced to what a reader compares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.record import TIMING, Run
+from harness.scores import Better
+from harness.store.atomic import read_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Built only from a record, so that every number on a board can be traced to its run."""
+
+    run: str
+    """Name of the run folder."""
+    model: str
+    model_spec: str
+    task: str
+    task_version: int
+    split: str
+    protocol: str
+    subset: str | None
+    data: str
+    """Fingerprint of the annotations and samples."""
+    headline: str
+    better: Mapping[str, Better]
+    about: Mapping[str, str]
+    metrics: Mapping[str, float | None]
+    intervals: Mapping[str, tuple[float, float] | None]
+    breakdowns: Mapping[str, Mapping[str, Any]]
+    """`{category: {value: {"n": samples, "metrics": {name: number}}}}`."""
+    ceiling: float | None
+    n_total: int
+    n_scored: int
+    n_failed: int
+    failures: Mapping[str, int]
+    """How many samples have no answer, by kind."""
+    usage: Mapping[str, int]
+    """Tokens and frames, over all samples."""
+    seconds: float | None
+    """Wall-clock time of the run, where it was kept."""
+    seed: int | None
+    commit: str | None
+    dirty: bool | None
+    device: str | None
+    config_hash: str
+
+    @property
+    def value(self) -> float | None:
+        """The headline metric's number."""
+        return self.metrics[self.headline]
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The headline metric's interval."""
+        return self.intervals.get(self.headline)
+
+    @property
+    def answered(self) -> float:
+        """The share of samples that have an answer, from 0 to 1."""
+        return self.n_scored / self.n_total
+
+    @property
+    def quality(self) -> float:
+        """The headline's number, signed so that more is better; the worst where there is none."""
+        if self.value is None:
+            return float("-inf")
+        return self.value if self.better[self.headline] == "higher" else -self.value
+
+
+def row(run: Run) -> Row:
+    """Reduce a finished run to a row.
+
+    Raises:
+        StoreError: the record lacks something, or its counts do not add up.
+    """
+    results, manifest = run.results, run.manifest
+    provenance = manifest.get("provenance", {})
+    try:
+        made = Row(
+            **{key: results[key] for key in COPIED},
+            run=run.folder.resolve().name,
+            data=manifest["data"]["fingerprint"],
+            intervals={
+                name: None if pair is None else (float(pair[0]), float(pair[1]))
+                for name, pair in results["intervals"].items()
+            },
+            seconds=_seconds(run.folder / TIMING),
+            seed=manifest.get("seed"),
+            commit=provenance.get("commit"),
+            dirty=provenance.get("dirty"),
+            device=provenance.get("device"),
+        )
+        counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
+        known = made.headline in made.metrics and made.headline in made.better
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"run {run.folder}",
+            expected="results.json and manifest.json as this version writes them",
+            found=f"{type(error).__name__}: {error}",
+            fix="Score the run again: harness score RUN.",
+        ) from error
+    if made.n_total < 1 or sum(counts[:2]) != made.n_total or counts[1] != counts[2] or not known:
+        raise StoreError(
+            f"run {run.folder}",
+            expected="n_scored + n_failed = n_total > 0, failures by kind that add up to "
+            "n_failed, and a number for the headline",
+            found=f"{counts[0]} + {counts[1]} of {made.n_total}, {counts[2]} by kind",
+        )
+    return made
+
+
+COPIED = (
+    "model",
+    "model_spec",
+    "task",
+    "task_version",
+    "split",
+    "protocol",
+    "subset",
+    "headline",
+    "better",
+    "about",
+    "metrics",
+    "breakdowns",
+    "ceiling",
+    "n_total",
+    "n_scored",
+    "n_failed",
+    "failures",
+    "usage",
+    "config_hash",
+)
+
+
+def _seconds(path: Path) -> float | None:
+    if not path.is_file():
+        return None
+    plain = read_json(path)
+    seconds = plain.get("wall_seconds") if isinstance(plain, dict) else None
+    return float(seconds) if isinstance(seconds, (int, float)) else None

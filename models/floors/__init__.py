@@ -1,0 +1,1 @@
+"""Floors: models that look at nothing, below which a score means nothing."""

@@ -1,0 +1,1 @@
+"""Propagators: masks in one frame in, masks in all frames out."""

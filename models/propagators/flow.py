@@ -1,0 +1,146 @@
+"""Masks carried along dense optical flow: a propagator without weights.
+
+The flow is DIS (Kroeger, Timofte, Dai, Van Gool: "Fast Optical Flow using Dense Inverse Search",
+ECCV 2016) as OpenCV computes it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import ModelError
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+
+Field = NDArray[np.float32]
+"""height × width × 2: an (x, y) a pixel, in pixels."""
+
+SMALLEST_SIDE = 16  # pixels; DIS needs room for its patches of 8 at half scale
+OUTSIDE = -1e6  # a coordinate that no pixel has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Carries masks from frame to frame, forward and backward, by optical flow.
+
+    Each direction keeps one map that says, for every pixel of the present frame, where it was in
+    the start frame, and extends it by the flow to the frame before. Masks are read through the
+    map, once, from the start frame: rounding does not add up, motions below half a pixel a frame
+    are not lost, and further objects cost nearly nothing. What was outside the picture, or is
+    uncovered, gets no object back. Memory: two frames and one map, whatever the video's length.
+    """
+
+    max_side: int = 480
+    """Flow is computed with the longest side at most this many pixels."""
+
+    @property
+    def name(self) -> str:
+        """`flow`."""
+        return "flow"
+
+    def propagate(
+        self, video: Media, start: int, masks: Sequence[BoolArray]
+    ) -> list[list[BoolArray]]:
+        """For each mask of frame `start`, the object's mask in every frame of `video`.
+
+        Raises:
+            ModelError: a mask has not the video's size, or `start` is no frame of it.
+        """
+        check_masks(video, start, masks)
+        tracks = [[mask.astype(np.bool_)] * len(video) for mask in masks]
+        if not masks:
+            return tracks
+        for order in (range(start, len(video)), range(start, -1, -1)):
+            for index, origin in self._origins(video, order):
+                for track, mask in zip(tracks, masks, strict=True):
+                    track[index] = _read(mask, origin)
+        return tracks
+
+    def _origins(self, video: Media, order: range) -> Iterator[tuple[int, Field]]:
+        """For each frame after the first of `order`, where its pixels were in that first one."""
+        grid = pixel_grid(video.size)
+        origin, before = grid, video.frame(order[0])
+        for index in order[1:]:
+            now = video.frame(index)
+            back = grid + dense_flow(now, before, max_side=self.max_side)
+            origin, before = _sample(origin, back), now
+            yield index, origin
+
+
+def flow(*, max_side: int = 480) -> Flow:
+    """Build the propagator that follows DIS optical flow."""
+    return Flow(max_side=max_side)
+
+
+def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
+    """Where each pixel of `source` lies in `target`, as a displacement in pixels of `source`.
+
+    Args:
+        source: RGB picture.
+        target: RGB picture of the same size.
+        max_side: both are shrunk until the longest side is at most this; the flow is grown back.
+    """
+    height, width = source.shape[:2]
+    scale = min(1.0, max_side / max(height, width))
+    small = (max(1, round(width * scale)), max(1, round(height * scale)))
+    if min(small) < SMALLEST_SIDE:
+        return np.zeros((height, width, 2), dtype=np.float32)
+    grey = [
+        cv2.cvtColor(cv2.resize(frame, small, interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY)
+        for frame in (source, target)
+    ]
+    method = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    field = method.calc(grey[0], grey[1], np.zeros((small[1], small[0], 2), np.float32))
+    if small != (width, height):
+        field = cv2.resize(field, (width, height), interpolation=cv2.INTER_LINEAR)
+    return field * np.array([width / small[0], height / small[1]], dtype=np.float32)
+
+
+def pixel_grid(size: tuple[int, int]) -> Field:
+    """The (x, y) of every pixel of a picture of (width, height)."""
+    x, y = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
+    return np.stack([x, y], axis=2).astype(np.float32)
+
+
+def check_masks(video: Media, start: int, masks: Sequence[BoolArray]) -> None:
+    """Raise ModelError unless `start` is a frame of `video` and every mask has its size."""
+    if not 0 <= start < len(video):
+        raise ModelError(
+            f"start frame {start}", expected=f"0 to {len(video) - 1}", found="no frame of the video"
+        )
+    shape = (video.size[1], video.size[0])
+    for mask in masks:
+        if mask.shape != shape:
+            raise ModelError(
+                "mask to propagate",
+                expected=f"height × width {shape[0]} × {shape[1]}",
+                found=f"shape {mask.shape}",
+            )
+
+
+def _sample(field: Field, places: Field) -> Field:
+    """`field` read at `places`, bilinear; OUTSIDE where a place is not in the picture."""
+    return cv2.remap(
+        field,
+        places,
+        None,  # type: ignore[call-overload]
+        cv2.INTER_LINEAR,
+        borderMode=cv2.BORDER_CONSTANT,
+        borderValue=(OUTSIDE, OUTSIDE),
+    )
+
+
+def _read(mask: BoolArray, origin: Field) -> BoolArray:
+    """The mask read through a map of origins: set where at least half the pixel is set."""
+    moved = cv2.remap(
+        mask.astype(np.float32),
+        origin,
+        None,  # type: ignore[call-overload]
+        cv2.INTER_LINEAR,
+        borderMode=cv2.BORDER_CONSTANT,
+        borderValue=0.0,
+    )
+    return moved >= 0.5

@@ -1,0 +1,36 @@
+"""The same mask in every frame: the floor of propagators."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Media
+from harness.models.propagators.flow import check_masks
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """Repeats each mask. It decodes no frame."""
+
+    @property
+    def name(self) -> str:
+        """`still`."""
+        return "still"
+
+    def propagate(
+        self, video: Media, start: int, masks: Sequence[BoolArray]
+    ) -> list[list[BoolArray]]:
+        """For each mask of frame `start`, that mask for every frame of `video`.
+
+        Raises:
+            ModelError: a mask has not the video's size, or `start` is no frame of it.
+        """
+        check_masks(video, start, masks)
+        return [[mask.astype(np.bool_)] * len(video) for mask in masks]
+
+
+def still() -> Still:
+    """Build the propagator that holds masks still."""
+    return Still()

@@ -1,0 +1,1 @@
+"""What stands out: a reasoner without weights that never reads the question."""

@@ -1,0 +1,123 @@
+"""Saliency of superpixels from how unlikely each one is to be background.
+
+The method is robust background detection (Zhu, Liang, Wei, Sun: "Saliency Optimization from Robust
+Background Detection", CVPR 2014). A region that is connected to a long stretch of the picture's
+border through regions like it is background; what differs from the background around it is
+foreground; a least-squares problem on the graph of neighbours reconciles the two.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.sparse.linalg import spsolve
+from scipy.spatial.distance import cdist
+
+from harness.models.saliency.superpixels import Superpixels
+
+Floats = NDArray[np.float64]
+
+GEODESIC_SCALE = 7.0  # Lab; the paper's σ_clr, for which it finds 5 to 15 equally good
+SPATIAL_SCALE = 0.25  # longest sides of the picture; the paper's σ_spa
+SMOOTHING_SCALE = 10.0  # Lab; how alike neighbours must be to be made equal
+SMOOTHING_FLOOR = 0.1  # the paper's μ: neighbours are a little alike, whatever their colours
+CENTRE_SCALE = 0.3  # sides of the picture; photographers put their subject near the middle
+VISIBLE = 2.3  # Lab; the least difference that people see, below which nothing stands out
+TOUCHING = 1e-4  # Lab; a step between regions of one colour, not zero, which is "no step" to scipy
+DECIMALS = 6  # results are rounded, so that the order of additions cannot move a threshold
+
+
+def background_probability(regions: Superpixels, distance: Floats, *, scale: float) -> Floats:
+    """How sure each region is background, from 0 to 1: equations 3 to 5 of the paper.
+
+    Args:
+        regions: the partition, for its neighbours and its border.
+        distance: count × count differences between regions, symmetric, zero on the diagonal.
+        scale: the difference at which two regions stop belonging together.
+    """
+    border = regions.border()
+    link = _links(regions, border)
+    steps = np.where(link, np.maximum(distance - _usual_step(regions, distance), TOUCHING), 0.0)
+    together = np.exp(-np.square(dijkstra(csc_array(steps), directed=False) / scale) / 2)
+    length = together[:, border].sum(axis=1)
+    connectivity = length / np.sqrt(together.sum(axis=1))
+    return 1 - np.exp(-np.square(connectivity) / 2)
+
+
+def colour_distance(regions: Superpixels) -> Floats:
+    """count × count Euclidean distances in CIELAB."""
+    return cdist(regions.colours, regions.colours)
+
+
+def contrast(regions: Superpixels, distance: Floats, background: Floats) -> Floats:
+    """Difference of each region from the background around it, in the unit of `distance`.
+
+    The paper's equation 6 divided by one number for the picture (the largest sum of weights), so
+    that it has a unit and is at most a weighted mean of differences.
+    """
+    weight = np.exp(-np.square(cdist(regions.centres, regions.centres) / SPATIAL_SCALE) / 2)
+    weight = weight * background
+    return np.sum(distance * weight, axis=1) / max(float(weight.sum(axis=1).max()), 1e-12)
+
+
+def salience(
+    regions: Superpixels, size: tuple[int, int], *, motion: Floats | None = None
+) -> Floats:
+    """How much each region stands out, from 0 to 1; all zero where nothing does.
+
+    Args:
+        regions: superpixels of the picture.
+        size: (width, height) of the picture in pixels.
+        motion: evidence from 0 to 1 that a region moves on its own; None for a still picture.
+    """
+    distance = colour_distance(regions)
+    background = background_probability(regions, distance, scale=GEODESIC_SCALE)
+    difference = contrast(regions, distance, background)
+    foreground = _stretched(difference) if difference.max() >= VISIBLE else 0 * difference
+    if motion is not None:
+        foreground = foreground / 2 + motion
+    foreground = _stretched(foreground * centre_prior(regions, size))
+    if not foreground.any():
+        return foreground
+    foreground[foreground < foreground.mean()] = 0
+    return _stretched(_reconciled(regions, distance, foreground, background))
+
+
+def centre_prior(regions: Superpixels, size: tuple[int, int]) -> Floats:
+    """A Gaussian around the picture's middle, as wide as CENTRE_SCALE of each side."""
+    sides = np.array(size) / max(size)
+    away = (regions.centres - sides / 2) / sides
+    return np.exp(-np.square(away / CENTRE_SCALE).sum(axis=1) / 2)
+
+
+def _reconciled(
+    regions: Superpixels, distance: Floats, foreground: Floats, background: Floats
+) -> Floats:
+    """Minimise Σ b s² + Σ f (s - 1)² + Σ w (s_i - s_j)²: equation 9 of the paper."""
+    link = _links(regions, regions.border())
+    alike = link * (np.exp(-np.square(distance / SMOOTHING_SCALE) / 2) + SMOOTHING_FLOOR)
+    system = -alike
+    np.fill_diagonal(system, alike.sum(axis=1) + foreground + background + 1e-9)
+    return np.asarray(spsolve(csc_array(system), foreground))
+
+
+def _links(regions: Superpixels, border: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Neighbours, and all border regions with each other: what leaves the picture may go on."""
+    link = regions.adjacent() | (border[:, None] & border[None, :])
+    np.fill_diagonal(link, val=False)
+    return link
+
+
+def _usual_step(regions: Superpixels, distance: Floats) -> float:
+    """The mean over regions of the step to the most similar neighbour: texture, not an edge."""
+    nearest = np.where(regions.adjacent(), distance, np.inf).min(axis=1)
+    finite = nearest[np.isfinite(nearest)]
+    return float(finite.mean()) if finite.size else 0.0
+
+
+def _stretched(values: Floats) -> Floats:
+    """Values moved and scaled to reach from 0 to 1; zero where they are all equal."""
+    low, high = values.min(), values.max()
+    if high - low < 1e-9:
+        return np.zeros_like(values)
+    return np.round((values - low) / (high - low), DECIMALS)

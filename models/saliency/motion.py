@@ -1,0 +1,69 @@
+"""Which regions of a frame move on their own, whatever the camera does."""
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from harness.media import Frame
+from harness.models.propagators.flow import Field, dense_flow, pixel_grid
+from harness.models.saliency.background import background_probability
+from harness.models.saliency.superpixels import Superpixels
+
+Floats = NDArray[np.float64]
+
+STRIDE = 8  # pixels between the places at which the camera's motion is measured
+FEWEST_PLACES = 16
+TOLERANCE = 2.0  # pixels by which a place may miss the camera's motion and still belong to it
+NOISE_FLOOR = 1.0  # pixels; motion that flow cannot tell from nothing
+NOISE_FACTOR = 3.0  # of the median residual, as above
+
+
+def motion_evidence(regions: Superpixels, frame: Frame, neighbours: list[Frame]) -> Floats:
+    """Evidence from 0 to 1 that each region moves against the camera and against the border.
+
+    Flow to each neighbouring frame loses the camera's part (a homography, as for a plane or a
+    turning camera); what is left is motion of its own or parallax. The lesser of the neighbours
+    counts, because what is covered in one has no true flow there. Parallax is told apart as
+    background is told by colour: it is connected to the picture's border through regions that
+    move alike (background.py, with motions in the place of colours).
+
+    Args:
+        regions: superpixels of `frame`.
+        frame: the picture in which evidence is wanted.
+        neighbours: frames before and after it, of the same size.
+    """
+    if not neighbours:
+        return np.zeros(regions.count)
+    residual = [own_motion(frame, other) for other in neighbours]
+    vectors = np.stack([regions.mean(field[..., axis]) for field in residual for axis in (0, 1)])
+    lengths = np.stack([np.linalg.norm(field, axis=2) for field in residual]).min(axis=0)
+    speed = regions.mean(lengths)
+    noise = NOISE_FACTOR * float(np.median(speed)) + NOISE_FLOOR
+    moving = 1 - np.exp(-np.square(speed / noise))
+    distance = cdist(vectors.T, vectors.T)
+    fixed = background_probability(regions, distance, scale=noise)
+    return moving * (1 - fixed)
+
+
+def own_motion(frame: Frame, other: Frame) -> Field:
+    """Optical flow from `frame` to `other` less the motion of the camera, in pixels."""
+    flow = dense_flow(frame, other, max_side=max(frame.shape[:2]))
+    return flow - camera_motion(flow)
+
+
+def camera_motion(flow: Field) -> Field:
+    """The homography that most of a flow follows, as a flow; zero where there is none."""
+    height, width = flow.shape[:2]
+    grid = pixel_grid((width, height))
+    start = grid[::STRIDE, ::STRIDE].reshape(-1, 2)
+    end = start + flow[::STRIDE, ::STRIDE].reshape(-1, 2)
+    seen = np.all((end >= 0) & (end < (width, height)), axis=1)
+    if np.count_nonzero(seen) < FEWEST_PLACES:
+        return np.zeros_like(flow)
+    cv2.setRNGSeed(0)
+    found, _ = cv2.findHomography(start[seen], end[seen], cv2.RANSAC, TOLERANCE)
+    if found is None:
+        return np.zeros_like(flow)
+    moved = cv2.perspectiveTransform(grid.reshape(-1, 1, 2), found).reshape(height, width, 2)
+    return (moved - grid).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Segmenters: prompts in, one mask an object out."""

@@ -1,0 +1,192 @@
+"""GrabCut on the prompt's box and points: a segmenter without weights.
+
+The method is GrabCut (Rother, Kolmogorov, Blake: "GrabCut: Interactive Foreground Extraction using
+Iterated Graph Cuts", SIGGRAPH 2004) as OpenCV implements it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.masks import BoolArray
+from harness.media import Frame
+from harness.model import ObjectPrompt
+from harness.models.segmenters.box import Rectangle, rectangle
+from harness.types import Point
+
+Trimap = NDArray[np.uint8]
+"""height × width of a view: cv2.GC_BGD, GC_FGD, GC_PR_BGD or GC_PR_FGD."""
+
+SEED = 0  # GrabCut starts its colour models by k-means, which draws random centres
+MARGIN = 0.5  # of the box's sides, at each side: the background that is modelled
+LEAST_MARGIN = 8  # pixels
+POINT_RADIUS = 0.02  # of the view's diagonal: one pixel would not move a colour model
+REACH = 0.25  # of the view's diagonal: how far from a point its object may go, without a box
+FEWEST = 16  # pixels of foreground and of background, below which colours cannot be modelled
+COLLAPSED = 0.01  # of what may be foreground: keeping less is a failure of the method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrabCut:
+    """Cuts an object out of its box, or out of the surroundings of its points.
+
+    With a box, only pixels in it can be foreground and what surrounds it is background. Without
+    one, pixels nearer to a positive point than to a negative one, up to a quarter of the
+    picture's diagonal away, may be foreground. Small discs around points are fixed.
+
+    Where GrabCut collapses (keeps less than a hundredth of what may be foreground) or has too few
+    pixels to model colours with, the answer is all that may be foreground: the box, or without
+    one the surroundings of the points. A prompt that names no place in the picture gets an empty
+    mask: nothing, a phrase alone, a box that lies outside.
+    """
+
+    iterations: int = 4
+    max_side: int = 320
+    """The crop around a box is shrunk until its longest side is at most this many pixels."""
+
+    @property
+    def name(self) -> str:
+        """`grabcut`."""
+        return "grabcut"
+
+    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `picture`) a prompt."""
+        return [self._cut(picture, prompt) for prompt in prompts]
+
+    def _cut(self, picture: Frame, prompt: ObjectPrompt) -> BoolArray:
+        size = (picture.shape[1], picture.shape[0])
+        mask = np.zeros((size[1], size[0]), dtype=np.bool_)
+        whole = Rectangle(0, 0, *size)
+        region = whole if prompt.box is None else rectangle(prompt.box, size)
+        positive = points_inside(prompt.positive, size)
+        if region is None or (prompt.box is None and not positive):
+            return mask
+        view = View.around(region, size, max_side=self.max_side)
+        trimap = view.trimap(
+            region if prompt.box is not None else None,
+            view.places(positive),
+            view.places(points_inside(prompt.negative, size)),
+        )
+        kept = view.grown(self._kept(view.shrunk(picture), trimap))
+        mask[region.slices] = kept[view.within(region)]
+        return mask
+
+    def _kept(self, picture: Frame, trimap: Trimap) -> BoolArray:
+        """What GrabCut keeps of a trimap, or all that may be foreground if it fails."""
+        possible = foreground(trimap)
+        if min(np.count_nonzero(possible), np.count_nonzero(~possible)) < FEWEST:
+            return possible
+        cut = trimap.copy()
+        models = np.zeros((1, 65)), np.zeros((1, 65))
+        cv2.setRNGSeed(SEED)
+        bgr = np.ascontiguousarray(picture[..., ::-1])
+        cv2.grabCut(bgr, cut, None, *models, self.iterations, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
+        kept = foreground(cut)
+        collapsed = np.count_nonzero(kept) < COLLAPSED * np.count_nonzero(possible)
+        return possible if collapsed else kept
+
+
+def grabcut(*, iterations: int = 4, max_side: int = 320) -> GrabCut:
+    """Build the segmenter that runs OpenCV's GrabCut."""
+    return GrabCut(iterations=iterations, max_side=max_side)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A crop of a picture, shrunk to (width, height) `size`, in which GrabCut runs."""
+
+    crop: Rectangle
+    size: tuple[int, int]
+
+    @classmethod
+    def around(cls, region: Rectangle, size: tuple[int, int], *, max_side: int) -> "View":
+        """The region and a margin around it, where a picture of (width, height) has one."""
+        across = max(LEAST_MARGIN, round(region.width * MARGIN))
+        down = max(LEAST_MARGIN, round(region.height * MARGIN))
+        crop = Rectangle(
+            max(0, region.left - across),
+            max(0, region.top - down),
+            min(size[0], region.right + across),
+            min(size[1], region.bottom + down),
+        )
+        scale = min(1.0, max_side / max(crop.width, crop.height))
+        return cls(crop, (max(1, round(crop.width * scale)), max(1, round(crop.height * scale))))
+
+    @property
+    def diagonal(self) -> float:
+        """In pixels of the view."""
+        return math.hypot(*self.size)
+
+    def shrunk(self, picture: Frame) -> Frame:
+        """The crop's pixels at the view's size."""
+        part = picture[self.crop.slices]
+        return cv2.resize(part, self.size, interpolation=cv2.INTER_AREA).astype(np.uint8)
+
+    def grown(self, mask: BoolArray) -> BoolArray:
+        """A mask of the view at the crop's size."""
+        size = (self.crop.width, self.crop.height)
+        soft = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
+        return soft >= 0.5
+
+    def within(self, region: Rectangle) -> tuple[slice, slice]:
+        """A region of the picture as an index of the crop."""
+        return Rectangle(
+            region.left - self.crop.left,
+            region.top - self.crop.top,
+            region.right - self.crop.left,
+            region.bottom - self.crop.top,
+        ).slices
+
+    def places(self, points: Sequence[Point]) -> list[tuple[int, int]]:
+        """The view's pixels (x, y) under points of the picture; may lie outside the view."""
+        across, down = self.size[0] / self.crop.width, self.size[1] / self.crop.height
+        return [
+            (
+                math.floor((point.x - self.crop.left) * across),
+                math.floor((point.y - self.crop.top) * down),
+            )
+            for point in points
+        ]
+
+    def trimap(
+        self,
+        region: Rectangle | None,
+        positive: Sequence[tuple[int, int]],
+        negative: Sequence[tuple[int, int]],
+    ) -> Trimap:
+        """What is fixed and what is open, before GrabCut."""
+        near, far = self._distance(positive), self._distance(negative)
+        radius = max(1.0, POINT_RADIUS * self.diagonal)
+        if region is None:
+            possible = (near <= REACH * self.diagonal) & (near < far)
+            trimap = np.where(possible, cv2.GC_PR_FGD, cv2.GC_PR_BGD).astype(np.uint8)
+        else:
+            inside = np.zeros((self.crop.height, self.crop.width), dtype=np.uint8)
+            inside[self.within(region)] = 1
+            possible = cv2.resize(inside, self.size, interpolation=cv2.INTER_NEAREST) > 0
+            trimap = np.where(possible, cv2.GC_PR_FGD, cv2.GC_BGD).astype(np.uint8)
+        trimap[(near <= radius) & (near < far) & possible] = cv2.GC_FGD
+        trimap[(far <= radius) & (far <= near)] = cv2.GC_BGD
+        return trimap
+
+    def _distance(self, places: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
+        """Distance of each pixel of the view to the nearest place; infinite without places."""
+        x, y = np.meshgrid(np.arange(self.size[0]), np.arange(self.size[1]))
+        nearest = np.full(x.shape, np.inf, dtype=np.float32)
+        for place in places:
+            nearest = np.minimum(nearest, np.hypot(x - place[0], y - place[1]))
+        return nearest.astype(np.float32)
+
+
+def foreground(trimap: Trimap) -> BoolArray:
+    """Where a trimap says foreground, surely or probably."""
+    return (trimap == cv2.GC_FGD) | (trimap == cv2.GC_PR_FGD)
+
+
+def points_inside(points: Sequence[Point], size: tuple[int, int]) -> list[Point]:
+    """The points that lie in a picture of (width, height)."""
+    return [point for point in points if 0 <= point.x < size[0] and 0 <= point.y < size[1]]

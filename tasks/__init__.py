@@ -1,0 +1,4 @@
+"""Benchmarks: readers of their official layouts, and their scorers."""
+
+if not __name__.startswith("harness."):
+    raise ImportError(f"import harness.{__name__}, not {__name__}: the package is harness")

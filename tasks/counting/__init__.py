@@ -1,0 +1,1 @@
+"""PixMo-Count and CountBench: how many are there?"""

@@ -1,0 +1,230 @@
+"""Counting scenes in the Parquet layouts of PixMo-Count and CountBench.
+
+Six tables, as the hub has them: VisionReasoner's copies of PixMo-Count (validation, test) and of
+CountBench, CountBenchQA, the older CountBench with captions, and PixMo-Count's own table for
+training, whose pictures lie in files named by their SHA-256.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.world.encode import encode_png
+from harness.world.language import NUMBER_WORDS
+from harness.world.raster import owners, render
+from harness.world.shapes import Example, World
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PART = "-00000-of-00001.parquet"
+ADDRESS = "https://shapes.invalid"  # a domain that can never exist: nothing is to be fetched
+
+
+def write(world: World, root: Path) -> None:
+    """Write the six tables below `root/counting`, and the pictures of the training table."""
+    folder = root / "counting"
+    for name, family, split in (
+        ("counting_pixmo_validation", "count", "val"),
+        ("counting_pixmo_test", "count", "test"),
+        ("counting_countbench", "countbench", "test"),
+    ):
+        rows = [_reasoner_row(example) for example in world.examples[family, split]]
+        _write_table(folder / name, "test", rows, _reasoner_schema())
+    bench = world.of("countbench", "test")
+    rows = [_question_row(example) for example in bench]
+    _write_table(folder / "CountBenchQA", "test", rows, _question_schema())
+    rows = [_caption_row(example) for example in bench] + [_lost_row(bench[0])]
+    _write_table(folder / "countbench", "train", rows, _caption_schema())
+    _write_training(world.of("count", "train"), folder / "pixmo-count")
+
+
+def _write_training(examples: Sequence[Example], folder: Path) -> None:
+    pictures = folder / "images"
+    pictures.mkdir(parents=True)
+    rows = []
+    for example in examples:
+        data = encode_png(render(example.scene))
+        row = _training_row(example, hashlib.sha256(data).hexdigest())
+        (pictures / row["image_sha256"]).write_bytes(data)
+        rows.append(row)
+    _write_table(folder, "train", rows, _training_schema())
+
+
+def _reasoner_row(example: Example) -> dict[str, Any]:
+    scene, question = example.scene, example.questions[0]
+    return {
+        "image": _image(example),
+        "text": question.text,
+        "image_id": str(scene.index),
+        "ann_id": str(scene.index),
+        "img_height": scene.height,
+        "img_width": scene.width,
+        "count": question.count,
+    }
+
+
+def _question_row(example: Example) -> dict[str, Any]:
+    question = example.questions[0]
+    return {
+        "image": _image(example),
+        "text": _caption(example),
+        "question": f"How many {question.label} are there in the image?",
+        "number": question.count,
+    }
+
+
+def _caption_row(example: Example) -> dict[str, Any]:
+    return {
+        "image_url": _address(example),
+        "text": _caption(example),
+        "number": example.questions[0].count,
+        "image": _image(example),
+    }
+
+
+def _lost_row(example: Example) -> dict[str, Any]:
+    """A row whose picture could no longer be fetched, as every tenth of the original."""
+    return {
+        "image_url": f"{ADDRESS}/lost.png",
+        "text": _caption(example),
+        "number": example.questions[0].count,
+        "image": None,
+    }
+
+
+def _training_row(example: Example, sha256: str) -> dict[str, Any]:
+    question = example.questions[0]
+    return {
+        "image_url": _address(example),
+        "image_sha256": sha256,
+        "count": question.count,
+        "points": points(example),
+        "label": question.label,
+    }
+
+
+def points(example: Example) -> list[dict[str, float]]:
+    """A pixel {x, y} on each thing that is counted: the visible one nearest to its centre."""
+    owner = owners(example.scene)
+    found = []
+    for index in example.questions[0].referents:
+        rows, columns = (owner == index).nonzero()
+        x, y = example.scene.things[index].centre(0)
+        nearest = int(((columns - x) ** 2 + (rows - y) ** 2).argmin())
+        found.append({"x": float(columns[nearest]), "y": float(rows[nearest])})
+    return found
+
+
+def _caption(example: Example) -> str:
+    question = example.questions[0]
+    return f"A picture with {NUMBER_WORDS[question.count]} {question.label}."
+
+
+def _address(example: Example) -> str:
+    return f"{ADDRESS}/{example.scene.id}.png"
+
+
+def _image(example: Example) -> dict[str, Any]:
+    """How Hugging Face datasets stores a picture inside a table."""
+    scene = example.scene
+    return {"bytes": encode_png(render(scene)), "path": f"{scene.index:05d}.png"}
+
+
+def _reasoner_schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    return _schema(
+        {
+            "image": _image_type(),
+            "text": pa.string(),
+            "image_id": pa.string(),
+            "ann_id": pa.string(),
+            "img_height": pa.int64(),
+            "img_width": pa.int64(),
+            "count": pa.int64(),
+        }
+    )
+
+
+def _question_schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    return _schema(
+        {
+            "image": _image_type(),
+            "text": pa.string(),
+            "question": pa.string(),
+            "number": pa.int32(),
+        }
+    )
+
+
+def _caption_schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    return _schema(
+        {
+            "image_url": pa.string(),
+            "text": pa.string(),
+            "number": pa.int64(),
+            "image": _image_type(),
+        }
+    )
+
+
+def _training_schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    point = pa.struct([("x", pa.float64()), ("y", pa.float64())])
+    return _schema(
+        {
+            "image_url": pa.string(),
+            "image_sha256": pa.string(),
+            "count": pa.int32(),
+            "points": pa.list_(point),
+            "label": pa.string(),
+        }
+    )
+
+
+def _image_type() -> "pa.DataType":
+    import pyarrow as pa
+
+    return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+def _schema(columns: "dict[str, pa.DataType]") -> "pa.Schema":
+    """A schema whose metadata tell Hugging Face datasets which column is a picture."""
+    import pyarrow as pa
+
+    features = {name: _feature(kind) for name, kind in columns.items()}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.schema(list(columns.items()), metadata=metadata)
+
+
+def _feature(kind: "pa.DataType") -> Any:
+    import pyarrow as pa
+
+    if kind == _image_type():
+        return {"_type": "Image"}
+    if pa.types.is_list(kind):
+        return {"feature": _feature(kind.value_type), "_type": "List"}
+    if pa.types.is_struct(kind):
+        return {field.name: _feature(field.type) for field in kind}
+    name = {"double": "float64"}.get(str(kind), str(kind))
+    return {"dtype": name, "_type": "Value"}
+
+
+def _write_table(
+    folder: Path, split: str, rows: Sequence[dict[str, Any]], schema: "pa.Schema"
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    data = folder / "data"
+    data.mkdir(parents=True)
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    parquet.write_table(table, data / f"{split}{PART}", compression="zstd")

@@ -1,0 +1,1 @@
+"""MeViS: segment what an expression about motion refers to, in every frame."""

@@ -1,0 +1,55 @@
+"""The zip that MeViS's server takes: `video/expression/frame.png`, 8-bit grey, 0 or 255."""
+
+import io
+import os
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from harness.masks import BoolArray
+from harness.store.atomic import cannot_write
+from harness.types import Prediction, Sample
+
+EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal predictions give equal bytes
+
+
+def write_submission(
+    videos: Mapping[str, Any], pairs: Iterable[tuple[Sample, Prediction]], folder: Path
+) -> Path:
+    """Write submission.zip with every listed frame of every expression.
+
+    A failed sample is written as empty masks, which is what its absence would score.
+    """
+    path = folder / "submission.zip"
+    temporary = path.with_name(f".submission.{os.getpid()}.tmp")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            for sample, prediction in pairs:
+                video, expression = sample.id.rsplit("/", 1)
+                masks = _masks(sample, prediction)
+                for frame, mask in zip(videos[video]["frames"], masks, strict=True):
+                    name = f"{video}/{expression}/{frame}.png"
+                    archive.writestr(zipfile.ZipInfo(name, EPOCH), png(mask))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+    return path
+
+
+def _masks(sample: Sample, prediction: Prediction) -> list[BoolArray]:
+    if prediction.answer is not None and prediction.answer.masks is not None:
+        return [mask.to_array() for mask in prediction.answer.masks]
+    media = sample.query.media[0]
+    return [np.zeros((media.size[1], media.size[0]), dtype=np.bool_)] * len(media)
+
+
+def png(mask: BoolArray) -> bytes:
+    """An 8-bit grey PNG with 0 and 255."""
+    buffer = io.BytesIO()
+    Image.fromarray(mask.astype(np.uint8) * 255, mode="L").save(buffer, "PNG")
+    return buffer.getvalue()

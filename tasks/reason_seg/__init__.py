@@ -1,0 +1,1 @@
+"""ReasonSeg: segment what a question is about."""

@@ -1,0 +1,207 @@
+"""ReasonSeg (Lai et al., 2024): one mask for what a short phrase or a question is about.
+
+A pair of files a sample, `x.jpg` and `x.json`:
+
+    {"text": ["the item used to keep rain off the person"], "is_sentence": true,
+     "shapes": [{"label": "target", "points": [[102.4, 55.0], [180.2, 54.1], [176.0, 140.9]]},
+                {"label": "ignore", "points": [[10, 10], [30, 10], [30, 40], [10, 40]]}]}
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError
+from harness.layout import field, folder, read_json
+from harness.masks import Rle
+from harness.media import Media, header_size, image
+from harness.metrics.overlap import lisa_iou, overlap, visionreasoner_iou
+from harness.metrics.polygons import rasterise
+from harness.scores import Mean, Metric, Ratio, Scores
+from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks reason_seg` says where the data is had."
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+ENCODINGS = ("utf-8", "cp1252")  # LISA reads the second where the first fails
+
+
+def reason_seg(
+    data: Path,
+    *,
+    split: Literal["train", "val", "test"] = "val",
+    protocol: str = "seg/lisa",
+) -> Task:
+    """One sample a picture, asked with its first text.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which pictures.
+        protocol: `seg/lisa` or `seg/visionreasoner`; see the card.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
+    stems = sorted(path.stem for path in place.glob("*.jpg"))
+    return Task(
+        name="reason_seg",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK,),
+        protocol=scoring,
+        samples=partial(_samples, place, stems, protocol),
+        annotations=tuple(place / f"{stem}.json" for stem in stems
+                          if (place / f"{stem}.json").is_file()),
+        check=partial(_check, place, stems),
+        arguments={"split": split, "protocol": protocol},
+    )  # fmt: skip
+
+
+def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sample]:
+    for stem in stems:
+        media = image(place / f"{stem}.jpg")
+        text, is_sentence, shapes = read_annotation(place / f"{stem}.json")
+        yield Sample(
+            id=stem,
+            query=Query(
+                id=query_id(stem), text=text[0].strip(), media=(media,), forms=(AnswerForm.MASK,)
+            ),
+            target=_target(shapes, media, protocol),
+            categories={"length": "long" if is_sentence else "short"},
+        )
+
+
+def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
+    """(texts, is_sentence, shapes) of one JSON file.
+
+    Raises:
+        DataError: a field is missing or of another type.
+    """
+    plain = read_json(path, encodings=ENCODINGS)
+    texts = field(plain, "text", list, str(path))
+    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise DataError(f"{path}: 'text'", expected="at least one text", found=repr(texts)[:60])
+    shapes = field(plain, "shapes", list, str(path))
+    return texts, field(plain, "is_sentence", bool, str(path)), shapes
+
+
+def _target(shapes: list[dict[str, Any]], media: Media, protocol: str) -> Target:
+    """The truth as the protocol's own copy of the data has it.
+
+    VisionReasoner's copies hold `mask.astype(bool)`: regions to ignore became foreground.
+    """
+    width, height = media.size
+    painted = rasterise(shapes, height, width)
+    if protocol == "seg/visionreasoner":
+        return Target(answer=Answer(masks=(Rle.from_array(painted > 0),)))
+    ignored = painted == 255
+    return Target(
+        answer=Answer(masks=(Rle.from_array(painted == 1),)),
+        ignore=(Rle.from_array(ignored),) if ignored.any() else None,
+    )
+
+
+def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
+    for stem in stems:
+        if not (place / f"{stem}.json").is_file():
+            yield Problem(f"{place / stem}.json", "is missing, though the picture is there")
+        try:
+            width, height = header_size(place / f"{stem}.jpg")
+            if (place / f"{stem}.json").is_file():
+                _, _, shapes = read_annotation(place / f"{stem}.json")
+                rasterise(shapes, height, width)
+        except DataError as error:
+            yield Problem(str(place / stem), str(error))
+    for path in sorted(place.glob("*.json")):
+        if path.stem not in stems:
+            yield Problem(
+                str(path.with_suffix(".jpg")), "is missing, though its annotation is there"
+            )
+
+
+def _predicted(prediction: Prediction, like: Rle) -> Rle:
+    """The predicted mask; empty for "no target" and for a failure."""
+    if prediction.answer is None or prediction.answer.masks is None:
+        return Rle.empty(like.height, like.width)
+    return prediction.answer.masks[0]
+
+
+def _truth(sample: Sample) -> Rle:
+    assert sample.target is not None and sample.target.answer.masks is not None
+    return sample.target.answer.masks[0]
+
+
+def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU and cIoU as LISA's `validate` computes them (train_ds.py at 3cb2d43).
+
+    A failed sample counts as an empty mask with IoU 0, also where the truth is empty: no answer
+    is not the answer "nothing".
+    """
+    (sample,), (prediction,) = unit, predictions
+    truth = _truth(sample)
+    assert sample.target is not None
+    ignore = sample.target.ignore[0] if sample.target.ignore else None
+    intersection, union = overlap(truth, _predicted(prediction, truth), ignore=ignore)
+    iou = 0.0 if prediction.failure else float(lisa_iou(intersection, union))
+    return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
+
+
+def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU and cIoU of VisionReasoner's calculate_iou_with_bbox.py (a455092).
+
+    Its copies of the data hold `mask.astype(bool)`, so that ignored pixels are foreground.
+    """
+    (sample,), (prediction,) = unit, predictions
+    truth = _truth(sample)
+    assert sample.target is not None
+    truth = truth.union(*(sample.target.ignore or ()))
+    intersection, union = overlap(truth, _predicted(prediction, truth))
+    iou = float(visionreasoner_iou(intersection, union))
+    return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
+
+
+def _precision(iou: float) -> dict[str, Mean]:
+    return {f"P@{threshold}": Mean(float(iou >= threshold)) for threshold in THRESHOLDS}
+
+
+def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]:
+    return (
+        Metric("gIoU", epsilon=mean_epsilon, about="mean over samples of mask IoU"),
+        Metric("cIoU", epsilon=ratio_epsilon, about="sum of intersections / sum of unions"),
+        *(Metric(f"P@{threshold}", about=f"share of samples with IoU ≥ {threshold}")
+          for threshold in THRESHOLDS),
+    )  # fmt: skip
+
+
+def _protocol(
+    name: str,
+    score: Callable[[Sequence[Sample], Sequence[Prediction]], Scores],
+    metrics: tuple[Metric, ...],
+    ceiling: Ceiling,
+    about: str,
+) -> Protocol:
+    return Protocol(
+        name=name, score=score, metrics=metrics, headline="gIoU", ceiling=ceiling, about=about
+    )
+
+
+def with_target(samples: Iterable[Sample]) -> float:
+    """The share of samples whose truth is not empty."""
+    found = [_truth(sample).area > 0 for sample in samples]
+    return sum(found) / len(found)
+
+
+PROTOCOLS = {
+    "seg/lisa": _protocol(
+        "seg/lisa", score_lisa, _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
+        Ceiling(value=1.0, tolerance=2.1e-5, why="LISA adds 1e-5 to each union and to the number "
+                "of samples: one sample of one pixel would score 0.99998"),
+        "LISA's validation",
+    ),
+    "seg/visionreasoner": _protocol(
+        "seg/visionreasoner", score_visionreasoner, _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
+        Ceiling(value=with_target, tolerance=1e-12,
+                why="a sample whose truth is empty scores 0, whatever is predicted"),
+        "Seg-Zero's and VisionReasoner's evaluation",
+    ),
+}  # fmt: skip

@@ -1,0 +1,70 @@
+"""Still scenes in the layout of ReasonSeg: a picture and its labelme polygons, side by side.
+
+Polygons follow the outermost pixels of what is visible of each thing. LISA truncates points to
+whole pixels, draws the outline and fills it; that gives the scene's masks back exactly.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.world.draws import Draws
+from harness.world.encode import write_jpeg
+from harness.world.questions import worded
+from harness.world.raster import render, visible_masks
+from harness.world.scene import SPLITS, Split
+from harness.world.shapes import Example, World
+
+FLAG = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0))
+"""A deprecated annotation without meaning, as some official files carry; readers skip it."""
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/reason_seg/ReasonSeg/{train,val,test}/<name>.jpg` and `<name>.json`."""
+    for split in SPLITS:
+        folder = root / "reason_seg" / "ReasonSeg" / split
+        folder.mkdir(parents=True)
+        for example in world.of("still", split):
+            stem = f"{split}_{example.scene.index:05d}"
+            write_jpeg(folder / f"{stem}.jpg", render(example.scene))
+            text = json.dumps(annotation(example, split), ensure_ascii=False)
+            (folder / f"{stem}.json").write_text(text, encoding="utf-8", newline="\n")
+
+
+def annotation(example: Example, split: Split) -> dict[str, Any]:
+    """The content of one JSON file: `text`, `is_sentence` and `shapes`.
+
+    `train` has one to three wordings. About one file in five has a thing that is not meant marked
+    `ignore`, one in six a `flag`.
+    """
+    scene, question = example.scene, example.questions[0]
+    draws = Draws(scene.seed, scene.id, "reason_seg")
+    masks = visible_masks(scene)
+    shapes = [shape for index in question.referents for shape in _shapes("target", masks[index])]
+    others = [index for index in range(len(masks)) if index not in question.referents]
+    if others and draws.chance(1, 5):
+        shapes += _shapes("ignore", masks[draws.choice(others)])
+    if draws.chance(1, 6):
+        shapes.append({"label": "flag", "points": [list(point) for point in FLAG]})
+    texts = worded(question, scene) if split == "train" else (question.text,)
+    return {"text": list(texts), "is_sentence": question.is_sentence, "shapes": shapes}
+
+
+def _shapes(label: str, mask: BoolArray) -> list[dict[str, Any]]:
+    return [{"label": label, "points": points} for points in outlines(mask)]
+
+
+def outlines(mask: BoolArray) -> list[list[list[float]]]:
+    """Closed outer contours, as [x, y] of the centres of pixels (whole numbers and a half).
+
+    The mask must be free of holes; its pieces are joined by edges and corners.
+    """
+    import cv2
+
+    contours, _ = cv2.findContours(
+        mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE
+    )
+    return [(contour[:, 0].astype(np.float64) + 0.5).tolist() for contour in contours]
