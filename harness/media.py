@@ -211,29 +211,29 @@ def header_size(path: Path) -> tuple[int, int]:
 def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
     try:
         with Image.open(source) as opened:
-            width, height = opened.size
-            if opened.getexif().get(EXIF_ORIENTATION) in TURNED:
-                width, height = height, width
+            check_size(opened.height, opened.width, f"picture {name}")
+            turned = _orientation(opened) in TURNED
+            return (opened.height, opened.width) if turned else (opened.width, opened.height)
     except FileNotFoundError as error:
         raise MediaError(
-            f"picture {name}",
-            expected="a file",
-            found="none",
-            fix="See the task's card for how the data is had.",
-        ) from error
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise MediaError(
-            f"picture {name}",
-            expected="a PNG or JPEG file",
-            found="a file that is not a picture"
-            if isinstance(error, UnidentifiedImageError)
-            else str(error),
-        ) from error
-    try:
-        check_size(height, width, f"picture {name}")
+            f"picture {name}", expected="a file", found="none",
+            fix="`harness list tasks NAME` says where a benchmark's data is had.",
+        ) from error  # fmt: skip
     except MaskError as error:
         raise MediaError(str(error)) from error
-    return width, height
+    except UnidentifiedImageError as error:
+        raise MediaError(f"picture {name}", expected="a PNG or JPEG file",
+                         found="a file that is not a picture") from error  # fmt: skip
+    except (OSError, SyntaxError, ValueError) as error:
+        raise MediaError(f"picture {name}", expected="a PNG or JPEG file",
+                         found=str(error)) from error  # fmt: skip
+
+
+def _orientation(opened: Image.Image) -> int | None:
+    """The orientation tag, without decoding: Pillow reads a whole PNG to look for one."""
+    if opened.format == "PNG" and "exif" not in opened.info:
+        return None
+    return opened.getexif().get(EXIF_ORIENTATION)
 
 
 class _FileLoader:

@@ -1,7 +1,7 @@
 """A task is a value: samples, and a protocol to score them by."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -76,6 +76,41 @@ class Task:
     """Writes the file that the organisers' server takes, where the truth is hidden."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """What was asked for and what defaults filled in: split, protocol, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraMetric:
+    """A metric that any task can be scored by besides its protocol's own, from a plugin."""
+
+    metric: Metric
+    score: ScoreUnit
+    """Returns the statistic of `metric` alone, or nothing where it does not apply."""
+
+
+def with_metrics(task: Task, extras: Sequence[ExtraMetric]) -> Task:
+    """The same task, scored by further metrics; its headline and ceiling stay.
+
+    Raises:
+        UsageError: a name is taken.
+    """
+    if not extras:
+        return task
+    protocol = task.protocol
+    names = [metric.name for metric in protocol.metrics]
+    for extra in extras:
+        if extra.metric.name in names:
+            raise UsageError(f"metric {extra.metric.name!r}", expected="a name that the protocol "
+                             f"{protocol.name} does not use", found="one that it does")  # fmt: skip
+        names.append(extra.metric.name)
+
+    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        scores = dict(protocol.score(unit, predictions))
+        for extra in extras:
+            scores.update(extra.score(unit, predictions))
+        return scores
+
+    metrics = (*protocol.metrics, *(extra.metric for extra in extras))
+    return replace(task, protocol=replace(protocol, score=score, metrics=metrics))
 
 
 def choose(what: str, options: Mapping[str, Any], name: str) -> Any:

@@ -30,7 +30,7 @@ class Entry:
     row: Row
     rank: int | None
     """Shared until a difference is shown (`ranking`); None for a row without a number."""
-    basis: Basis
+    basis: Basis | None
     to_best: Comparison | None
     """This row against the best; None for the best, and where they cannot be paired."""
     gallery: Gallery
@@ -128,8 +128,9 @@ def table(
     units = [tuple(run.units()) for run in runs]
     notes: list[str] = []
     metrics: tuple[Metric, ...] = ()
+    known = next((i for i, made in enumerate(rows) if made.value is not None), 0)
     try:
-        metrics = metrics_for(runs[0], units[0], name=first.headline, data_root=data_root)
+        metrics = metrics_for(runs[known], units[known], name=first.headline, data_root=data_root)
     except HarnessError as error:
         notes.append(f"{first.headline} cannot be computed from the scores again: {error}")
     places = rank(rows, comparer(metrics, units, name=first.headline, notes=notes))

@@ -7,65 +7,25 @@ it could have seen, because a gate on few samples passes almost anything.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
+from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs
 from harness.record import Run
 from harness.statistics.bootstrap import check_level
-from harness.statistics.paired import Comparison, compare
+from harness.statistics.paired import Comparison, check_same_units, compare
+
+__all__ = ["GateReport", "TaskVerdict", "check"]
 
 MAX_LOSS = 0.02
 SLACK = 1e-9  # a loss of exactly `max_loss` passes, whatever rounding does
 
 Key: TypeAlias = tuple[str, str, str]
 """Task, split and subset: what a candidate must have been run on as well."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskVerdict:
-    """What the gate found on one task."""
-
-    task: str
-    """Task, split and subset."""
-    headline: str
-    baseline: Row
-    candidate: Row | None
-    comparison: Comparison | None
-    """The candidate (b) against the baseline (a); None if they cannot be compared."""
-    failures: tuple[str, ...]
-    """Why the gate fails here; empty if it does not."""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was found against the candidate here."""
-        return not self.failures
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateReport:
-    """The gate's answer, task by task."""
-
-    verdicts: tuple[TaskVerdict, ...]
-    max_loss: float
-    level: float
-    ignored: tuple[str, ...] = ()
-    """Tasks that only the candidate was run on."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was found against the candidate on any task."""
-        return all(verdict.passed for verdict in self.verdicts)
-
-    def text(self) -> str:
-        """A table in plain text, and below it what it means."""
-        from harness.leaderboards.gate_text import text
-
-        return text(self)
 
 
 def check(
@@ -117,38 +77,46 @@ class _Rules:
 
     def judge(self, baseline: Run, candidate: Run | str) -> TaskVerdict:
         before = row(baseline)
-        name = _name(_key(before))
+        verdict = TaskVerdict(
+            task=_name(_key(before)), headline=before.headline, baseline=before, candidate=None
+        )
         if isinstance(candidate, str):
-            return TaskVerdict(
-                task=name,
-                headline=before.headline,
-                baseline=before,
-                candidate=None,
-                comparison=None,
-                failures=(candidate,),
-            )
+            return replace(verdict, failures=(candidate,))
         after = row(candidate)
-        comparison, failures, notes = None, differences(before, after), []
-        if not failures:
-            try:
-                comparison = self._compare(baseline, candidate, before.headline)
-            except HarnessError as error:
-                notes.append(f"no interval: {error}")
-            failures = [*self._losses(before, after, comparison), *lost_answers(before, after)]
-        return TaskVerdict(
-            task=name,
-            headline=before.headline,
-            baseline=before,
-            candidate=after,
+        verdict = replace(verdict, candidate=after)
+        if different := differences(before, after):
+            return replace(verdict, failures=tuple(different))
+        try:
+            comparison, notes = self._compare(baseline, candidate, before.headline)
+        except DataError as error:
+            return replace(verdict, failures=(f"cannot be compared: {error}",))
+        failures = [*self._losses(before, after, comparison), *lost_answers(before, after)]
+        return replace(
+            verdict,
             comparison=comparison,
+            change=None
+            if before.value is None or after.value is None
+            else after.value - before.value,
             failures=tuple(failures),
-            notes=tuple(notes),
+            notes=notes,
         )
 
-    def _compare(self, baseline: Run, candidate: Run, name: str) -> Comparison:
+    def _compare(
+        self, baseline: Run, candidate: Run, name: str
+    ) -> tuple[Comparison | None, tuple[str, ...]]:
+        """The paired comparison, or why it cannot be made although the units are the same.
+
+        Raises:
+            DataError: the units are not the same.
+        """
         a, b = tuple(baseline.units()), tuple(candidate.units())
-        return compare(
-            metrics_for(baseline, a, name=name, data_root=self.data_root),
+        check_same_units(a, b)
+        try:
+            metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
+        except HarnessError as error:
+            return None, (f"{name} cannot be computed from the scores again: {error}",)
+        made = compare(
+            metrics,
             a,
             b,
             name=name,
@@ -156,6 +124,7 @@ class _Rules:
             level=self.level,
             seed=self.seed,
         )
+        return made, ()
 
     def _losses(self, before: Row, after: Row, comparison: Comparison | None) -> list[str]:
         if before.value is None:

@@ -17,6 +17,7 @@ WIDTH = 260  # pixels of a picture's thumbnail
 FRAME_WIDTH = 160  # pixels of one frame in a strip
 FRAMES = 6
 QUALITY = 80
+GAP = (128, 128, 128)  # between frames: seen on a light page and on a dark one
 
 
 def views(sample: Sample, prediction: Prediction | None) -> dict[str, str]:
@@ -72,7 +73,7 @@ def _strip(media: Media, layers: Sequence[tuple[Answer | None, Colour, bool]]) -
                     picture, answer, index=index, size=media.size, colour=colour, filled=filled
                 )
         shown.append(picture)
-    return overlay.side_by_side(shown, gap=4)
+    return overlay.side_by_side(shown, gap=3, background=GAP)
 
 
 def draw(
@@ -95,7 +96,7 @@ def draw(
         filled: Tint masks; otherwise outline them.
     """
     across, down = picture.shape[1] / size[0], picture.shape[0] / size[1]
-    line = 2 if filled else 1
+    line = 2 if filled or picture.shape[1] > FRAME_WIDTH else 1
     if (mask := _mask(answer, index)) is not None:
         small = shrink(mask, picture.shape[:2])
         picture = (

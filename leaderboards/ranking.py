@@ -27,8 +27,8 @@ class Place:
     """Which of the rows."""
     rank: int | None
     """From 1; None for a row without a number."""
-    basis: Basis
-    """What decided whether it shares its rank."""
+    basis: Basis | None
+    """What decided whether it shares the rank above it; None for the best."""
     to_best: Comparison | None
     """This row against the best one; None for the best, and where they cannot be paired."""
 
@@ -40,11 +40,14 @@ def rank(rows: Sequence[Row], compare: Compare) -> list[Place]:
     leader = order[0] if order else 0
     current = 1
     for position, index in enumerate(order, start=1):
-        to_best = compare(order[0], index) if position > 1 else None
-        to_leader = to_best if leader == order[0] else compare(leader, index)
-        worse, basis = shown_worse(rows[leader], rows[index], to_leader)
-        if position > 1 and worse:
-            leader, current = index, position
+        to_best: Comparison | None = None
+        basis: Basis | None = None
+        if position > 1:
+            to_best = compare(order[0], index)
+            to_leader = to_best if leader == order[0] else compare(leader, index)
+            worse, basis = shown_worse(rows[leader], rows[index], to_leader)
+            if worse:
+                leader, current = index, position
         places.append(
             Place(
                 index=index,

@@ -86,7 +86,7 @@ def row(run: Run) -> Row:
             run=run.folder.resolve().name,
             data=manifest["data"]["fingerprint"],
             intervals={
-                name: None if pair is None else (float(pair[0]), float(pair[1]))
+                name: None if pair is None else _interval(*pair)
                 for name, pair in results["intervals"].items()
             },
             seconds=_seconds(run.folder / TIMING),
@@ -135,6 +135,10 @@ COPIED = (
     "usage",
     "config_hash",
 )
+
+
+def _interval(low: float, high: float) -> tuple[float, float]:
+    return float(low), float(high)
 
 
 def _seconds(path: Path) -> float | None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, StoreError
@@ -89,9 +90,10 @@ def metrics_for(
         HarnessError: the task cannot be built.
     """
     metric = Metric(name, better=run.results["better"][name])
-    if (value := _quotient(metric, units)) is not None and math.isclose(
-        value, run.results["metrics"][name], rel_tol=1e-6, abs_tol=1e-9
-    ):
+    value: Any = _quotient(metric, units)
+    recorded: Any = run.results["metrics"][name]
+    # A scorer's epsilon in the denominator is far below this tolerance.
+    if None not in (value, recorded) and math.isclose(value, recorded, rel_tol=1e-6, abs_tol=1e-9):
         return (metric,)
     return needed(task_of(run, data_root).protocol.metrics, name)
 

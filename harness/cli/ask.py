@@ -10,7 +10,7 @@ from typing import Any
 from harness import plugins
 from harness.errors import UsageError
 from harness.spec import Spec, parse_list
-from harness.task import Task
+from harness.task import ExtraMetric, Task, with_metrics
 
 LONGEST = 80  # characters of a folder's name
 
@@ -39,9 +39,15 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
                          fix="Make one with: harness data make shapes --out DIR")  # fmt: skip
     asked = specs(arguments.tasks, "--tasks")
     names = [spec.name for spec in asked]
+    extras = metrics(getattr(arguments, "metrics", None))
     for spec in asked:
         key = spec.name if names.count(spec.name) == 1 else str(spec)
-        yield key, spec, plugins.build("tasks", spec, root)
+        yield key, spec, with_metrics(plugins.build("tasks", spec, root), extras)
+
+
+def metrics(texts: Sequence[str] | None) -> list[ExtraMetric]:
+    """The further metrics of `--metrics`."""
+    return [plugins.build("metrics", spec) for text in texts or () for spec in parse_list(text)]
 
 
 def slug(text: str) -> str:

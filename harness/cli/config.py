@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import UsageError
 
 PATHS = ("data", "out", "predictions")
-LISTS = ("tasks", "model")
+LISTS = ("tasks", "model", "metrics")
 
 
 def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,11 @@ def _tasks_and_data(parser: Any, *, required: bool = True) -> None:
                         help="the folder that holds one folder a benchmark")  # fmt: skip
 
 
+def _metrics(parser: Any) -> None:
+    parser.add_argument("--metrics", action="append", metavar="SPECS",
+                        help="further metrics, from plugins, beside the protocol's own")  # fmt: skip
+
+
 def _config(parser: Any) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="a TOML file with the same keys; what is typed wins")  # fmt: skip
@@ -152,6 +157,7 @@ def _add_eval(commands: Any) -> None:
         help="set an earlier run in the same folder aside and begin anew",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
+    _metrics(parser)
     _config(parser)
     _json(parser)
 
@@ -170,6 +176,7 @@ def _add_score(commands: Any) -> None:
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
     parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
     parser.add_argument("--out", type=Path, metavar="DIR", help="leave a run folder for boards")
+    _metrics(parser)
     _config(parser)
     _json(parser)
 

@@ -22,8 +22,8 @@ def rasterise(shapes: Sequence[Mapping[str, Any]], height: int, width: int) -> N
 
     A shape is `{"label": text, "points": [[x, y], …]}` in pixels of the picture. A shape labelled
     `flag` (in any case) is skipped, one whose label contains `ignore` paints 255, any other 1.
-    Points lose their fraction (−0.9 becomes 0), and each polygon is its outline of one pixel
-    together with its filling, so that one point paints a pixel and two paint a line. Shapes are
+    Points lose their fraction (−0.9 becomes 0). A polygon is filled including its outline, so that
+    one point paints a pixel and two paint a line. Shapes are
     painted from the largest to the smallest by painted pixels within the frame; of equally large
     ones the earlier shape is painted later, and so wins.
 
@@ -104,6 +104,7 @@ def _painted_pixels(polygon: Polygon, height: int, width: int) -> int:
 
 
 def _paint(canvas: NDArray[np.uint8], polygon: Polygon, value: int) -> None:
-    """Draw the outline as well as the filling: the two do not cover the same pixels."""
+    # OpenCV 5's filling covers the outline by itself; LISA draws both, and so do we, lest another
+    # OpenCV's does not.
     cv2.polylines(canvas, [polygon], isClosed=True, color=value, thickness=1)
     cv2.fillPoly(canvas, [polygon], color=value)

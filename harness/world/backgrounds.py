@@ -34,7 +34,7 @@ def draw_background(background: Background, *, width: int, height: int) -> Frame
         offsets = draws.array((height, width), below=2 * NOISE + 1) - NOISE
     elif background.kind == "textured":
         offsets = draws.choice(TEXTURES)(draws, height, width)
-    picture = np.clip(base + offsets[:, :, None], 0, 255).astype(np.uint8)
+    picture: Frame = np.clip(base + offsets[:, :, None], 0, 255).astype(np.uint8)
     picture.flags.writeable = False
     return picture
 
@@ -63,7 +63,8 @@ def _blotches(draws: Draws, height: int, width: int) -> Offsets:
     column, across = np.divmod(np.arange(width)[None, :], CELL)
     upper = lattice[row, column] * (CELL - across) + lattice[row, column + 1] * across
     lower = lattice[row + 1, column] * (CELL - across) + lattice[row + 1, column + 1] * across
-    return (upper * (CELL - down) + lower * down) // (CELL * CELL)
+    offsets: Offsets = (upper * (CELL - down) + lower * down) // (CELL * CELL)
+    return offsets
 
 
 TEXTURES: tuple[Callable[[Draws, int, int], Offsets], ...] = (_stripes, _checks, _blotches)

@@ -120,7 +120,7 @@ def _crowd(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     related = [c for c in others if c.shape == noun.shape or c.colour == noun.colour] or others
     pools = [counted] * wanted
     pools += [draws.choice((others, related)) for _ in range(draws.between(1, 5))]
-    largest = "medium" if wanted > 5 else "large"
+    largest: Size = "medium" if wanted > 5 else "large"
     combinations = [
         _combination(draws, empty.split, place, pool, largest=largest)
         for place, pool in enumerate(pools)

@@ -6,7 +6,7 @@ asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 from typing import TypeAlias
@@ -91,10 +91,23 @@ class Noun:
         return self.colour in (None, thing.colour) and self.size in (None, thing.size)
 
     def members(self, scene: Scene) -> tuple[int, ...] | None:
-        """Indices of the things that fit, or None where the words could mean others as well."""
-        fitting = tuple(i for i, thing in enumerate(scene.things) if self.fits(thing))
-        lenient = sum(self.could_fit(thing) for thing in scene.things)
-        return fitting if len(fitting) == lenient else None
+        """Indices of the things that fit, or None where the words could mean others as well.
+
+        A size is only said where it compares: beside a `small` circle there must be a larger one,
+        beside a `medium-sized` one both a smaller and a larger one.
+        """
+        possible = [i for i, thing in enumerate(scene.things) if self.could_fit(thing)]
+        doubtful = any(not self.fits(scene.things[index]) for index in possible)
+        return None if doubtful or not self._compares(scene) else tuple(possible)
+
+    def _compares(self, scene: Scene) -> bool:
+        if self.size is None:
+            return True
+        like = replace(self, size=None)
+        ranks = {SIZES.index(thing.size) for thing in scene.things if like.fits(thing)}
+        own = SIZES.index(self.size)
+        smaller, larger = any(rank < own for rank in ranks), any(rank > own for rank in ranks)
+        return (smaller or self.size == "small") and (larger or self.size == "large")
 
     def words(self, *, plural: bool = False) -> str:
         """Such as `small red circle` or `red objects`."""
@@ -115,13 +128,27 @@ class Noun:
 
 
 def nouns(scene: Scene) -> Iterator[tuple[Noun, tuple[int, ...]]]:
-    """Every noun that something in the scene fits without doubt, with what fits it."""
-    shapes = [None, *(s for s in SHAPES if any(t.shape == s for t in scene.things))]
-    colours = [None, *(c for c in COLOURS if any(t.colour == c for t in scene.things))]
-    for shape, colour, size in product(shapes, colours, (None, *SIZES)):
-        noun = Noun(shape, colour, size)
+    """Every noun that something in the scene fits without doubt, with what fits it.
+
+    Nouns that say less come first; a noun that says nothing, `object`, is the very first.
+    """
+    said = {
+        Noun(shape, colour, size)
+        for thing in scene.things
+        for shape, colour, size in product(
+            (None, thing.shape), (None, thing.colour), (None, thing.size)
+        )
+    }
+    for noun in sorted(said, key=_rank):
         members = noun.members(scene)
         if members:
             yield noun, members
 
 
+def _rank(noun: Noun) -> tuple[int, int, int, int]:
+    return (
+        noun.said,
+        SHAPES.index(noun.shape) if noun.shape else -1,
+        tuple(COLOURS).index(noun.colour) if noun.colour else -1,
+        SIZES.index(noun.size) if noun.size else -1,
+    )

@@ -73,9 +73,7 @@ MOTIONS: tuple[Motion, ...] = (
     _along(-1, 1, "to the bottom left"),
     _along(1, 1, "to the bottom right"),
     Motion(("moves", "changes its place"), ("move", "change their place"), "", _moves, _moves),
-    Motion(
-        ("stands still", "does not move"), ("stand still", "do not move"), "", _rests, _rests
-    ),
+    Motion(("stands still", "does not move"), ("stand still", "do not move"), "", _rests, _rests),
     Motion(
         ("leaves the picture", "goes out of view"),
         ("leave the picture", "go out of view"),
@@ -135,6 +133,4 @@ def _said(noun: Noun, motion: Motion, meant: tuple[int, ...]) -> Iterator[Questi
     phrases += [f"{start} that {verb}" for verb in verbs]
     questions = [f"Which {name} {verb}?" for verb in verbs]
     for texts, is_sentence in ((phrases, False), (questions, True)):
-        yield Question(
-            kind="motion", texts=tuple(texts), is_sentence=is_sentence, referents=meant
-        )
+        yield Question(kind="motion", texts=tuple(texts), is_sentence=is_sentence, referents=meant)

@@ -66,7 +66,8 @@ def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
     if way == "diagonal":
         dx, dy = (draws.between(3, 6) * draws.sign() for _ in range(2))
     elif way == "straight":
-        dx, dy = _along_an_axis(draws, draws.between(3, 9) * draws.sign())
+        speed = draws.between(3, 9) * draws.sign()
+        dx, dy = (speed, 0) if draws.chance(1, 2) else (0, speed)
     sideways, upwards = _extents(empty, combination)
     last = empty.frames - 1
     x = _start(draws, sideways, empty.width, last * dx)
@@ -80,18 +81,14 @@ def _leaving(draws: Draws, empty: Scene, combination: Combination) -> Path:
     x = _start(draws, sideways, empty.width, 0)
     y = _start(draws, upwards, empty.height, 0)
     gone = empty.frames - draws.between(1, 2)
-    dx, dy = _along_an_axis(draws, 1)
-    extent, side = (sideways, empty.width) if dx else (upwards, empty.height)
+    across = draws.chance(1, 2)
+    extent, side = (sideways, empty.width) if across else (upwards, empty.height)
     slowest = -(-(2 * extent + BORDER) // gone)
     speed = draws.between(slowest, slowest + 3)
     along = side + extent - gone * speed
     if draws.chance(1, 2):
         speed, along = -speed, side - 1 - along
-    return Path(along, y, speed, 0) if dx else Path(x, along, 0, speed)
-
-
-def _along_an_axis(draws: Draws, speed: int) -> tuple[int, int]:
-    return (speed, 0) if draws.chance(1, 2) else (0, speed)
+    return Path(along, y, speed, 0) if across else Path(x, along, 0, speed)
 
 
 def _start(draws: Draws, extent: int, side: int, travel: int) -> int:

@@ -47,6 +47,7 @@ def template(shape: Shape, radius: int) -> BoolArray:
     reach = max((abs(part) for corner in OUTLINES.get(shape, ()) for part in corner), default=SCALE)
     extent = -(-reach * radius // SCALE)
     y, x = np.mgrid[-extent : extent + 1, -extent : extent + 1].astype(np.int64)
+    inside: BoolArray
     if shape == "circle":
         inside = x * x + y * y <= radius * (radius + 1)
     else:
@@ -101,7 +102,9 @@ def owners(scene: Scene, frame: int = 0) -> IntArray:
 
 def visible_masks(scene: Scene, frame: int = 0) -> BoolArray:
     """Things × height × width: the pixels of each thing that nothing nearer covers."""
-    return owners(scene, frame)[None] == np.arange(len(scene.things))[:, None, None]
+    numbers = np.arange(len(scene.things))[:, None, None]
+    masks: BoolArray = owners(scene, frame)[None] == numbers
+    return masks
 
 
 def visible_areas(scene: Scene) -> IntArray:
@@ -155,7 +158,7 @@ def has_holes(mask: BoolArray) -> bool:
 
 def is_outside(scene: Scene, thing: Thing, frame: int) -> bool:
     """Whether no pixel of the thing lies in the picture, whatever covers it."""
-    window, part = _placed(scene, thing, frame)
+    _, part = _placed(scene, thing, frame)
     return not template(thing.shape, scene.radius(thing))[part].any()
 
 
@@ -163,9 +166,7 @@ def is_inside(scene: Scene, thing: Thing, frame: int) -> bool:
     """Whether all of the thing lies in the picture, whatever covers it."""
     x, y = thing.centre(frame)
     sideways, upwards = extents(thing.shape, scene.radius(thing))
-    return (
-        sideways <= x < scene.width - sideways and upwards <= y < scene.height - upwards
-    )
+    return sideways <= x < scene.width - sideways and upwards <= y < scene.height - upwards
 
 
 def _far_to_near(scene: Scene) -> list[int]:

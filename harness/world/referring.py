@@ -115,7 +115,7 @@ def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> in
 def _beyond(
     scene: Scene, anchor: int, candidates: tuple[int, ...], direction: Direction
 ) -> tuple[int, ...] | None:
-    """Candidates clearly on that side of the anchor, or None where one is neither here nor there."""
+    """Candidates clearly on that side of the anchor, or None where one is on neither side."""
     origin = scene.things[anchor].centre(0)[direction.axis]
     distances = {
         index: direction.sign * (scene.things[index].centre(0)[direction.axis] - origin)
@@ -132,7 +132,9 @@ def _article(noun: Noun, *, plural: bool) -> str:
 
 
 def _wordings(noun: Noun, *, plural: bool) -> tuple[str, ...]:
-    adjectives = [word for word in (SIZE_WORDS[noun.size] if noun.size else "", noun.colour) if word]
+    adjectives = [
+        word for word in (SIZE_WORDS[noun.size] if noun.size else "", noun.colour) if word
+    ]
     first, head = _article(noun, plural=plural), noun.head(plural=plural)
     if not adjectives:
         return (first, f"every {noun.head()}" if plural else f"the only {head}")

@@ -13,9 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 Shape: TypeAlias = Literal[
     "circle", "square", "triangle", "rectangle", "diamond", "star", "cross", "hexagon"
 ]
-Colour: TypeAlias = Literal[
-    "red", "green", "blue", "yellow", "purple", "orange", "white", "black"
-]
+Colour: TypeAlias = Literal["red", "green", "blue", "yellow", "purple", "orange", "white", "black"]
 Size: TypeAlias = Literal["small", "medium", "large"]
 Split: TypeAlias = Literal["train", "val", "test"]
 BackgroundKind: TypeAlias = Literal["plain", "noisy", "textured"]

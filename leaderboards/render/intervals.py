@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.leaderboards.render import wording
+from harness.leaderboards import wording
 from harness.leaderboards.render.markup import Markup, element
 from harness.leaderboards.row import Row
 

@@ -1,10 +1,11 @@
 """A board as Markdown, for pull requests and terminals."""
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 
+from harness.leaderboards import wording
 from harness.leaderboards.board import Board, Entry, Table
-from harness.leaderboards.render import wording
 
 SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
 
@@ -94,7 +95,8 @@ def _breakdown(table: Table, category: str) -> Iterator[str]:
             wording.number(cell["metrics"].get(table.headline) if cell else None) for cell in cells
         ]
         rows.append([escape(value), f"{count:,}", *numbers])
-    yield f"<details><summary>{escape(table.headline)} by {escape(category)}</summary>"
+    summary = html.escape(f"{table.headline} by {' '.join(category.split())}")
+    yield f"<details><summary>{summary}</summary>"
     yield ""
     models = [escape(entry.row.model) for entry in table.entries]
     yield from grid([escape(category), "Samples", *models], rows, left=1)

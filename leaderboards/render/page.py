@@ -11,8 +11,9 @@ from importlib.resources import files
 from string import Template
 
 import harness
+from harness.leaderboards import wording
 from harness.leaderboards.board import Board, Table
-from harness.leaderboards.render import json, wording
+from harness.leaderboards.render import json
 from harness.leaderboards.render.markup import Markup, element, escape, join
 from harness.leaderboards.render.samples import gallery
 from harness.leaderboards.render.tables import breakdowns, provenance, ranking

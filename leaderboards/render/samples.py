@@ -1,8 +1,8 @@
 """The gallery of one run: figures of its best, median and worst samples."""
 
+from harness.leaderboards import wording
 from harness.leaderboards.board import Entry
 from harness.leaderboards.gallery import Exhibit
-from harness.leaderboards.render import wording
 from harness.leaderboards.render.markup import Markup, element, join
 
 VIEWS = ("prediction", "truth", "picture")
@@ -18,9 +18,26 @@ def gallery(entry: Entry, *, prefix: str) -> Markup:
         content.append(element("p", {"class": "note"}, shown.note))
     if any("prediction" in exhibit.views for exhibit in shown.exhibits):
         content.extend(_switch(prefix))
-    figures = [_figure(exhibit, entry.row.headline) for exhibit in shown.exhibits]
-    content.append(element("div", {"class": "cards"}, *figures))
+    content.append(element("div", {"class": "groups"}, *_groups(entry)))
     return element("details", {"class": "samples"}, element("summary", {}, summary), *content)
+
+
+def _groups(entry: Entry) -> list[Markup]:
+    """Best, median and worst beside each other; strips of frames below each other."""
+    by_standing: dict[str, list[Markup]] = {}
+    for exhibit in entry.gallery.exhibits:
+        figure = _figure(exhibit, entry.row.headline)
+        by_standing.setdefault(exhibit.standing, []).append(figure)
+    wide = any(exhibit.wide for exhibit in entry.gallery.exhibits)
+    return [
+        element(
+            "section",
+            {"class": "group wide" if wide else "group"},
+            element("h3", {}, standing.capitalize()),
+            *figures,
+        )
+        for standing, figures in by_standing.items()
+    ]
 
 
 def _switch(prefix: str) -> list[Markup]:
@@ -58,9 +75,9 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
     caption = [
         element(
             "p",
-            {"class": "standing"},
-            element("b", {}, exhibit.standing.capitalize()),
-            element("span", {}, f"{headline} {wording.number(exhibit.value)}"),
+            {"class": "value"},
+            f"{headline} ",
+            element("b", {}, wording.number(exhibit.value)),
         ),
         element("p", {"class": "question"}, _cut(exhibit.question)),
         _options(exhibit),
@@ -68,9 +85,11 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
         *_replies(exhibit),
         element("p", {"class": "id"}, _identity(exhibit)),
     ]
-    kind = f"card {exhibit.standing}" + (" wide" if exhibit.wide else "")
     return element(
-        "figure", {"class": kind}, _pictures(exhibit), element("figcaption", {}, *caption)
+        "figure",
+        {"class": "wide" if exhibit.wide else "card"},
+        _pictures(exhibit),
+        element("figcaption", {}, *caption),
     )
 
 

@@ -1,7 +1,7 @@
 """The tables of the page: the ranking with its intervals, breakdowns, and where runs come from."""
 
+from harness.leaderboards import wording
 from harness.leaderboards.board import Entry, Table
-from harness.leaderboards.render import wording
 from harness.leaderboards.render.intervals import Scale, axis, bar, scale
 from harness.leaderboards.render.markup import Markup, element, join
 from harness.leaderboards.row import Row

@@ -93,10 +93,9 @@ def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
         for frame in (source, target)
     ]
     method = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-    field = method.calc(grey[0], grey[1], np.zeros((small[1], small[0], 2), np.float32))
-    if small != (width, height):
-        field = cv2.resize(field, (width, height), interpolation=cv2.INTER_LINEAR)
-    return field * np.array([width / small[0], height / small[1]], dtype=np.float32)
+    found = method.calc(grey[0], grey[1], np.zeros((small[1], small[0], 2), np.float32))
+    grown = cv2.resize(found, (width, height), interpolation=cv2.INTER_LINEAR)
+    return (grown * np.array([width / small[0], height / small[1]])).astype(np.float32)
 
 
 def pixel_grid(size: tuple[int, int]) -> Field:

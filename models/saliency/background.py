@@ -45,7 +45,7 @@ def background_probability(regions: Superpixels, distance: Floats, *, scale: flo
 
 
 def colour_distance(regions: Superpixels) -> Floats:
-    """count × count Euclidean distances in CIELAB."""
+    """Count × count Euclidean distances in CIELAB."""
     return cdist(regions.colours, regions.colours)
 
 

@@ -11,34 +11,49 @@ from harness.models.saliency.background import salience
 from harness.models.saliency.motion import motion_evidence
 from harness.models.saliency.superpixels import superpixels
 
+Field = NDArray[np.float32]
+
 REGIONS = 300  # superpixels; the paper's 200 to 300
-MAX_SIDE = 320  # pixels; superpixels of about 14 pixels across
+MAX_SIDE = 320  # pixels; superpixels are then about 14 pixels across
 
 
 @dataclass(frozen=True, slots=True)
 class SalienceMap:
-    """How much each pixel of one frame stands out."""
+    """How much each pixel of one frame stands out, by colour and by motion."""
 
     index: int
     """The frame."""
-    field: NDArray[np.float32]
-    """height × width of the shrunk frame, from 0 to 1."""
-    seen: int
-    """Frames that were looked at."""
+    field: Field
+    """Height × width of the shrunk frame, from 0 to 1."""
+    clarity: float
+    """How far what stands out does so from the rest, in the map and in motion; from 0 to 2."""
 
 
-def salience_map(media: Media, *, candidates: int) -> SalienceMap:
-    """The map of a picture, or of the frame of a video whose map is the clearest.
+def salience_map(media: Media, index: int) -> SalienceMap:
+    """The map of one frame, which is compared with the frames before and after it."""
+    frame = shrunk(media.frame(index))
+    near = [shrunk(media.frame(i)) for i in (index - 1, index + 1) if 0 <= i < len(media)]
+    regions = superpixels(frame, REGIONS)
+    motion = motion_evidence(regions, frame, near) if near else None
+    field = regions.paint(salience(regions, (frame.shape[1], frame.shape[0]), motion=motion))
+    clarity = gap(field, field)
+    if motion is not None:
+        clarity += gap(regions.paint(motion), field)
+    return SalienceMap(index, field, clarity)
 
-    Args:
-        media: a picture, or a video of which neighbouring frames are compared.
-        candidates: at most this many frames, evenly spread, are looked at with their neighbours.
-    """
-    chosen = spread(len(media), candidates)
-    maps = [(index, _map(media, index)) for index in chosen]
-    seen = {near for index in chosen for near in (index - 1, index, index + 1)}
-    index, field = max(maps, key=lambda entry: (clarity(entry[1]), -entry[0]))
-    return SalienceMap(index, field, len(seen & set(range(len(media)))))
+
+def clearest(media: Media, candidates: int) -> SalienceMap:
+    """The clearest map among evenly spread frames; of equal ones the nearest to the middle."""
+    middle = (len(media) - 1) / 2
+    maps = (salience_map(media, index) for index in spread(len(media), candidates))
+    return max(maps, key=lambda entry: (entry.clarity, -abs(entry.index - middle)))
+
+
+def frames_seen(length: int, candidates: int) -> int:
+    """How many frames of a video `clearest` looks at: the candidates and their neighbours."""
+    chosen = spread(length, candidates)
+    near = {index + step for index in chosen for step in (-1, 0, 1)}
+    return len(near & set(range(length)))
 
 
 def spread(length: int, count: int) -> list[int]:
@@ -51,21 +66,20 @@ def spread(length: int, count: int) -> list[int]:
     return [((2 * place + 1) * length) // (2 * count) for place in range(count)]
 
 
-def clarity(field: NDArray[np.float32]) -> float:
-    """How well two classes explain a map: Otsu's criterion, from 0 to 1; 0 for a flat one."""
-    bright = field >= threshold(field)
-    share, spread_ = float(bright.mean()), float(field.var())
-    if share in (0.0, 1.0) or spread_ < 1e-9:
-        return 0.0
-    between = share * (1 - share) * float(field[bright].mean() - field[~bright].mean()) ** 2
-    return round(between / spread_, 6)
-
-
-def threshold(field: NDArray[np.float32]) -> float:
-    """Otsu's threshold of a map from 0 to 1: what is at least as high stands out."""
+def outstanding(field: Field) -> NDArray[np.bool_]:
+    """Which pixels of a map from 0 to 1 stand out, by Otsu's threshold; none of a flat map."""
     levels = np.rint(field * 255).astype(np.uint8)
     level, _ = cv2.threshold(levels, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
-    return (level + 0.5) / 255
+    return levels > level
+
+
+def gap(field: Field, salience: Field) -> float:
+    """The mean of a field where a map stands out less its mean elsewhere; 0 if nothing does."""
+    bright = outstanding(salience)
+    if bright.all() or not bright.any():
+        return 0.0
+    inside, outside = field[bright], field[~bright]
+    return round(float(inside.mean(dtype=np.float64) - outside.mean(dtype=np.float64)), 6)
 
 
 def shrunk(frame: Frame) -> Frame:
@@ -74,12 +88,3 @@ def shrunk(frame: Frame) -> Frame:
     scale = min(1.0, MAX_SIDE / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     return cv2.resize(frame, size, interpolation=cv2.INTER_AREA).astype(np.uint8)
-
-
-def _map(media: Media, index: int) -> NDArray[np.float32]:
-    frame = shrunk(media.frame(index))
-    near = [shrunk(media.frame(i)) for i in (index - 1, index + 1) if 0 <= i < len(media)]
-    regions = superpixels(frame, REGIONS)
-    motion = motion_evidence(regions, frame, near) if near else None
-    size = (frame.shape[1], frame.shape[0])
-    return regions.paint(salience(regions, size, motion=motion))

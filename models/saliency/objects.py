@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray
 from harness.model import ObjectPrompt
-from harness.models.saliency.maps import threshold
+from harness.models.saliency.maps import outstanding
 from harness.types import Box, Point
 
 LEAST_SHARE = 0.002  # of the picture: less is noise
@@ -26,16 +26,14 @@ class SalientObject:
     """Mean salience, from 0 to 1."""
 
 
-def salient_objects(
-    field: NDArray[np.float32], size: tuple[int, int]
-) -> list[SalientObject]:
+def salient_objects(field: NDArray[np.float32], size: tuple[int, int]) -> list[SalientObject]:
     """The objects of a salience map, the one with most salience in total first.
 
     Args:
         field: a map from 0 to 1, height × width of a shrunk picture.
         size: (width, height) of the picture that prompts are for.
     """
-    bright = (field >= threshold(field)).astype(np.uint8)
+    bright = outstanding(field).astype(np.uint8)
     bright = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     count, labels = cv2.connectedComponents(bright, connectivity=8)
     parts = [labels == label for label in range(1, count)]

@@ -25,26 +25,26 @@ SEED = 0  # GrabCut starts its colour models by k-means, which draws random cent
 MARGIN = 0.5  # of the box's sides, at each side: the background that is modelled
 LEAST_MARGIN = 8  # pixels
 POINT_RADIUS = 0.02  # of the view's diagonal: one pixel would not move a colour model
-REACH = 0.25  # of the view's diagonal: how far from a point its object may go, without a box
+REACH = 0.06  # of the view's diagonal: the disc around a point to start from, without a box
 FEWEST = 16  # pixels of foreground and of background, below which colours cannot be modelled
-COLLAPSED = 0.01  # of what may be foreground: keeping less is a failure of the method
+COLLAPSED = 0.01  # of the start: keeping less is a failure of the method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrabCut:
     """Cuts an object out of its box, or out of the surroundings of its points.
 
-    With a box, only pixels in it can be foreground and what surrounds it is background. Without
-    one, pixels nearer to a positive point than to a negative one, up to a quarter of the
-    picture's diagonal away, may be foreground. Small discs around points are fixed.
+    With a box, it starts from all of it as foreground, and what surrounds it stays background.
+    Without one, it starts from discs around the positive points, and any pixel may become
+    foreground. Smaller discs around positive and negative points are fixed. Phrases are not read.
 
-    Where GrabCut collapses (keeps less than a hundredth of what may be foreground) or has too few
-    pixels to model colours with, the answer is all that may be foreground: the box, or without
-    one the surroundings of the points. A prompt that names no place in the picture gets an empty
-    mask: nothing, a phrase alone, a box that lies outside.
+    Where GrabCut collapses (keeps less than a hundredth of its start) or has too few pixels to
+    model colours with, the answer is the start itself: the box, or without one the discs. A
+    prompt that names no place in the picture gets an empty mask: nothing, a phrase alone,
+    negative points alone, a box that lies outside.
     """
 
-    iterations: int = 4
+    iterations: int = 3
     max_side: int = 320
     """The crop around a box is shrunk until its longest side is at most this many pixels."""
 
@@ -76,21 +76,21 @@ class GrabCut:
         return mask
 
     def _kept(self, picture: Frame, trimap: Trimap) -> BoolArray:
-        """What GrabCut keeps of a trimap, or all that may be foreground if it fails."""
-        possible = foreground(trimap)
-        if min(np.count_nonzero(possible), np.count_nonzero(~possible)) < FEWEST:
-            return possible
+        """What GrabCut makes of a trimap, or the trimap's own foreground if it fails."""
+        start = foreground(trimap)
+        if min(np.count_nonzero(start), np.count_nonzero(~start)) < FEWEST:
+            return start
         cut = trimap.copy()
         models = np.zeros((1, 65)), np.zeros((1, 65))
         cv2.setRNGSeed(SEED)
         bgr = np.ascontiguousarray(picture[..., ::-1])
         cv2.grabCut(bgr, cut, None, *models, self.iterations, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
         kept = foreground(cut)
-        collapsed = np.count_nonzero(kept) < COLLAPSED * np.count_nonzero(possible)
-        return possible if collapsed else kept
+        collapsed = np.count_nonzero(kept) < COLLAPSED * np.count_nonzero(start)
+        return start if collapsed else kept
 
 
-def grabcut(*, iterations: int = 4, max_side: int = 320) -> GrabCut:
+def grabcut(*, iterations: int = 3, max_side: int = 320) -> GrabCut:
     """Build the segmenter that runs OpenCV's GrabCut."""
     return GrabCut(iterations=iterations, max_side=max_side)
 
@@ -162,14 +162,14 @@ class View:
         near, far = self._distance(positive), self._distance(negative)
         radius = max(1.0, POINT_RADIUS * self.diagonal)
         if region is None:
-            possible = (near <= REACH * self.diagonal) & (near < far)
-            trimap = np.where(possible, cv2.GC_PR_FGD, cv2.GC_PR_BGD).astype(np.uint8)
+            start = (near <= max(1.0, REACH * self.diagonal)) & (near < far)
+            trimap = np.where(start, cv2.GC_PR_FGD, cv2.GC_PR_BGD).astype(np.uint8)
         else:
             inside = np.zeros((self.crop.height, self.crop.width), dtype=np.uint8)
             inside[self.within(region)] = 1
-            possible = cv2.resize(inside, self.size, interpolation=cv2.INTER_NEAREST) > 0
-            trimap = np.where(possible, cv2.GC_PR_FGD, cv2.GC_BGD).astype(np.uint8)
-        trimap[(near <= radius) & (near < far) & possible] = cv2.GC_FGD
+            start = cv2.resize(inside, self.size, interpolation=cv2.INTER_NEAREST) > 0
+            trimap = np.where(start, cv2.GC_PR_FGD, cv2.GC_BGD).astype(np.uint8)
+        trimap[(near <= radius) & (near < far) & start] = cv2.GC_FGD
         trimap[(far <= radius) & (far <= near)] = cv2.GC_BGD
         return trimap
 

@@ -9,35 +9,42 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness.world.encode import encode_png
 from harness.world.language import NUMBER_WORDS
 from harness.world.raster import owners, render
+from harness.world.scene import Split
 from harness.world.shapes import Example, World
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Image: TypeAlias = dict[str, bytes | str]
+"""A picture inside a table: its file's bytes and its name."""
+
 PART = "-00000-of-00001.parquet"
 ADDRESS = "https://shapes.invalid"  # a domain that can never exist: nothing is to be fetched
+
+REASONER_COPIES: tuple[tuple[str, str, Split], ...] = (
+    ("counting_pixmo_validation", "count", "val"),
+    ("counting_pixmo_test", "count", "test"),
+    ("counting_countbench", "countbench", "test"),
+)
+"""Folder, and the family and split of its scenes."""
 
 
 def write(world: World, root: Path) -> None:
     """Write the six tables below `root/counting`, and the pictures of the training table."""
     folder = root / "counting"
-    for name, family, split in (
-        ("counting_pixmo_validation", "count", "val"),
-        ("counting_pixmo_test", "count", "test"),
-        ("counting_countbench", "countbench", "test"),
-    ):
-        rows = [_reasoner_row(example) for example in world.examples[family, split]]
+    for name, family, split in REASONER_COPIES:
+        rows = [_reasoner_row(example, _image(example)) for example in world.of(family, split)]
         _write_table(folder / name, "test", rows, _reasoner_schema())
-    bench = world.of("countbench", "test")
-    rows = [_question_row(example) for example in bench]
+    examples = [(example, _image(example)) for example in world.of("countbench", "test")]
+    rows = [_question_row(example, picture) for example, picture in examples]
     _write_table(folder / "CountBenchQA", "test", rows, _question_schema())
-    rows = [_caption_row(example) for example in bench] + [_lost_row(bench[0])]
-    _write_table(folder / "countbench", "train", rows, _caption_schema())
+    rows = [_caption_row(example, picture) for example, picture in examples]
+    _write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], _caption_schema())
     _write_training(world.of("count", "train"), folder / "pixmo-count")
 
 
@@ -53,10 +60,10 @@ def _write_training(examples: Sequence[Example], folder: Path) -> None:
     _write_table(folder, "train", rows, _training_schema())
 
 
-def _reasoner_row(example: Example) -> dict[str, Any]:
+def _reasoner_row(example: Example, picture: Image) -> dict[str, Any]:
     scene, question = example.scene, example.questions[0]
     return {
-        "image": _image(example),
+        "image": picture,
         "text": question.text,
         "image_id": str(scene.index),
         "ann_id": str(scene.index),
@@ -66,33 +73,28 @@ def _reasoner_row(example: Example) -> dict[str, Any]:
     }
 
 
-def _question_row(example: Example) -> dict[str, Any]:
+def _question_row(example: Example, picture: Image) -> dict[str, Any]:
     question = example.questions[0]
     return {
-        "image": _image(example),
+        "image": picture,
         "text": _caption(example),
         "question": f"How many {question.label} are there in the image?",
         "number": question.count,
     }
 
 
-def _caption_row(example: Example) -> dict[str, Any]:
+def _caption_row(example: Example, picture: Image) -> dict[str, Any]:
     return {
         "image_url": _address(example),
         "text": _caption(example),
         "number": example.questions[0].count,
-        "image": _image(example),
+        "image": picture,
     }
 
 
-def _lost_row(example: Example) -> dict[str, Any]:
+def _lost_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row whose picture could no longer be fetched, as every tenth of the original."""
-    return {
-        "image_url": f"{ADDRESS}/lost.png",
-        "text": _caption(example),
-        "number": example.questions[0].count,
-        "image": None,
-    }
+    return {**row, "image_url": f"{ADDRESS}/lost.png", "image": None}
 
 
 def _training_row(example: Example, sha256: str) -> dict[str, Any]:
@@ -127,7 +129,7 @@ def _address(example: Example) -> str:
     return f"{ADDRESS}/{example.scene.id}.png"
 
 
-def _image(example: Example) -> dict[str, Any]:
+def _image(example: Example) -> Image:
     """How Hugging Face datasets stores a picture inside a table."""
     scene = example.scene
     return {"bytes": encode_png(render(scene)), "path": f"{scene.index:05d}.png"}

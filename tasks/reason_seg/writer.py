@@ -8,11 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from harness.masks import BoolArray
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
+from harness.world.outlines import outlines
 from harness.world.questions import worded
 from harness.world.raster import render, visible_masks
 from harness.world.scene import SPLITS, Split
@@ -54,17 +53,8 @@ def annotation(example: Example, split: Split) -> dict[str, Any]:
 
 
 def _shapes(label: str, mask: BoolArray) -> list[dict[str, Any]]:
-    return [{"label": label, "points": points} for points in outlines(mask)]
-
-
-def outlines(mask: BoolArray) -> list[list[list[float]]]:
-    """Closed outer contours, as [x, y] of the centres of pixels (whole numbers and a half).
-
-    The mask must be free of holes; its pieces are joined by edges and corners.
-    """
-    import cv2
-
-    contours, _ = cv2.findContours(
-        mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE
-    )
-    return [(contour[:, 0].astype(np.float64) + 0.5).tolist() for contour in contours]
+    """One polygon a piece, through the centres of pixels (whole numbers and a half)."""
+    return [
+        {"label": label, "points": [[x + 0.5, y + 0.5] for x, y in corners]}
+        for corners in outlines(mask)
+    ]

@@ -122,7 +122,7 @@ def ranking_rule(level: float) -> str:
     """How ranks are made, in one paragraph."""
     return (
         "Rows share a rank until a difference is shown: a row starts a new rank when the paired "
-        f"{level:.0%} interval of its difference to the first row of the rank above, resampled "
-        "over pictures or videos, lies entirely on the worse side. p values are of a swap test "
-        "over the same groups. No correction is made for the number of comparisons."
+        f"{level * 100:g} % interval of its difference to the first row of the rank above, "
+        "resampled over pictures or videos, lies entirely on the worse side. p values are of a "
+        "swap test over the same groups. No correction is made for the number of comparisons."
     )

@@ -1,0 +1,54 @@
+# `make demo` runs the main job, `make test` the tests. Both install what they need into .venv.
+#   make check      formatting, lint, types, layers
+#   make test-slow  the tests that take minutes
+#   make docs       the pages that are generated
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first interpreter that is new enough; `make PYTHON=… demo` chooses another.
+PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+DEMO ?= demo
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LINTED := harness tasks models trainers leaderboards tests benchmarks
+
+.PHONY: demo test test-slow check docs clean
+
+demo: $(VENV)/.core
+	@test -f $(DEMO)/data/shapes.json || \
+		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 24
+	$(BIN)/harness eval --model "saliency(segmenter=grabcut,propagator=flow),random,whole_frame" \
+		--tasks reason_seg,mevis,counting --data $(DEMO)/data --out $(DEMO)/runs
+	$(BIN)/harness board build --runs $(DEMO)/runs --out $(DEMO)/board
+	@echo "the board: $(DEMO)/board/board.html"
+
+test: check
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check --quiet $(LINTED)
+	$(BIN)/ruff check --quiet $(LINTED)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m tests.bad_input.page
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp says what is installed; `.dev` includes `.core`.
+$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e ".[torch,dev]"
+	@touch $@ $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) $(DEMO) dist build

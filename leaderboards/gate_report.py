@@ -1,0 +1,143 @@
+"""What the gate found, as values and as plain text for the log of a CI job."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.leaderboards import wording
+from harness.leaderboards.row import Row
+from harness.statistics.paired import Comparison
+
+HEAD = ("task", "metric", "baseline", "candidate", "change", "interval", "p", "could see", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskVerdict:
+    """What the gate found on one task."""
+
+    task: str
+    """Task, split and subset."""
+    headline: str
+    baseline: Row
+    candidate: Row | None
+    comparison: Comparison | None = None
+    """The candidate (b) against the baseline (a); None if they cannot be compared in pairs."""
+    change: float | None = None
+    """Candidate minus baseline; None if they cannot be compared, or one has no number."""
+    failures: tuple[str, ...] = ()
+    """Why the gate fails here; empty if it does not."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found against the candidate here."""
+        return not self.failures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """The gate's answer, task by task."""
+
+    verdicts: tuple[TaskVerdict, ...]
+    max_loss: float
+    level: float
+    ignored: tuple[str, ...] = ()
+    """Tasks that only the candidate was run on."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found against the candidate on any task."""
+        return all(verdict.passed for verdict in self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for programs."""
+        return {
+            "passed": self.passed,
+            "max_loss": self.max_loss,
+            "level": self.level,
+            "ignored": list(self.ignored),
+            "tasks": [
+                {
+                    "task": verdict.task,
+                    "metric": verdict.headline,
+                    "passed": verdict.passed,
+                    "failures": list(verdict.failures),
+                    "notes": list(verdict.notes),
+                    "baseline": verdict.baseline.value,
+                    "candidate": verdict.candidate.value if verdict.candidate else None,
+                    "change": verdict.change,
+                    "comparison": asdict(verdict.comparison) if verdict.comparison else None,
+                }
+                for verdict in self.verdicts
+            ],
+        }
+
+    def text(self) -> str:
+        """A table in plain text, below it what it means, and PASSED or FAILED as the end."""
+        return text(self)
+
+
+def text(report: GateReport) -> str:
+    """The whole report, ending in PASSED or FAILED."""
+    lines = grid([HEAD, *(_cells(verdict) for verdict in report.verdicts)])
+    lines.append("")
+    for verdict in report.verdicts:
+        lines.extend(f"FAILED {verdict.task}: {reason}" for reason in verdict.failures)
+        lines.extend(f"note   {verdict.task}: {note}" for note in verdict.notes)
+        lines.extend(f"note   {verdict.task}: {line}" for line in power(verdict, report))
+    lines.extend(f"note   {name}: only in the candidate, not looked at" for name in report.ignored)
+    compared = sum(verdict.comparison is not None for verdict in report.verdicts)
+    if compared > 1:
+        chance = 1 - ((1 + report.level) / 2) ** compared
+        lines.append(
+            f"note   {compared} tasks at a level of {report.level:g} each: if nothing but noise "
+            f"changed, a loss would still be shown somewhere in about {chance * 100:.0f} % of gates"
+        )
+    lines.append("PASSED" if report.passed else "FAILED")
+    return "\n".join(lines) + "\n"
+
+
+def grid(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Cells in columns, text to the left, numbers (from the third column on) to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def power(verdict: TaskVerdict, report: GateReport) -> list[str]:
+    """How large a loss this comparison could have seen."""
+    comparison = verdict.comparison
+    if verdict.change is None:
+        return []
+    if comparison is None or comparison.interval is None:
+        return ["without an interval, only a loss beyond the limit is seen"]
+    groups = f"{comparison.n_groups:,} groups ({comparison.n_units:,} units)"
+    if comparison.detectable is None:
+        return [f"the runs score alike on all of {groups}"]
+    size = wording.number(comparison.detectable)
+    line = f"with {groups} a true loss of {size} would be shown in 80 % of cases"
+    if comparison.detectable > report.max_loss:
+        line += f"; a smaller one, also above {report.max_loss:g}, may not be"
+    return [line]
+
+
+def _cells(verdict: TaskVerdict) -> tuple[str, ...]:
+    after, comparison = verdict.candidate, verdict.comparison
+    detectable = comparison.detectable if comparison else None
+    return (
+        verdict.task,
+        wording.heading(verdict.headline, verdict.baseline.better[verdict.headline]),
+        wording.number(verdict.baseline.value),
+        wording.number(after.value if after else None),
+        wording.signed(verdict.change),
+        wording.signed_span(comparison.interval if comparison else None),
+        (wording.p_value(comparison) if comparison else "").removeprefix("p ").removeprefix("= ")
+        or wording.NOTHING,
+        wording.number(detectable),
+        "ok" if verdict.passed else "FAILED",
+    )

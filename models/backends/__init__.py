@@ -1,0 +1,1 @@
+"""Chat backends: how a vision-language network is called."""

@@ -1,0 +1,193 @@
+"""A checkpoint's folder: found, looked at before anything is loaded, and fingerprinted.
+
+Only safetensors weights and configurations that transformers knows itself are accepted: nothing
+is unpickled, and no code that lies in a checkpoint runs. Nothing is downloaded.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness.errors import MissingDependency, ModelError
+
+CONFIGURATIONS = (
+    "config.json",
+    "processor_config.json",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "tokenizer_config.json",
+)
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
+CHUNK = 2**22  # bytes read at once
+
+
+def find(checkpoint: str, *, revision: str | None = None) -> Path:
+    """The folder of a checkpoint: itself a folder, or a name that the Hugging Face cache holds.
+
+    Raises:
+        ModelError: there is neither.
+    """
+    folder = Path(checkpoint).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists() or folder.is_absolute() or checkpoint.count("/") != 1:
+        raise ModelError(
+            f"checkpoint {checkpoint!r}",
+            expected="a folder, or the name of a checkpoint such as Qwen/Qwen2.5-VL-7B-Instruct",
+            found="a file" if folder.exists() else "no such folder",
+        )
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"checkpoint {checkpoint!r}", expected="huggingface_hub to look into its cache",
+            found="it is not installed", fix="Give a folder, or install the extra [torch].",
+        ) from error  # fmt: skip
+    try:
+        return Path(snapshot_download(checkpoint, revision=revision, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        raise ModelError(
+            f"checkpoint {checkpoint!r}",
+            expected="a folder, or a checkpoint in the Hugging Face cache",
+            found="neither",
+            fix=f"Fetch it first where there is a network (hf download {checkpoint}), or give the "
+            "folder where it lies. harness downloads nothing by itself.",
+        ) from error
+
+
+def check(folder: Path) -> dict[str, Any]:
+    """Look at a checkpoint's files without loading them, and return its configuration.
+
+    Raises:
+        ModelError: the configuration is missing or wants code to run, weights are missing, cut
+            off, or pickles.
+    """
+    for name in CONFIGURATIONS:
+        if (folder / name).is_file() and "auto_map" in _json(folder / name):
+            raise ModelError(
+                f"checkpoint file {folder / name}",
+                expected="an architecture that transformers has itself",
+                found="auto_map, which asks to run code from the checkpoint",
+                fix="harness runs no such code. Use a checkpoint without it.",
+            )
+    for path in weights(folder):
+        check_safetensors(path)
+    return _json(folder / "config.json")
+
+
+def generation_settings(folder: Path) -> dict[str, Any]:
+    """What the checkpoint's `generation_config.json` says; nothing if there is none."""
+    path = folder / "generation_config.json"
+    return _json(path) if path.is_file() else {}
+
+
+def weights(folder: Path) -> tuple[Path, ...]:
+    """The safetensors files of a checkpoint, in the order of their names.
+
+    Raises:
+        ModelError: there are none, or the index names one that is missing.
+    """
+    index = folder / INDEX
+    if not index.is_file():
+        if (folder / SINGLE).is_file():
+            return (folder / SINGLE,)
+        raise _no_weights(folder)
+    shards = _json(index).get("weight_map")
+    names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else []
+    paths = tuple(folder / name for name in names)
+    for name, path in zip(names, paths, strict=True):
+        if name != Path(name).name or not path.is_file():
+            raise ModelError(
+                f"checkpoint {folder}", expected=f"the file {name!r}, named in {INDEX}",
+                found="none", fix="Fetch the checkpoint again.",
+            )  # fmt: skip
+    if not paths:
+        raise _no_weights(folder)
+    return paths
+
+
+def check_safetensors(path: Path) -> None:
+    """Raise ModelError unless a file's header is sound and its data are as long as it says."""
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or not 2 <= length <= min(MAX_HEADER, size - 8):
+                raise ValueError(f"{size} bytes, with a header of {length}")
+            header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        end = max((int(tensor["data_offsets"][1]) for tensor in header.values()), default=0)
+        if 8 + length + end != size:
+            raise ValueError(f"{size} bytes instead of {8 + length + end}")
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ModelError(
+            f"weights {path}",
+            expected="a complete safetensors file",
+            found=str(error) or type(error).__name__,
+            fix="Fetch or save it again; it may have been cut off.",
+        ) from error
+
+
+def fingerprint(folder: Path) -> str:
+    """BLAKE2b over the content of all weights, in the order of the files' names."""
+    whole = hashlib.blake2b(digest_size=16)
+    for path in weights(folder):
+        status = path.stat()
+        whole.update(path.name.encode() + b"\x00")
+        whole.update(_digest(path.resolve(), status.st_mtime_ns, status.st_size))
+    return whole.hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _digest(path: Path, modified: int, size: int) -> bytes:
+    """A file's hash, computed once as long as it is not written to."""
+    del modified, size  # parts of the cache's key
+    content = hashlib.blake2b(digest_size=32)
+    for chunk in _chunks(path):
+        content.update(chunk)
+    return content.digest()
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _no_weights(folder: Path) -> ModelError:
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
+    if pickles:
+        return ModelError(
+            f"checkpoint {folder}",
+            expected=f"weights in {SINGLE}",
+            found=f"pickled weights ({', '.join(pickles[:3])}), which can run code when loaded",
+            fix="Convert them to safetensors in a place that you trust.",
+        )
+    adapter = (folder / "adapter_config.json").is_file()
+    return ModelError(
+        f"checkpoint {folder}",
+        expected=f"{SINGLE} or {INDEX}",
+        found="an adapter without its base" if adapter else "neither",
+        fix="Merge the adapter into its base and save the whole." if adapter else "",
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        found = error.strerror or "" if isinstance(error, OSError) else str(error)
+        raise ModelError(
+            f"checkpoint file {path}", expected="a JSON object", found=found
+        ) from error
+    if not isinstance(value, dict):
+        raise ModelError(f"checkpoint file {path}", expected="a JSON object",
+                         found=type(value).__name__)  # fmt: skip
+    return value

@@ -1,0 +1,103 @@
+"""Requests as a processor takes them: chat template, pictures, clips with their times.
+
+One frame goes in as a picture and several as a video, whatever the medium is.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from harness.media import Frame, Media
+from harness.model import ChatRequest
+
+
+def shown(request: ChatRequest, place: int) -> tuple[int, ...]:
+    """The frames of a request's medium that the network sees."""
+    return request.frames[place] if request.frames else tuple(range(len(request.media[place])))
+
+
+def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
+    """Tensors of a batch: tokens padded on the left, patches of all pictures and clips."""
+    pictures: list[Frame] = []
+    clips: list[Frame] = []
+    times: list[dict[str, Any]] = []
+    for request in requests:
+        for place, media in enumerate(request.media):
+            indices = shown(request, place)
+            frames = [squashed(media.frame(index), request.resize) for index in indices]
+            if len(frames) == 1:
+                pictures += frames
+            else:
+                clips.append(np.stack(frames))
+                times.append(clip_times(media, indices))
+    extra: dict[str, Any] = {"images": pictures} if pictures else {}
+    if clips:
+        extra |= {
+            "videos": clips,
+            "video_metadata": times,
+            "do_sample_frames": False,
+            # Its default is announced to change; what a clip costs is bounded by its frames.
+            "cap_pixels_per_frame": False,
+        }
+    texts = [chat_text(processor, request) for request in requests]
+    return processor(text=texts, padding=True, return_tensors="pt", **extra)
+
+
+def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
+    """A frame at `size` (width, height), bilinear, its aspect ratio not kept; None: as it is."""
+    if size is None or size == (frame.shape[1], frame.shape[0]):
+        return frame
+    return np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BILINEAR))
+
+
+def clip_times(media: Media, indices: Sequence[int]) -> dict[str, Any]:
+    """Rate and frame numbers of a clip, from which the network's clock is set."""
+    times = media.times()
+    length = times[-1] - times[0]
+    return {
+        "total_num_frames": len(media),
+        "fps": (len(times) - 1) / length if length > 0 else 1.0,
+        "frames_indices": list(indices),
+    }
+
+
+def chat_text(processor: Any, request: ChatRequest) -> str:
+    """The request in the checkpoint's chat template, media before text."""
+    content: list[dict[str, str]] = [
+        {"type": "image" if len(shown(request, place)) == 1 else "video"}
+        for place in range(len(request.media))
+    ]
+    content.append({"type": "text", "text": plain(processor, request.text)})
+    messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    if request.system is not None:
+        system = [{"type": "text", "text": plain(processor, request.system)}]
+        messages.insert(0, {"role": "system", "content": system})
+    text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return str(text)
+
+
+def plain(processor: Any, text: str) -> str:
+    """Text in which no special token is left: a question cannot end its turn or add a picture."""
+    for token in processor.tokenizer.all_special_tokens:
+        text = text.replace(token, f"{token[:1]} {token[1:]}")
+    return text
+
+
+def seen_canvases(
+    processor: Any, requests: Sequence[ChatRequest], inputs: Any
+) -> list[tuple[tuple[int, int], ...]]:
+    """(width, height) of every medium of every request, as the tensors have it."""
+    patch = int(processor.image_processor.patch_size)
+    grids = {
+        kind: iter(inputs[f"{kind}_grid_thw"].tolist())
+        for kind in ("image", "video")
+        if f"{kind}_grid_thw" in inputs
+    }
+    seen = []
+    for request in requests:
+        counts = (len(shown(request, place)) for place in range(len(request.media)))
+        rows = [next(grids["image" if count == 1 else "video"]) for count in counts]
+        seen.append(tuple((wide * patch, high * patch) for _, high, wide in rows))
+    return seen

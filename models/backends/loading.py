@@ -1,0 +1,49 @@
+"""What may go wrong between a folder and a network on a device, as errors of harness."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from harness.errors import ModelError, OutOfMemory
+
+
+def check_report(checkpoint: str, report: Mapping[str, Any]) -> None:
+    """Raise ModelError unless every weight was in the checkpoint, and nothing else was."""
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
+        names = sorted(map(str, report.get(kind) or ()))
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            raise ModelError(
+                f"checkpoint {checkpoint}",
+                expected="exactly the weights of its architecture",
+                found=f"{kind.replace('_', ' ')}: {', '.join(names[:5])}{more}",
+                fix="It was saved from another architecture, or not completely.",
+            )
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Turn what loading raises into ModelError."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        found = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ModelError(what, expected="to load it", found=found) from error
+
+
+@contextmanager
+def memory() -> Iterator[None]:
+    """Turn a device that is full into OutOfMemory."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        raise OutOfMemory("batch", found=" ".join(str(error).split())[:200]) from error
+    except RuntimeError as error:
+        if "not enough memory" not in str(error):
+            raise
+        raise OutOfMemory("batch", found=" ".join(str(error).split())[:200]) from error

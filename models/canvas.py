@@ -1,0 +1,134 @@
+"""The one place where coordinates change frame: a network's canvas and the original picture.
+
+A network speaks of a canvas: pixels of the picture that it was given (Qwen2.5-VL) or thousandths
+of each side (Qwen3-VL). The rule both ways is the one of the official VisionReasoner code,
+`int(v * scale + 0.5)`, with one scale a side.
+
+Boxes of a canvas are read as edges (right and bottom exclusive), which is what the official
+evaluation does with them: it rescales the four numbers and neither segmenter nor IoU adds a pixel.
+VisionReasoner's *training* boxes come from the extremes of mask pixels (inclusive), so that its
+boxes tend to be one canvas pixel short at the right and bottom; nothing here makes up for that.
+"""
+
+import math
+from dataclasses import dataclass
+
+from harness.models.grammar import Item
+from harness.types import Box, Point
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """A canvas of `size` (width, height) over a picture of `picture` (width, height) pixels.
+
+    Going to the canvas and back moves no coordinate by more than one canvas pixel and half a
+    picture pixel; whole boxes of a picture that is no larger than its canvas come back exactly.
+    """
+
+    size: tuple[int, int]
+    picture: tuple[int, int]
+
+    def to_picture(self, item: Item) -> Item:
+        """Whole pixels of the picture; clipped to it, and never without area."""
+        across, down = self._steps()
+        return Item(
+            _box(
+                _span(item.box.left, item.box.right, across, self.picture[0]),
+                _span(item.box.top, item.box.bottom, down, self.picture[1]),
+            ),
+            item.point and _point(item.point, (across, down), self.picture),
+        )
+
+    def to_canvas(self, item: Item) -> Item:
+        """Whole steps of the canvas; clipped to it, and never without area."""
+        across, down = self._steps()
+        return Item(
+            _box(
+                _edges(item.box.left / across, item.box.right / across, self.size[0]),
+                _edges(item.box.top / down, item.box.bottom / down, self.size[1]),
+            ),
+            item.point and _point(item.point, (1 / across, 1 / down), self.size),
+        )
+
+    def _steps(self) -> tuple[float, float]:
+        return self.picture[0] / self.size[0], self.picture[1] / self.size[1]
+
+
+def _box(across: tuple[int, int], down: tuple[int, int]) -> Box:
+    return Box(float(across[0]), float(down[0]), float(across[1]), float(down[1]))
+
+
+def _point(point: Point, scales: tuple[float, float], limits: tuple[int, int]) -> Point:
+    x = _clip(_scaled(point.x, scales[0]), 0, limits[0] - 1)
+    y = _clip(_scaled(point.y, scales[1]), 0, limits[1] - 1)
+    return Point(float(x), float(y))
+
+
+def _scaled(value: float, scale: float) -> int:
+    return math.floor(value * scale + 0.5)
+
+
+def _clip(value: int, low: int, high: int) -> int:
+    return min(max(value, low), high)
+
+
+def _span(low: float, high: float, scale: float, limit: int) -> tuple[int, int]:
+    start = _clip(_scaled(low, scale), 0, limit - 1)
+    return start, _clip(_scaled(high, scale), start + 1, limit)
+
+
+def _edges(low: float, high: float, limit: int) -> tuple[int, int]:
+    start, end = (_clip(_scaled(edge, 1.0), 0, limit) for edge in (low, high))
+    if start < end:
+        return start, end
+    start = _clip(math.floor((low + high) / 2), 0, limit - 1)  # the step that holds the middle
+    return start, start + 1
+
+
+def smart_resize(
+    size: tuple[int, int], *, factor: int, min_pixels: int, max_pixels: int
+) -> tuple[int, int]:
+    """(width, height) to which Qwen's processors bring a picture of `size` (width, height).
+
+    Both sides become multiples of `factor` (patch size times merge size), the area comes between
+    the two limits, the aspect ratio is kept as well as that allows.
+    """
+    return _resized(size, 1, 1, factor, (min_pixels, max_pixels))
+
+
+def clip_smart_resize(
+    size: tuple[int, int],
+    *,
+    frames: int,
+    patch_frames: int,
+    factor: int,
+    min_pixels: int,
+    max_pixels: int,
+) -> tuple[int, int]:
+    """`smart_resize` of Qwen3-VL's videos, whose limits are for all `frames` together.
+
+    The limits are compared with a number of frames rounded to whole temporal patches of
+    `patch_frames`, and frames smaller than one patch are enlarged first.
+    """
+    width, height = size
+    if min(size) < factor:
+        scale = max(factor / width, factor / height)
+        width, height = int(width * scale), int(height * scale)
+    counted = round(frames / patch_frames) * patch_frames
+    return _resized((width, height), frames, counted, factor, (min_pixels, max_pixels))
+
+
+def _resized(
+    size: tuple[int, int], frames: int, counted: int, factor: int, limits: tuple[int, int]
+) -> tuple[int, int]:
+    width, height = size
+    wide, high = round(width / factor) * factor, round(height / factor) * factor
+    if counted * wide * high > limits[1]:
+        shrink = math.sqrt(frames * width * height / limits[1])
+        wide = max(factor, math.floor(width / shrink / factor) * factor)
+        high = max(factor, math.floor(height / shrink / factor) * factor)
+    elif counted * wide * high < limits[0]:
+        grow = math.sqrt(limits[0] / (frames * width * height))
+        wide = math.ceil(width * grow / factor) * factor
+        high = math.ceil(height * grow / factor) * factor
+    return wide, high

@@ -1,0 +1,312 @@
+"""A model as a composition: prompt → network → reply → coordinates → segmenter → propagator.
+
+    query ─request─▶ Chat ─reply─▶ Prompt.parse ─▶ Canvas ─▶ Segmenter ─▶ Propagator ─▶ answer
+
+Reading a reply does not depend on who wrote it: `read` is used for the network's replies, for
+stored ones, and for perfect ones that `write` wrote from the truth.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, Self, TypeAlias
+
+from harness.errors import ParseError, UsageError
+from harness.masks import Rle
+from harness.media import Media
+from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter
+from harness.models.canvas import Canvas
+from harness.models.grammar import Item, ParseResult, Prompt, reasoning
+from harness.models.tracks import extent, joint_masks
+from harness.models.truth import key_frame_of, objects_of
+from harness.replies import storable
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    Failure,
+    FailureKind,
+    Point,
+    Prediction,
+    Query,
+    Usage,
+)
+
+KeyFrame: TypeAlias = Literal["first", "middle", "named"]
+"""The frame of a video that is marked: the first, the middle one, or the one a reply names."""
+
+LOCATED = frozenset(
+    {
+        AnswerForm.MASK,
+        AnswerForm.MASK_TRACK,
+        AnswerForm.BOXES,
+        AnswerForm.BOX_TRACK,
+        AnswerForm.POINTS,
+        AnswerForm.COUNT,
+    }
+)
+"""Forms that are answered with places in a picture; the others are answered in words."""
+
+TRACKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
+
+
+class Words(Protocol):
+    """Asks questions that are answered in words, and reads the answers (ParseError if none)."""
+
+    def ask(self, query: Query, form: AnswerForm) -> str: ...  # noqa: D102
+
+    def read(self, query: Query, form: AnswerForm, reply: str) -> Answer: ...  # noqa: D102
+
+    def write(self, form: AnswerForm, answer: Answer) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptedModel:
+    """A vision-language network that is asked where something is, and the perception after it.
+
+    One request a form of answer. A picture is shown whole. Of a video, a question for places
+    shows the key frame alone; with `keyframe="named"` it shows `frames` frames with their numbers
+    and the reply must begin with `<frame>k</frame>`. A question in words shows `frames` frames,
+    evenly spread. Whatever the rule, a reply to a video may name its frame in this way.
+
+    Masks are made on the original picture, one prompt an object, and joined by OR; in a video
+    every object is propagated from the key frame both ways first. A reply without objects is
+    NO_TARGET (with empty masks, no boxes, or a count of 0); one outside the grammar is a failure.
+    """
+
+    name: str
+    chat: Chat
+    prompt: Prompt
+    words: Words
+    segmenter: Segmenter
+    propagator: Propagator
+    keyframe: KeyFrame = "middle"
+    frames: int = 8
+    max_new_tokens: int = 1024
+    system: str | None = None
+    batch_size: int = 8
+
+    def __post_init__(self) -> None:
+        for setting in ("frames", "max_new_tokens", "batch_size"):
+            if getattr(self, setting) < 1:
+                raise UsageError(
+                    f"{self.name}({setting}=…)",
+                    expected="at least 1",
+                    found=str(getattr(self, setting)),
+                )
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record: every setting, and the prompt as it is sent."""
+        return {
+            "name": self.name,
+            "chat": dict(self.chat.describe()),
+            "prompt": self.prompt.name,
+            "prompt_text": self.prompt.ask("QUESTION"),
+            "resize": self.prompt.resize and list(self.prompt.resize),
+            "system": self.system,
+            "coordinates": self.chat.coordinates,
+            "segmenter": self.segmenter.name,
+            "propagator": self.propagator.name,
+            "keyframe": self.keyframe,
+            "frames": self.frames,
+            "max_new_tokens": self.max_new_tokens,
+            "batch_size": self.batch_size,
+        }
+
+    def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
+        """The same model with other perception."""
+        return replace(self, segmenter=segmenter, propagator=propagator)
+
+    def requests(self, query: Query) -> tuple[ChatRequest, ...]:
+        """What the network is asked: one request a form of answer.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+        """
+        return tuple(self._request(query, form) for form in query.forms)
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """Ask the network, and read what it says."""
+        requests = [self.requests(query) for query in queries]
+        replies = iter(self.chat.generate([one for several in requests for one in several]))
+        return [
+            self._predicted(query, [next(replies) for _ in several])
+            for query, several in zip(queries, requests, strict=True)
+        ]
+
+    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
+        """Read replies, one a form of the query, in the order of its forms.
+
+        What is read is the text as it can be stored, so that reading it again from a record gives
+        the same answer. A product of forms is answered as far as its replies can be read; notes
+        say which could not.
+        """
+        texts = tuple(storable(reply) for reply in replies)
+        answer, problems, notes = Answer(), [], []
+        if len(texts) != len(query.forms):
+            problems = [f"expected {len(query.forms)} replies, found {len(texts)}"]
+        for form, text in zip(query.forms, texts, strict=False):
+            try:
+                part, repairs = self._part(query, form, text)
+            except ParseError as error:
+                problems.append(f"{form}: {error}")
+            else:
+                answer = _joined(answer, part)
+                notes.extend(repairs)
+        unread = len(problems) >= len(query.forms) or len(texts) != len(query.forms)
+        return Prediction(
+            query_id=query.id,
+            answer=None if unread else answer,
+            failure=Failure(FailureKind.PARSE, "; ".join(problems)) if unread else None,
+            replies=texts,
+            usage=self._usage(query, texts),
+            notes=(*notes, *([] if unread else problems)),
+        )
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """The replies that say `answer`, as `read` reads them: the inverse, up to rounding.
+
+        A mask is written as one object a connected part, COUNT as so many boxes. A track is
+        written for the key frame of the rule; if it is empty there, for the frame where it is
+        largest, which the reply then names.
+        """
+        return tuple(
+            self._located_text(query, form, answer)
+            if form in LOCATED
+            else self.words.write(form, answer)
+            for form in query.forms
+        )
+
+    def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
+        located = form in LOCATED
+        shown = self._shown(query, located=located)
+        named = located and self.keyframe == "named" and len(query.media[0]) > 1
+        return ChatRequest(
+            key=query.id if len(query.forms) == 1 else f"{query.id}:{form}",
+            text=self.prompt.ask(query.text, numbered=shown[0] if named else ())
+            if located
+            else self.words.ask(query, form),
+            media=query.media,
+            frames=shown,
+            resize=self.prompt.resize if located else None,
+            system=self.system,
+            max_new_tokens=self.max_new_tokens,
+        )
+
+    def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
+        spread = [evenly(len(media), self.frames) for media in query.media]
+        if located and self.keyframe != "named":
+            spread[0] = (self._key_frame(query.media[0]),)
+        return tuple(spread)
+
+    def _key_frame(self, media: Media) -> int:
+        return len(media) // 2 if self.keyframe == "middle" else 0
+
+    def _canvas(self, query: Query, form: AnswerForm) -> Canvas:
+        if self.chat.coordinates == "thousandths":
+            return Canvas((1000, 1000), query.size)
+        return Canvas(self.chat.canvas(self._request(query, form)), query.size)
+
+    def _predicted(self, query: Query, replies: Sequence[ChatReply]) -> Prediction:
+        prediction = self.read(query, [reply.text for reply in replies])
+        cut = [f"cut off after {reply.completion_tokens} tokens" for reply in replies if reply.cut]
+        usage = replace(
+            prediction.usage,
+            prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+            completion_tokens=sum(reply.completion_tokens for reply in replies),
+        )
+        return replace(prediction, usage=usage, notes=(*prediction.notes, *cut))
+
+    def _usage(self, query: Query, replies: Sequence[str]) -> Usage:
+        shown = (self._shown(query, located=form in LOCATED) for form in query.forms)
+        return Usage(
+            completion_tokens=sum(map(self.chat.count_tokens, replies)),
+            reasoning_tokens=sum(self.chat.count_tokens(reasoning(reply)) for reply in replies),
+            frames=sum(len(frames) for media in shown for frames in media),
+        )
+
+    def _part(self, query: Query, form: AnswerForm, reply: str) -> tuple[Answer, tuple[str, ...]]:
+        if form not in LOCATED:
+            return self.words.read(query, form, reply), ()
+        said = self.prompt.parse(reply)
+        if said.error is not None:
+            raise ParseError(said.error)
+        return self._located(query, form, said), said.notes
+
+    def _located(self, query: Query, form: AnswerForm, said: ParseResult) -> Answer:
+        start = self._start(query, said)
+        canvas = self._canvas(query, form)
+        items = [canvas.to_picture(item) for item in said.items]
+        nothing = not items
+        if form in TRACKS:
+            tracks = joint_masks(self.segmenter, self.propagator, query.media[0], start, items)
+            boxes = _boxes(items) if len(query.media[0]) == 1 else None
+            if form is AnswerForm.BOX_TRACK:
+                return Answer(box_track=tuple(map(extent, tracks)), no_target=nothing)
+            masks = tuple(Rle.from_array(mask) for mask in tracks)
+            return Answer(masks=masks, boxes=boxes, no_target=nothing)
+        boxes = _boxes(items)
+        if form is AnswerForm.POINTS:
+            return Answer(points=tuple(map(centre, items)), boxes=boxes, no_target=nothing)
+        count = len(items) if form is AnswerForm.COUNT else None
+        return Answer(count=count, boxes=boxes, no_target=nothing)
+
+    def _start(self, query: Query, said: ParseResult) -> int:
+        media = query.media[0]
+        if said.frame is not None:
+            if said.frame >= len(media):
+                raise ParseError("frame", expected=f"0 to {len(media) - 1}", found=str(said.frame))
+            return said.frame
+        if self.keyframe == "named" and len(media) > 1 and said.items:
+            raise ParseError("reply", expected="<frame>k</frame> at its beginning", found="none")
+        return self._key_frame(media)
+
+    def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
+        rule = self._key_frame(query.media[0])
+        start = key_frame_of(answer, rule)
+        items = [] if answer.no_target else objects_of(form, answer, start, query.size)
+        canvas = self._canvas(query, form)
+        named = len(query.media[0]) > 1 and (start != rule or self.keyframe == "named")
+        return self.prompt.write(
+            [canvas.to_canvas(item) for item in items], frame=start if named else None
+        )
+
+
+def evenly(total: int, wanted: int) -> tuple[int, ...]:
+    """At most `wanted` (≥ 1) of `total` frames, evenly spread, from the first to the last.
+
+    >>> evenly(10, 4)
+    (0, 3, 6, 9)
+    """
+    if wanted >= total:
+        return tuple(range(total))
+    last = max(wanted - 1, 1)
+    return tuple((2 * index * (total - 1) + last) // (2 * last) for index in range(wanted))
+
+
+def centre(item: Item) -> Point:
+    """The object's point, or the middle of its box if the reply gives none."""
+    box = item.box
+    middle = Point((box.left + box.right) / 2, (box.top + box.bottom) / 2)
+    return middle if item.point is None else item.point
+
+
+def _boxes(items: Sequence[Item]) -> tuple[Box, ...]:
+    return tuple(item.box for item in items)
+
+
+def _joined(answer: Answer, part: Answer) -> Answer:
+    """`answer` with what `part` says beside it; NO_TARGET only if every part says so."""
+    fields = (
+        "masks",
+        "boxes",
+        "points",
+        "box_track",
+        "count",
+        "choice",
+        "number",
+        "interval",
+        "text",
+    )
+    said = {name: getattr(part, name) for name in fields if getattr(part, name) is not None}
+    first = answer == Answer()
+    return replace(answer, **said, no_target=part.no_target and (first or answer.no_target))

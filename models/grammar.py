@@ -1,0 +1,170 @@
+"""What a reply says of objects, before anything is rescaled: boxes and points of a canvas.
+
+Methods share these pieces; each has its own tags, keys and wording (its `Prompt`). Reading takes
+time linear in the reply's length, whatever is in it, and raises nothing but ParseError.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol
+
+from harness.errors import ParseError
+from harness.replies import MAX_TEXT, finite_numbers, loads_lenient, loads_strict
+from harness.types import Box, Point
+
+MAX_OBJECTS = 120
+"""Objects of a reply that are looked at, as the official VisionReasoner reward has it."""
+
+FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
+
+
+class Item(NamedTuple):
+    """One object: its box and a point on it, in one coordinate frame that the context names."""
+
+    box: Box
+    point: Point | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParseResult:
+    """What was read: either `items` (none: nothing is meant) or an `error`."""
+
+    items: tuple[Item, ...] = ()
+    """In the canvas coordinates of the network that wrote the reply."""
+    think: str = ""
+    """The reasoning, without its tags."""
+    frame: int | None = None
+    """The frame of a video that the reply names, where it names one."""
+    notes: tuple[str, ...] = ()
+    """Repairs that were needed."""
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the reply is in the grammar."""
+        return self.error is None
+
+
+class Prompt(Protocol):
+    """How one method asks where something is, and what its replies mean."""
+
+    @property
+    def name(self) -> str:
+        """A short name for records."""
+
+    @property
+    def resize(self) -> tuple[int, int] | None:
+        """(width, height) that pictures are squashed to; None: the processor's own rule."""
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """The request for a question; with `numbered` frames, the reply must name one of them."""
+
+    def parse(self, reply: str) -> ParseResult:
+        """Read a reply, with the repairs that inference may make."""
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """The reply that says `items`, whose coordinates are whole numbers of the canvas."""
+
+
+def between(reply: str, tag: str) -> str | None:
+    """The stripped text of the first `<tag>…</tag>`, or None; the first match always wins.
+
+    As `harness.replies.tagged`, in linear time: a cut reply may hold thousands of blanks.
+    """
+    text = reply[:MAX_TEXT]
+    start = text.find(f"<{tag}>")
+    end = text.find(f"</{tag}>", start) if start >= 0 else -1
+    return text[start + len(tag) + 2 : end].strip() if end >= 0 else None
+
+
+def reasoning(reply: str) -> str:
+    """The text of the first `<think>`; all that follows it if it was not closed."""
+    closed = between(reply, "think")
+    return reply[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
+
+
+def split_frame(reply: str) -> tuple[int | None, str]:
+    """Take off a leading `<frame>k</frame>`: the frame, if one is named, and the rest.
+
+    >>> split_frame("<frame>12</frame><think>…")
+    (12, '<think>…')
+    """
+    match = FRAME.match(reply[:MAX_TEXT])
+    return (int(match[1]), reply[match.end() :]) if match else (None, reply)
+
+
+def frame_tag(frame: int | None) -> str:
+    """The tag that `split_frame` reads; nothing for None."""
+    return "" if frame is None else f"<frame>{frame}</frame>"
+
+
+@lru_cache
+def _numbered() -> str:
+    return files("harness.models").joinpath("numbered_frames.txt").read_text("utf-8").strip()
+
+
+def ask_for_frame(numbered: Sequence[int]) -> str:
+    """The words that ask to name one of the frames shown; nothing if there are none."""
+    listed = ", ".join(map(str, numbered))
+    return _numbered().replace("{Numbers}", listed) + "\n" if numbered else ""
+
+
+def loads(text: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
+    """Parse JSON; unless `strict`, with the repairs of `harness.replies`, which are returned."""
+    if strict:
+        return loads_strict(text), ()
+    body = fenced(text)
+    if body is None:
+        return loads_lenient(text) if "```" not in text else (loads_strict(text), ())
+    value, notes = loads_lenient(body) if "```" not in body else (loads_strict(body), ())
+    return value, ("code fence", *notes)
+
+
+def fenced(text: str) -> str | None:
+    """The inside of the first ``` … ``` fence, without its language; None if there is none."""
+    start = text.find("```")
+    end = text.find("```", start + 3) if start >= 0 else -1
+    return text[start + 3 : end].removeprefix("json").strip() if end >= 0 else None
+
+
+def read_items(
+    value: Any, *, keys: Sequence[str], point: str | None = None, strict: bool = False
+) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+    """Read `[{"<one of keys>": [x1, y1, x2, y2], "<point>": [x, y]}, …]`; with notes.
+
+    One object that is wrong makes the whole reply wrong, as in the official parsers: leaving it
+    out would change a count without a word. A box needs x1 < x2 and y1 < y2, and is never
+    swapped. `strict` is for rewards, which take any four numbers as a box.
+
+    Raises:
+        ParseError: it is something else; text, true, false and NaN are no numbers.
+    """
+    if not isinstance(value, list):
+        raise ParseError("answer", expected="a list of objects", found=_kind(value))
+    over = len(value) > MAX_OBJECTS
+    notes = (f"only the first {MAX_OBJECTS} of {len(value)} objects are read",) if over else ()
+    items = tuple(
+        _item(entry, f"object {number}", keys=keys, point=point, strict=strict)
+        for number, entry in enumerate(value[:MAX_OBJECTS], start=1)
+    )
+    return items, notes
+
+
+def _item(value: Any, what: str, *, keys: Sequence[str], point: str | None, strict: bool) -> Item:
+    wanted = (" or ".join(keys), *([point] if point else []))
+    key = next((key for key in keys if isinstance(value, Mapping) and key in value), None)
+    if key is None or (point is not None and point not in value):
+        found = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _kind(value)
+        raise ParseError(what, expected=" and ".join(wanted), found=found or "neither")
+    box = Box(*finite_numbers(value[key], 4, f"{what}: {key}"))
+    if not strict and (box.right <= box.left or box.bottom <= box.top):
+        raise ParseError(f"{what}: {key}", expected="x1 < x2 and y1 < y2", found=str(list(box)))
+    place = None if point is None else finite_numbers(value[point], 2, f"{what}: {point}")
+    return Item(box, None if place is None else Point(*place))
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]}"

@@ -1,0 +1,91 @@
+"""Qwen2.5-VL's own grounding format: a JSON list of boxes with labels, in a ```json fence.
+
+The request is the one of the zero-shot baseline in the official VisionReasoner code, at native
+resolution. That code does not undo the processor's resizing; here coordinates are taken as
+pixels of the canvas that the network saw, which is what the network was trained to give.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from harness.errors import ParseError
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    ask_for_frame,
+    fenced,
+    frame_tag,
+    loads,
+    read_items,
+    reasoning,
+    split_frame,
+)
+
+LABEL = "target"
+
+
+@lru_cache
+def template() -> str:
+    """The official request."""
+    text = files("harness.models.qwen_vl").joinpath("locate.txt").read_text("utf-8")
+    return text.removesuffix("\n")
+
+
+def parse(reply: str, *, strict: bool = False) -> ParseResult:
+    """Read a reply; never raises.
+
+    The list is the inside of the first fence, or what lies from the first `[` to the last `]`.
+    Boxes stand under `bbox_2d` or `bbox`; points and labels are not read, as in the official
+    baseline.
+    """
+    frame, rest = split_frame(reply)
+    think = reasoning(rest)
+    try:
+        value, repairs = loads(_listed(rest), strict=strict)
+        items, notes = read_items(value, keys=("bbox_2d", "bbox"), strict=strict)
+    except ParseError as error:
+        return ParseResult(think=think, frame=frame, error=str(error))
+    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes))
+
+
+def _listed(reply: str) -> str:
+    text = fenced(reply)
+    if text is not None:
+        return text
+    start, end = reply.find("["), reply.rfind("]")
+    if not 0 <= start < end:
+        raise ParseError("reply", expected="a JSON list", found=repr(reply[:60]))
+    return reply[start : end + 1]
+
+
+def write(items: Sequence[Item], *, frame: int | None = None) -> str:
+    """The reply that says `items`, laid out as Qwen2.5-VL does."""
+    lines = [
+        json.dumps({"bbox_2d": [round(edge) for edge in item.box], "label": LABEL})
+        for item in items
+    ]
+    body = "[\n\t" + ",\n\t".join(lines) + "\n]" if lines else "[]"
+    return f"{frame_tag(frame)}```json\n{body}\n```"
+
+
+@dataclass(frozen=True, slots=True)
+class Locate:
+    """The prompt and the grammar together, as a model composition takes them."""
+
+    name: str = "locate"
+    resize: tuple[int, int] | None = None
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """The request; the question is put into it as it is."""
+        return ask_for_frame(numbered) + template().replace("{Question}", text)
+
+    def parse(self, reply: str) -> ParseResult:
+        """Read a reply with repairs."""
+        return parse(reply)
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """The reply that says `items`."""
+        return write(items, frame=frame)

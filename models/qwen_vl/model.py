@@ -1,0 +1,74 @@
+"""Zero-shot Qwen2.5-VL (or Qwen3-VL): asked for boxes, or for boxes and points, then segmented.
+
+harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,prompt=locate)" …
+harness score --model "qwen_vl(backend=stored)" --predictions replies.jsonl …
+"""
+
+from typing import Literal
+
+from harness import plugins
+from harness.model import Chat, Propagator, Segmenter
+from harness.models.compose import KeyFrame, PromptedModel
+from harness.models.grammar import Prompt
+from harness.models.qwen_vl.locate import Locate
+from harness.models.qwen_vl.questions import Questions
+from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.spec import Spec
+
+PROMPTS: dict[str, type[Locate] | type[VisionReasoner]] = {
+    "visionreasoner": VisionReasoner,
+    "locate": Locate,
+}
+
+
+def qwen_vl(
+    *,
+    checkpoint: str | None = None,
+    prompt: Literal["visionreasoner", "locate"] = "visionreasoner",
+    backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
+    segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
+    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
+    keyframe: KeyFrame = "middle",
+    frames: int = 8,
+    max_new_tokens: int = 1024,
+    batch_size: int = 8,
+    system: str | None = None,
+) -> PromptedModel:
+    """Build the zero-shot model.
+
+    Args:
+        checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.
+        prompt: `visionreasoner`: its prompt and 840 × 840 canvas; `locate`: Qwen's own grounding
+            request at native resolution.
+        backend: What calls the network. With `stored`, replies are read that exist already.
+        segmenter: Makes a mask from a box (and a point, with `visionreasoner`).
+        propagator: Carries masks from the key frame through a video.
+        keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.
+        frames: How many frames of a video are shown where more than the key frame is.
+        max_new_tokens: Longest reply.
+        batch_size: Queries at once.
+        system: System message; None leaves it to the checkpoint's chat template.
+    """
+    chosen: Prompt = PROMPTS[prompt]()
+    if isinstance(backend, Spec):
+        backend = backend.with_defaults(batch_size=batch_size)
+        if checkpoint is not None:
+            backend = backend.with_defaults(checkpoint=checkpoint)
+        backend = plugins.build("backends", backend)
+    return PromptedModel(
+        name=f"qwen_vl/{prompt}",
+        chat=backend,
+        prompt=chosen,
+        words=Questions(),
+        segmenter=plugins.build("segmenters", segmenter)
+        if isinstance(segmenter, Spec)
+        else segmenter,
+        propagator=plugins.build("propagators", propagator)
+        if isinstance(propagator, Spec)
+        else propagator,
+        keyframe=keyframe,
+        frames=frames,
+        max_new_tokens=max_new_tokens,
+        system=system,
+        batch_size=batch_size,
+    )

@@ -1,0 +1,141 @@
+"""Questions that are answered in words: a letter, a number, a stretch of time, a text.
+
+What stands in `<answer>…</answer>` is the answer, or else the whole reply after its reasoning.
+"""
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from harness.errors import ParseError, UsageError
+from harness.models.grammar import between, fenced
+from harness.replies import MAX_DIGITS, MAX_TEXT, finite_numbers, loads_strict
+from harness.types import Answer, AnswerForm, Interval, Query
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LEADING = re.compile(r"[\s(*]*([A-Z])(?:[).:,*]|\s*$|\s*\n)")
+STATED = re.compile(r"\b(?i:answer|option|choice)(?: is)?[: ]*[(*]*([A-Z])\b(?!')")
+NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?")
+LOOKED_AT = 2_000  # characters in which a letter or a number is looked for
+
+
+@lru_cache
+def templates() -> Mapping[str, str]:
+    """The wording of each form."""
+    return tomllib.loads(
+        files("harness.models.qwen_vl").joinpath("questions.toml").read_text("utf-8")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Asks for an answer in words, and reads it."""
+
+    def ask(self, query: Query, form: AnswerForm) -> str:
+        """The request for one form of answer.
+
+        Raises:
+            UsageError: there is no wording for this form.
+        """
+        text = wording(form)
+        options = "\n".join(
+            f"{letter}. {option}" for letter, option in zip(LETTERS, query.options, strict=False)
+        )
+        return text.replace("{Options}", options).replace("{Question}", query.text, 1)
+
+    def read(self, query: Query, form: AnswerForm, reply: str) -> Answer:
+        """The answer that a reply gives.
+
+        Raises:
+            ParseError: it gives none.
+            UsageError: this form cannot be asked for.
+        """
+        wording(form)
+        said = spoken(reply)
+        if form is AnswerForm.CHOICE:
+            return Answer(choice=letter(said, query.options))
+        if form is AnswerForm.NUMBER:
+            return Answer(number=number(said))
+        if form is AnswerForm.INTERVAL:
+            return Answer(interval=interval(said))
+        if not said:
+            raise ParseError("reply", expected="a text", found="nothing")
+        return Answer(text=said)
+
+    def write(self, form: AnswerForm, answer: Answer) -> str:
+        """The reply that says `answer`."""
+        if form is AnswerForm.CHOICE:
+            return str(answer.choice)
+        if form is AnswerForm.NUMBER:
+            return _digits(math.nan if answer.number is None else float(answer.number))
+        if form is AnswerForm.INTERVAL and answer.interval is not None:
+            return json.dumps({"start": answer.interval.start, "end": answer.interval.end})
+        return answer.text or ""
+
+
+def wording(form: AnswerForm) -> str:
+    """The request for a form of answer, with its placeholders."""
+    if form not in templates():
+        raise UsageError(
+            f"a question for {form}",
+            expected=f"one for {', '.join(templates())} or places in a picture",
+            found=str(form),
+            fix="Use a model that gives such answers.",
+        )
+    return templates()[form]
+
+
+def spoken(reply: str) -> str:
+    """The part of a reply that is its answer."""
+    answer = between(reply, "answer")
+    if answer is not None:
+        return answer
+    return reply[:MAX_TEXT].rpartition("</think>")[2].strip()
+
+
+def letter(said: str, options: tuple[str, ...]) -> str:
+    """The letter that a reply names: it leads, is stated ("the answer is B"), or is spelt out.
+
+    >>> letter("B. the dog", ("the cat", "the dog"))
+    'B'
+    """
+    for pattern in (LEADING.match, STATED.search):
+        match = pattern(said[:LOOKED_AT])
+        if match and match[1] in LETTERS[: len(options) or None]:
+            return match[1]
+    plain = said.strip(" .").casefold()
+    same = [place for place, option in enumerate(options) if option.strip(" .").casefold() == plain]
+    if len(same) != 1 or same[0] >= len(LETTERS):
+        raise ParseError("reply", expected="the letter of an option", found=repr(said[:60]))
+    return LETTERS[same[0]]
+
+
+def number(said: str) -> float:
+    """The first number of a reply; commas between thousands are allowed."""
+    match = NUMBER.search(said[:LOOKED_AT])
+    if match is None or len(match[0]) > MAX_DIGITS:
+        raise ParseError("reply", expected="a number", found=repr(said[:60]))
+    return float(match[0].replace(",", ""))
+
+
+def interval(said: str) -> Interval:
+    """`{"start": s, "end": e}` or `[s, e]`, in seconds, start before end."""
+    text = fenced(said)
+    value = loads_strict(said if text is None else text)
+    if isinstance(value, dict):
+        value = [value.get("start"), value.get("end")]
+    start, end = finite_numbers(value, 2, "interval")
+    if end < start:
+        raise ParseError("interval", expected="start ≤ end", found=f"[{start}, {end}]")
+    return Interval(start, end)
+
+
+def _digits(value: float) -> str:
+    """Digits without an exponent, which the first number of a reply is read from."""
+    text = repr(value)
+    return f"{value:.12f}" if "e" in text else text

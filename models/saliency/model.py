@@ -1,0 +1,158 @@
+"""The model `saliency`: answers with what stands out, and never reads the question."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness import plugins
+from harness.errors import MediaError, UsageError
+from harness.masks import BoolArray, Rle
+from harness.media import Media
+from harness.model import Propagator, Segmenter
+from harness.models.saliency.maps import clearest, frames_seen
+from harness.models.saliency.objects import SalientObject, salient_objects
+from harness.spec import Spec
+from harness.types import Answer, AnswerForm, Box, FailureKind, Prediction, Query, Usage, failed
+
+GRABCUT = Spec("grabcut")
+FLOW = Spec("flow")
+
+MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
+TRACKED = MASKS | {AnswerForm.BOX_TRACK}
+SEGMENTED = TRACKED | {AnswerForm.BOXES}
+ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saliency:
+    """Salient objects as masks, tracks, boxes, points or their number.
+
+    A picture's objects are the parts that differ from what its border is connected to
+    (background.py); a video's also move on their own (motion.py), and its key frame, in which
+    they are looked for, is the clearest of `candidates` evenly spread ones (maps.py). The
+    segmenter turns each object's box and points into a mask; the propagator carries their union
+    to the other frames.
+
+    Masks are the union of all objects, one a frame, and `box_track` is its tight box. Boxes are
+    the tight boxes of the single masks and points lie deepest inside objects, both in the key
+    frame, the heaviest object first. Where nothing stands out the answer is an empty mask, no
+    box, no point, the count 0; it is never NO_TARGET. Of several media only the first is looked
+    at, to which coordinates refer.
+    """
+
+    segmenter: Segmenter
+    propagator: Propagator
+    candidates: int
+    batch_size: int
+
+    @property
+    def name(self) -> str:
+        """`saliency`."""
+        return "saliency"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Resolved arguments; there are no weights."""
+        return {
+            "model": self.name,
+            "segmenter": self.segmenter.name,
+            "propagator": self.propagator.name,
+            "candidates": self.candidates,
+            "batch_size": self.batch_size,
+        }
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """One prediction a query, each as if it were alone.
+
+        A form that it does not know is a failure of the model, a medium that cannot be decoded
+        one of the infrastructure.
+        """
+        return [self._prediction(query) for query in queries]
+
+    def _prediction(self, query: Query) -> Prediction:
+        for form in query.forms:
+            if form not in ANSWERED:
+                return failed(query, FailureKind.MODEL, f"saliency cannot answer {form}")
+        if not query.media:
+            return failed(query, FailureKind.MODEL, "saliency needs a picture or a video")
+        try:
+            answer = self._answer(query.media[0], frozenset(query.forms))
+        except MediaError as error:
+            return failed(query, FailureKind.INFRASTRUCTURE, str(error))
+        usage = Usage(frames=frames_seen(len(query.media[0]), self.candidates))
+        return Prediction(query_id=query.id, answer=answer, usage=usage)
+
+    def _answer(self, media: Media, forms: frozenset[AnswerForm]) -> Answer:
+        key = clearest(media, self.candidates)
+        objects = salient_objects(key.field, media.size)
+        masks = self._masks(media, key.index, objects) if forms & SEGMENTED else []
+        track = self._track(media, key.index, masks) if forms & TRACKED else []
+        parts: dict[str, Any] = {}
+        if forms & MASKS:
+            parts["masks"] = tuple(Rle.from_array(mask) for mask in track)
+        if AnswerForm.BOX_TRACK in forms:
+            parts["box_track"] = tuple(tight_box(mask) for mask in track)
+        if AnswerForm.BOXES in forms:
+            boxes = [tight_box(mask) for mask in masks]
+            parts["boxes"] = tuple(box for box in boxes if box is not None)
+            parts["box_scores"] = tuple(
+                found.score for found, box in zip(objects, boxes, strict=True) if box is not None
+            )
+        if AnswerForm.POINTS in forms:
+            parts["points"] = tuple(found.prompt.positive[0] for found in objects)
+        if AnswerForm.COUNT in forms:
+            parts["count"] = len(objects)
+        return Answer(**parts)
+
+    def _masks(self, media: Media, index: int, objects: Sequence[SalientObject]) -> list[BoolArray]:
+        if not objects:
+            return []
+        return self.segmenter.segment(media.frame(index), [found.prompt for found in objects])
+
+    def _track(self, media: Media, index: int, masks: Sequence[BoolArray]) -> list[BoolArray]:
+        union = np.zeros((media.size[1], media.size[0]), dtype=np.bool_)
+        for mask in masks:
+            union |= mask
+        if len(media) == 1 or not union.any():
+            return [union] * len(media)
+        return self.propagator.propagate(media, index, [union])[0]
+
+
+def saliency(
+    *,
+    segmenter: Spec | Segmenter = GRABCUT,
+    propagator: Spec | Propagator = FLOW,
+    candidates: int = 8,
+    batch_size: int = 8,
+) -> Saliency:
+    """Build the model that answers with what stands out.
+
+    Args:
+        segmenter: a plugin of the group `harness.segmenters`, or a ready one.
+        propagator: a plugin of the group `harness.propagators`, or a ready one.
+        candidates: frames of a video in which objects are looked for.
+        batch_size: queries at once; answers do not depend on it.
+    """
+    for name, value in (("candidates", candidates), ("batch_size", batch_size)):
+        if value < 1:
+            raise UsageError(f"saliency({name}=…)", expected="at least 1", found=str(value))
+    return Saliency(
+        segmenter=_built("segmenters", segmenter),
+        propagator=_built("propagators", propagator),
+        candidates=candidates,
+        batch_size=batch_size,
+    )
+
+
+def _built(kind: plugins.Kind, part: Any) -> Any:
+    """A part of the model: built if it is a SPEC, else taken as it is."""
+    return plugins.build(kind, part) if isinstance(part, Spec) else part
+
+
+def tight_box(mask: BoolArray) -> Box | None:
+    """The smallest box that holds a mask, in its pixels; None for an empty one."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if not rows.size:
+        return None
+    return Box(float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))

@@ -1,0 +1,86 @@
+"""Answers as objects to write: what a perfect reply would name, in pixels of the picture."""
+
+import cv2
+import numpy as np
+
+from harness.errors import ParseError
+from harness.masks import Rle
+from harness.models.grammar import MAX_OBJECTS, Item
+from harness.types import Answer, AnswerForm, Box, Point
+
+COLUMNS = 12  # of the grid of boxes that stands for a number of objects
+
+
+def key_frame_of(answer: Answer, rule: int) -> int:
+    """The frame to write an answer for: `rule` unless the object is not in it.
+
+    Then the frame where its mask is largest, or where its box is (the first, if several).
+    """
+    if answer.masks is not None:
+        sizes = [mask.area for mask in answer.masks]
+    elif answer.box_track is not None:
+        sizes = [0 if box is None else 1 for box in answer.box_track]
+    else:
+        return rule
+    return rule if not any(sizes) or sizes[rule] else int(np.argmax(sizes))
+
+
+def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, int]) -> list[Item]:
+    """The objects that say `answer`: one a connected part, box, point or counted thing.
+
+    Raises:
+        ParseError: there are more than a grammar holds, or the answer says nothing of the form.
+    """
+    if form is AnswerForm.COUNT and answer.count is not None:
+        items = counted(min(answer.count, MAX_OBJECTS + 1), size)
+    elif form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and answer.masks is not None:
+        return parts(answer.masks[start])
+    elif answer.box_track is not None:
+        box = answer.box_track[start]
+        items = [] if box is None else [_with_middle(box)]
+    elif answer.boxes is not None:
+        items = [_with_middle(box) for box in answer.boxes]
+    elif answer.points is not None:
+        items = [Item(Box(x, y, x + 1, y + 1), Point(x, y)) for x, y in answer.points]
+    else:
+        raise ParseError("answer to write", expected=f"one for {form}", found="none")
+    if len(items) > MAX_OBJECTS:
+        raise ParseError("answer to write", expected=f"at most {MAX_OBJECTS} objects", found="more")
+    return items
+
+
+def parts(mask: Rle) -> list[Item]:
+    """The 8-connected parts of a mask, largest first, at most as many as a grammar holds.
+
+    Boxes end after the last pixel; the point is the pixel farthest from the part's edge, the
+    centre of its largest inscribed circle.
+    """
+    array = mask.to_array().astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(array, connectivity=8)
+    numbers = np.asarray(stats)
+    order = 1 + np.argsort(-numbers[1:count, cv2.CC_STAT_AREA], kind="stable")
+    items = []
+    for label in order[:MAX_OBJECTS]:
+        left, top, width, height = (int(number) for number in numbers[label, :4])
+        inside = np.asarray(labels)[top : top + height, left : left + width] == label
+        # Outside the picture is outside the part: pad, so that its border is an edge.
+        depth = cv2.distanceTransform(np.pad(inside, 1).astype(np.uint8), cv2.DIST_L2, 5)
+        row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
+        point = Point(float(left + int(column) - 1), float(top + int(row) - 1))
+        items.append(Item(Box(*map(float, (left, top, left + width, top + height))), point))
+    return items
+
+
+def counted(count: int, size: tuple[int, int]) -> list[Item]:
+    """So many boxes, side by side: they stand for a number, and for no place."""
+    width, height = size
+    rows = MAX_OBJECTS // COLUMNS
+    items = []
+    for index in range(count):
+        left, top = (index % COLUMNS) * width / COLUMNS, (index // COLUMNS % rows) * height / rows
+        items.append(_with_middle(Box(left, top, left + width / COLUMNS, top + height / rows)))
+    return items
+
+
+def _with_middle(box: Box) -> Item:
+    return Item(box, Point((box.left + box.right) / 2, (box.top + box.bottom) / 2))

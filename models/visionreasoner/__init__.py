@@ -1,0 +1,1 @@
+"""VisionReasoner's prompt, grammar and canvas: one copy for adapters and trainers."""

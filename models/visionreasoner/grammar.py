@@ -1,0 +1,132 @@
+"""VisionReasoner: `<think>…</think><answer>[{"bbox_2d": […], "point_2d": […]}, …]</answer>`.
+
+Liu et al., "VisionReasoner" (2025); the wording, the parser's rules and the 840 × 840 canvas are
+those of the official code (`dvlab-research/Seg-Zero` and `dvlab-research/VisionReasoner`). The
+first `<answer>` wins; `[]` says that nothing is meant.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from harness.errors import ParseError
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    ask_for_frame,
+    between,
+    frame_tag,
+    loads,
+    read_items,
+    reasoning,
+    split_frame,
+)
+
+CANVAS = (840, 840)
+"""(width, height) that every picture is squashed to, bilinear: 30 × 30 patches of 28 pixels."""
+
+FORBIDDEN = ("<think>", "</think>", "<answer>", "</answer>")
+
+
+@lru_cache
+def template(name: str = "prompt.txt") -> str:
+    """A text of this folder, word for word: official prompts end without a newline."""
+    text = files("harness.models.visionreasoner").joinpath(name).read_text("utf-8")
+    return text.removesuffix("\n")
+
+
+def question(text: str) -> str:
+    """A question as the official evaluation puts it into the prompt.
+
+    >>> question("Where is the dog?")
+    'where is the dog'
+    """
+    return text.lower().strip('."?!')
+
+
+def ask(text: str, *, answer: str | None = None) -> str:
+    """The official prompt for a question; `answer` replaces the example reply in it."""
+    example = template("example_answer.txt") if answer is None else answer
+    # The answer first: a question may contain "{Answer}", the example cannot.
+    return template().replace("{Answer}", example).replace("{Question}", question(text), 1)
+
+
+def answer_value(reply: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """The JSON value of the first `<answer>`, and the repairs that were made to read it.
+
+    Raises:
+        ParseError: there is no answer, or it is no JSON within the limits of `harness.replies`.
+    """
+    text = between(reply, "answer")
+    if text is None:
+        raise ParseError("reply", expected="<answer>…</answer>", found=_lacks(reply))
+    return loads(text, strict=strict)
+
+
+def parse(reply: str, *, strict: bool = False) -> ParseResult:
+    """Read a reply; never raises.
+
+    Args:
+        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        strict: As the official reward reads: no repairs, and any four numbers are a box. A
+            prediction is read with repairs, and needs boxes that have an area.
+    """
+    frame, rest = split_frame(reply)
+    think = reasoning(rest)
+    try:
+        value, repairs = answer_value(rest, strict=strict)
+        items, notes = read_items(value, keys=("bbox_2d",), point="point_2d", strict=strict)
+    except ParseError as error:
+        return ParseResult(think=think, frame=frame, error=str(error))
+    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes))
+
+
+def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
+    """The reply that says `items`; coordinates are written as whole numbers.
+
+    Raises:
+        ParseError: `think` holds a tag of the grammar, or an item has no point.
+    """
+    if any(tag in think for tag in FORBIDDEN):
+        raise ParseError("reasoning to write", expected="no tag of the grammar", found=think[:60])
+    objects = [{"bbox_2d": _whole(item.box), "point_2d": _whole(_point(item))} for item in items]
+    return f"{frame_tag(frame)}<think>{think}</think><answer>{json.dumps(objects)}</answer>"
+
+
+@dataclass(frozen=True, slots=True)
+class VisionReasoner:
+    """The prompt and the grammar together, as a model composition takes them."""
+
+    name: str = "visionreasoner"
+    resize: tuple[int, int] | None = CANVAS
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """The official prompt, after the words that ask for a frame where one must be named."""
+        return ask_for_frame(numbered) + ask(text)
+
+    def parse(self, reply: str) -> ParseResult:
+        """Read a reply with repairs."""
+        return parse(reply)
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """The reply that says `items`."""
+        return write(items, frame=frame)
+
+
+def _point(item: Item) -> tuple[float, float]:
+    if item.point is None:
+        raise ParseError("object to write", expected="a box and a point", found="a box alone")
+    return item.point
+
+
+def _whole(numbers: Sequence[float]) -> list[int]:
+    return [round(number) for number in numbers]
+
+
+def _lacks(reply: str) -> str:
+    if not reply.strip():
+        return "nothing"
+    return "one that is not closed" if "<answer>" in reply else repr(reply[:60])

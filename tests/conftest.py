@@ -1,0 +1,62 @@
+"""What tests of several rooms use: a small world in official layouts, real data, the command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+REAL = REPOSITORY.parent / "shared" / "real"
+
+
+@pytest.fixture(scope="session")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generated world, eight samples a split."""
+    from harness.cli.data import writers
+    from harness.world.shapes import make
+
+    out = tmp_path_factory.mktemp("world") / "shapes"
+    make(out, seed=0, size=8, writers=writers())
+    return out
+
+
+@pytest.fixture(scope="session")
+def real() -> Path:
+    """Real photographs and videos in official layouts, where they are at hand."""
+    if not REAL.is_dir():
+        pytest.skip("no real photographs beside the repository")
+    return REAL
+
+
+class Command:
+    """Runs `harness` as a user does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path: list[Path] = []
+
+    def environment(self) -> dict[str, str]:
+        before = [str(path) for path in self.path]
+        joined = os.pathsep.join([*before, os.environ.get("PYTHONPATH", "")])
+        return {**os.environ, "PYTHONPATH": joined, "COLUMNS": "200"}
+
+    def __call__(self, *arguments: Any) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "harness", *map(str, arguments)]
+        return subprocess.run(
+            line, capture_output=True, text=True, cwd=self.folder, env=self.environment(),
+            timeout=300,
+        )  # fmt: skip
+
+    def json(self, *arguments: Any, code: int = 0) -> Any:
+        done = self(*arguments, "--json")
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)

@@ -1,0 +1,59 @@
+"""Model text is parsed within limits, and nothing but ParseError comes out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import ParseError
+from harness.replies import finite_numbers, loads_lenient, loads_strict, storable, tagged
+
+
+def test_the_first_tag_wins():
+    assert tagged("<answer> 1 </answer><answer>2</answer>", "answer") == "1"
+    assert tagged("<answer>1", "answer") is None
+    assert tagged("", "answer") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1,]", "NaN", "[Infinity]", '{"a": 1, "a": 2}', "[1] and more", "1" * 100_000,
+     "[" * 100_000, '{"a":' * 50_000, "\ud800", "[" * 64 + "1" + "]" * 65, "'x'"],
+)  # fmt: skip
+def test_strict_reading_refuses_what_is_not_plain_json(text):
+    with pytest.raises(ParseError):
+        loads_strict(text)
+
+
+@given(st.text(max_size=200))
+def test_only_parse_errors_come_out_of_any_text(text):
+    for read in (loads_strict, loads_lenient):
+        try:
+            read(text)
+        except ParseError:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ('[{"a": 1}]', ()),
+        ("[{'a': 1}]", ("single quotes",)),
+        ('```json\n[{"a": 1},]\n```', ("code fence", "trailing comma")),
+        ('[{"a\\_b": 1}]', ("escaped underscore",)),
+    ],
+)
+def test_repairs_are_reported(text, notes):
+    value, made = loads_lenient(text)
+    assert made == notes and isinstance(value, list)
+
+
+@pytest.mark.parametrize("value", [[1, True], [1], [1, "2"], [1, float("nan")], [1, 1e300], None])
+def test_coordinates_are_finite_numbers_and_nothing_else(value):
+    with pytest.raises(ParseError):
+        finite_numbers(value, 2, "point")
+
+
+@given(st.text(alphabet=st.characters(), max_size=100))
+def test_stored_text_survives_utf8(text):
+    storable(text + "\ud800\x00").encode("utf-8")
+    assert "\x00" not in storable(text + "\x00")

@@ -1,0 +1,100 @@
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import plugins
+from harness.leaderboards.board import build
+from harness.leaderboards.render import write
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+               None)  # fmt: skip
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here")
+
+OPTIONS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--enable-logging=stderr", "--dump-dom",
+]  # fmt: skip
+
+
+def dump(path, profile):
+    """(document after scripts ran, what the console said)."""
+    done = subprocess.run(
+        [PROGRAM, *OPTIONS, f"--user-data-dir={profile}", path.resolve().as_uri()],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def after(path, script, tmp_path):
+    """The document after one more script ran in a copy whose policy lets it."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"script-src &#x27;[^;]*&#x27;", "script-src &#x27;unsafe-inline&#x27;", text)
+    copy = tmp_path / "copy.html"
+    copy.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+    return dump(copy, tmp_path / "profile")
+
+
+def order(document):
+    table = re.search(r'<table class="ranking">.*?</table>', document, re.DOTALL)[0]
+    return [name.split()[0] for name in re.findall(r'class="model">([^<]*)', table)]
+
+
+@pytest.fixture(scope="module")
+def path(world, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "build", lambda kind, spec, root: world.task(spec.name, root))
+        return write(build(world.runs), tmp_path_factory.mktemp("page"))[2]
+
+
+def test_the_page_opens_without_a_complaint_and_shows_the_worst_sample(path, tmp_path):
+    document, console = dump(path, tmp_path / "profile")
+    assert console == []
+    assert order(document) == ["steady", "evil", "clumsy"]
+    assert "I cannot &lt;script&gt;alert(1)&lt;/script&gt;" in document
+    assert re.search(r'class="id">(1/disc|2/roll|5/disc)<', document)
+    assert 'id="theme" aria-label="Switch to dark colours"' in document.replace(
+        'type="button" ', ""
+    )
+
+
+def test_a_heading_sorts_and_sorts_back(path, tmp_path):
+    click = """
+      const head = [...document.querySelectorAll('.ranking th button')]
+        .find((button) => button.textContent.startsWith('Failures'));
+      head.click();
+    """
+    document, console = after(path, click + "head.click();", tmp_path)
+    assert console == []
+    assert order(document)[0] == "clumsy"
+    assert 'aria-sort="descending"><button type="button">Failures' in document
+    document, _ = after(path, click, tmp_path)
+    assert order(document)[2] == "clumsy"
+
+
+def test_the_switch_shows_another_picture(path, tmp_path):
+    script = """
+      const gallery = document.querySelector('details.samples');
+      gallery.open = true;
+      const shown = () => [...gallery.querySelectorAll('figure')[0].querySelectorAll('img')]
+        .filter((image) => getComputedStyle(image).display !== 'none')
+        .map((image) => image.className).join();
+      const before = shown();
+      gallery.querySelector('input.view-truth').click();
+      document.title = before + ' then ' + shown();
+    """
+    document, console = after(path, script, tmp_path)
+    assert console == []
+    assert "<title>of-prediction then of-truth</title>" in document
+
+
+def test_the_policy_stops_a_script_that_is_not_ours(path, tmp_path):
+    copy = tmp_path / "copy.html"
+    planted = "<script>document.title = 'taken'</script></body>"
+    copy.write_text(path.read_text(encoding="utf-8").replace("</body>", planted), encoding="utf-8")
+    document, console = dump(copy, tmp_path / "profile")
+    assert "<title>taken" not in document
+    assert any("Content Security Policy" in line for line in console)

@@ -1,0 +1,219 @@
+"""The golden files are sharp: every plausible mistake in the metrics makes them differ.
+
+Each mutation changes one place in the source of one module. All modules are then executed anew, so
+that those above the changed one use it, and one comparison with the golden files has to differ.
+"""
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import harness.metrics
+
+ORDER = ("operands", "bits", "overlap", "region", "boundary", "polygons", "boxes", "counting")
+FOLDER = Path(harness.metrics.__file__).parent
+
+MUTATIONS = {
+    "outline: edge of the last column": ("bits", "right[-1] |= pictures[-1] & last", "pass"),
+    "outline: which column is the last": ("bits", "(columns - 1) % 64", "columns % 64"),
+    "outline: edge of the last row": ("bits", "pictures[..., -1:])", "0 * pictures[..., -1:])"),
+    "outline: diagonal neighbour": ("bits", "_lower(right))\n", "right)\n"),
+    "outline: from one word to the next": ("bits", "right[:-1] |=", "right[:-1] &="),
+    "disk: radius": ("bits", "radius * radius - y * y", "radius * radius + radius - y * y"),
+    "disk: a diamond": ("bits", "math.isqrt(radius * radius - y * y)", "radius - y"),
+    "disk: its widest row": (
+        "bits",
+        "for width in range(radius + 1)",
+        "for width in range(radius)",
+    ),
+    "disk: its highest row": ("bits", "min(radius + 1, rows)", "min(radius, rows)"),
+    "disk: only downwards": ("bits", "grown[..., : rows - y] |= wide[..., y:]", "pass"),
+    "disk: only upwards": ("bits", "grown[..., y:] |= wide[..., : rows - y]", "pass"),
+    "disk: rows too wide": ("bits", "reach[y] == width", "reach[y] <= width"),
+    "disk: only to the right": ("bits", " | (pictures >> np.uint64(1))", ""),
+    "disk: carry to the right": ("bits", "wide[1:] |= pictures[:-1] >> np.uint64(63)", "pass"),
+    "disk: carry to the left": ("bits", "wide[:-1] |= pictures[1:] << np.uint64(63)", "pass"),
+    "bits: their order": ("bits", 'axis=1, bitorder="little"', 'axis=1, bitorder="big"'),
+    "F: tolerance": ("boundary", "TOLERANCE = 0.008", "TOLERANCE = 0.0079"),
+    "F: radius rounded down": ("boundary", "math.ceil(", "math.floor("),
+    "F: radius from the height": ("boundary", "+ width * width", "+ height * height"),
+    "F: radius from the crop": (
+        "boundary",
+        "dilate_by_disk(outlines, boundary_radius(height, width))",
+        "dilate_by_disk(outlines, boundary_radius(*cropped[0].shape))",
+    ),
+    "F: no margin": ("boundary", "MARGIN = 1", "MARGIN = 0"),
+    "F: no margin below": ("boundary", "int(where[-1]) + 1 + MARGIN", "int(where[-1]) + MARGIN"),
+    "F: margin outside of the frame": (
+        "boundary",
+        "max(int(where[0]) - MARGIN, 0)",
+        "int(where[0]) - MARGIN",
+    ),
+    "F: no margin to the right": ("boundary", "last + 1 + MARGIN", "last + MARGIN"),
+    "F: first column of run-lengths": ("boundary", "max(first - MARGIN, 0)", "first"),
+    "F: background of run-lengths": ("boundary", "% 2 == 1", "% 2 == 0"),
+    "F: last run of run-lengths": ("boundary", "2 * ones[-1] + 1]", "2 * ones[0] + 1]"),
+    "F: both empty": (
+        "boundary",
+        "if cropped is None:\n        return 1.0",
+        "if cropped is None:\n        return 0.0",
+    ),
+    "F: both outlines empty": ("boundary", "1.0 if n_shown == n_said else 0.0", "0.0"),
+    "F: one outline empty": ("boundary", "1.0 if n_shown == n_said else 0.0", "1.0"),
+    "F: empty only together": (
+        "boundary",
+        "n_shown == 0 or n_said == 0",
+        "n_shown == 0 and n_said == 0",
+    ),
+    "F: arithmetic mean": ("boundary", "2 * precision * recall / total", "total / 2"),
+    "F: nothing near": ("boundary", "if total else 0.0", "if total else 1.0"),
+    "F: each with itself": ("boundary", "near[:, ::-1]", "near"),
+    "F: denominators": (
+        "boundary",
+        "n_right / n_said, n_found / n_shown",
+        "n_right / n_shown, n_found / n_said",
+    ),
+    "F: mean for sum": ("boundary", ".sum(axis=(0, 2))", ".mean(axis=(0, 2))"),
+    "F: only void counts": ("boundary", "counts = ~void[window]", "counts = void[window]"),
+    "F: void of the prediction": ("boundary", "predicted[window] & counts", "predicted[window]"),
+    "J: both empty": ("region", "if union else 1.0", "if union else 0.0"),
+    "J: union over intersection": (
+        "region",
+        "intersection / union if",
+        "union / (intersection + 1) if",
+    ),
+    "overlap: only ignored counts": ("overlap", "counts = ~ignore", "counts = ignore"),
+    "overlap: union for intersection": (
+        "overlap",
+        "count_nonzero(truth & predicted)",
+        "count_nonzero(truth | predicted)",
+    ),
+    "overlap: sum for union": (
+        "overlap",
+        "Overlap(shared, both - shared)",
+        "Overlap(shared, both)",
+    ),
+    "overlap of runs: sum for union": ("overlap", "predicted.area - shared.area", "predicted.area"),
+    "overlap of runs: ignored intersection": (
+        "overlap",
+        "shared.area - shared.intersection(ignore).area",
+        "shared.area",
+    ),
+    "overlap of runs: ignored union": ("overlap", "either - lost", "either"),
+    "overlap of runs: ignored part of the truth": (
+        "overlap",
+        "truth.union(predicted).inter",
+        "truth.inter",
+    ),
+    "LISA: no epsilon": ("overlap", "+ LISA_EPSILON)", "+ 0 * LISA_EPSILON)"),
+    "LISA: another epsilon": ("overlap", "np.float32(1e-5)", "np.float32(1e-6)"),
+    "LISA: double precision": (
+        "overlap",
+        "np.float32(intersection) /",
+        "np.float64(intersection) /",
+    ),
+    "LISA: empty union": ("overlap", "float(value + np.float32(1.0)) if union == 0 else", ""),
+    "VisionReasoner: empty union": ("overlap", "if union > 0 else 0.0", "if union > 0 else 1.0"),
+    "VisionReasoner: one pixel": ("overlap", "if union > 0 else 0.0", "if union > 1 else 0.0"),
+    "P@t: above": ("overlap", "values >= np.asarray", "values > np.asarray"),
+    "P@t: sum for mean": ("overlap", "reached / max(len(values), 1)", "reached"),
+    "polygons: smallest first": ("polygons", 'kind="stable")[::-1]', 'kind="stable")'),
+    "polygons: order of twins": (
+        "polygons",
+        'np.argsort(areas, kind="stable")[::-1]',
+        'np.argsort([-area for area in areas], kind="stable")',
+    ),
+    "polygons: order of the file": (
+        "polygons",
+        'np.argsort(areas, kind="stable")[::-1]',
+        "range(len(areas))",
+    ),
+    "polygons: area of corners": (
+        "polygons",
+        "[_painted_pixels(polygon, height, width) for",
+        "[cv2.contourArea(polygon) for",
+    ),
+    "polygons: value of ignored pixels": (
+        "polygons",
+        "TARGET, IGNORE = 1, 255",
+        "TARGET, IGNORE = 1, 1",
+    ),
+    "polygons: ignore as the whole label": ("polygons", '"ignore" in label', '"ignore" == label'),
+    "polygons: flag as a part of the label": ("polygons", 'label != "flag"', '"flag" not in label'),
+    "polygons: capital letters": ("polygons", "return label.lower()", "return label"),
+    "polygons: no filling": ("polygons", "cv2.fillPoly(canvas, [polygon], color=value)", "pass"),
+    "polygons: rounded points": (
+        "polygons",
+        "np.array(points, dtype=np.float64).astype",
+        "np.rint(points).astype",
+    ),
+    "polygons: points rounded down": (
+        "polygons",
+        "np.array(points, dtype=np.float64).astype",
+        "np.floor(points).astype",
+    ),
+    "boxes: rim": ("boxes", "rim=1.0", "rim=0.0"),
+    "boxes: no rim": ("boxes", "rim=0.0", "rim=1.0"),
+    "boxes: hull": ("boxes", "low = np.maximum(", "low = np.minimum("),
+    "boxes: sum for union": ("boxes", "[None, :] - shared", "[None, :]"),
+    "boxes: negative sides": ("boxes", "np.maximum(0.0, high - low + rim)", "(high - low + rim)"),
+    "boxes: IoU at the threshold": ("boxes", "predicted) > threshold", "predicted) >= threshold"),
+    "boxes: all for any": ("boxes", "> threshold).any()", "> threshold).all()"),
+    "Acc: at the threshold": ("boxes", "values > threshold", "values >= threshold"),
+    "counts: at least": ("counting", "int(truth == predicted)", "int(truth >= predicted)"),
+    "counts: signed error": ("counting", "abs(truth - predicted)", "(truth - predicted)"),
+    "counts: sum": ("counting", "abs(truth - predicted)", "abs(truth + predicted)"),
+    "counts: no square": ("counting", "(truth - predicted) ** 2", "(truth - predicted) ** 4"),
+}
+
+ASKED = {
+    "bits": ("davis_boundary",),
+    "boundary": ("davis_radius", "davis_boundary", "mevis_tracks"),
+    "region": ("davis_region",),
+    "overlap": ("lisa_samples", "visionreasoner_samples", "thresholds"),
+    "polygons": ("lisa_polygons",),
+    "boxes": ("boxes_exclusive", "boxes_inclusive", "visionreasoner_samples", "thresholds"),
+    "counting": ("counts",),
+}
+
+
+def executed(changed: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """All metric modules executed anew, some of them from another source."""
+    fresh: dict[str, ModuleType] = {}
+    for name in ORDER:
+        module = ModuleType(f"harness.metrics.{name}")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        source = changed.get(name) or (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+        fresh[name] = module
+    return SimpleNamespace(**fresh)
+
+
+def test_unchanged_modules_executed_anew_differ_nowhere(comparisons, monkeypatch):
+    modules = executed({}, monkeypatch)
+    assert {name: list(compare(modules)) for name, compare in comparisons.items()} == {
+        name: [] for name in comparisons
+    }
+
+
+def test_every_module_that_has_golden_files_is_mutated():
+    assert {name for name, _, _ in MUTATIONS.values()} == {*ORDER} - {"operands"} == {*ASKED}
+
+
+@pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
+def test_a_mistake_makes_the_golden_files_differ(name, old, new, comparisons, monkeypatch):
+    source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"{old!r} is not a place in {name}.py, or is several"
+    changed = source.replace(old, new)
+    modules = executed({name: changed}, monkeypatch)
+    assert any(found_by(comparisons[asked], modules) for asked in ASKED[name])
+
+
+def found_by(comparison, modules) -> bool:
+    """Whether a comparison differs, or cannot even be made with wrong arithmetic."""
+    try:
+        return next(comparison(modules), None) is not None
+    except (ArithmeticError, ValueError, IndexError, RuntimeWarning):
+        return True

@@ -1,0 +1,31 @@
+"""The toy package, findable like an installed one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TOYS = Path(__file__).parent / "toys"
+
+
+@pytest.fixture(autouse=True)
+def toys(monkeypatch):
+    """Put the toy package where plugins are found, here and in commands."""
+    monkeypatch.syspath_prepend(str(TOYS))
+    yield
+    sys.modules.pop("toys", None)
+
+
+@pytest.fixture
+def dots(toys, tmp_path):
+    """A data root with forty pictures."""
+    import toys as package
+
+    return package.write_dots(tmp_path / "data", 40)
+
+
+@pytest.fixture
+def toy_command(command):
+    """The command, with the toy package installed."""
+    command.path.append(TOYS)
+    return command

@@ -1,0 +1,245 @@
+"""The engine: whatever a model does, every sample is counted and equal runs are equal."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.errors import DataError, Locked, ModelError, ResumeMismatch, UsageError
+from harness.interchange import prediction_to_json
+from harness.record import Run, config_hash, differences, runs_below
+from harness.run.evaluate import Options, evaluate
+from harness.run.plan import batches, select, survey
+from harness.run.score import Submission, rescore, score_file
+from harness.spec import parse
+from harness.store.lease import lease
+
+
+def task(root, spec="dots"):
+    return plugins.build("tasks", parse(spec), root)
+
+
+def run(root, folder, spec="dot_finder", task_spec="dots", **options):
+    return evaluate(task(root, task_spec), parse(spec), folder, Options(**options))
+
+
+def results(folder: Path) -> bytes:
+    return (folder / "results.json").read_bytes()
+
+
+@pytest.mark.parametrize("options", [
+    {"workers": 3}, {"isolate": True}, {"workers": 2, "isolate": True},
+])  # fmt: skip
+def test_results_do_not_depend_on_workers_or_isolation(dots, tmp_path, options):
+    run(dots, tmp_path / "a")
+    run(dots, tmp_path / "b", **options)
+    assert results(tmp_path / "a") == results(tmp_path / "b")
+    scores = [(tmp_path / name / "scores.jsonl").read_bytes() for name in "ab"]
+    assert scores[0] == scores[1]
+
+
+def test_batch_size_does_not_change_a_prediction_that_is_keyed_by_sample(dots, tmp_path):
+    one = run(dots, tmp_path / "a", batch_size=1).results["metrics"]
+    many = run(dots, tmp_path / "b", batch_size=17).results["metrics"]
+    assert one == many
+
+
+def test_the_seed_changes_the_sample_and_is_in_the_record(dots, tmp_path):
+    one = run(dots, tmp_path / "a", seed=1)
+    two = run(dots, tmp_path / "b", seed=2)
+    assert one.results["metrics"] != two.results["metrics"]
+    assert (one.manifest["seed"], one.manifest["model"]["description"]["seed"]) == (1, 1)
+
+
+def test_results_hold_no_clock_and_no_place(dots, tmp_path):
+    run(dots, tmp_path / "a")
+    text = results(tmp_path / "a").decode()
+    assert str(tmp_path) not in text and "second" not in text
+    assert json.loads((tmp_path / "a" / "timing.json").read_text())["samples_per_second"] > 0
+
+
+def test_a_finished_run_is_not_predicted_again(dots, tmp_path):
+    first = run(dots, tmp_path / "a").results
+    before = sorted(path.name for path in (tmp_path / "a").iterdir())
+    again = run(dots, tmp_path / "a", spec="dot_finder", workers=2)
+    assert again.results == first
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [("raise", "RuntimeError: no idea"), ("wrong size", "a mask of 32 × 5"),
+     ("number", "no mask in the answer")],
+)  # fmt: skip
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_fails_now_and_then_is_counted(dots, tmp_path, fault, message, workers):
+    spec = f"dot_finder(fault={fault!r},every=3)"
+    done = run(dots, tmp_path / "a", spec=spec, workers=workers)
+    found = done.results
+    failed = [sample.id for sample in task(dots).samples() if int(sample.query.id, 16) % 3 == 0]
+    assert found["n_failed"] == found["failures"]["model"] == len(failed) > 0
+    assert found["n_scored"] + found["n_failed"] == found["n_total"] == 40
+    prediction = done.prediction(failed[0])
+    assert prediction.answer is None and message in prediction.failure.message
+
+
+def test_batches_that_do_not_fit_are_halved(dots, tmp_path):
+    done = run(dots, tmp_path / "a", spec="dot_finder(fault=memory,batch=8)")
+    assert done.results["n_failed"] == 0
+    plain = run(dots, tmp_path / "b", spec="dot_finder(batch=8)")
+    assert done.results["metrics"] == plain.results["metrics"]
+
+
+def test_a_model_that_only_fails_is_given_up_and_can_be_tried_again(dots, tmp_path):
+    with pytest.raises(ModelError, match=r"in a row.*no idea"):
+        run(dots, tmp_path / "a", spec="dot_finder(fault=raise,every=1)")
+    assert not (tmp_path / "a" / "results.json").exists()
+
+
+def test_failed_samples_are_predicted_again_only_when_asked(dots, tmp_path, monkeypatch):
+    spec = "dot_finder(fault=raise,every=3)"
+    assert run(dots, tmp_path / "a", spec=spec).results["n_failed"] > 0
+    import toys
+
+    monkeypatch.setattr(toys.DotFinder, "answer", _always_right)
+    assert run(dots, tmp_path / "a", spec=spec).results["n_failed"] > 0
+    assert run(dots, tmp_path / "a", spec=spec, retry_failed=True).results["n_failed"] == 0
+
+
+def _always_right(self, query):
+    from toys import bright
+
+    from harness.masks import Rle
+    from harness.types import Answer, Prediction, query_id
+
+    index = next(k for k in range(40) if query_id(f"dot/{k}") == query.id)
+    return Prediction(query_id=query.id, answer=Answer(masks=(Rle.from_array(bright(index)),)))
+
+
+def test_units_are_scored_together_and_groups_counted(dots, tmp_path):
+    done = run(dots, tmp_path / "a", task_spec="dots(pair=true)")
+    units = list(done.units())
+    assert len(units) == 20 and all(len(unit.samples) == 2 for unit in units)
+    assert {unit.group for unit in units} == {f"group {k}" for k in range(10)}
+    assert set(done.results["breakdowns"]["odd"]) == {"True", "False"}
+    assert sum(one["n"] for one in done.results["breakdowns"]["odd"].values()) == 40
+
+
+@pytest.mark.parametrize(("name", "count"), [("first7", 8), ("seed3-9", 10), ("seed4-9", 10)])
+def test_subsets_take_whole_units_and_are_recorded(dots, tmp_path, name, count):
+    done = run(dots, tmp_path / "a", task_spec="dots(pair=true)", subset=name)
+    assert done.results["n_total"] == count and done.results["subset"] == name
+    assert done.results["config_hash"] == done.manifest["config_hash"]
+
+
+def test_a_file_of_ids_is_a_subset(dots, tmp_path):
+    (tmp_path / "ids").write_text("dot/3\ndot/5\n")
+    done = run(dots, tmp_path / "a", subset=str(tmp_path / "ids"))
+    assert [unit.unit for unit in done.units()] == ["dot/3", "dot/5"]
+    (tmp_path / "ids").write_text("dot/3\ndot/500\n")
+    with pytest.raises(UsageError, match="dot/500"):
+        select(task(dots), str(tmp_path / "ids"))
+    with pytest.raises(UsageError, match="first<N>"):
+        select(task(dots), "frist7")
+
+
+def test_the_plan_of_batches_covers_each_sample_once(dots):
+    samples = list(task(dots).samples())
+    for sort in (False, True):
+        plan = list(batches(samples, size=3, sort=sort))
+        ids = [query.id for batch in plan for query in batch.queries]
+        assert sorted(ids) == sorted(sample.query.id for sample in samples)
+        assert [batch.index for batch in plan] == list(range(len(plan)))
+
+
+@pytest.mark.parametrize("change", [{"seed": 7}, {"batch_size": 9}, {"subset": "first4"}])
+def test_another_configuration_is_refused_with_its_difference(dots, tmp_path, change):
+    run(dots, tmp_path / "a")
+    with pytest.raises(ResumeMismatch, match=f"{next(iter(change))}.*→"):
+        run(dots, tmp_path / "a", **change)
+    assert run(dots, tmp_path / "a", restart=True, **change).finished
+    assert (tmp_path / "a.old1" / "results.json").exists()
+
+
+def test_changed_data_is_refused(dots, tmp_path):
+    run(dots, tmp_path / "a")
+    (dots / "dots" / "0039.png").unlink()
+    with pytest.raises(ResumeMismatch, match="fingerprint"):
+        run(dots, tmp_path / "a")
+
+
+def test_a_folder_in_use_is_refused(dots, tmp_path):
+    (tmp_path / "a").mkdir()
+    with lease(tmp_path / "a"), pytest.raises(Locked):
+        run(dots, tmp_path / "a")
+
+
+def test_faulty_files_are_all_named_before_any_work(dots, tmp_path):
+    for index in (3, 4):
+        (dots / "dots" / f"{index:04d}.png").write_bytes(b"")
+    with pytest.raises(DataError, match=r"2 file(.|\n)*0003(.|\n)*0004"):
+        run(dots, tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_picture_that_breaks_later_is_a_failure_of_its_sample(dots, tmp_path):
+    path = dots / "dots" / "0003.png"
+    path.write_bytes(path.read_bytes()[:60])
+    done = run(dots, tmp_path / "a")
+    assert done.results["failures"]["infrastructure"] == 1
+    assert "0003.png" in done.prediction("dot/3").failure.message
+    # It is tried again on resume, and found when the file was mended.
+    import toys
+
+    toys.write_dots(tmp_path / "again", 4)
+    path.write_bytes((tmp_path / "again" / "dots" / "0003.png").read_bytes())
+    assert run(dots, tmp_path / "a").results["n_failed"] == 0
+
+
+def test_duplicate_ids_and_torn_units_are_refused(dots):
+    whole = task(dots, "dots(pair=true)")
+    samples = list(whole.samples())
+    twice = replace(whole, samples=lambda: [*samples, samples[0]])
+    with pytest.raises(DataError, match="each id once"):
+        survey(twice, select(twice, None))
+    torn = replace(whole, samples=lambda: [samples[0], samples[2], samples[1]])
+    with pytest.raises(DataError, match="in a row"):
+        survey(torn, select(torn, None))
+    nothing = replace(whole, samples=lambda: [])
+    with pytest.raises(DataError, match="at least one sample"):
+        survey(nothing, select(nothing, None))
+
+
+def test_a_run_can_be_scored_again_without_its_model(dots, tmp_path):
+    done = run(dots, tmp_path / "a")
+    again, differing = rescore(task(dots), Run.open(tmp_path / "a"))
+    assert differing == [] and again["metrics"] == done.results["metrics"]
+
+
+def test_predictions_from_elsewhere_score_as_the_run_that_made_them(dots, tmp_path):
+    done = run(dots, tmp_path / "a")
+    lines = []
+    for sample in task(dots).samples():
+        answer = prediction_to_json(done.prediction(sample.id))["answer"]
+        lines.append(json.dumps({"id": sample.id, "masks": answer["masks"]}))
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    submission = Submission(path=tmp_path / "p.jsonl", name="p")
+    scored = score_file(task(dots), submission, folder=tmp_path / "b")
+    assert scored["metrics"] == done.results["metrics"]
+    assert len(runs_below(tmp_path)) == 2
+    assert Run.open(tmp_path / "b").prediction("dot/0") == done.prediction("dot/0")
+
+
+def test_a_missing_line_is_a_failed_sample(dots, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"id": "dot/0", "no_target": true}\n')
+    submission = Submission(path=tmp_path / "p.jsonl", name="p")
+    scored = score_file(task(dots), submission, folder=None)
+    assert (scored["n_scored"], scored["n_failed"]) == (1, 39)
+    assert scored["failures"]["infrastructure"] == 39 and scored["metrics"]["IoU"] == 0.0
+
+
+def test_hashes_ignore_order_and_differences_name_the_value():
+    assert config_hash({"a": 1, "b": 2}) == config_hash({"b": 2, "a": 1})
+    assert differences({"a": {"b": 1}}, {"a": {"b": 2}}) == ["a.b: 1 → 2"]

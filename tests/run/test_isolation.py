@@ -1,0 +1,46 @@
+"""A model whose process cannot read the data root predicts the same."""
+
+import os
+
+import pytest
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up the right to read")
+
+
+@ROOT_ONLY
+def test_without_the_right_to_read_the_data_the_predictions_are_the_same(toy_command, tmp_path):
+    import toys
+
+    # Others may pass through the folders above, and must not read the data root itself.
+    data = toys.write_dots(tmp_path / "data", 12)
+    for parent in [tmp_path, *tmp_path.parents]:
+        if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    data.chmod(0o700)
+    secret = data / "dots"
+    arguments = ("--tasks", "dots", "--data", data, "--out")
+    plain = toy_command.json("eval", "--model", "dot_finder", *arguments, tmp_path / "a")
+    blind = toy_command.json(
+        "eval", "--model", f"dot_finder(fault=privileges,secret={secret})", "--isolate",
+        *arguments, tmp_path / "b",
+    )  # fmt: skip
+    assert blind["tasks"] == plain["tasks"]
+    assert blind["tasks"]["dots"]["n_failed"] == 0
+    seeing = toy_command.json(
+        "eval", "--model", f"dot_finder(fault=privileges,secret={secret})", "--workers", "2",
+        *arguments, tmp_path / "c",
+    )  # fmt: skip
+    assert seeing["tasks"]["dots"]["failures"]["infrastructure"] == 12, (
+        "without --isolate the same process needs files that it cannot read"
+    )
+
+
+def test_a_query_tells_neither_answer_nor_split_nor_benchmark(dots):
+    from harness import plugins
+
+    (task,) = [plugins.build("tasks", "dots", dots)]
+    for sample in task.samples():
+        said = repr(sample.query) + sample.query.id + sample.query.text
+        assert "dots" not in said and "test" not in said and sample.id not in said
+        fields = set(type(sample.query).__slots__)
+        assert fields == {"id", "text", "media", "forms", "options", "objects"}

@@ -1,0 +1,122 @@
+"""Ten kills at random moments, resumed with other numbers of workers, change nothing."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from harness.store.journal import files, number, parse_line
+
+COUNT = 480
+MODEL = "dot_finder(delay=0.04,batch=4)"
+
+
+def start(command, data, out, workers):
+    line = [sys.executable, "-m", "harness", "eval", "--model", MODEL, "--tasks", "dots",
+            "--data", data, "--out", out, "--workers", workers, "--quiet"]  # fmt: skip
+    return subprocess.Popen(
+        list(map(str, line)), cwd=command.folder, env=command.environment(),
+        start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def records(path):
+    return [record for raw in path.read_bytes().splitlines(keepends=True)
+            if (record := parse_line(raw)) is not None]  # fmt: skip
+
+
+def unfinished(path):
+    """Batches of one worker's attempt that were begun and not finished."""
+    begun, done = [], {}
+    for record in records(path):
+        if "begin" in record:
+            begun.append(record["begin"])
+        else:
+            done.setdefault(record["batch"], set()).add(record["sample"])
+    return [batch for batch in begun if len(done.get(batch, ())) < 4]
+
+
+def wait_for_batches(process, folder, attempt, count, *, longest=60.0):
+    """Wait until this attempt has begun some batches; return False if it ended before."""
+    deadline = time.monotonic() + longest
+    while process.poll() is None and time.monotonic() < deadline:
+        begun = sum(
+            "begin" in record
+            for path in folder.rglob(f"samples.*.{attempt}.jsonl")
+            for record in records(path)
+        )
+        if begun >= count:
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def kill_at_random(process, folder, attempt, moments):
+    """SIGKILL the whole process group: before any batch, or while some batch is in work."""
+    if moments.random() < 0.2:
+        time.sleep(moments.uniform(0.05, 0.6))
+    else:
+        assert wait_for_batches(process, folder, attempt, moments.randint(1, 7))
+        time.sleep(moments.uniform(0, 0.06))
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path):
+    import toys
+
+    data, rough = toys.write_dots(tmp_path / "data", COUNT), tmp_path / "rough"
+    calm = toy_command("eval", "--model", MODEL, "--tasks", "dots", "--data", data,
+                       "--out", tmp_path / "calm", "--quiet")  # fmt: skip
+    assert calm.returncode == 0, calm.stderr
+    moments = random.Random(0)
+    for kill in range(10):
+        process = start(toy_command, data, rough, 1 + kill % 3)
+        attempt = next_attempt(rough)
+        kill_at_random(process, rough, attempt, moments)
+        _, stderr = process.communicate()
+        assert process.returncode == -signal.SIGKILL, stderr
+    last = start(toy_command, data, rough, 2)
+    _, stderr = last.communicate(timeout=120)
+    assert last.returncode == 0, stderr
+    (calm_run,) = (tmp_path / "calm").rglob("results.json")
+    (rough_run,) = rough.rglob("results.json")
+    for name in ("results.json", "scores.jsonl"):
+        assert calm_run.with_name(name).read_bytes() == rough_run.with_name(name).read_bytes()
+    check_journal(rough_run.parent)
+
+
+def next_attempt(folder):
+    return 1 + max((number(path)[0] for path in folder.rglob("samples.*.jsonl")), default=0)
+
+
+def check_journal(folder):
+    """Each worker of each attempt lost at most one batch; no finished batch was done again."""
+    finished: dict[int, int] = {}
+    attempts = set()
+    for path in files(folder):
+        attempts.add(number(path)[0])
+        assert len(unfinished(path)) <= 1, "a worker lost more than the batch in work"
+        begun = {record["begin"] for record in records(path) if "begin" in record}
+        for batch in begun - set(unfinished(path)):
+            finished[batch] = finished.get(batch, 0) + 1
+    assert finished == dict.fromkeys(range(COUNT // 4), 1), "a finished batch was done again"
+    assert len(attempts) >= 6, "most kills fell into the work"
+
+
+def test_an_interrupt_keeps_what_was_finished(toy_command, tmp_path):
+    import toys
+
+    toys.write_dots(tmp_path / "data", COUNT)
+    process = start(toy_command, tmp_path / "data", tmp_path / "out", 2)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list((tmp_path / "out").rglob("samples.0.1.jsonl")):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130 and "goes on" in stderr
+    done = toy_command.json("eval", "--model", MODEL, "--tasks", "dots", "--data",
+                            tmp_path / "data", "--out", tmp_path / "out")  # fmt: skip
+    assert done["tasks"]["dots"]["n_total"] == COUNT

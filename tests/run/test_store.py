@@ -1,0 +1,190 @@
+"""The journal loses nothing that was appended, and notices what was damaged."""
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import Locked, StoreError
+from harness.store.atomic import read_json, write_json
+from harness.store.journal import Journal, Writer, line, parse_line
+from harness.store.lease import lease
+
+
+def record(name, text="x"):
+    return {"sample": name, "batch": 0, "prediction": {"query_id": name, "replies": [text],
+                                                       "usage": [0, 0, 0, 0]}}  # fmt: skip
+
+
+@given(st.dictionaries(st.text(max_size=8), st.text(max_size=40) | st.integers(), max_size=4))
+def test_a_line_is_json_and_holds_its_record(plain):
+    raw = line(plain)
+    assert parse_line(raw) == plain
+    assert json.loads(raw)["record"] == plain
+
+
+@given(st.integers(0, 200), st.integers(1, 255))
+def test_a_changed_byte_is_noticed(place, change):
+    raw = bytearray(line(record("a", "some text")))
+    raw[place % (len(raw) - 1)] ^= change
+    assert parse_line(bytes(raw)) is None
+
+
+def test_the_last_valid_prediction_of_a_sample_counts(tmp_path):
+    for attempt in (1, 2):
+        with Writer(tmp_path, 0, attempt) as writer:
+            writer.append([{"begin": 0}, record("a", f"attempt {attempt}"), record(f"b{attempt}")])
+    journal = Journal(tmp_path)
+    assert journal.record("a")["prediction"]["replies"] == ["attempt 2"]
+    assert set(journal.places) == {"a", "b1", "b2"} and journal.begun == [0, 0]
+    assert journal.next_attempt == 3
+
+
+@pytest.mark.parametrize("cut", [1, 5, 60])
+def test_a_torn_tail_is_quarantined_and_cut_off(tmp_path, cut):
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([record("a"), record("b")])
+    path = tmp_path / "samples.0.1.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    journal = Journal(tmp_path)
+    assert set(journal.places) == {"a"}
+    (said,) = journal.mend()
+    assert "torn tail" in said
+    (kept,) = (tmp_path / "quarantine").iterdir()
+    assert path.read_bytes() + kept.read_bytes() == whole[:-cut]
+    assert not Journal(tmp_path).damaged
+
+
+def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path):
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([record("a"), record("b"), record("c")])
+    path = tmp_path / "samples.0.1.jsonl"
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(bytes(raw))
+    journal = Journal(tmp_path)
+    assert set(journal.places) == {"a", "c"}
+    assert "damaged line" in journal.mend()[0]
+    with pytest.raises(StoreError):
+        journal.record("b")
+
+
+def test_a_journal_can_be_read_while_it_grows(tmp_path):
+    with Writer(tmp_path, 0, 1) as writer:
+        journal = Journal(tmp_path)
+        for name in "abc":
+            writer.append([record(name)])
+            journal.refresh()
+            assert name in journal.places and not journal.damaged
+
+
+def test_an_attempt_in_which_nothing_happened_leaves_no_file(tmp_path):
+    with Writer(tmp_path, 0, 1):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_and_earlier_records_stay(tmp_path):
+    """/dev/full fails like a full disk; the journal file is put in its place."""
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([record("a")])
+        full = os.open("/dev/full", os.O_WRONLY)
+        kept, writer._handle = writer._handle, full
+        with pytest.raises(StoreError, match="No space left"):
+            writer.append([record("b")])
+        writer._handle = kept
+        os.close(full)
+    assert set(Journal(tmp_path).places) == {"a"}
+
+
+def write_forever(folder, pipe):
+    with Writer(folder, 0, 1) as writer:
+        for number in range(10**6):
+            writer.append([record(f"s{number}", "y" * 2000)])
+            pipe.send(number)
+
+
+@pytest.mark.parametrize("moment", [0.02, 0.1, 0.23])
+def test_kill_loses_nothing_that_was_appended(tmp_path, moment):
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=write_forever, args=(tmp_path, theirs))
+    process.start()
+    theirs.close()
+    last = ours.recv()
+    end = time.monotonic() + moment
+    while time.monotonic() < end:
+        last = ours.recv()
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    while ours.poll():
+        try:
+            last = ours.recv()
+        except EOFError:
+            break
+    journal = Journal(tmp_path)
+    assert {f"s{number}" for number in range(last + 1)} <= set(journal.places)
+    journal.mend()
+    assert not Journal(tmp_path).damaged
+
+
+def test_json_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "x.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(ValueError):
+        write_json(path, {"a": float("nan")})
+    assert read_json(path) == {"a": 1}
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
+    with pytest.raises(StoreError, match="found none"):
+        read_json(tmp_path / "y.json")
+    path.write_text('{"a": ')
+    with pytest.raises(StoreError, match=r"x\.json"):
+        read_json(path)
+
+
+HOLD = """
+import sys, time, pathlib
+from harness.store.lease import lease
+with lease(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_dies(tmp_path):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)],
+                              stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(Locked, match=f"process {holder.pid}"), lease(tmp_path):
+            pass
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    with lease(tmp_path):
+        assert (tmp_path / "lease.json").exists()
+
+
+@pytest.mark.parametrize(("age", "refused"), [(1, True), (1000, False)])
+def test_a_lease_of_another_machine_counts_while_it_shows_signs_of_life(tmp_path, age, refused):
+    other = {"host": socket.gethostname() + "x", "pid": 1, "beat": time.time() - age}
+    (tmp_path / "lease.json").write_text(json.dumps(other))
+    if refused:
+        with pytest.raises(Locked, match="process 1 on"), lease(tmp_path):
+            pass
+    else:
+        with lease(tmp_path):
+            pass

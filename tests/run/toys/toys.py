@@ -1,0 +1,135 @@
+"""A small task and a model that misbehaves on demand, as an installed package would bring them."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.random  # now: once privileges are given up, nothing more may be importable
+from PIL import Image
+
+from harness.errors import OutOfMemory
+from harness.layout import folder
+from harness.masks import Rle
+from harness.media import image
+from harness.scores import Mean, Metric, Ratio, Scores
+from harness.task import Ceiling, Problem, Protocol, Task
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+
+
+def write_dots(root: Path, count: int) -> Path:
+    """Pictures of one bright rectangle whose corner tells which it is."""
+    place = root / "dots"
+    place.mkdir(parents=True)
+    for index in range(count):
+        picture = np.zeros((24, 32, 3), np.uint8)
+        picture[index % 7 : 12, index % 11 : 20] = 255
+        Image.fromarray(picture).save(place / f"{index:04d}.png")
+    return root
+
+
+def dots(data: Path, *, pair: bool = False) -> Task:
+    """One sample a picture; with `pair`, two neighbours are one unit."""
+    place = folder(data / "dots", fix="")
+    paths = sorted(place.glob("*.png"))
+
+    def samples() -> Iterator[Sample]:
+        for index, path in enumerate(paths):
+            corner = Rle.from_array(bright(index))
+            yield Sample(
+                id=f"dot/{index}",
+                query=Query(id=query_id(f"dot/{index}"), text="the dot", media=(image(path),),
+                            forms=(AnswerForm.MASK,)),
+                target=Target(answer=Answer(masks=(corner,))),
+                unit=f"unit {index // 2}" if pair else "",
+                group=f"group {index // 4}",
+                categories={"odd": str(bool(index // 2 % 2))},
+            )  # fmt: skip
+
+    def check() -> Iterator[Problem]:
+        for path in paths:
+            if path.stat().st_size == 0:
+                yield Problem(str(path), "is empty")
+
+    return Task(
+        name="dots", version=1, split="test", forms=(AnswerForm.MASK,), protocol=PROTOCOL,
+        samples=samples, annotations=(), check=check, arguments={"pair": pair},
+    )  # fmt: skip
+
+
+def bright(index: int) -> np.ndarray:
+    mask = np.zeros((24, 32), bool)
+    mask[index % 7 : 12, index % 11 : 20] = True
+    return mask
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    shared = union = 0
+    for sample, prediction in zip(unit, predictions, strict=True):
+        truth = sample.target.answer.masks[0]
+        masks = prediction.answer.masks if prediction.answer else None
+        mask = masks[0] if masks else Rle.empty(truth.height, truth.width)
+        shared += truth.intersection(mask).area
+        union += truth.union(mask).area
+    return {"IoU": Mean(shared / union), "cIoU": Ratio(shared, union)}
+
+
+PROTOCOL = Protocol(
+    name="dots/iou", score=score, metrics=(Metric("IoU"), Metric("cIoU")), headline="IoU",
+    ceiling=Ceiling(value=1.0), about="",
+)  # fmt: skip
+
+
+def dot_finder(
+    *, delay: float = 0.0, seed: int = 0, fault: Literal["", "raise", "wrong size", "memory",
+                                                         "number", "privileges"] = "",
+    every: int = 5, secret: Path | None = None, batch: int = 4,
+) -> "DotFinder":  # fmt: skip
+    """Finds the dot, adds noise that depends on the seed and the query alone."""
+    if fault == "privileges":
+        os.setuid(65534)
+        assert secret is not None
+        try:
+            next(secret.iterdir())
+        except PermissionError:
+            pass
+        else:
+            raise AssertionError("the data root can be read")
+    return DotFinder(delay, seed, fault, every, batch)
+
+
+@dataclass(frozen=True)
+class DotFinder:
+    delay: float
+    seed: int
+    fault: str
+    every: int
+    batch_size: int
+    name: str = "dot_finder"
+    sorts_by_length: bool = True
+
+    def describe(self) -> dict[str, object]:
+        return {"seed": self.seed, "fault": self.fault}
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        if self.fault == "memory" and len(queries) > 1:
+            raise OutOfMemory("too many")
+        time.sleep(self.delay)
+        return [self.answer(query) for query in queries]
+
+    def answer(self, query: Query) -> Prediction:
+        mask = query.media[0].frame(0)[:, :, 0] > 127
+        key = int(query.id, 16)
+        noise = np.random.Generator(np.random.Philox(key=[self.seed, key % 2**64]))
+        mask = mask & (noise.random(mask.shape) < 0.9)
+        if key % self.every == 0:
+            if self.fault == "raise":
+                raise RuntimeError("no idea")
+            if self.fault == "wrong size":
+                mask = mask[:5]
+            if self.fault == "number":
+                return Prediction(query_id=query.id, answer=Answer(number=1.0))
+        return Prediction(query_id=query.id, answer=Answer(masks=(Rle.from_array(mask),)))

@@ -1,0 +1,111 @@
+"""Pages with code are run, commands are documented, examples in modules are right."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harness
+
+REPOSITORY = Path(__file__).parent.parent
+VALUES = REPOSITORY / "docs" / "design" / "values.md"
+BLOCK = re.compile(r"^```python( setup)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# Modules that need packages of an extra to be imported are tested with their rooms.
+CORE = [
+    module.name
+    for module in pkgutil.walk_packages(harness.__path__, "harness.")
+    if not re.match(r"harness\.(models|trainers|__main__)", module.name)
+]
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_examples_in_docstrings_are_right(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The names that docs/design/values.md defines."""
+    blocks = BLOCK.findall(VALUES.read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    for kind in (" setup", ""):
+        for found, code in blocks:
+            if found == kind:
+                exec(compile(code, str(VALUES), "exec"), names)
+    return names
+
+
+def test_each_of_the_seven_scorers_fits_in_fifteen_lines():
+    blocks = [code for kind, code in BLOCK.findall(VALUES.read_text("utf-8")) if not kind]
+    assert len(blocks) == 7
+    for code in blocks:
+        assert len([line for line in code.splitlines() if line.strip()]) <= 15, code
+
+
+def sample(page, number, answer, **target):
+    from harness.media import pixels
+
+    media = pixels([np.zeros((4, 6, 3), np.uint8)], times=(0.0,), is_video=False, id="x")
+    query = page["Query"](id=f"q{number}", text="?", media=(media,), forms=())
+    return page["Sample"](
+        id=f"s{number}", query=query, target=page["Target"](answer=answer, **target)
+    )
+
+
+def said(page, number, **fields):
+    return page["Prediction"](query_id=f"q{number}", answer=page["Answer"](**fields))
+
+
+def square(page, left, right):
+    mask = np.zeros((4, 6), bool)
+    mask[1:3, left:right] = True
+    return page["Rle"].from_array(mask)
+
+
+def test_a_unit_of_soft_masks_is_matched_object_by_object(page):
+    masks = [square(page, 0, 2), square(page, 3, 6)]
+    unit = [sample(page, k, page["Answer"](masks=(mask,))) for k, mask in enumerate(masks)]
+    soft = [page["SoftMask"].from_array(mask.to_array() * 0.9) for mask in reversed(masks)]
+    predictions = [said(page, k, soft_masks=(one,)) for k, one in enumerate(soft)]
+    assert page["ref_davis"](unit, predictions) == {"J": page["Mean"](1.0, weight=2)}
+
+
+def test_corpora_are_computed_over_all_units(page):
+    totals = page["Totals"]((page["AP"], page["CIDER"]))
+    box = page["Box"](0, 0, 2, 2)
+    for number in range(3):
+        one = sample(page, number, page["Answer"](boxes=(box,)), references=("a", "b"))
+        totals.add(page["detections"]([one], [said(page, number, boxes=(box,))]))
+        totals.add(page["caption"]([one], [said(page, number, text=f"text {number}")]))
+    assert totals.values() == {"AP@0.5": 1.0, "CIDEr": 3.0}
+
+
+def test_a_chain_is_one_unit_and_lgm_follows_from_its_means(page):
+    answer, box = page["Answer"], page["Box"](0, 0, 2, 2)
+    truths = [answer(text="a dog"), answer(interval=page["Interval"](1, 3)),
+              answer(box_track=(box, None))]  # fmt: skip
+    unit = [sample(page, number, truth) for number, truth in enumerate(truths)]
+    right = [said(page, 0, text="a dog"), said(page, 1, interval=page["Interval"](2, 4)),
+             said(page, 2, box_track=(box, box))]  # fmt: skip
+    scores = page["chain"](unit, right)
+    assert scores["when"] == page["Mean"](1 / 3) and scores["where"] == page["Mean"](0.5)
+    assert scores["joint"] == page["Mean"](1.0)
+    metrics = tuple(page["Metric"](name) for name in ("what", "when", "where", "joint"))
+    totals = page["Totals"]((*metrics, page["LGM"]))
+    totals.add(scores)
+    expected = -(np.log1p(-0.999) + np.log1p(-1 / 3) + np.log1p(-0.5)) / 3
+    assert totals.values()["LGM"] == pytest.approx(expected)
+
+
+def test_no_target_is_neither_an_empty_mask_nor_a_failure(page):
+    nothing = sample(page, 0, page["Answer"](no_target=True))
+    something = sample(page, 1, page["Answer"](masks=(square(page, 0, 3),)))
+    answer = said(page, 0, no_target=True)
+    assert page["no_target"]([nothing], [answer])["N-acc"] == page["Ratio"](1, 1)
+    mask = said(page, 0, masks=(square(page, 0, 2),))
+    assert page["no_target"]([nothing], [mask])["cIoU"] == page["Ratio"](0, 4)
+    assert page["no_target"]([something], [answer])["T-acc"] == page["Ratio"](0, 1)
