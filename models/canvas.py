@@ -11,10 +11,40 @@ boxes tend to be one canvas pixel short at the right and bottom; nothing here ma
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
+from harness.errors import ModelError
 from harness.models.grammar import Item
 from harness.types import Box, Point
+
+Coordinates: TypeAlias = Literal["pixels", "thousandths"]
+"""What the numbers of replies mean: pixels of the canvas, or 0 to 1000 along each side."""
+
+COORDINATES: Mapping[str, Coordinates] = {
+    "qwen2_vl": "thousandths",
+    "qwen2_5_vl": "pixels",
+    "qwen3_vl": "thousandths",
+    "qwen3_vl_moe": "thousandths",
+}
+"""By the `model_type` of a checkpoint's configuration."""
+
+
+def declared_coordinates(model_type: str) -> Coordinates:
+    """What the numbers of this architecture's replies mean; never guessed.
+
+    Raises:
+        ModelError: it is not known.
+    """
+    if model_type not in COORDINATES:
+        raise ModelError(
+            f"coordinates of a {model_type} checkpoint",
+            expected=f"one of {', '.join(COORDINATES)}",
+            found=model_type,
+            fix="Say what its numbers mean: coordinates=pixels or coordinates=thousandths.",
+        )
+    return COORDINATES[model_type]
 
 
 @dataclass(frozen=True, slots=True)

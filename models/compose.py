@@ -7,7 +7,7 @@ stored ones, and for perfect ones that `write` wrote from the truth.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from harness.errors import ParseError, UsageError
@@ -25,7 +25,6 @@ from harness.types import (
     Box,
     Failure,
     FailureKind,
-    Point,
     Prediction,
     Query,
     Usage,
@@ -34,19 +33,9 @@ from harness.types import (
 KeyFrame: TypeAlias = Literal["first", "middle", "named"]
 """The frame of a video that is marked: the first, the middle one, or the one a reply names."""
 
-LOCATED = frozenset(
-    {
-        AnswerForm.MASK,
-        AnswerForm.MASK_TRACK,
-        AnswerForm.BOXES,
-        AnswerForm.BOX_TRACK,
-        AnswerForm.POINTS,
-        AnswerForm.COUNT,
-    }
-)
+MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
+LOCATED = MASKED | {AnswerForm.BOXES, AnswerForm.POINTS, AnswerForm.COUNT}
 """Forms that are answered with places in a picture; the others are answered in words."""
-
-TRACKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
 
 
 class Words(Protocol):
@@ -141,7 +130,9 @@ class PromptedModel:
         say which could not.
         """
         texts = tuple(storable(reply) for reply in replies)
-        answer, problems, notes = Answer(), [], []
+        answer = Answer()
+        problems: list[str] = []
+        notes: list[str] = []
         if len(texts) != len(query.forms):
             problems = [f"expected {len(query.forms)} replies, found {len(texts)}"]
         for form, text in zip(query.forms, texts, strict=False):
@@ -237,7 +228,7 @@ class PromptedModel:
         canvas = self._canvas(query, form)
         items = [canvas.to_picture(item) for item in said.items]
         nothing = not items
-        if form in TRACKS:
+        if form in MASKED:
             tracks = joint_masks(self.segmenter, self.propagator, query.media[0], start, items)
             boxes = _boxes(items) if len(query.media[0]) == 1 else None
             if form is AnswerForm.BOX_TRACK:
@@ -246,7 +237,9 @@ class PromptedModel:
             return Answer(masks=masks, boxes=boxes, no_target=nothing)
         boxes = _boxes(items)
         if form is AnswerForm.POINTS:
-            return Answer(points=tuple(map(centre, items)), boxes=boxes, no_target=nothing)
+            return Answer(
+                points=tuple(item.place for item in items), boxes=boxes, no_target=nothing
+            )
         count = len(items) if form is AnswerForm.COUNT else None
         return Answer(count=count, boxes=boxes, no_target=nothing)
 
@@ -283,30 +276,16 @@ def evenly(total: int, wanted: int) -> tuple[int, ...]:
     return tuple((2 * index * (total - 1) + last) // (2 * last) for index in range(wanted))
 
 
-def centre(item: Item) -> Point:
-    """The object's point, or the middle of its box if the reply gives none."""
-    box = item.box
-    middle = Point((box.left + box.right) / 2, (box.top + box.bottom) / 2)
-    return middle if item.point is None else item.point
-
-
 def _boxes(items: Sequence[Item]) -> tuple[Box, ...]:
     return tuple(item.box for item in items)
 
 
 def _joined(answer: Answer, part: Answer) -> Answer:
-    """`answer` with what `part` says beside it; NO_TARGET only if every part says so."""
-    fields = (
-        "masks",
-        "boxes",
-        "points",
-        "box_track",
-        "count",
-        "choice",
-        "number",
-        "interval",
-        "text",
-    )
-    said = {name: getattr(part, name) for name in fields if getattr(part, name) is not None}
+    """`answer` and what `part` says beyond it; NO_TARGET only if every part says so."""
+    said = {
+        field.name: getattr(part, field.name)
+        for field in fields(Answer)
+        if getattr(answer, field.name) is None
+    }
     first = answer == Answer()
     return replace(answer, **said, no_target=part.no_target and (first or answer.no_target))

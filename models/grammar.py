@@ -27,6 +27,14 @@ class Item(NamedTuple):
     box: Box
     point: Point | None = None
 
+    @property
+    def place(self) -> Point:
+        """The point, or the middle of the box if there is none."""
+        if self.point is not None:
+            return self.point
+        left, top, right, bottom = self.box
+        return Point((left + right) / 2, (top + bottom) / 2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParseResult:

@@ -31,15 +31,16 @@ def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, in
     Raises:
         ParseError: there are more than a grammar holds, or the answer says nothing of the form.
     """
-    if form is AnswerForm.COUNT and answer.count is not None:
+    if form is AnswerForm.COUNT and answer.count not in (None, len(answer.boxes or ())):
+        assert answer.count is not None
         items = counted(min(answer.count, MAX_OBJECTS + 1), size)
     elif form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and answer.masks is not None:
         return parts(answer.masks[start])
     elif answer.box_track is not None:
         box = answer.box_track[start]
-        items = [] if box is None else [_with_middle(box)]
+        items = [] if box is None else [_marked(box)]
     elif answer.boxes is not None:
-        items = [_with_middle(box) for box in answer.boxes]
+        items = [_marked(box) for box in answer.boxes]
     elif answer.points is not None:
         items = [Item(Box(x, y, x + 1, y + 1), Point(x, y)) for x, y in answer.points]
     else:
@@ -78,9 +79,9 @@ def counted(count: int, size: tuple[int, int]) -> list[Item]:
     items = []
     for index in range(count):
         left, top = (index % COLUMNS) * width / COLUMNS, (index // COLUMNS % rows) * height / rows
-        items.append(_with_middle(Box(left, top, left + width / COLUMNS, top + height / rows)))
+        items.append(_marked(Box(left, top, left + width / COLUMNS, top + height / rows)))
     return items
 
 
-def _with_middle(box: Box) -> Item:
-    return Item(box, Point((box.left + box.right) / 2, (box.top + box.bottom) / 2))
+def _marked(box: Box) -> Item:
+    return Item(box, Item(box).place)

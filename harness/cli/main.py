@@ -103,7 +103,7 @@ def _tasks_and_data(parser: Any, *, required: bool = True) -> None:
 
 def _metrics(parser: Any) -> None:
     parser.add_argument("--metrics", action="append", metavar="SPECS",
-                        help="further metrics, from plugins, beside the protocol's own")  # fmt: skip
+                        help="further metrics, from plugins")  # fmt: skip
 
 
 def _config(parser: Any) -> None:
@@ -237,6 +237,7 @@ def _add_board(commands: Any) -> None:
         metavar="ROOT",
         help="for the gallery (default: where the run read them)",
     )
+    build.add_argument("--title", default="Leaderboard")
     build.add_argument("--no-gallery", action="store_true")
     _json(build)
     check = _command(
@@ -255,6 +256,9 @@ def _add_board(commands: Any) -> None:
         help="a loss that fails even if it could be chance (default %(default)s)",
     )
     check.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
+    check.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
     _json(check)
 
 

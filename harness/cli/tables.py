@@ -7,20 +7,21 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-SHOWN = 4  # metrics beside the headline
+SHOWN = 3  # metrics beside the headline
 
 
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """One line a task: headline with its interval, the other metrics, coverage, failures."""
-    table = Table(box=SIMPLE_HEAD, title=f"model {model}", title_justify="left")
+    """Two lines a task: headline, interval, coverage, failures; below, the other metrics."""
+    table = Table(box=SIMPLE_HEAD, title=f"model {model}", title_justify="left", title_style="bold")
     table.add_column("task", overflow="fold")
-    table.add_column("protocol", overflow="fold")
-    for name in ("headline", "95 % interval", "other metrics", "samples", "coverage", "failed"):
-        table.add_column(name, justify="right" if name != "other metrics" else "left")
+    for name in ("score", "95 % interval", "samples", "covered"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("failed", overflow="fold")
     for key, one in results.items():
         table.add_row(
-            key, one["protocol"], f"{one['headline']} {number(headline(one))}",
-            interval(one), others(one), str(one["n_total"]), coverage(one), failures(one),
+            f"{key}\n[dim]{one['protocol']}[/dim]",
+            f"{one['headline']} [bold]{number(headline(one))}[/bold]\n[dim]{others(one)}[/dim]",
+            interval(one), str(one["n_total"]), coverage(one), failures(one),
         )  # fmt: skip
     Console().print(table)
 
@@ -39,13 +40,13 @@ def number(value: float | None) -> str:
 def interval(one: Mapping[str, Any]) -> str:
     """The headline's interval."""
     pair = one["intervals"].get(one["headline"])
-    return f"{number(pair[0])} to {number(pair[1])}" if pair else "–"
+    return f"{number(pair[0])} – {number(pair[1])}" if pair else "–"
 
 
 def others(one: Mapping[str, Any]) -> str:
     """Some metrics beside the headline."""
     rest = [(name, value) for name, value in one["metrics"].items() if name != one["headline"]]
-    return "  ".join(f"{name} {number(value)}" for name, value in rest[:SHOWN])
+    return "\n".join(f"{name} {number(value)}" for name, value in rest[:SHOWN])
 
 
 def coverage(one: Mapping[str, Any]) -> str:
@@ -60,10 +61,11 @@ def failures(one: Mapping[str, Any]) -> str:
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table."""
-    table = Table(box=SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    """A plain table; only the last column is wrapped."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns[:-1]:
+        table.add_column(column, no_wrap=True)
+    table.add_column(columns[-1], overflow="fold")
     for row in rows:
         table.add_row(*row)
     Console().print(table)

@@ -45,13 +45,13 @@ def _show(verdicts: list[tuple[str, Verdict]]) -> None:
 
     rows = [
         (
-            key, one.protocol, one.way, str(one.n), one.metric,
-            "–" if one.value is None else f"{one.value:.9g}",
+            key, one.protocol, one.way, str(one.n),
+            f"{one.metric} " + ("–" if one.value is None else f"{one.value:.9g}"),
             f"{one.ceiling:.9g}" + (f" − {one.tolerance:g}" if one.tolerance else ""),
             "reached" if one.passed else "MISSED: " + ", ".join(one.worst),
         )
         for key, one in verdicts
     ]  # fmt: skip
-    show_rows(("task", "protocol", "perfect", "units", "metric", "value", "ceiling", ""), rows)
+    show_rows(("task", "protocol", "perfect", "units", "score", "ceiling", ""), rows)
     for why in dict.fromkeys(one.why for _, one in verdicts if one.why):
         print(f"ceiling: {why}")

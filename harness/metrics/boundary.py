@@ -1,7 +1,7 @@
 """Boundary F-measure of the DAVIS challenge, on the rectangle that holds both objects.
 
-The official code works on full frames, a byte a pixel. Here what lies outside the objects' rectangle
-is left out and a pixel is a bit; all counts of pixels are the same, and so is every bit of F.
+The official code works on full frames, a byte a pixel. Here a pixel is a bit, and what lies outside
+of the rectangle is left out; all counts of pixels are the same, and so is every bit of F.
 """
 
 import math

@@ -5,10 +5,11 @@ intersections and unions; neither is the Generalised or the Complete IoU of boxe
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pycocotools import mask as coco
 
 from harness.masks import BoolArray, Rle
 from harness.metrics.operands import Mask, check_masks
@@ -70,12 +71,20 @@ def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray
 
 
 def _overlap_of_runs(truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:
-    shared = truth.intersection(predicted)
-    either = truth.area + predicted.area - shared.area
+    masks = [_coco(truth), _coco(predicted)]
+    shared = coco.merge(masks, intersect=True)
+    intersection = int(coco.area(shared))
+    union = truth.area + predicted.area - intersection
     if ignore is None:
-        return Overlap(shared.area, either)
-    lost = truth.union(predicted).intersection(ignore).area
-    return Overlap(shared.area - shared.intersection(ignore).area, either - lost)
+        return Overlap(intersection, union)
+    lost = coco.merge([coco.merge(masks, intersect=False), _coco(ignore)], intersect=True)
+    lost_shared = coco.merge([shared, _coco(ignore)], intersect=True)
+    return Overlap(intersection - int(coco.area(lost_shared)), union - int(coco.area(lost)))
+
+
+def _coco(mask: Rle) -> Any:
+    # An Rle is validated, so that pycocotools may see it; what it merges stays inside this module.
+    return {"size": [mask.height, mask.width], "counts": mask.counts.encode("ascii")}
 
 
 def lisa_iou(intersection: int, union: int) -> float:

@@ -1,6 +1,5 @@
 """LISA's rule for turning polygons into a mask with ignored pixels."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -23,14 +22,13 @@ def rasterise(shapes: Sequence[Mapping[str, Any]], height: int, width: int) -> N
     A shape is `{"label": text, "points": [[x, y], …]}` in pixels of the picture. A shape labelled
     `flag` (in any case) is skipped, one whose label contains `ignore` paints 255, any other 1.
     Points lose their fraction (−0.9 becomes 0). A polygon is filled including its outline, so that
-    one point paints a pixel and two paint a line. Shapes are
-    painted from the largest to the smallest by painted pixels within the frame; of equally large
-    ones the earlier shape is painted later, and so wins.
+    one point paints a pixel and two paint a line. Shapes are painted from the largest to the
+    smallest, by their pixels within the frame; of equally large ones the earlier wins.
 
     Equal bit for bit to `get_mask_from_json` in `utils/data_processing.py` of LISA (commit
-    3cb2d43) with the numpy that it pins, for up to 16 shapes. Its order of equally large shapes is
-    that of an unstable sort: numpy from 1.25 on sorts by vector instructions where the processor
-    has them, and then the official mask depends on the machine. Ours does not.
+    3cb2d43) with the numpy that it pins, for up to 16 shapes. It orders equally large shapes by an
+    unstable sort: later numpy uses vector instructions for it where the processor has them, and
+    then the official mask depends on the machine. Ours does not.
 
     Raises:
         DataError: a shape has no label, or no points, or a point is not two finite numbers of at
@@ -86,8 +84,7 @@ def _is_point(point: object) -> bool:
     return (
         isinstance(point, (list, tuple))
         and len(point) == 2
-        and all(type(value) in (int, float) and math.isfinite(value) for value in point)
-        and all(abs(value) <= MAX_COORDINATE for value in point)
+        and all(type(value) in (int, float) and abs(value) <= MAX_COORDINATE for value in point)
     )
 
 

@@ -1,6 +1,6 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.record import (
     MANIFEST,
+    RESULTS,
     TIMING,
     VERSION,
     Run,
@@ -153,6 +154,16 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
     progress.note(f"{len(problems)} faulty file(s); their samples count as failed\n  {text}")
 
 
+def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be equal for a run to be resumed: all but where the code and the data lie.
+
+    The commit is recorded, not compared: between two attempts people commit their notes.
+    """
+    made_with = manifest["provenance"]
+    kept = {name: made_with[name] for name in ("packages", "python", "platform", "device")}
+    return {**manifest, "provenance": kept}
+
+
 def set_aside(folder: Path) -> None:
     """Rename an earlier run, so that nothing is lost."""
     if not folder.exists():
@@ -237,7 +248,7 @@ class _Evaluation:
             "sorted": hello.sort,
             "provenance": provenance.collect(),
         }
-        manifest = {**plain, "config_hash": config_hash(plain)}
+        manifest = {**plain, "config_hash": config_hash(repeatable(plain))}
         manifest["data"] = {"root": options.data_root, **plain["data"]}
         return manifest
 
@@ -248,12 +259,19 @@ class _Evaluation:
             return
         old = read_json(path)
         if old.get("config_hash") != manifest["config_hash"]:
-            diff = differences(old, manifest)
-            shown = "\n  ".join(line for line in diff if not line.startswith("config_hash"))
+            diff = differences(repeatable(old), repeatable(manifest))
+            shown = "\n  ".join(
+                line for line in diff if not line.startswith(("config_hash", "data.root"))
+            )
             raise ResumeMismatch(
                 f"run folder {self.folder} was begun with something else (old → new)\n  {shown}\n"
                 "Choose another --out, or pass --restart to set the old run aside and begin anew"
             )
+        code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
+        now = manifest["provenance"]["commit"]
+        if not (self.folder / RESULTS).exists() and now != code[-1]:
+            self.progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
+            write_json(path, {**old, "resumed_at": [*old.get("resumed_at", []), now]})
 
     def _predict(
         self, journal: Journal, workers: Workers, manifest: dict[str, Any]

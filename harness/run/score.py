@@ -1,7 +1,7 @@
 """Score predictions that exist already: a file from elsewhere, or the journal of a run."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,8 @@ from harness.record import (
     write_results,
     write_scores,
 )
-from harness.run.plan import select, survey
+from harness.run.evaluate import repeatable
+from harness.run.plan import Selection, select, survey, units
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write, write_json
 from harness.store.journal import Writer
@@ -129,7 +130,7 @@ def _manifest(task: Task, submission: Submission, task_spec: str) -> dict[str, A
         "sorted": False,
         "provenance": provenance.collect(),
     }  # fmt: skip
-    manifest = {**plain, "config_hash": config_hash(plain)}
+    manifest = {**plain, "config_hash": config_hash(repeatable(plain))}
     manifest["data"] = {
         "root": submission.data_root, "fingerprint": found.fingerprint, "n_total": found.n_total,
     }  # fmt: skip
@@ -167,16 +168,7 @@ def rescore(task: Task, run: Run) -> tuple[dict[str, Any], list[str]]:
     Returns:
         The new results, and in what they differ from the stored ones.
     """
-    subset = run.manifest["subset"]
-    if subset is not None and subset.startswith("ids-"):
-        raise StoreError(f"run {run.folder}", expected="a subset that can be named again",
-                         found="a file of ids", fix="Evaluate it again: it will not ask "
-                         "the model.")  # fmt: skip
-    selection = select(task, subset)
-    found = survey(task, selection)
-    if found.fingerprint != run.manifest["data"]["fingerprint"]:
-        raise DataError(f"{task.name} at the data root given", expected="the data that the run "
-                        "was made on", found="data with another fingerprint")  # fmt: skip
+    selection = _selection(task, run)
 
     def lookup(query: str) -> Prediction | None:
         return prediction_from_json(run.journal.record(query)["prediction"])
@@ -186,3 +178,30 @@ def rescore(task: Task, run: Run) -> tuple[dict[str, Any], list[str]]:
     results = scorer.results(run.manifest)
     stored = json.loads(json.dumps(run.results))
     return results, differences(stored, json.loads(json.dumps(results)))
+
+
+def _selection(task: Task, run: Run) -> Selection:
+    """The run's samples among a task's, if the task's data is the run's.
+
+    Raises:
+        StoreError: the subset was a file of ids, which the record does not hold.
+        DataError: the data is other data.
+    """
+    subset = run.manifest["subset"]
+    if subset is not None and subset.startswith("ids-"):
+        raise StoreError(
+            f"run {run.folder}", expected="a subset that can be named again",
+            found="a file of ids", fix="`harness eval` with that file asks the model nothing.",
+        )  # fmt: skip
+    selection = select(task, subset)
+    if survey(task, selection).fingerprint != run.manifest["data"]["fingerprint"]:
+        raise DataError(
+            f"{task.name} at the data root given", expected="the data that the run was made on",
+            found="data with another fingerprint",
+        )  # fmt: skip
+    return selection
+
+
+def selected(task: Task, run: Run) -> Iterator[Sequence[Sample]]:
+    """The units that a run was made on; raises like `rescore`."""
+    return units(_selection(task, run).samples(task))

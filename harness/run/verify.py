@@ -160,7 +160,9 @@ class Oracle:
 
 def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:
     """The 8-connected parts of a mask, each with its box (right and bottom exclusive)."""
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(
+        mask.astype(np.uint8), connectivity=8
+    )
     parts = []
     for label in range(1, count):
         left, top, width, height = (float(number) for number in np.asarray(stats)[label, :4])

@@ -6,7 +6,7 @@ is unpickled, and no code that lies in a checkpoint runs. Nothing is downloaded.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def check(folder: Path) -> dict[str, Any]:
             off, or pickles.
     """
     for name in CONFIGURATIONS:
-        if (folder / name).is_file() and "auto_map" in _json(folder / name):
+        if (folder / name).is_file() and _asks_for_code(_json(folder / name)):
             raise ModelError(
                 f"checkpoint file {folder / name}",
                 expected="an architecture that transformers has itself",
@@ -80,6 +80,12 @@ def check(folder: Path) -> dict[str, Any]:
     for path in weights(folder):
         check_safetensors(path)
     return _json(folder / "config.json")
+
+
+def saved_dtype(configuration: Mapping[str, Any]) -> str:
+    """The type that a checkpoint's configuration says its weights have; `auto` if it does not."""
+    said = configuration.get("dtype") or configuration.get("torch_dtype")
+    return said if said in ("float32", "bfloat16", "float16") else "auto"
 
 
 def generation_settings(folder: Path) -> dict[str, Any]:
@@ -177,6 +183,13 @@ def _no_weights(folder: Path) -> ModelError:
         found="an adapter without its base" if adapter else "neither",
         fix="Merge the adapter into its base and save the whole." if adapter else "",
     )
+
+
+def _asks_for_code(value: Any) -> bool:
+    """Whether a configuration, or one inside it, names code of the checkpoint."""
+    if not isinstance(value, dict):
+        return False
+    return "auto_map" in value or any(map(_asks_for_code, value.values()))
 
 
 def _json(path: Path) -> dict[str, Any]:

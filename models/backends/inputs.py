@@ -46,10 +46,10 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
 
 
 def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
-    """A frame at `size` (width, height), bilinear, its aspect ratio not kept; None: as it is."""
+    """A copy at `size` (width, height), bilinear, its aspect ratio not kept; None: as it is."""
     if size is None or size == (frame.shape[1], frame.shape[0]):
-        return frame
-    return np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BILINEAR))
+        return np.array(frame)  # a tensor over the cache's own pixels could change them
+    return np.array(Image.fromarray(frame).resize(size, Image.Resampling.BILINEAR))
 
 
 def clip_times(media: Media, indices: Sequence[int]) -> dict[str, Any]:

@@ -9,14 +9,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from harness.errors import DataError, UsageError
 from harness.model import ChatReply, ChatRequest
-from harness.models.canvas import smart_resize
+from harness.models.canvas import Coordinates, smart_resize
 from harness.types import query_id
-
-Coordinates = Literal["pixels", "thousandths"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,17 +20,12 @@ from harness.models.backends.inputs import processor_inputs, seen_canvases, show
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.sampling import TokenChoice, check_settings
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.models.canvas import clip_smart_resize, smart_resize
-
-Coordinates = Literal["pixels", "thousandths"]
-
-COORDINATES: Mapping[str, Coordinates] = {
-    "qwen2_vl": "thousandths",
-    "qwen2_5_vl": "pixels",
-    "qwen3_vl": "thousandths",
-    "qwen3_vl_moe": "thousandths",
-}
-"""What the numbers of a checkpoint's replies mean, by the `model_type` of its configuration."""
+from harness.models.canvas import (
+    Coordinates,
+    clip_smart_resize,
+    declared_coordinates,
+    smart_resize,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +58,7 @@ class TransformersChat:
             "weights": checkpoints.fingerprint(self.folder),
             "coordinates": self.coordinates,
             "dtype": self.dtype,
-            "device": self.device,
+            "device": self._device,
             "attention": self.attention,
             "batch_size": self.batch_size,
             "temperature": self.temperature,
@@ -268,14 +263,15 @@ def transformers(
     """
     check_settings(temperature=temperature, top_p=top_p)
     folder = checkpoints.find(checkpoint, revision=revision)
-    model_type = str(checkpoints.check(folder).get("model_type"))
+    configuration = checkpoints.check(folder)
+    model_type = str(configuration.get("model_type"))
     return TransformersChat(
         checkpoint=checkpoint,
         folder=folder,
         model_type=model_type,
         coordinates=coordinates or declared_coordinates(model_type),
         revision=revision,
-        dtype=dtype,
+        dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,
         device=device,
         attention=attention,
         batch_size=batch_size,
@@ -286,19 +282,3 @@ def transformers(
         max_pixels=max_pixels,
         repetition_penalty=repetition_penalty,
     )
-
-
-def declared_coordinates(model_type: str) -> Coordinates:
-    """What the numbers of this architecture's replies mean; never guessed.
-
-    Raises:
-        ModelError: it is not known.
-    """
-    if model_type not in COORDINATES:
-        raise ModelError(
-            f"coordinates of a {model_type} checkpoint",
-            expected=f"one of {', '.join(COORDINATES)}",
-            found=model_type,
-            fix="Say what its numbers mean: coordinates=pixels or coordinates=thousandths.",
-        )
-    return COORDINATES[model_type]

@@ -189,15 +189,15 @@ def uniform(key: str, count: int) -> NDArray[np.float64]:
     """
     digest = hashlib.blake2b(key.encode(), digest_size=16, person=b"harness-floors").digest()
     bits = Philox(key=int.from_bytes(digest, "little")).random_raw(count)
-    return (bits >> np.uint64(11)) * 2.0**-53
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _edges(draw: NDArray[np.float64], length: int) -> tuple[int, int]:
+def _edges(draw: NDArray[np.float64], length: int) -> tuple[float, float]:
     """Two different whole numbers from 0 to `length`, the lesser first, all pairs as likely."""
     first, second = int(draw[0] * (length + 1)), int(draw[1] * length)
     if second >= first:
         second += 1
-    return min(first, second), max(first, second)
+    return float(min(first, second)), float(max(first, second))
 
 
 def _letter(query: Query, draw: float) -> str | None:

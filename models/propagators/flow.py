@@ -95,7 +95,8 @@ def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
     method = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     found = method.calc(grey[0], grey[1], np.zeros((small[1], small[0], 2), np.float32))
     grown = cv2.resize(found, (width, height), interpolation=cv2.INTER_LINEAR)
-    return (grown * np.array([width / small[0], height / small[1]])).astype(np.float32)
+    scales = np.array([width / small[0], height / small[1]], dtype=np.float32)
+    return np.asarray(grown * scales, dtype=np.float32)
 
 
 def pixel_grid(size: tuple[int, int]) -> Field:
@@ -120,26 +121,16 @@ def check_masks(video: Media, start: int, masks: Sequence[BoolArray]) -> None:
             )
 
 
-def _sample(field: Field, places: Field) -> Field:
-    """`field` read at `places`, bilinear; OUTSIDE where a place is not in the picture."""
-    return cv2.remap(
-        field,
-        places,
-        None,  # type: ignore[call-overload]
-        cv2.INTER_LINEAR,
-        borderMode=cv2.BORDER_CONSTANT,
-        borderValue=(OUTSIDE, OUTSIDE),
+def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
+    """A picture of numbers read at `places`, bilinear; OUTSIDE where they leave the picture."""
+    x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
+    beyond = (OUTSIDE, OUTSIDE)
+    found = cv2.remap(
+        values, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=beyond
     )
+    return found.astype(np.float32)
 
 
 def _read(mask: BoolArray, origin: Field) -> BoolArray:
     """The mask read through a map of origins: set where at least half the pixel is set."""
-    moved = cv2.remap(
-        mask.astype(np.float32),
-        origin,
-        None,  # type: ignore[call-overload]
-        cv2.INTER_LINEAR,
-        borderMode=cv2.BORDER_CONSTANT,
-        borderValue=0.0,
-    )
-    return moved >= 0.5
+    return _sample(mask.astype(np.float32), origin) >= np.float32(0.5)

@@ -50,14 +50,15 @@ def qwen_vl(
         system: System message; None leaves it to the checkpoint's chat template.
     """
     chosen: Prompt = PROMPTS[prompt]()
-    if isinstance(backend, Spec):
-        backend = backend.with_defaults(batch_size=batch_size)
-        if checkpoint is not None:
-            backend = backend.with_defaults(checkpoint=checkpoint)
-        backend = plugins.build("backends", backend)
+    given = {"batch_size": batch_size} | ({} if checkpoint is None else {"checkpoint": checkpoint})
+    chat: Chat = (
+        plugins.build("backends", backend.with_defaults(**given))
+        if isinstance(backend, Spec)
+        else backend
+    )
     return PromptedModel(
         name=f"qwen_vl/{prompt}",
-        chat=backend,
+        chat=chat,
         prompt=chosen,
         words=Questions(),
         segmenter=plugins.build("segmenters", segmenter)

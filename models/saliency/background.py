@@ -17,7 +17,7 @@ from harness.models.saliency.superpixels import Superpixels
 
 Floats = NDArray[np.float64]
 
-GEODESIC_SCALE = 7.0  # Lab; the paper's σ_clr, for which it finds 5 to 15 equally good
+GEODESIC_SCALE = 7.0  # Lab; the paper's σ_clr, for which 5 to 10 is usual
 SPATIAL_SCALE = 0.25  # longest sides of the picture; the paper's σ_spa
 SMOOTHING_SCALE = 10.0  # Lab; how alike neighbours must be to be made equal
 SMOOTHING_FLOOR = 0.1  # the paper's μ: neighbours are a little alike, whatever their colours
@@ -28,7 +28,11 @@ DECIMALS = 6  # results are rounded, so that the order of additions cannot move 
 
 
 def background_probability(regions: Superpixels, distance: Floats, *, scale: float) -> Floats:
-    """How sure each region is background, from 0 to 1: equations 3 to 5 of the paper.
+    """How sure each region is background, from 0 to 1: the paper's boundary connectivity.
+
+    A region's length along the border and its area are those of all regions, each counted by how
+    short the path to it is, where a path's length adds up the differences along it. Length over
+    the root of area is large for what leaves the picture.
 
     Args:
         regions: the partition, for its neighbours and its border.
@@ -38,26 +42,31 @@ def background_probability(regions: Superpixels, distance: Floats, *, scale: flo
     border = regions.border()
     link = _links(regions, border)
     steps = np.where(link, np.maximum(distance - _usual_step(regions, distance), TOUCHING), 0.0)
-    together = np.exp(-np.square(dijkstra(csc_array(steps), directed=False) / scale) / 2)
+    together = gaussian(dijkstra(csc_array(steps), directed=False) / scale)
     length = together[:, border].sum(axis=1)
     connectivity = length / np.sqrt(together.sum(axis=1))
-    return 1 - np.exp(-np.square(connectivity) / 2)
+    return 1 - gaussian(connectivity)
 
 
-def colour_distance(regions: Superpixels) -> Floats:
-    """Count × count Euclidean distances in CIELAB."""
-    return cdist(regions.colours, regions.colours)
+def between(features: Floats) -> Floats:
+    """Euclidean distances (count × count) between the rows of count × k features."""
+    return np.asarray(cdist(features, features), dtype=np.float64)
+
+
+def gaussian(values: Floats) -> Floats:
+    """The bell exp(-x² / 2), 1 at 0."""
+    return np.asarray(np.exp(-np.square(values) / 2), dtype=np.float64)
 
 
 def contrast(regions: Superpixels, distance: Floats, background: Floats) -> Floats:
     """Difference of each region from the background around it, in the unit of `distance`.
 
-    The paper's equation 6 divided by one number for the picture (the largest sum of weights), so
-    that it has a unit and is at most a weighted mean of differences.
+    The paper's background weighted contrast, divided by one number for the picture (the largest
+    sum of weights), so that it has a unit and is at most a weighted mean of differences.
     """
-    weight = np.exp(-np.square(cdist(regions.centres, regions.centres) / SPATIAL_SCALE) / 2)
-    weight = weight * background
-    return np.sum(distance * weight, axis=1) / max(float(weight.sum(axis=1).max()), 1e-12)
+    weight = gaussian(between(regions.centres) / SPATIAL_SCALE) * background
+    total = np.sum(distance * weight, axis=1, dtype=np.float64)
+    return np.asarray(total / max(float(weight.sum(axis=1).max()), 1e-12))
 
 
 def salience(
@@ -70,7 +79,7 @@ def salience(
         size: (width, height) of the picture in pixels.
         motion: evidence from 0 to 1 that a region moves on its own; None for a still picture.
     """
-    distance = colour_distance(regions)
+    distance = between(regions.colours)
     background = background_probability(regions, distance, scale=GEODESIC_SCALE)
     difference = contrast(regions, distance, background)
     foreground = _stretched(difference) if difference.max() >= VISIBLE else 0 * difference
@@ -87,15 +96,15 @@ def centre_prior(regions: Superpixels, size: tuple[int, int]) -> Floats:
     """A Gaussian around the picture's middle, as wide as CENTRE_SCALE of each side."""
     sides = np.array(size) / max(size)
     away = (regions.centres - sides / 2) / sides
-    return np.exp(-np.square(away / CENTRE_SCALE).sum(axis=1) / 2)
+    return gaussian(np.hypot(away[:, 0], away[:, 1]) / CENTRE_SCALE)
 
 
 def _reconciled(
     regions: Superpixels, distance: Floats, foreground: Floats, background: Floats
 ) -> Floats:
-    """Minimise Σ b s² + Σ f (s - 1)² + Σ w (s_i - s_j)²: equation 9 of the paper."""
+    """Minimise Σ b s² + Σ f (s - 1)² + Σ w (s_i - s_j)², the paper's cost function."""
     link = _links(regions, regions.border())
-    alike = link * (np.exp(-np.square(distance / SMOOTHING_SCALE) / 2) + SMOOTHING_FLOOR)
+    alike = link * (gaussian(distance / SMOOTHING_SCALE) + SMOOTHING_FLOOR)
     system = -alike
     np.fill_diagonal(system, alike.sum(axis=1) + foreground + background + 1e-9)
     return np.asarray(spsolve(csc_array(system), foreground))
@@ -120,4 +129,4 @@ def _stretched(values: Floats) -> Floats:
     low, high = values.min(), values.max()
     if high - low < 1e-9:
         return np.zeros_like(values)
-    return np.round((values - low) / (high - low), DECIMALS)
+    return np.asarray(np.round((values - low) / (high - low), DECIMALS))

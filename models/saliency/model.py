@@ -65,23 +65,29 @@ class Saliency:
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
         """One prediction a query, each as if it were alone.
 
-        A form that it does not know is a failure of the model, a medium that cannot be decoded
-        one of the infrastructure.
+        Queries that share a medium share the work, since the question makes no difference. A
+        form that it does not know is a failure of the model, a medium that cannot be decoded one
+        of the infrastructure.
         """
-        return [self._prediction(query) for query in queries]
+        known: dict[tuple[Media, frozenset[AnswerForm]], Answer] = {}
+        return [self._prediction(query, known) for query in queries]
 
-    def _prediction(self, query: Query) -> Prediction:
+    def _prediction(
+        self, query: Query, known: dict[tuple[Media, frozenset[AnswerForm]], Answer]
+    ) -> Prediction:
         for form in query.forms:
             if form not in ANSWERED:
                 return failed(query, FailureKind.MODEL, f"saliency cannot answer {form}")
         if not query.media:
             return failed(query, FailureKind.MODEL, "saliency needs a picture or a video")
+        asked = query.media[0], frozenset(query.forms)
         try:
-            answer = self._answer(query.media[0], frozenset(query.forms))
+            if asked not in known:
+                known[asked] = self._answer(*asked)
         except MediaError as error:
             return failed(query, FailureKind.INFRASTRUCTURE, str(error))
         usage = Usage(frames=frames_seen(len(query.media[0]), self.candidates))
-        return Prediction(query_id=query.id, answer=answer, usage=usage)
+        return Prediction(query_id=query.id, answer=known[asked], usage=usage)
 
     def _answer(self, media: Media, forms: frozenset[AnswerForm]) -> Answer:
         key = clearest(media, self.candidates)

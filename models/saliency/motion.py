@@ -1,13 +1,14 @@
 """Which regions of a frame move on their own, whatever the camera does."""
 
+from typing import Any
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from harness.media import Frame
 from harness.models.propagators.flow import Field, dense_flow, pixel_grid
-from harness.models.saliency.background import background_probability
+from harness.models.saliency.background import background_probability, between, gaussian
 from harness.models.saliency.superpixels import Superpixels
 
 Floats = NDArray[np.float64]
@@ -40,9 +41,8 @@ def motion_evidence(regions: Superpixels, frame: Frame, neighbours: list[Frame])
     lengths = np.stack([np.linalg.norm(field, axis=2) for field in residual]).min(axis=0)
     speed = regions.mean(lengths)
     noise = NOISE_FACTOR * float(np.median(speed)) + NOISE_FLOOR
-    moving = 1 - np.exp(-np.square(speed / noise))
-    distance = cdist(vectors.T, vectors.T)
-    fixed = background_probability(regions, distance, scale=noise)
+    moving = 1 - gaussian(speed / noise)
+    fixed = background_probability(regions, between(vectors.T), scale=noise)
     return moving * (1 - fixed)
 
 
@@ -62,8 +62,8 @@ def camera_motion(flow: Field) -> Field:
     if np.count_nonzero(seen) < FEWEST_PLACES:
         return np.zeros_like(flow)
     cv2.setRNGSeed(0)
-    found, _ = cv2.findHomography(start[seen], end[seen], cv2.RANSAC, TOLERANCE)
-    if found is None:
+    found: Any = cv2.findHomography(start[seen], end[seen], cv2.RANSAC, TOLERANCE)[0]
+    if found is None or not np.isfinite(found).all():
         return np.zeros_like(flow)
     moved = cv2.perspectiveTransform(grid.reshape(-1, 1, 2), found).reshape(height, width, 2)
     return (moved - grid).astype(np.float32)

@@ -34,8 +34,8 @@ def salient_objects(field: NDArray[np.float32], size: tuple[int, int]) -> list[S
         size: (width, height) of the picture that prompts are for.
     """
     bright = outstanding(field).astype(np.uint8)
-    bright = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
-    count, labels = cv2.connectedComponents(bright, connectivity=8)
+    firm = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    count, labels = cv2.connectedComponents(firm, connectivity=8)
     parts = [labels == label for label in range(1, count)]
     parts = [part for part in parts if part.mean() >= LEAST_SHARE]
     weights = [float(field[part].sum(dtype=np.float64)) for part in parts]

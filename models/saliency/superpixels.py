@@ -56,7 +56,7 @@ class Superpixels:
         return touching
 
     def adjacent(self) -> NDArray[np.bool_]:
-        """Count × count, true where two different regions share an edge; symmetric."""
+        """Whether two different regions share an edge: count × count, symmetric."""
         near = np.zeros((self.count, self.count), dtype=np.bool_)
         near[self.labels[:, :-1], self.labels[:, 1:]] = True
         near[self.labels[:-1], self.labels[1:]] = True

@@ -130,7 +130,7 @@ class View:
         """A mask of the view at the crop's size."""
         size = (self.crop.width, self.crop.height)
         soft = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
-        return soft >= 0.5
+        return np.asarray(soft >= 0.5, dtype=np.bool_)
 
     def within(self, region: Rectangle) -> tuple[slice, slice]:
         """A region of the picture as an index of the crop."""
@@ -184,7 +184,7 @@ class View:
 
 def foreground(trimap: Trimap) -> BoolArray:
     """Where a trimap says foreground, surely or probably."""
-    return (trimap == cv2.GC_FGD) | (trimap == cv2.GC_PR_FGD)
+    return np.isin(trimap, (cv2.GC_FGD, cv2.GC_PR_FGD))
 
 
 def points_inside(points: Sequence[Point], size: tuple[int, int]) -> list[Point]:

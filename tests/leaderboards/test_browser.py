@@ -55,7 +55,9 @@ def test_the_page_opens_without_a_complaint_and_shows_the_worst_sample(path, tmp
     assert console == []
     assert order(document) == ["steady", "evil", "clumsy"]
     assert "I cannot &lt;script&gt;alert(1)&lt;/script&gt;" in document
-    assert re.search(r'class="id">(1/disc|2/roll|5/disc)<', document)
+    shown = set(re.findall(r'class="id">([^<]*)<', document))
+    assert len({"1/disc", "2/roll", "5/disc"} & shown) >= 2  # clumsy failed at these three
+    assert {"clip3", "clip4"} <= shown
     assert 'id="theme" aria-label="Switch to dark colours"' in document.replace(
         'type="button" ', ""
     )
@@ -70,7 +72,7 @@ def test_a_heading_sorts_and_sorts_back(path, tmp_path):
     document, console = after(path, click + "head.click();", tmp_path)
     assert console == []
     assert order(document)[0] == "clumsy"
-    assert 'aria-sort="descending"><button type="button">Failures' in document
+    assert re.search(r'aria-sort="descending"[^>]*><button type="button">Failures', document)
     document, _ = after(path, click, tmp_path)
     assert order(document)[2] == "clumsy"
 

@@ -98,9 +98,8 @@ def test_fewer_answers_fail_whatever_the_score(make_run):
     fewer = rescore(make_run("b", failing={5}), lambda _, value: value + 0.2)
     report = check(make_run("a"), fewer)
     assert report.verdicts[0].failures == ("answered 40 → 39 of 40 (parse 0 → 1)",)
-    assert check(fewer, make_run("c"), max_loss=1).verdicts[0].failures != (
-        "answered 39 → 40 of 40",
-    )
+    back = check(fewer, make_run("c"), max_loss=1)
+    assert not any("answered" in failure for failure in back.verdicts[0].failures)
 
 
 @pytest.mark.parametrize(

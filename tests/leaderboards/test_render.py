@@ -198,7 +198,10 @@ def test_the_markdown_has_tables_of_one_width_and_no_live_html(board):
 
 
 def test_replies_with_broken_characters_are_written(make_run, tmp_path):
-    folder = make_run("a", model="half \ud800 nul \x00")
+    folder = make_run("a")
+    results = json.loads((folder / "results.json").read_text())
+    results["model"] = "half \ud800 nul \x00"
+    (folder / "results.json").write_text(json.dumps(results))
     paths = write(build(folder), tmp_path / "out")
     page_text = paths[2].read_text(encoding="utf-8")
     assert "half � nul �" in page_text

@@ -95,17 +95,26 @@ MUTATIONS = {
         "Overlap(shared, both - shared)",
         "Overlap(shared, both)",
     ),
-    "overlap of runs: sum for union": ("overlap", "predicted.area - shared.area", "predicted.area"),
+    "overlap of runs: sum for union": (
+        "overlap",
+        "truth.area + predicted.area - intersection",
+        "truth.area + predicted.area",
+    ),
+    "overlap of runs: union for intersection": (
+        "overlap",
+        "shared = coco.merge(masks, intersect=True)",
+        "shared = coco.merge(masks, intersect=False)",
+    ),
     "overlap of runs: ignored intersection": (
         "overlap",
-        "shared.area - shared.intersection(ignore).area",
-        "shared.area",
+        "intersection - int(coco.area(lost_shared))",
+        "intersection",
     ),
-    "overlap of runs: ignored union": ("overlap", "either - lost", "either"),
-    "overlap of runs: ignored part of the truth": (
+    "overlap of runs: ignored union": ("overlap", "union - int(coco.area(lost))", "union"),
+    "overlap of runs: ignored part of both": (
         "overlap",
-        "truth.union(predicted).inter",
-        "truth.inter",
+        "coco.merge([coco.merge(masks, intersect=False)",
+        "coco.merge([coco.merge(masks, intersect=True)",
     ),
     "LISA: no epsilon": ("overlap", "+ LISA_EPSILON)", "+ 0 * LISA_EPSILON)"),
     "LISA: another epsilon": ("overlap", "np.float32(1e-5)", "np.float32(1e-6)"),

@@ -1,0 +1,46 @@
+"""`harness board build` and `harness board check`."""
+
+from argparse import Namespace
+
+from harness.cli.output import show_json
+from harness.errors import UsageError
+
+
+def build(arguments: Namespace) -> int:
+    """Write board.md, board.json and board.html from run folders."""
+    from harness.leaderboards.board import build as build_board
+    from harness.leaderboards.render import write
+
+    board = build_board(
+        arguments.runs,
+        title=arguments.title,
+        data_root=arguments.data,
+        picks=0 if arguments.no_gallery else 2,
+    )
+    paths = write(board, arguments.out)
+    if arguments.json:
+        show_json({"files": [str(path) for path in paths], "tables": len(board.tables)})
+    else:
+        for path in paths:
+            print(path)
+    return 0
+
+
+def check(arguments: Namespace) -> int:
+    """Compare a candidate with a baseline; exit code 1 if it is worse or cannot be compared."""
+    from harness.leaderboards.gate import check as check_gate
+
+    if not 0 < arguments.level < 1:
+        raise UsageError("--level", expected="a number between 0 and 1", found=str(arguments.level))
+    report = check_gate(
+        arguments.baseline,
+        arguments.candidate,
+        max_loss=arguments.max_loss,
+        level=arguments.level,
+        data_root=arguments.data,
+    )
+    if arguments.json:
+        show_json(report.to_json())
+    else:
+        print(report.text())
+    return 0 if report.passed else 1

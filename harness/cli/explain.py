@@ -1,0 +1,114 @@
+"""`harness explain`: everything about one sample of a run."""
+
+import io
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from harness import overlay
+from harness.cli.output import show_json
+from harness.errors import StoreError
+from harness.interchange import prediction_to_json
+from harness.leaderboards.pictures import draw, say
+from harness.leaderboards.runs import task_of
+from harness.media import Frame
+from harness.record import Run
+from harness.run.score import selected
+from harness.run.scoring import score_unit
+from harness.scores import to_json
+from harness.store.atomic import write_bytes
+from harness.task import Task
+from harness.types import Answer, Prediction, Sample
+
+FRAMES = 6  # of a video that are drawn
+
+
+def explain(arguments: Namespace) -> int:
+    """Print one sample's question, replies, answer, truth and score."""
+    run = Run.open(arguments.run)
+    task = task_of(run, arguments.data)
+    unit = _unit(task, run, arguments.sample)
+    sample = next(one for one in unit if one.id == arguments.sample)
+    prediction = run.prediction(sample.id)
+    shown = _explained(task, run, unit, sample, prediction)
+    if arguments.image is not None:
+        encoded = io.BytesIO()
+        Image.fromarray(drawn(sample, prediction)).save(encoded, "PNG")
+        write_bytes(arguments.image, encoded.getvalue())
+        shown["image"] = str(arguments.image)
+    if arguments.json:
+        show_json({**shown, "prediction": prediction_to_json(prediction)})
+    else:
+        for name, value in shown.items():
+            print(f"{name:10} {value}")
+    return 0
+
+
+def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
+    for unit in selected(task, run):
+        if any(sample.id == wanted for sample in unit):
+            return unit
+    raise StoreError(f"sample {wanted!r}", expected=f"one of the run's {run.manifest['data']}",
+                     found="none of that id")  # fmt: skip
+
+
+def _explained(
+    task: Task, run: Run, unit: Sequence[Sample], sample: Sample, prediction: Prediction
+) -> dict[str, Any]:
+    query = sample.query
+    shown: dict[str, Any] = {
+        "sample": sample.id,
+        "model": run.manifest["model"]["spec"],
+        "protocol": task.protocol.name,
+        "question": query.text,
+        "media": ", ".join(map(repr, query.media)),
+        "categories": dict(sample.categories),
+    }
+    if query.options:
+        shown["options"] = " | ".join(query.options)
+    for number, reply in enumerate(prediction.replies, start=1):
+        shown[f"reply {number}"] = reply
+    if prediction.notes:
+        shown["notes"] = "; ".join(prediction.notes)
+    if prediction.failure is not None:
+        shown["failure"] = f"{prediction.failure.kind}: {prediction.failure.message}"
+    if prediction.answer is not None:
+        shown["answer"] = say(prediction.answer)
+    if sample.target is not None:
+        shown["truth"] = say(sample.target.answer)
+        predictions = [run.prediction(one.id) for one in unit]
+        shown["score"] = to_json(score_unit(task, unit, predictions).scores)
+    return shown
+
+
+def drawn(sample: Sample, prediction: Prediction) -> Frame:
+    """Truth above, prediction with the truth's outline below; of a video, some frames."""
+    media = sample.query.media[0]
+    step = max(1, -(-len(media) // FRAMES))
+    frames = range(0, len(media), step)
+    truth = sample.target.answer if sample.target else None
+    rows = [_row(sample, frames, [(truth, overlay.TRUTH, True)])] if truth else []
+    rows.append(_row(sample, frames, [(prediction.answer, overlay.PREDICTION, True),
+                                      (truth, overlay.TRUTH, False)]))  # fmt: skip
+    widest = max(row.shape[1] for row in rows)
+    padded = [np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
+              for row in rows]  # fmt: skip
+    return np.concatenate(padded)
+
+
+def _row(
+    sample: Sample, frames: Sequence[int], layers: list[tuple[Answer | None, Any, bool]]
+) -> Frame:
+    media = sample.query.media[0]
+    pictures = []
+    for index in frames:
+        picture = media.frame(index)
+        for answer, colour, filled in layers:
+            if answer is not None:
+                picture = draw(picture, answer, index=index, size=media.size, colour=colour,
+                               filled=filled)  # fmt: skip
+        pictures.append(picture)
+    return overlay.side_by_side(pictures)

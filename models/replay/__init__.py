@@ -1,0 +1,1 @@
+"""Predictions from elsewhere, as a model."""

@@ -1,0 +1,101 @@
+"""A model whose answers stand in a file already: other programs' predictions, scored by harness.
+
+The file is the one of `harness.interchange`: one JSON object a line, with the official id and one
+of "reply", "boxes", "points", "masks", "answer", "no_target". Replies need a model that reads
+them: `replay(file=said.jsonl,model=qwen_vl(backend=stored))`.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.interchange import Row, read_rows, row_to_prediction
+from harness.model import Model, ReplyReader
+from harness.spec import Spec
+from harness.types import FailureKind, Prediction, Query, failed, query_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Gives each query the prediction that a file has for it."""
+
+    file: Path
+    rows: Mapping[str, Row] = field(repr=False)
+    """By the id under which a model sees a sample."""
+    reader: Model | None
+    """Reads the rows that are replies; a `ReplyReader`."""
+    fingerprint: str
+    batch_size: int
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending."""
+        return f"replay/{self.file.stem}"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record."""
+        return {
+            "name": self.name,
+            "file": self.file.name,
+            "content": self.fingerprint,
+            "predictions": len(self.rows),
+            "reader": None if self.reader is None else dict(self.reader.describe()),
+        }
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """The file's predictions; a query that it lacks is an infrastructure failure.
+
+        Raises:
+            DataError: a row does not fit its query, such as masks of another size.
+        """
+        return [self._prediction(query) for query in queries]
+
+    def _prediction(self, query: Query) -> Prediction:
+        row = self.rows.get(query.id)
+        if row is None:
+            message = f"no prediction in {self.file.name}"
+            return failed(query, FailureKind.INFRASTRUCTURE, message)
+        return row_to_prediction(row, query, self.reader)
+
+
+def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Replay:
+    """Build the model that repeats a file of predictions.
+
+    Args:
+        file: JSON lines, as `harness.interchange` describes them.
+        model: Reads the rows that are replies, with its grammar, coordinates and segmenter.
+        batch_size: Queries at once.
+
+    Raises:
+        DataError: a line is not in the form.
+        UsageError: `model` cannot read replies, or is missing where there are some.
+    """
+    rows = {query_id(row.id): row for row in read_rows(file)}
+    reader = None if model is None else plugins.build("models", model)
+    if reader is not None and not isinstance(reader, ReplyReader):
+        raise UsageError(
+            f"replay(model={model})",
+            expected="a model that reads replies, such as qwen_vl(backend=stored)",
+            found=str(reader.name),
+        )
+    spoken = next((row for row in rows.values() if row.kind == "reply"), None)
+    if spoken is not None and reader is None:
+        raise UsageError(
+            f'{spoken.where}: a "reply"',
+            expected="a model whose parser and segmenter read it",
+            found="none",
+            fix="Give one, such as replay(file=…,model=qwen_vl(backend=stored)).",
+        )
+    with file.open("rb") as content:
+        fingerprint = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
+    return Replay(
+        file=file,
+        rows=rows,
+        reader=reader,
+        fingerprint=fingerprint.hexdigest(),
+        batch_size=batch_size,
+    )

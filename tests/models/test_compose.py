@@ -1,0 +1,396 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import media, plugins
+from harness.errors import ModelError, ParseError, UsageError
+from harness.masks import Rle
+from harness.model import ChatReply, ReplyReader
+from harness.models.canvas import Canvas
+from harness.models.compose import PromptedModel, evenly
+from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.qwen_vl.locate import Locate
+from harness.models.qwen_vl.questions import Questions
+from harness.models.truth import parts
+from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.types import Answer, AnswerForm, Box, FailureKind, Interval, Point, Query
+
+FORM = AnswerForm
+
+
+@dataclass(frozen=True)
+class Script:
+    """A chat that says what it was given, on a canvas of its own."""
+
+    says: tuple[str, ...] = ()
+    seen: tuple[int, int] = (840, 840)
+    coordinates: str = "pixels"
+    cut: bool = False
+    asked: list[Any] = field(default_factory=list)
+    batch_size: int = 4
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"backend": "script"}
+
+    def generate(self, requests: Sequence[Any]) -> list[ChatReply]:
+        self.asked.extend(requests)
+        return [
+            ChatReply(text=text, prompt_tokens=7, completion_tokens=3, cut=self.cut)
+            for text, _ in zip(self.says, requests, strict=True)
+        ]
+
+    def canvas(self, request: Any) -> tuple[int, int]:
+        return self.seen
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+@dataclass(frozen=True)
+class Knows:
+    """Perception that has the truth: the part whose box is nearest, the track of what it knows."""
+
+    truth: tuple[Rle, ...]
+    name: str = "knows"
+
+    def segment(self, picture, prompts):
+        frame = next(i for i, mask in enumerate(self.truth) if picture[0, 0, 0] == i)
+        known = parts(self.truth[frame])
+        masks = []
+        for prompt in prompts:
+            nearest = min(known, key=lambda part: np.abs(np.subtract(part.box, prompt.box)).max())
+            masks.append(only(self.truth[frame], nearest))
+        return masks
+
+    def propagate(self, video, start, masks):
+        assert np.array_equal(np.logical_or.reduce(masks), self.truth[start].to_array())
+        return [[mask.to_array() for mask in self.truth]] * len(masks)
+
+
+def only(mask: Rle, part: Item):
+    import cv2
+
+    _, labels = cv2.connectedComponents(mask.to_array().astype(np.uint8), connectivity=8)
+    return labels == labels[int(part.point.y), int(part.point.x)]
+
+
+def model(*says: str, prompt: Any = None, **given: Any) -> PromptedModel:
+    chat = Script(says, **{k: given.pop(k) for k in ("seen", "coordinates", "cut") if k in given})
+    return PromptedModel(
+        name="test",
+        chat=chat,
+        prompt=prompt or VisionReasoner(),
+        words=Questions(),
+        segmenter=given.pop("segmenter", None) or plugins.build("segmenters", "box"),
+        propagator=given.pop("propagator", None) or plugins.build("propagators", "still"),
+        **given,
+    )
+
+
+def query(form=FORM.MASK, *, size=(420, 210), frames=1, **given: Any) -> Query:
+    shape = (size[1], size[0], 3)
+    pictures = [np.full(shape, index, dtype=np.uint8) for index in range(frames)]
+    shown = media.pixels(pictures, times=range(frames), is_video=frames > 1, id="x")
+    forms = form if isinstance(form, tuple) else (form,)
+    return Query(id="q", text="the dog", media=(shown,), forms=forms, **given)
+
+
+def reply(*boxes: Sequence[int], frame: int | None = None) -> str:
+    items = [Item(Box(*box), Point(box[0] + 1, box[1] + 1)) for box in boxes]
+    return VisionReasoner().write(items, frame=frame)
+
+
+def filled(size: tuple[int, int], *boxes: Sequence[int]) -> Rle:
+    mask = np.zeros((size[1], size[0]), dtype=bool)
+    for left, top, right, bottom in boxes:
+        mask[top:bottom, left:right] = True
+    return Rle.from_array(mask)
+
+
+def test_it_is_a_reader_of_replies():
+    assert isinstance(model(), ReplyReader)
+
+
+def test_boxes_are_scaled_from_the_canvas_to_the_picture():
+    (said,) = model(reply([84, 84, 168, 420])).predict([query(FORM.BOXES)])
+    assert said.answer.boxes == (Box(42, 21, 84, 105),)
+    assert said.answer.box_scores is None
+
+
+def test_a_canvas_other_than_asked_for_is_the_one_that_counts():
+    (said,) = model(reply([84, 84, 168, 420]), seen=(420, 420)).predict([query(FORM.BOXES)])
+    assert said.answer.boxes == (Box(84, 42, 168, 210),)
+
+
+def test_thousandths_are_of_each_side():
+    said = model(coordinates="thousandths").read(
+        query(FORM.BOXES), [reply([100, 100, 500, 1000])]
+    )
+    assert said.answer.boxes == (Box(42, 21, 210, 210),)
+
+
+def test_boxes_are_clipped_to_the_picture_and_keep_an_area():
+    said = model().read(query(FORM.BOXES), [reply([-50, -50, 2000, 90], [900, 900, 990, 990])])
+    assert said.answer.boxes == (Box(0, 0, 420, 23), Box(419, 209, 420, 210))
+
+
+def test_masks_of_several_objects_are_joined():
+    said = model().read(query(), [reply([0, 0, 84, 84], [168, 168, 336, 336])])
+    assert said.answer.masks == (filled((420, 210), (0, 0, 42, 21), (84, 42, 168, 84)),)
+    assert len(said.answer.boxes) == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "frames", "expected"),
+    [
+        (FORM.MASK, 1, {"masks": (Rle.empty(210, 420),), "boxes": ()}),
+        (FORM.MASK_TRACK, 3, {"masks": (Rle.empty(210, 420),) * 3}),
+        (FORM.BOXES, 1, {"boxes": ()}),
+        (FORM.BOX_TRACK, 2, {"box_track": (None, None)}),
+        (FORM.POINTS, 1, {"points": (), "boxes": ()}),
+        (FORM.COUNT, 1, {"count": 0, "boxes": ()}),
+    ],
+)
+def test_an_empty_list_is_no_target_in_every_form(form, frames, expected):
+    said = model().read(query(form, frames=frames), [reply()])
+    assert said.answer == Answer(no_target=True, **expected)
+
+
+def test_a_count_is_the_number_of_boxes():
+    said = model().read(query(FORM.COUNT), [reply(*[[9, 9, 20, 20]] * 5)])
+    assert said.answer.count == 5
+    assert not said.answer.no_target
+
+
+def test_a_malformed_reply_is_a_parse_failure_that_keeps_the_text():
+    (said,) = model("no idea \ud800", cut=True).predict([query()])
+    assert said.failure.kind is FailureKind.PARSE
+    assert said.replies == ("no idea ?",)
+    assert said.notes == ("cut off after 3 tokens",)
+
+
+def test_usage_is_counted():
+    text = reply([9, 9, 20, 20]).replace("<think>", "<think>three words here")
+    (said,) = model(text).predict([query(FORM.MASK_TRACK, frames=9)])
+    usage = said.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (7, 3, 3)
+    assert usage.frames == 1
+
+
+def test_repairs_are_noted():
+    said = model().read(query(), [reply([9, 9, 20, 20]).replace("]}]", "]},]")])
+    assert said.answer is not None
+    assert said.notes == ("trailing comma",)
+
+
+@pytest.mark.parametrize(("rule", "frame"), [("first", 0), ("middle", 2)])
+def test_of_a_video_the_key_frame_is_shown_and_marked(rule, frame):
+    truth = tuple(filled((420, 210), (index, 0, index + 9, 9)) for index in range(5))
+    asked = query(FORM.MASK_TRACK, frames=5)
+    made = model(keyframe=rule, propagator=Knows(truth), segmenter=Knows(truth))
+    (request,) = made.requests(asked)
+    assert request.frames == ((frame,),)
+    assert request.resize == (840, 840)
+    said = made.read(asked, made.write(asked, Answer(masks=truth)))
+    assert said.answer.masks == truth
+
+
+def test_a_track_that_is_empty_in_the_key_frame_names_the_frame_where_it_is_largest():
+    empty = Rle.empty(210, 420)
+    truth = (empty, filled((420, 210), (5, 5, 9, 9)), empty, filled((420, 210), (5, 5, 90, 90)))
+    asked = query(FORM.MASK_TRACK, frames=4)
+    made = model(propagator=Knows(truth), segmenter=Knows(truth))
+    (text,) = made.write(asked, Answer(masks=truth))
+    assert text.startswith("<frame>3</frame><think>")
+    assert made.read(asked, [text]).answer.masks == truth
+    (text,) = made.write(asked, Answer(masks=(empty,) * 4))
+    assert "<frame>" not in text
+    assert made.read(asked, [text]).answer.no_target
+
+
+def test_where_the_frame_must_be_named_the_numbers_are_shown_and_it_is_missed():
+    asked = query(FORM.MASK_TRACK, frames=30)
+    made = model(keyframe="named", frames=4)
+    (request,) = made.requests(asked)
+    assert request.frames == ((0, 10, 19, 29),)
+    assert "0, 10, 19, 29" in request.text
+    assert request.text.endswith(VisionReasoner().ask("the dog"))
+    assert "<frame>" in made.read(asked, [reply([9, 9, 20, 20])]).failure.message
+    assert made.read(asked, [reply([9, 9, 20, 20], frame=29)]).answer is not None
+    assert made.read(asked, [reply([9, 9, 20, 20], frame=30)]).failure is not None
+    assert made.read(asked, [reply()]).answer.no_target
+
+
+def test_a_box_track_is_the_extent_of_the_masks():
+    said = model().read(query(FORM.BOX_TRACK, frames=2), [reply([84, 84, 168, 420])])
+    assert said.answer.box_track == (Box(42, 21, 84, 105),) * 2
+
+
+def test_a_product_is_asked_form_by_form_and_answered_as_far_as_it_can_be_read():
+    asked = query((FORM.TEXT, FORM.INTERVAL, FORM.BOXES), frames=3)
+    truth = Answer(text="a dog", interval=Interval(1.0, 2.5), boxes=(Box(42, 21, 84, 105),))
+    made = model("a dog", "from 1 to 2", reply([84, 84, 168, 420]))
+    texts = made.write(asked, truth)
+    assert len(made.requests(asked)) == 3
+    assert made.read(asked, texts).answer == truth
+    (said,) = made.predict([asked])
+    assert said.answer == replace(truth, interval=None)
+    assert said.notes[0].startswith("interval: ")
+    assert len({request.key for request in made.chat.asked}) == 3
+    assert made.read(asked, texts[:2]).failure.kind is FailureKind.PARSE
+
+
+def test_a_form_that_cannot_be_asked_for_ends_the_run():
+    with pytest.raises(UsageError, match="box_3d"):
+        model().predict([query(FORM.BOX_3D)])
+
+
+def test_settings_below_one_are_refused():
+    with pytest.raises(UsageError, match="frames"):
+        model(frames=0)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    name: str = "wrong"
+
+    def segment(self, picture, prompts):
+        return [np.zeros((3, 3), dtype=bool)]
+
+    def propagate(self, video, start, masks):
+        return [[mask] for mask in masks]
+
+
+def test_perception_of_another_size_is_an_error_that_names_it():
+    with pytest.raises(ModelError, match="segmenter wrong"):
+        model(segmenter=Wrong()).read(query(), [reply([9, 9, 20, 20])])
+    with pytest.raises(ModelError, match="propagator wrong"):
+        model(propagator=Wrong()).read(query(frames=2), [reply([9, 9, 20, 20])])
+
+
+def test_other_perception_leaves_the_rest_as_it_is():
+    made = model()
+    other = made.with_perception(Wrong(), Wrong())
+    assert other.segmenter.name == "wrong"
+    assert replace(other, segmenter=made.segmenter, propagator=made.propagator) == made
+
+
+def test_the_record_says_everything():
+    said = model().describe()
+    assert said["prompt_text"].startswith('Please find "question"')
+    assert (said["segmenter"], said["propagator"], said["keyframe"]) == ("box", "still", "middle")
+
+
+def test_frames_are_spread_evenly():
+    assert evenly(10, 4) == (0, 3, 6, 9)
+    assert evenly(3, 8) == (0, 1, 2)
+    assert evenly(9, 1) == (0,)
+
+
+sides = st.integers(1, 4000)
+
+
+@st.composite
+def boxes_in(draw, size):
+    left, top = draw(st.integers(0, size[0] - 1)), draw(st.integers(0, size[1] - 1))
+    right, bottom = draw(st.integers(left + 1, size[0])), draw(st.integers(top + 1, size[1]))
+    point = Point(draw(st.integers(left, right - 1)), draw(st.integers(top, bottom - 1)))
+    return Item(Box(left, top, right, bottom), point)
+
+
+@given(st.data(), st.tuples(sides, sides), st.sampled_from([(840, 840), (1000, 1000), (112, 84)]))
+def test_going_to_the_canvas_and_back_stays_within_a_canvas_pixel(data, size, canvas):
+    item = data.draw(boxes_in(size))
+    rule = Canvas(canvas, size)
+    there = rule.to_canvas(item)
+    back = rule.to_picture(there)
+    steps = [size[0] / canvas[0], size[1] / canvas[1]] * 2
+    for old, new, step, side in zip(item.box, back.box, steps, size * 2, strict=True):
+        assert abs(old - new) <= step + 0.5
+        if step <= 1:
+            assert old == new
+        assert 0 <= new <= side
+    for old, new, step in zip(item.point, back.point, steps, strict=False):
+        assert abs(old - new) <= step + 0.5
+    assert back.box.left < back.box.right
+    assert back.box.top < back.box.bottom
+    assert all(float(number).is_integer() for number in (*there.box, *there.point))
+
+
+@given(
+    st.tuples(*[st.floats(-1e9, 1e9)] * 6),
+    st.tuples(sides, sides),
+    st.sampled_from([(840, 840), (1000, 1000)]),
+)
+def test_any_numbers_of_a_reply_become_a_box_inside_the_picture(numbers, size, canvas):
+    box, point = Canvas(canvas, size).to_picture(Item(Box(*numbers[:4]), Point(*numbers[4:])))
+    assert 0 <= box.left < box.right <= size[0]
+    assert 0 <= box.top < box.bottom <= size[1]
+    assert 0 <= point.x < size[0]
+    assert 0 <= point.y < size[1]
+
+
+@st.composite
+def speckled(draw):
+    width, height = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    seed, share = draw(st.integers(0, 999)), draw(st.sampled_from([0.0, 0.05, 0.3, 1.0]))
+    return np.random.default_rng(seed).random((height, width)) < share
+
+
+@settings(max_examples=60, deadline=None)
+@given(speckled(), st.sampled_from([VisionReasoner(), Locate()]), st.booleans())
+def test_a_mask_that_is_written_and_read_with_perfect_perception_is_the_same(array, prompt, norm):
+    truth = Rle.from_array(array)
+    asked = query(size=truth.size)
+    made = model(
+        prompt=prompt,
+        segmenter=Knows((truth,)),
+        coordinates="thousandths" if norm else "pixels",
+    )
+    if len(parts(truth)) == MAX_OBJECTS:
+        return
+    said = made.read(asked, made.write(asked, Answer(masks=(truth,))))
+    assert said.failure is None
+    assert said.answer.masks == (truth,)
+    assert said.answer.no_target == (truth.area == 0)
+
+
+@given(st.data(), st.tuples(st.integers(1, 840), st.integers(1, 840)), st.integers(0, 9))
+@settings(max_examples=40, deadline=None)
+def test_boxes_and_counts_that_are_written_are_read_back(data, size, count):
+    chosen = tuple(data.draw(boxes_in(size)).box for _ in range(count))
+    asked = query((FORM.BOXES, FORM.COUNT), size=size)
+    made = model()
+    for truth in (Answer(boxes=chosen, count=count), Answer(boxes=chosen)):
+        said = made.read(asked, made.write(asked, truth)).answer
+        assert said.count == count
+        assert said.boxes == chosen
+    assert made.read(asked, made.write(asked, Answer(no_target=True))).answer.no_target
+
+
+def test_points_that_are_written_are_read_back_to_a_canvas_pixel():
+    asked = query(FORM.POINTS)
+    truth = Answer(points=(Point(0, 0), Point(419, 209), Point(33.4, 70.6)))
+    said = model().read(asked, model().write(asked, truth)).answer
+    assert said.points == (Point(0, 0), Point(419, 209), Point(34, 71))
+
+
+def test_more_than_a_reply_holds_cannot_be_written():
+    with pytest.raises(ParseError, match="120"):
+        model().write(query(FORM.COUNT), Answer(count=10**9))
+
+
+def test_the_point_of_a_part_is_the_centre_of_its_largest_inscribed_circle():
+    ring = np.zeros((60, 60), dtype=bool)
+    ring[5:55, 5:55] = True
+    ring[15:55, 15:45] = False  # a gate: its middle is not in it
+    ring[5:25, 5:25] = True
+    (part,) = parts(Rle.from_array(ring))
+    assert part.box == Box(5, 5, 55, 55)
+    assert abs(part.point.x - 14.5) <= 1
+    assert abs(part.point.y - 14.5) <= 1

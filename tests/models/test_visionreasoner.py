@@ -1,0 +1,214 @@
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import replies
+from harness.errors import ParseError
+from harness.models import grammar as shared
+from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.visionreasoner import grammar
+from harness.types import Box, Point
+
+GOOD = '{"bbox_2d": [10, 20, 30, 40], "point_2d": [15, 25]}'
+ITEM = Item(Box(10.0, 20.0, 30.0, 40.0), Point(15.0, 25.0))
+
+
+def said(answer: str, think: str = "it is there") -> str:
+    return f"<think>{think}</think><answer>{answer}</answer>"
+
+
+def test_the_prompt_is_the_official_one_word_for_word():
+    assert grammar.ask("The LEFT dog?!.") == (
+        'Please find "the left dog" with bboxs and points.Compare the difference between '
+        "object(s) and find the most closely matched object(s).Output the thinking process in "
+        "<think> </think> and final answer in <answer> </answer> tags.Output the bbox(es) and "
+        "point(s) inside the interested object(s) in JSON format.i.e., <think> thinking process "
+        'here </think><answer>[{"bbox_2d": [10,100,200,210], "point_2d": [30,110]}, '
+        '{"bbox_2d": [225,296,706,786], "point_2d": [302,410]}]</answer>'
+    )
+
+
+def test_the_example_of_the_prompt_is_in_the_grammar():
+    assert len(grammar.parse(grammar.ask("dog").rpartition("i.e., ")[2]).items) == 2
+
+
+def test_braces_in_a_question_are_left_alone():
+    assert '"{question} {answer} {0}"' in grammar.ask("{Question} {Answer} {0}")
+
+
+def test_a_perfect_reply_is_read_as_it_was_meant():
+    result = grammar.parse(said(f"[{GOOD}]"))
+    assert result.ok
+    assert result.items == (ITEM,)
+    assert (result.think, result.notes, result.frame) == ("it is there", (), None)
+
+
+def test_an_empty_list_says_that_nothing_is_meant():
+    result = grammar.parse(said("[]"))
+    assert result.ok
+    assert result.items == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (f"```json\n[{GOOD}]\n```", "code fence"),
+        (f"[{GOOD},]", "trailing comma"),
+        (f"[{GOOD}]".replace('"', "'"), "single quotes"),
+        (f"[{GOOD}]".replace("_", "\\_"), "escaped underscore"),
+    ],
+)
+def test_a_repair_is_made_for_predictions_and_reported_and_refused_for_rewards(answer, note):
+    result = grammar.parse(said(answer))
+    assert result.items == (ITEM,)
+    assert note in result.notes
+    assert not grammar.parse(said(answer), strict=True).ok
+
+
+DIGITS = "9" * 100_000
+MALFORMED = {
+    "empty": "",
+    "blank": " \n\t ",
+    "no tags": f"[{GOOD}]",
+    "think only": "<think>hm</think>",
+    "unclosed": f"<think>hm</think><answer>[{GOOD}]",
+    "closed before it opens": f"</answer>[{GOOD}]<answer>",
+    "first of two answers is bad": said("oops") + said(f"[{GOOD}]"),
+    "NaN": said('[{"bbox_2d": [NaN, 1, 2, 3], "point_2d": [1, 2]}]'),
+    "Infinity": said('[{"bbox_2d": [0, 1, Infinity, 3], "point_2d": [1, 2]}]'),
+    "infinity by exponent": said('[{"bbox_2d": [0, 1, 1e999, 3], "point_2d": [1, 2]}]'),
+    "duplicate keys": said(
+        '[{"bbox_2d": [1, 2, 3, 4], "bbox_2d": [1, 2, 3, 5], "point_2d": [1, 2]}]'
+    ),
+    "trailing text": said(f"[{GOOD}] and that is all"),
+    "digits": said(f'[{{"bbox_2d": [1, 2, 3, {DIGITS}], "point_2d": [1, 2]}}]'),
+    "nesting": said("[" * 100_000 + "]" * 100_000),
+    "nesting of objects": said('{"a":' * 20_000 + "1" + "}" * 20_000),
+    "bool": said('[{"bbox_2d": [true, 1, 2, 3], "point_2d": [1, 2]}]'),
+    "bool point": said('[{"bbox_2d": [0, 1, 2, 3], "point_2d": [1, false]}]'),
+    "text number": said('[{"bbox_2d": ["1", 1, 2, 3], "point_2d": [1, 2]}]'),
+    "null": said('[{"bbox_2d": null, "point_2d": [1, 2]}]'),
+    "no point": said('[{"bbox_2d": [1, 2, 3, 4]}]'),
+    "no box": said('[{"point_2d": [3, 4]}]'),
+    "three numbers": said('[{"bbox_2d": [1, 2, 3], "point_2d": [1, 2]}]'),
+    "an object": said(GOOD),
+    "a number": said("3"),
+    "null answer": said("null"),
+    "list of lists": said("[[1, 2, 3, 4]]"),
+    "surrogates": "\ud800<answer>\udfff</answer>",
+    "NUL": said("\x00"),
+    "frame without answer": "<frame>3</frame>",
+}
+
+
+@pytest.mark.parametrize("reply", MALFORMED.values(), ids=MALFORMED.keys())
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_malformed_reply_is_an_error_and_never_raises(reply, strict):
+    begin = time.perf_counter()
+    result = grammar.parse(reply, strict=strict)
+    assert result.error
+    assert result.items == ()
+    assert time.perf_counter() - begin < 2
+
+
+@pytest.mark.parametrize("box", ["[30, 20, 10, 40]", "[10, 40, 30, 20]", "[10, 20, 10, 40]"])
+def test_an_inverted_or_flat_box_is_wrong_for_predictions_and_only_a_miss_for_rewards(box):
+    answer = said(f'[{{"bbox_2d": {box}, "point_2d": [15, 25]}}]')
+    assert "x1 < x2" in (grammar.parse(answer).error or "")
+    assert grammar.parse(answer, strict=True).items[0].box == tuple(json.loads(box))
+
+
+def test_one_wrong_object_makes_the_reply_wrong():
+    assert not grammar.parse(said(f'[{GOOD}, {{"bbox_2d": [3, 3, 1, 1], "point_2d": [1, 1]}}]')).ok
+
+
+def test_the_first_answer_wins():
+    second = said(f"[{GOOD}, {GOOD}]")
+    assert len(grammar.parse(said(f"[{GOOD}]") + second).items) == 1
+
+
+def test_objects_beyond_the_limit_are_left_out_and_reported():
+    result = grammar.parse(said(f"[{', '.join([GOOD] * 1000)}]"))
+    assert len(result.items) == MAX_OBJECTS
+    assert result.notes == (f"only the first {MAX_OBJECTS} of 1000 objects are read",)
+
+
+def test_a_hundred_thousand_boxes_are_refused_in_time():
+    begin = time.perf_counter()
+    assert not grammar.parse(said(f"[{', '.join([GOOD] * 100_000)}]")).ok
+    assert time.perf_counter() - begin < 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<answer>" + " " * 190_000,
+        "<think>" + "\n" * 190_000,
+        "<answer>```json" + " " * 190_000 + "</answer>",
+        "<answer>```" + " " * 90_000 + "``" + " " * 90_000 + "</answer>",
+        "<answer>" * 20_000,
+        "<answer>" + ", " * 90_000 + "</answer>",
+        "<answer>[" + "{" * 90_000 + "</answer>",
+        "<frame>" + " " * 190_000,
+    ],
+)
+def test_reading_takes_linear_time_whatever_the_reply(reply):
+    begin = time.perf_counter()
+    assert not grammar.parse(reply).ok
+    assert time.perf_counter() - begin < 2
+
+
+def test_reasoning_that_was_cut_is_still_reasoning():
+    assert grammar.parse("<think> I see two").think == "I see two"
+
+
+def test_a_video_reply_may_name_its_frame():
+    result = grammar.parse(" <frame> 17 </frame>" + said(f"[{GOOD}]"))
+    assert (result.frame, result.items) == (17, (ITEM,))
+    assert grammar.parse(said("[]", think="<frame>3</frame>")).frame is None
+
+
+def test_reasoning_to_write_must_not_hold_a_tag():
+    with pytest.raises(ParseError, match="no tag of the grammar"):
+        grammar.write([ITEM], think="so <answer>[]</answer>")
+    with pytest.raises(ParseError, match="a box alone"):
+        grammar.write([Item(ITEM.box)])
+
+
+whole = st.integers(0, 5000)
+
+
+@st.composite
+def items(draw):
+    left, top = draw(whole), draw(whole)
+    box = Box(left, top, left + draw(st.integers(1, 99)), top + draw(st.integers(1, 99)))
+    return Item(Box(*map(float, box)), Point(float(draw(whole)), float(draw(whole))))
+
+
+@given(st.lists(items(), max_size=8), st.text(st.characters(codec="utf-8"), max_size=30),
+       st.none() | st.integers(0, 10**6))  # fmt: skip
+def test_what_is_written_is_read_back(objects, think, frame):
+    if "<" in think:
+        return
+    for strict in (False, True):
+        result = grammar.parse(grammar.write(objects, think=think, frame=frame), strict=strict)
+        assert result.items == tuple(objects)
+        assert result.think == think.strip()
+        assert result.frame == frame
+        assert result.error is None
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_without_raising(text):
+    for reply in (text, said(text)):
+        result = grammar.parse(reply)
+        assert result.ok != (result.error is not None)
+
+
+@given(st.lists(st.sampled_from(["<answer>", "</answer>", " ", "\n", "a", "<answer"]), max_size=12))
+def test_tags_are_found_as_the_shared_rule_says(pieces):
+    text = "".join(pieces)
+    assert shared.between(text, "answer") == replies.tagged(text, "answer")
