@@ -31,9 +31,9 @@ def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, in
     Raises:
         ParseError: there are more than a grammar holds, or the answer says nothing of the form.
     """
-    if form is AnswerForm.COUNT and answer.count not in (None, len(answer.boxes or ())):
-        assert answer.count is not None
-        items = counted(min(answer.count, MAX_OBJECTS + 1), size)
+    count = answer.count if form is AnswerForm.COUNT else None
+    if count is not None and not (answer.boxes and len(answer.boxes) == count):
+        items = counted(min(count, MAX_OBJECTS + 1), size)
     elif form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and answer.masks is not None:
         return parts(answer.masks[start])
     elif answer.box_track is not None:

@@ -54,14 +54,14 @@ def slug(text: str) -> str:
     """A folder's name for a SPEC: readable, and different for different SPECs.
 
     >>> slug("saliency"), slug("reason_seg(split=test,protocol=seg/lisa)")
-    ('saliency', 'reason_seg-split=test,protocol=seg_lisa')
+    ('saliency', 'reason_seg-split=test,protocol=seg+lisa')
     """
-    plain = re.sub(r"\((.*)\)\Z", r"-\1", text)
-    plain = re.sub(r"[^\w.,=()+-]", "_", plain)
-    if len(plain) > LONGEST or plain.startswith("."):
+    plain = re.sub(r"\((.*)\)\Z", r"-\1", text).replace("/", "+")
+    safe = re.sub(r"[^\w.,=+-]", "_", plain).lstrip(".")
+    if safe != plain or len(safe) > LONGEST or "+" in text or "-" in text.partition("(")[0]:
         digest = blake2b(text.encode(), digest_size=4).hexdigest()
-        plain = f"{plain[: LONGEST - 9].lstrip('.')}-{digest}"
-    return plain
+        return f"{safe[: LONGEST - 9]}-{digest}"
+    return safe
 
 
 def run_folder(out: Path, model: str, task: str, subset: str | None) -> Path:

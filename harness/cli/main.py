@@ -113,7 +113,8 @@ def _config(parser: Any) -> None:
 
 def _add_list(commands: Any) -> None:
     parser = _command(commands, "list", "show:list_plugins", "the plugins that are installed")
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kind", choices=KINDS, metavar="KIND",
+                        help=", ".join(KINDS))  # fmt: skip
     parser.add_argument("name", nargs="?", help="show all there is to say about this one")
     _json(parser)
 
@@ -131,7 +132,7 @@ def _add_eval(commands: Any) -> None:
     _tasks_and_data(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of sampling (default 0)")
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: what the model likes")
     parser.add_argument(
         "--workers",
@@ -199,9 +200,9 @@ def _add_data(commands: Any) -> None:
     parser = commands.add_parser("data", help="make, check and describe benchmarks' files")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     make = _command(actions, "make", "data:make", "write a generated world in official layouts")
-    make.add_argument("world", choices=["shapes"])
-    make.add_argument("--out", type=Path, required=True, metavar="DIR")
-    make.add_argument("--seed", type=int, default=0)
+    make.add_argument("world", choices=["shapes"], help="which world")
+    make.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
+    make.add_argument("--seed", type=int, default=0, help="of the world (default 0)")
     make.add_argument(
         "--size",
         type=int,
@@ -230,15 +231,16 @@ def _add_board(commands: Any) -> None:
         metavar="DIR",
         help="a folder with runs below it; may be repeated",
     )
-    build.add_argument("--out", type=Path, required=True, metavar="DIR")
+    build.add_argument("--out", type=Path, required=True, metavar="DIR",
+                       help="where the three files go")  # fmt: skip
     build.add_argument(
         "--data",
         type=Path,
         metavar="ROOT",
         help="for the gallery (default: where the run read them)",
     )
-    build.add_argument("--title", default="Leaderboard")
-    build.add_argument("--no-gallery", action="store_true")
+    build.add_argument("--title", default="Leaderboard", help="the board's heading")
+    build.add_argument("--no-gallery", action="store_true", help="leave pictures out")
     _json(build)
     check = _command(
         actions,
@@ -246,8 +248,10 @@ def _add_board(commands: Any) -> None:
         "board:check",
         "compare a candidate with a baseline, sample by sample; exit code 1 if worse",
     )
-    check.add_argument("--baseline", type=Path, required=True, metavar="DIR")
-    check.add_argument("--candidate", type=Path, required=True, metavar="DIR")
+    check.add_argument("--baseline", type=Path, required=True, metavar="DIR",
+                       help="runs to hold against")  # fmt: skip
+    check.add_argument("--candidate", type=Path, required=True, metavar="DIR",
+                       help="runs of the change")  # fmt: skip
     check.add_argument(
         "--max-loss",
         type=float,
@@ -264,8 +268,11 @@ def _add_board(commands: Any) -> None:
 
 def _add_train(commands: Any) -> None:
     parser = _command(commands, "train", "show:train", "train a model (no trainer is in yet)")
-    parser.add_argument("--method", metavar="SPEC")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("--method", metavar="SPEC", help="which trainer")
+    for option in ("--model", "--train-tasks", "--data", "--out", "--config", "--set",
+                   "--eval-tasks", "--every", "--resume"):  # fmt: skip
+        # Understood, so that the answer is "no trainer" and not "no such option".
+        parser.add_argument(option, nargs="?", help=argparse.SUPPRESS)
 
 
 def _add_explain(commands: Any) -> None:
@@ -275,7 +282,7 @@ def _add_explain(commands: Any) -> None:
         "explain:explain",
         "one sample of a run: question, reply, answer, score, picture",
     )
-    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument("sample", metavar="SAMPLE", help="its official id")
     parser.add_argument(
         "--data", type=Path, metavar="ROOT", help="default: where the run read them"

@@ -20,6 +20,9 @@ def list_plugins(arguments: Namespace) -> int:
             raise UnknownPlugin(arguments.name)
         known = {arguments.name: known[arguments.name]}
     described = [describe(kind, entry) for entry in known.values()]
+    if arguments.name is not None:
+        # Left out of lists: a package's name and version cost more to read than all the rest.
+        described[0]["package"] = _package(known[arguments.name])
     if arguments.json:
         show_json(described)
     elif arguments.name is not None:
@@ -32,8 +35,6 @@ def list_plugins(arguments: Namespace) -> int:
 def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
     """What is known of a plugin without importing it: its name, where it is, its card."""
     plain: dict[str, Any] = {"name": entry.name, "module": entry.value}
-    if entry.dist is not None:
-        plain["package"] = f"{entry.dist.name} {entry.dist.version}"
     place = plugins.folder(entry)
     if kind == "tasks" and place is not None and (place / "card.toml").is_file():
         from harness.card import Card
@@ -45,6 +46,10 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
         lines = (place / "README.md").read_text(encoding="utf-8").strip().splitlines()
         plain["about"] = next((line for line in lines if line and not line.startswith("#")), "")
     return plain
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
 
 
 def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
@@ -64,11 +69,8 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             for one in described
         ]  # fmt: skip
     else:
-        rows = [("name", "package", "about")]
-        rows += [
-            (one["name"], one.get("package", ""), one.get("about", one["module"]))
-            for one in described
-        ]
+        rows = [("name", "about")]
+        rows += [(one["name"], one.get("about", one["module"])) for one in described]
     _columns(rows)
 
 

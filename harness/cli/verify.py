@@ -45,13 +45,15 @@ def _show(verdicts: list[tuple[str, Verdict]]) -> None:
 
     rows = [
         (
-            key, one.protocol, one.way, str(one.n),
-            f"{one.metric} " + ("–" if one.value is None else f"{one.value:.9g}"),
-            f"{one.ceiling:.9g}" + (f" − {one.tolerance:g}" if one.tolerance else ""),
-            "reached" if one.passed else "MISSED: " + ", ".join(one.worst),
+            key, one.protocol, one.way, str(one.n), one.metric,
+            "–" if one.value is None else f"{one.value:.7f}",
+            f"{one.ceiling:.7f}", "reached" if one.passed else "MISSED",
         )
         for key, one in verdicts
     ]  # fmt: skip
-    show_rows(("task", "protocol", "perfect", "units", "score", "ceiling", ""), rows)
-    for why in dict.fromkeys(one.why for _, one in verdicts if one.why):
-        print(f"ceiling: {why}")
+    show_rows(("task", "protocol", "perfect", "units", "metric", "value", "ceiling", ""), rows)
+    for key, one in verdicts:
+        if not one.passed:
+            print(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
+        elif one.tolerance:
+            print(f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}")

@@ -73,7 +73,9 @@ def _row(table: Table, entry: Entry, measure: Scale | None, best: float | None) 
 def _to_best(entry: Entry) -> Markup:
     versus = entry.to_best
     if versus is None:
-        return element("td", {"class": "num none", "data-sort": ""}, wording.NOTHING)
+        # Of the rows that are compared with nothing, only the best has no basis for its rank.
+        key = "0.0" if entry.basis is None else ""
+        return element("td", {"class": "num none", "data-sort": key}, wording.NOTHING)
     said = [wording.signed_span(versus.interval)] if versus.interval else []
     said += [wording.p_value(versus)] if versus.p_value is not None else []
     return element(

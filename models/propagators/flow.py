@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ModelError
+from harness.errors import ModelError, UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 
@@ -72,11 +72,17 @@ class Flow:
 
 def flow(*, max_side: int = 480) -> Flow:
     """Build the propagator that follows DIS optical flow."""
+    if max_side < SMALLEST_SIDE:
+        raise UsageError(
+            "flow(max_side=…)", expected=f"at least {SMALLEST_SIDE}", found=str(max_side)
+        )
     return Flow(max_side=max_side)
 
 
 def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
     """Where each pixel of `source` lies in `target`, as a displacement in pixels of `source`.
+
+    Zero where the shorter side, shrunk, has less than SMALLEST_SIDE pixels.
 
     Args:
         source: RGB picture.

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
 from harness.model import ObjectPrompt
@@ -26,6 +27,7 @@ MARGIN = 0.5  # of the box's sides, at each side: the background that is modelle
 LEAST_MARGIN = 8  # pixels
 POINT_RADIUS = 0.02  # of the view's diagonal: one pixel would not move a colour model
 REACH = 0.06  # of the view's diagonal: the disc around a point to start from, without a box
+LEAST_SIDE = 32  # pixels: a smaller view has nothing to model
 FEWEST = 16  # pixels of foreground and of background, below which colours cannot be modelled
 COLLAPSED = 0.01  # of the start: keeping less is a failure of the method
 
@@ -71,15 +73,19 @@ class GrabCut:
             view.places(positive),
             view.places(points_inside(prompt.negative, size)),
         )
-        kept = view.grown(self._kept(view.shrunk(picture), trimap))
-        mask[region.slices] = kept[view.within(region)]
+        kept = self._kept(view.shrunk(picture), trimap)
+        if kept is None and prompt.box is not None:
+            mask[region.slices] = True
+        else:
+            grown = view.grown(foreground(trimap) if kept is None else kept)
+            mask[region.slices] = grown[view.within(region)]
         return mask
 
-    def _kept(self, picture: Frame, trimap: Trimap) -> BoolArray:
-        """What GrabCut makes of a trimap, or the trimap's own foreground if it fails."""
+    def _kept(self, picture: Frame, trimap: Trimap) -> BoolArray | None:
+        """What GrabCut makes of a trimap; None where it fails."""
         start = foreground(trimap)
         if min(np.count_nonzero(start), np.count_nonzero(~start)) < FEWEST:
-            return start
+            return None
         cut = trimap.copy()
         models = np.zeros((1, 65)), np.zeros((1, 65))
         cv2.setRNGSeed(SEED)
@@ -87,11 +93,17 @@ class GrabCut:
         cv2.grabCut(bgr, cut, None, *models, self.iterations, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
         kept = foreground(cut)
         collapsed = np.count_nonzero(kept) < COLLAPSED * np.count_nonzero(start)
-        return start if collapsed else kept
+        return None if collapsed else kept
 
 
 def grabcut(*, iterations: int = 3, max_side: int = 320) -> GrabCut:
     """Build the segmenter that runs OpenCV's GrabCut."""
+    if iterations < 1:
+        raise UsageError("grabcut(iterations=…)", expected="at least 1", found=str(iterations))
+    if max_side < LEAST_SIDE:
+        raise UsageError(
+            "grabcut(max_side=…)", expected=f"at least {LEAST_SIDE}", found=str(max_side)
+        )
     return GrabCut(iterations=iterations, max_side=max_side)
 
 

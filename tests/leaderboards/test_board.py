@@ -197,3 +197,10 @@ def test_rows_without_intervals_share_a_rank_only_if_equal():
     places = rank([stub(0.5), stub(0.5), stub(0.4)], lambda a, b: None)
     assert [place.rank for place in places] == [1, 1, 3]
     assert ranking.rank([], lambda a, b: None) == []
+
+
+def test_a_row_is_held_against_the_first_row_of_the_rank_above_it():
+    rows = [stub(0.9), stub(0.6), stub(0.5)]
+    places = rank(rows, lambda a, b: comparison((a, b) != (1, 2)))
+    assert [place.rank for place in places] == [1, 2, 2]
+    assert all(place.to_best.is_worse for place in places[1:])

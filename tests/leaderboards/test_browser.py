@@ -77,6 +77,20 @@ def test_a_heading_sorts_and_sorts_back(path, tmp_path):
     assert order(document)[2] == "clumsy"
 
 
+def test_a_row_without_a_number_stays_last(make_run, tmp_path):
+    runs = [
+        make_run("a", model="none", changes={"results": {"metrics": {"giou": None}}}),
+        make_run("b", model="good"),
+        make_run("c", model="bad", shift=9),
+    ]
+    page = write(build(runs, picks=0), tmp_path / "out")[2]
+    click = "document.querySelectorAll('.ranking th button')[2].click();"
+    for clicks, expected in ((1, ["good", "bad", "none"]), (2, ["bad", "good", "none"])):
+        document, console = after(page, click * clicks, tmp_path)
+        assert console == []
+        assert order(document) == expected
+
+
 def test_the_switch_shows_another_picture(path, tmp_path):
     script = """
       const gallery = document.querySelector('details.samples');

@@ -135,6 +135,13 @@ def test_units_that_differ_cannot_be_compared(make_run):
     assert "3/disc" in report.verdicts[0].failures[0]
 
 
+def test_units_that_differ_fail_without_the_data_too(make_run, tmp_path):
+    a, b = make_run("a", task="disc_video"), make_run("b", task="disc_video")
+    text = (b / "scores.jsonl").read_text()
+    (b / "scores.jsonl").write_text(text.replace('"unit": "clip3"', '"unit": "clip9"'))
+    assert not check(a, b, data_root=tmp_path / "gone").passed
+
+
 def test_a_number_that_is_gone_fails(make_run):
     gone = {"results": {"metrics": {"giou": None}}}
     report = check(make_run("a"), make_run("b", changes=gone))

@@ -157,9 +157,7 @@ def ask() -> Callable[..., Query]:
             pictures, times=[index / 4 for index in range(frames)], is_video=frames > 1, id="test"
         )
         forms = form if isinstance(form, tuple) else (form,)
-        return Query(
-            id=query_id(name or text), text=text, media=(shown,), forms=forms, **given
-        )
+        return Query(id=query_id(name or text), text=text, media=(shown,), forms=forms, **given)
 
     return made
 

@@ -128,9 +128,7 @@ def test_a_canvas_other_than_asked_for_is_the_one_that_counts():
 
 
 def test_thousandths_are_of_each_side():
-    said = model(coordinates="thousandths").read(
-        query(FORM.BOXES), [reply([100, 100, 500, 1000])]
-    )
+    said = model(coordinates="thousandths").read(query(FORM.BOXES), [reply([100, 100, 500, 1000])])
     assert said.answer.boxes == (Box(42, 21, 210, 210),)
 
 

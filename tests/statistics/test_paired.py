@@ -120,6 +120,28 @@ def test_drawn_swaps_agree_with_all_of_them(monkeypatch):
     assert drawn.p_value != exact.p_value
 
 
+def test_a_drawn_p_value_is_never_zero():
+    base = np.linspace(0, 1, 40)
+    got = compare((GIOU,), means(base), means(base + 0.5), name="giou", resamples=99)
+    assert got.p_value == 1 / 100
+
+
+def test_groups_that_do_not_differ_still_weigh_in_a_ratio():
+    parts = [(1, 4, 3, 4), (2, 9, 5, 9), (1, 8, 1, 6), (30, 40, 30, 40), (2, 50, 2, 50)]
+    a = [unit(i, i, ciou=Ratio(n, d)) for i, (n, d, _, _) in enumerate(parts)]
+    b = [unit(i, i, ciou=Ratio(n, d)) for i, (_, _, n, d) in enumerate(parts)]
+
+    def difference(swaps):
+        sums = np.zeros(4)
+        for (n, d, m, e), swap in zip(parts, swaps, strict=True):
+            sums += (m, e, n, d) if swap else (n, d, m, e)
+        return abs(sums[2] / sums[3] - sums[0] / sums[1])
+
+    seen = difference([0] * 5)
+    expected = np.mean([difference(s) >= seen - 1e-12 for s in product((0, 1), repeat=5)])
+    assert compare((Metric("ciou"),), a, b, name="ciou").p_value == expected
+
+
 def test_p_values_are_uniform_when_nothing_differs():
     generator = np.random.default_rng(6)
     p_values = []

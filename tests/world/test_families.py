@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.world.families import PICTURE_SIZES, draw_scene
+from harness.world.families import PICTURE_SIZES, draw_scene, is_clear
 from harness.world.raster import has_holes, is_inside, is_outside, visible_masks, whole_areas
 from harness.world.scene import (
     COLOURS,
@@ -14,8 +15,11 @@ from harness.world.scene import (
     HELD_OUT,
     SHAPES,
     SIZES,
+    Background,
     Combination,
+    Scene,
     Split,
+    Thing,
     is_held_out,
 )
 from harness.world.shapes import World, make_world
@@ -126,6 +130,27 @@ def test_what_is_in_the_picture_at_both_ends_never_left_it(seed: int) -> None:
         inside = [is_inside(scene, thing, frame) for frame in range(scene.frames)]
         changes = sum(first != second for first, second in pairwise(inside))
         assert any(inside) and changes <= 1
+
+
+def test_a_scene_is_refused_where_a_thing_is_hidden_or_pierced() -> None:
+    large = Thing(shape="square", colour="red", size="large", x=80, y=80, depth=1)
+    small = Thing(shape="circle", colour="blue", size="small", x=140, y=80, depth=0)
+    scene = Scene(
+        seed=0,
+        family="still",
+        split="val",
+        index=0,
+        width=168,
+        height=168,
+        background=Background("plain", 0),
+        things=(large, small),
+    )
+    assert is_clear(scene)
+    assert not is_clear(replace(scene, things=(large, replace(small, x=80))))
+    behind = (replace(large, depth=0), replace(small, x=95, depth=1))
+    assert not is_clear(replace(scene, things=behind))
+    at_the_edge = (large, replace(small, x=80 - 21))
+    assert is_clear(replace(scene, things=at_the_edge))
 
 
 def test_some_things_leave_some_enter_some_stand_still_and_some_are_covered() -> None:

@@ -382,6 +382,16 @@ def test_a_size_is_only_said_where_it_compares() -> None:
     assert "the medium-sized circle" in texts_of(still_of(small, medium, large))
 
 
+def test_the_biggest_is_only_asked_for_where_one_is_clearly_so() -> None:
+    text = "Which object is the biggest one?"
+    large, small = thing("square", "red", 40, 40, size="large"), thing("circle", "blue", 120, 40)
+    medium = thing("square", "white", 120, 120, size="medium")
+    thin = thing("star", "red", 40, 40, size="large")  # of about a medium square's area
+    assert text in texts_of(still_of(large, small, medium))
+    assert text not in texts_of(still_of(large, small, replace(medium, size="large")))
+    assert text not in texts_of(still_of(thin, small, medium))
+
+
 def test_moving_to_the_right_is_not_said_beside_something_that_moves_aslant() -> None:
     right, resting = thing("circle", "red", 40, 40, dx=5), thing("circle", "blue", 120, 120)
     aslant = thing("circle", "green", 40, 80, dx=5, dy=4)

@@ -1,0 +1,195 @@
+"""Every command, as a user types it: `--json` is one value, tables are readable, help is there."""
+
+import argparse
+import json
+
+import pytest
+
+from harness.cli.ask import slug
+from harness.cli.main import build_parser, main
+
+FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
+KEYS = {"headline", "metrics", "breakdowns", "protocol", "ceiling", "n_total", "n_scored",
+        "n_failed"}  # fmt: skip
+
+
+def parsers(parser, name="harness"):
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for key, child in action.choices.items():
+                yield from parsers(child, f"{name} {key}")
+
+
+@pytest.mark.parametrize(("name", "parser"), list(parsers(build_parser())))
+def test_every_command_has_help_for_itself_and_its_options(name, parser):
+    text = parser.format_help()
+    assert len(text.splitlines()) >= 4
+    for action in parser._actions:
+        assert action.help or action.metavar in ("COMMAND", "ACTION"), f"{name} {action.dest}"
+
+
+def test_lists_are_arrays_of_objects_with_names(command):
+    shown = {one["name"]: one for one in command.json("list", "tasks")}
+    assert {name: shown[name]["forms"] for name in FORMS} == {
+        name: [form] for name, form in FORMS.items()
+    }
+    for kind in ("models", "segmenters", "propagators", "backends", "metrics"):
+        assert all(one["name"] and one["module"] for one in command.json("list", kind))
+    assert command.json("list", "trainers") == []
+
+
+def test_a_card_is_shown_by_name_and_a_typo_is_corrected(command):
+    done = command("list", "tasks", "reason_seg")
+    assert done.returncode == 0 and "arXiv 2308.00692" in done.stdout
+    wrong = command("list", "tasks", "reasonseg")
+    assert wrong.returncode == 2 and "reason_seg" in wrong.stderr
+
+
+@pytest.fixture(scope="module")
+def evaluated(shapes, tmp_path_factory):
+    """Runs of three models on the three tasks."""
+    out = tmp_path_factory.mktemp("runs")
+    code = main(["eval", "--model", "saliency,random,whole_frame", "--tasks",
+                 "reason_seg,mevis,counting", "--data", str(shapes), "--out", str(out),
+                 "--quiet"])  # fmt: skip
+    assert code == 0
+    return out
+
+
+def test_eval_prints_one_json_object(command, shapes):
+    shown = command.json("eval", "--model", "whole_frame", "--tasks", "reason_seg,counting",
+                         "--data", shapes, "--out", "runs")  # fmt: skip
+    assert set(shown) == {"model", "tasks"} and set(shown["tasks"]) == {"reason_seg", "counting"}
+    for one in shown["tasks"].values():
+        assert set(one) >= KEYS
+        assert one["n_scored"] + one["n_failed"] == one["n_total"] == 8
+        assert isinstance(one["metrics"][one["headline"]], float)
+    again = command.json("eval", "--model", "whole_frame", "--tasks", "reason_seg,counting",
+                         "--data", shapes, "--out", "runs")  # fmt: skip
+    assert again == shown
+
+
+def test_saliency_beats_the_floors_on_shapes(evaluated):
+    def headline(model, task):
+        (path,) = (evaluated / model).glob(f"{task}*/results.json")
+        results = json.loads(path.read_text())
+        assert results["n_failed"] == 0
+        return results["metrics"][results["headline"]]
+
+    for task in ("reason_seg", "mevis"):
+        floors = max(headline("random", task), headline("whole_frame", task))
+        assert headline("saliency", task) > floors + 0.05
+
+
+def test_a_table_fits_a_narrow_terminal(command, shapes, evaluated, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = command("eval", "--model", "whole_frame", "--tasks", "reason_seg", "--data", shapes,
+                   "--out", "runs", "--quiet")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "gIoU 0." in done.stdout and "100.0%" in done.stdout
+
+
+def test_verify_reaches_every_ceiling(command, shapes):
+    shown = command.json("verify", "--tasks", "reason_seg,mevis,counting", "--data", shapes)
+    assert shown["passed"]
+    ways = {(one["name"], one["way"]) for one in shown["verdicts"]}
+    assert ways == {(name, way) for name in FORMS for way in ("answers", "replies")}
+
+
+def test_verify_reaches_every_ceiling_on_real_pictures(command, real):
+    assert command.json("verify", "--tasks", "reason_seg,mevis", "--data", real)["passed"]
+
+
+def test_replies_of_a_file_are_read_by_the_model_that_is_named(command, shapes):
+    sample = '{"id": "val_00000", "reply": "<think>x</think><answer>%s</answer>"}\n'
+    box = '[{\\"bbox_2d\\": [10, 100, 200, 210], \\"point_2d\\": [30, 110]}]'
+    (command.folder / "p.jsonl").write_text(sample % box)
+    arguments = ("score", "--tasks", "reason_seg", "--data", shapes, "--predictions", "p.jsonl")
+    refused = command(*arguments)
+    assert refused.returncode == 2 and "qwen_vl(backend=stored)" in refused.stderr
+    shown = command.json(*arguments, "--model", "qwen_vl(backend=stored)")["tasks"]["reason_seg"]
+    assert (shown["n_scored"], shown["n_failed"]) == (1, 7)
+
+
+def test_a_run_is_scored_again_from_its_journal(command, evaluated):
+    (run,) = (evaluated / "saliency").glob("mevis*")
+    shown = command("score", run, "--json")
+    assert shown.returncode == 0 and shown.stderr == ""
+    stored = json.loads((run / "results.json").read_text())
+    assert json.loads(shown.stdout)["tasks"][str(run)]["metrics"] == stored["metrics"]
+
+
+def test_explain_tells_everything_about_a_sample(command, evaluated):
+    (run,) = (evaluated / "saliency").glob("reason_seg*")
+    done = command("explain", run, "val_00001", "--image", "x.png")
+    assert done.returncode == 0, done.stderr
+    for word in ("question", "answer", "truth", "score", "saliency"):
+        assert word in done.stdout
+    assert (command.folder / "x.png").read_bytes().startswith(b"\x89PNG")
+    missing = command("explain", run, "val_99999")
+    assert missing.returncode == 5 and "val_99999" in missing.stderr
+
+
+def test_data_is_checked_and_described(command, shapes):
+    for name in FORMS:
+        assert command.json("data", "check", name, "--data", shapes)[0]["problems"] == []
+        (info,) = command.json("data", "info", name, "--data", shapes)
+        assert info["samples"] == 8 and info["answers"] == [FORMS[name]] and info["example"]["id"]
+
+
+def test_board_and_gate_work_on_runs(command, evaluated):
+    built = command("board", "build", "--runs", evaluated, "--out", "board")
+    assert built.returncode == 0, built.stderr
+    page = (command.folder / "board" / "board.html").read_text()
+    assert "http://" not in page.replace("http://www.w3.org", "") and "saliency" in page
+    same = command("board", "check", "--baseline", evaluated / "saliency", "--candidate",
+                   evaluated / "saliency")  # fmt: skip
+    assert same.returncode == 0, same.stdout
+    worse = command("board", "check", "--baseline", evaluated / "saliency", "--candidate",
+                    evaluated / "whole_frame")  # fmt: skip
+    assert worse.returncode == 1 and "FAILED" in worse.stdout
+
+
+def test_a_config_file_takes_the_same_keys(command, shapes):
+    (command.folder / "c.toml").write_text(
+        f'model = "whole_frame"\ntasks = ["reason_seg"]\ndata = "{shapes}"\nout = "runs"\n'
+        'subset = "first2"\n'
+    )
+    shown = command.json("eval", "--config", "c.toml")
+    assert shown["tasks"]["reason_seg"]["n_total"] == 2
+    typed = command.json("eval", "--config", "c.toml", "--subset", "first3")
+    assert typed["tasks"]["reason_seg"]["n_total"] == 3
+    (command.folder / "c.toml").write_text('modle = "whole_frame"\n')
+    wrong = command("eval", "--config", "c.toml")
+    assert wrong.returncode == 2 and "Did you mean model" in wrong.stderr
+
+
+def test_doctor_tells_what_is_there(command):
+    shown = {one["name"]: one["state"] for one in command.json("doctor")}
+    assert shown["numpy"] not in ("absent", "MISSING") and "cores" in shown
+
+
+def test_training_says_that_it_is_not_there_yet(command):
+    done = command("train", "--method", "dr2seg", "--model", "pocket")
+    assert done.returncode == 2 and "trainer" in done.stderr
+
+
+def test_folders_of_runs_are_readable_and_never_the_same_for_two_specs():
+    texts = [
+        "a",
+        "a(b=1)",
+        "a(b=2)",
+        "a:b",
+        "../a",
+        ".",
+        "a" * 200,
+        "a" * 201,
+        "a(b=c/d)",
+        "a(b=c d)",
+        "a(b=c+d)",
+        "a-b=1",
+    ]
+    slugs = [slug(text) for text in texts]
+    assert len(set(slugs)) == len(texts)
+    assert all("/" not in one and not one.startswith(".") and len(one) <= 80 for one in slugs)

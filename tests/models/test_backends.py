@@ -1,0 +1,352 @@
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import plugins
+from harness.errors import DataError, ModelError, OutOfMemory, UsageError
+from harness.model import ChatRequest
+from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.loading import check_report, memory
+from harness.models.backends.stored import stored
+from harness.models.canvas import clip_smart_resize, smart_resize
+from harness.spec import parse as parse_spec
+from harness.types import AnswerForm, query_id
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness.models.backends.transformers import transformers  # noqa: E402
+from harness.models.backends.torchvision_cpu import (  # noqa: E402
+    ensure_torchvision,
+    non_maximum_suppression,
+)
+
+
+def requests(ask, *, tokens: int = 12) -> list[ChatRequest]:
+    """Pictures, clips and no picture at all; short texts and long ones; squashed or not."""
+    image, small = ask(size=(150, 60)).media, ask(size=(40, 90)).media
+    clip = ask(frames=6, size=(64, 80)).media
+    plain = [
+        ChatRequest(key="a", text="a", media=image),
+        ChatRequest(key="b", text="a much longer question, please", media=small),
+        ChatRequest(key="c", text="what moves?", media=clip, frames=((0, 2, 4, 5),)),
+        ChatRequest(key="d", text="two media", media=(*clip, *small), frames=((3,), (0,))),
+        ChatRequest(key="e", text="squashed", media=image, resize=(84, 84)),
+        ChatRequest(key="f", text="no picture"),
+        ChatRequest(key="g", text="clip of three", media=clip, frames=((1, 2, 3),)),
+    ]
+    return [
+        ChatRequest(**{name: getattr(one, name) for name in one.__slots__}
+                    | {"max_new_tokens": tokens})
+        for one in plain
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["tiny_qwen", "tiny_qwen3"])
+def folder(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def chat(folder):
+    return transformers(checkpoint=str(folder), dtype="float32", device="cpu")
+
+
+def test_a_batch_padded_on_the_left_says_what_each_request_says_alone(chat, ask):
+    asked = requests(ask, tokens=40)
+    together = chat.generate(asked)
+    assert together == [chat.generate([one])[0] for one in asked]
+    assert len({reply.text for reply in together}) > 4
+
+
+def test_sampled_replies_do_not_depend_on_batch_order_or_limit_of_batches(folder, ask):
+    asked = requests(ask)
+    replies = {}
+    for batch_size, order in ((8, 1), (3, -1)):
+        made = transformers(
+            checkpoint=str(folder), temperature=1.0, top_p=0.95, seed=5, batch_size=batch_size
+        )
+        said = made.generate(asked[::order])[::order]
+        replies[batch_size] = [(reply.text, reply.completion_tokens) for reply in said]
+    assert replies[8] == replies[3]
+    greedy = transformers(checkpoint=str(folder)).generate(asked)
+    assert [text for text, _ in replies[8]] != [reply.text for reply in greedy]
+
+
+def test_the_canvas_is_known_before_the_network_sees_it(chat, ask):
+    for request, reply in zip(requests(ask), chat.generate(requests(ask)), strict=True):
+        assert len(reply.canvases) == len(request.media)
+        if request.media:
+            assert chat.canvas(request) == reply.canvases[0]
+
+
+def test_tokens_are_counted(chat, ask):
+    request = requests(ask, tokens=5)[0]
+    (reply,) = chat.generate([request])
+    width, height = reply.canvases[0]
+    side = 2 * chat.processor.image_processor.patch_size
+    frame = len("user\na\nassistant\n") + 6 + (width // side) * (height // side)
+    assert reply.prompt_tokens == frame
+    assert reply.cut == (reply.completion_tokens == 5)
+    assert chat.count_tokens("abc") == 3
+
+
+def test_limits_on_pixels_change_the_canvas(tiny_qwen, ask):
+    request = ChatRequest(key="a", text="a", media=ask(size=(200, 100)).media)
+    made = transformers(checkpoint=str(tiny_qwen), min_pixels=784, max_pixels=28 * 56)
+    assert made.canvas(request) == (56, 28)
+    assert made.generate([request])[0].canvases == ((56, 28),)
+
+
+def test_special_tokens_in_a_question_are_plain_text(chat, ask):
+    media = ask().media
+    text = "how many <|image_pad|><|im_end|> are there?<|vision_start|>"
+    (reply,) = chat.generate([ChatRequest(key="a", text=text, media=media, max_new_tokens=2)])
+    (plain,) = chat.generate([ChatRequest(key="a", text="", media=media, max_new_tokens=2)])
+    assert reply.prompt_tokens - plain.prompt_tokens == len(text) + 3
+
+
+def test_a_system_message_is_sent_if_there_is_one(chat):
+    def tokens(system):
+        request = ChatRequest(key="a", text="a", system=system, max_new_tokens=1)
+        return chat.generate([request])[0].prompt_tokens
+
+    assert tokens("be kind") == tokens(None) + len("system\nbe kind\n") + 2
+
+
+def test_the_record_names_weights_and_resolved_settings(chat, folder):
+    said = chat.describe()
+    assert said["weights"] == checkpoints.fingerprint(folder)
+    assert (said["dtype"], said["device"], said["repetition_penalty"]) == ("float32", "cpu", 1.0)
+    json.dumps(dict(said))
+
+
+def test_coordinates_are_those_of_the_architecture(tiny_qwen, tiny_qwen3):
+    assert transformers(checkpoint=str(tiny_qwen)).coordinates == "pixels"
+    assert transformers(checkpoint=str(tiny_qwen3)).coordinates == "thousandths"
+
+
+def copied(folder, target, **changes):
+    """A copy of a checkpoint with other entries in its configuration."""
+    shutil.copytree(folder, target)
+    path = target / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return target
+
+
+def test_coordinates_of_another_architecture_must_be_given(tiny_qwen, tmp_path):
+    other = copied(tiny_qwen, tmp_path / "other", model_type="qwen9_vl")
+    with pytest.raises(ModelError, match="coordinates of a qwen9_vl"):
+        transformers(checkpoint=str(other))
+    assert transformers(checkpoint=str(other), coordinates="pixels").coordinates == "pixels"
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_weights_that_were_cut_off_are_refused_by_name(tiny_qwen, tmp_path, keep):
+    broken = copied(tiny_qwen, tmp_path / "cut")
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:keep])
+    with pytest.raises(ModelError, match=r"cut/model\.safetensors"):
+        transformers(checkpoint=str(broken))
+
+
+def test_pickled_weights_are_refused(tiny_qwen, tmp_path):
+    pickled = copied(tiny_qwen, tmp_path / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"pickled weights \(pytorch_model\.bin\)"):
+        transformers(checkpoint=str(pickled))
+
+
+def test_code_in_a_checkpoint_is_refused(tiny_qwen, tmp_path):
+    coded = copied(tiny_qwen, tmp_path / "coded", auto_map={"AutoConfig": "evil.Config"})
+    with pytest.raises(ModelError, match="auto_map"):
+        transformers(checkpoint=str(coded))
+    nested = copied(tiny_qwen, tmp_path / "nested")
+    path = nested / "processor_config.json"
+    plain = json.loads(path.read_text())
+    plain["image_processor"]["auto_map"] = {"AutoImageProcessor": "evil.Processor"}
+    path.write_text(json.dumps(plain))
+    with pytest.raises(ModelError, match="auto_map"):
+        transformers(checkpoint=str(nested))
+
+
+def test_missing_and_unexpected_weights_are_refused_and_listed(tiny_qwen, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    other = copied(tiny_qwen, tmp_path / "other")
+    tensors = load_file(other / "model.safetensors")
+    lost = next(name for name in tensors if "layers.1.mlp.up_proj" in name)
+    kept = {name: tensor for name, tensor in tensors.items() if name != lost}
+    save_file(kept, other / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"missing keys: .*layers\.1\.mlp\.up_proj"):
+        _ = transformers(checkpoint=str(other)).network
+    save_file(tensors | {"stray": torch.zeros(2)}, other / "model.safetensors",
+              metadata={"format": "pt"})  # fmt: skip
+    with pytest.raises(ModelError, match="unexpected keys: stray"):
+        _ = transformers(checkpoint=str(other)).network
+
+
+def test_a_long_list_of_missing_weights_is_shortened():
+    with pytest.raises(ModelError, match=r"a0, a1, a2, a3, a4 and 4 more"):
+        check_report("x", {"missing_keys": {f"a{n}" for n in range(9)}})
+
+
+def test_a_checkpoint_that_is_nowhere_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match="hf download nobody/nothing"):
+        transformers(checkpoint="nobody/nothing")
+    for name in (str(tmp_path / "none"), "none", "./a/b/c"):
+        with pytest.raises(ModelError, match="no such folder"):
+            transformers(checkpoint=name)
+    with pytest.raises(ModelError, match=r"config\.json"):
+        (tmp_path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+        transformers(checkpoint=str(tmp_path))
+
+
+def test_an_index_must_name_files_that_are_there(tiny_qwen, tmp_path):
+    shards = copied(tiny_qwen, tmp_path / "shards")
+    (shards / "model.safetensors").rename(shards / "model-1.safetensors")
+    index = shards / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
+    assert checkpoints.weights(shards) == (shards / "model-1.safetensors",)
+    for name in ("model-2.safetensors", "../shards/model-1.safetensors"):
+        index.write_text(json.dumps({"weight_map": {"a": name}}))
+        with pytest.raises(ModelError, match="named in"):
+            checkpoints.weights(shards)
+
+
+def test_the_fingerprint_is_of_every_byte(tiny_qwen, tmp_path):
+    same, other = copied(tiny_qwen, tmp_path / "a"), copied(tiny_qwen, tmp_path / "b")
+    assert checkpoints.fingerprint(same) == checkpoints.fingerprint(tiny_qwen)
+    weights = other / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    assert checkpoints.fingerprint(other) != checkpoints.fingerprint(tiny_qwen)
+
+
+def test_broken_logits_are_a_model_error_that_names_the_request(tiny_qwen, ask):
+    made = transformers(checkpoint=str(tiny_qwen))
+    with torch.no_grad():
+        made.network.lm_head.weight[7] = float("nan")
+    with pytest.raises(ModelError, match="request a"):
+        made.generate(requests(ask)[:1])
+
+
+def test_a_full_device_is_out_of_memory():
+    with pytest.raises(OutOfMemory), memory():
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+    with pytest.raises(OutOfMemory), memory():
+        torch.empty(2**55, dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match="other"), memory():
+        raise RuntimeError("other")
+
+
+sides = st.integers(2, 3000)
+
+
+@settings(deadline=None)
+@given(sides, sides, st.sampled_from([28, 32]), st.integers(1, 40))
+def test_the_resizing_rule_is_the_processors(width, height, factor, frames):
+    ensure_torchvision()
+    from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as theirs
+    from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize as clips
+
+    if max(width, height) / min(width, height) > 200:
+        return
+    limits = {"factor": factor, "min_pixels": 3136, "max_pixels": 1_003_520}
+    assert smart_resize((width, height), **limits) == theirs(height, width, **limits)[::-1]
+    if frames > 1:
+        ours = clip_smart_resize((width, height), frames=frames, patch_frames=2, **limits)
+        assert ours == clips(frames, height, width, **limits)[::-1]
+
+
+def test_torchvision_is_mended_only_where_it_is_broken():
+    script = (
+        "import sys\n"
+        "from harness.models.backends.torchvision_cpu import ensure_torchvision\n"
+        "assert 'torch' not in sys.modules\n"
+        "mended = ensure_torchvision()\n"
+        "import torchvision\n"
+        "from torchvision.transforms.v2 import functional\n"
+        "assert ensure_torchvision() is mended\n"
+        "print(mended)\n"
+    )
+    bare = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(bare.returncode != 0)
+
+
+def test_the_mended_suppression_keeps_the_best_of_overlapping_boxes():
+    boxes = torch.tensor([[0, 0, 10, 10], [1, 0, 11, 10], [20, 20, 30, 30], [0, 0, 10, 5]]).float()
+    scores = torch.tensor([0.8, 0.9, 0.1, 0.5])
+    assert non_maximum_suppression(boxes, scores, 0.5).tolist() == [1, 3, 2]
+    assert non_maximum_suppression(boxes, scores, 1.0).tolist() == [1, 0, 3, 2]
+    assert non_maximum_suppression(boxes[:0], scores[:0], 0.5).shape == (0,)
+
+
+def test_naming_the_backend_imports_no_deep_learning_framework():
+    script = (
+        "import sys\n"
+        "from harness import plugins\n"
+        "plugins.load('backends', 'transformers')\n"
+        "plugins.build('models', 'replay') if False else plugins.load('models', 'qwen_vl')\n"
+        "print(sorted({'torch', 'transformers', 'torchvision'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_stored_replies_are_said_again_by_key_or_official_id(tmp_path, ask):
+    file = tmp_path / "said.jsonl"
+    rows = [{"key": "k#1", "reply": "one"}, {"id": "sample 2", "reply": "two\u2028lines"}]
+    file.write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
+    made = plugins.build("backends", parse_spec(f'stored(file="{file}")'))
+    media = ask().media
+    keys = [query_id("sample 2"), "k#1"]
+    said = made.generate([ChatRequest(key=key, text="", media=media) for key in keys])
+    assert [reply.text for reply in said] == ["two\u2028lines", "one"]
+    with pytest.raises(DataError, match="k#2"):
+        made.generate([ChatRequest(key="k#2", text="", media=media)])
+
+
+def test_without_a_file_only_the_canvas_is_known(ask):
+    request = ChatRequest(key="a", text="", media=ask(size=(1000, 500)).media)
+    assert stored().canvas(request) == (1008, 504)
+    squashed = ChatRequest(key="a", text="", media=request.media, resize=(840, 840))
+    assert stored().canvas(squashed) == (840, 840)
+    with pytest.raises(UsageError, match="stored"):
+        stored().generate([request])
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('{"key": "a"}', 'text "reply"'),
+        ('{"reply": "a"}', '"key" or "id"'),
+        ("[]", 'text "reply"'),
+        ("{", "one JSON object"),
+        ('{"key": "a", "reply": "again"}', "each key once"),
+        ("[" * 100_000, "one JSON object"),
+    ],
+)
+def test_a_line_of_stored_replies_that_is_wrong_is_named(tmp_path, line, complaint):
+    file = tmp_path / "said.jsonl"
+    file.write_text('{"key": "a", "reply": "x"}\n' + line + "\n")
+    with pytest.raises(DataError, match=complaint) as raised:
+        stored(file=file)
+    assert "line 2" in str(raised.value)
+
+
+def test_frames_given_to_the_network_are_not_those_of_the_cache(chat, ask):
+    query = ask(AnswerForm.MASK, size=(112, 112))
+    before = query.media[0].frame(0).copy()
+    chat.generate([ChatRequest(key="a", text="a", media=query.media, max_new_tokens=1)])
+    assert np.array_equal(query.media[0].frame(0), before)

@@ -1,0 +1,267 @@
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import plugins
+from harness.errors import ParseError, UsageError
+from harness.models.grammar import Item
+from harness.models.qwen_vl import locate, questions
+from harness.models.qwen_vl.model import qwen_vl
+from harness.spec import parse as parse_spec
+from harness.types import Answer, AnswerForm, Box, FailureKind, Interval
+
+FORM = AnswerForm
+FENCED = '```json\n[\n\t{"bbox_2d": [10, 20, 30, 40], "label": "dog"}\n]\n```'
+
+
+def test_the_request_to_locate_is_the_official_one():
+    assert locate.Locate().ask("the LEFT dog?") == (
+        'Locate "the LEFT dog?", report the bboxes coordinates in JSON format.'
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "count"),
+    [
+        (FENCED, 1),
+        (f"Here it is:\n{FENCED}\nAnything else?", 1),
+        (FENCED.replace("bbox_2d", "bbox"), 1),
+        ('[{"bbox_2d": [10, 20, 30, 40]}, {"bbox_2d": [10, 20, 31, 41]}]', 2),
+        ('Boxes: [{"bbox_2d": [10, 20, 30, 40]}] .', 1),
+        ("```json\n[]\n```", 0),
+        ("```\n[]\n```", 0),
+        (f"<think>[1]</think>{FENCED}", 1),
+    ],
+)
+def test_boxes_are_read_from_the_fence_or_the_first_list(reply, count):
+    result = locate.parse(reply)
+    assert result.error is None
+    assert len(result.items) == count
+    assert all(item.point is None for item in result.items)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "none",
+        "There are no dogs.",
+        "```json\n[\n\t{",
+        "]3[",
+        '```json\n{"bbox_2d": [1, 2, 3, 4]}\n```',
+        '[{"bbox_2d": [1, 2, 3, NaN]}]',
+        '[{"label": "dog"}]',
+        "```json" + " " * 190_000,
+        "[" * 150_000 + "]",
+        "```" * 60_000,
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_malformed_list_is_an_error_and_never_raises(reply, strict):
+    begin = time.perf_counter()
+    assert locate.parse(reply, strict=strict).error
+    assert time.perf_counter() - begin < 2
+
+
+def test_an_inverted_box_is_wrong_for_predictions_and_only_a_miss_for_rewards():
+    reply = '[{"bbox_2d": [30, 20, 10, 40]}]'
+    assert not locate.parse(reply).ok
+    assert locate.parse(reply, strict=True).ok
+
+
+def test_repairs_are_reported():
+    result = locate.parse(FENCED.replace("}", "},"))
+    assert result.items == (Item(Box(10.0, 20.0, 30.0, 40.0)),)
+    assert result.notes == ("trailing comma",)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 900)] * 4), max_size=5), st.none() | st.integers(0, 99))
+def test_a_list_that_is_written_is_read_back(corners, frame):
+    items = tuple(Item(Box(x, y, x + w + 1, y + h + 1)) for x, y, w, h in corners)
+    result = locate.parse(locate.write(items, frame=frame), strict=True)
+    assert (result.items, result.frame, result.error) == (items, frame, None)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_without_raising(text):
+    assert locate.parse(text).ok != bool(locate.parse(text).error)
+
+
+OPTIONS = ("the cat", "the dog", "none of them")
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("B", "B"),
+        (" b. ", None),
+        ("B.", "B"),
+        ("(B) the dog", "B"),
+        ("**B**", "B"),
+        ("B: because it barks", "B"),
+        ("B\nIt barks.", "B"),
+        ("The answer is C.", "C"),
+        ("The correct option: B", "B"),
+        ("the answer is a dog", None),
+        ("the dog", "B"),
+        ("The Dog.", "B"),
+        ("<think>A or B?</think>B", "B"),
+        ("<think>A</think><answer>C</answer>", "C"),
+        ("A cat", None),
+        ("D", None),
+        ("", None),
+        ("It barks", None),
+    ],
+)
+def test_a_choice_is_the_letter_that_the_reply_names(ask, reply, letter):
+    query = ask(FORM.CHOICE, options=OPTIONS)
+    made = qwen_vl(backend=parse_spec("stored"))
+    said = made.read(query, [reply])
+    if letter is None:
+        assert said.failure.kind is FailureKind.PARSE
+    else:
+        assert said.answer == Answer(choice=letter)
+
+
+def test_a_choice_is_asked_for_with_lettered_lines(ask):
+    query = ask(FORM.CHOICE, text="Which {Options}?", options=OPTIONS)
+    assert questions.Questions().ask(query, FORM.CHOICE) == (
+        "Which {Options}?\nA. the cat\nB. the dog\nC. none of them\n"
+        "Answer with the option's letter from the given choices directly."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "number"),
+    [
+        ("3", 3),
+        ("-1.5 m", -1.5),
+        ("About 1,234.5 of them", 1234.5),
+        ("<answer> 4 </answer> 5", 4),
+        ("1/2", 1),
+        ("none", None),
+        ("9" * 100_000, None),
+        ("", None),
+    ],
+)
+def test_a_number_is_the_first_one_of_the_reply(ask, reply, number):
+    said = qwen_vl(backend=parse_spec("stored")).read(ask(FORM.NUMBER), [reply])
+    assert (None if said.answer is None else said.answer.number) == number
+
+
+@pytest.mark.parametrize(
+    ("reply", "interval"),
+    [
+        ('{"start": 1, "end": 2.5}', Interval(1, 2.5)),
+        ("```json\n[1, 2]\n```", Interval(1, 2)),
+        ("[2, 1]", None),
+        ('{"start": 1}', None),
+        ('{"start": true, "end": 2}', None),
+        ("from 1 to 2", None),
+    ],
+)
+def test_an_interval_is_two_numbers_in_order(reply, interval):
+    if interval is None:
+        with pytest.raises(ParseError):
+            questions.interval(reply)
+    else:
+        assert questions.interval(reply) == interval
+
+
+@given(
+    st.sampled_from([FORM.CHOICE, FORM.NUMBER, FORM.INTERVAL, FORM.TEXT]),
+    st.sampled_from("ABC"),
+    st.floats(-1e6, 1e6).filter(lambda number: number == 0 or abs(number) > 1e-3),
+    st.text(st.characters(codec="ascii", exclude_characters="<"), min_size=1),
+)
+def test_answers_in_words_that_are_written_are_read_back(ask, form, choice, number, text):
+    query = ask(form, options=OPTIONS)
+    made = qwen_vl(backend=parse_spec("stored"))
+    if not text.strip() or "\0" in text:
+        return
+    truth = Answer(choice=choice, number=number, interval=Interval(number, number + 1), text=text)
+    said = made.read(query, made.write(query, truth)).answer
+    field = str(form)
+    want = text.strip() if form is FORM.TEXT else getattr(truth, field)
+    assert getattr(said, field) == want
+
+
+def test_the_specification_decides_prompt_backend_and_perception():
+    made = plugins.build(
+        "models",
+        parse_spec(
+            "qwen_vl(backend=stored(coordinates=thousandths),prompt=locate,segmenter=box,"
+            "propagator=still,keyframe=first,batch_size=3)"
+        ),
+    )
+    assert made.name == "qwen_vl/locate"
+    assert made.describe() | {"chat": None} == {
+        "name": "qwen_vl/locate", "chat": None, "prompt": "locate",
+        "prompt_text": 'Locate "QUESTION", report the bboxes coordinates in JSON format.',
+        "resize": None, "system": None, "coordinates": "thousandths", "segmenter": "box",
+        "propagator": "still", "keyframe": "first", "frames": 8, "max_new_tokens": 1024,
+        "batch_size": 3,
+    }  # fmt: skip
+    assert made.chat.batch_size == 3
+
+
+def test_a_network_needs_a_checkpoint():
+    with pytest.raises(UsageError, match="checkpoint"):
+        plugins.build("models", "qwen_vl")
+
+
+@pytest.mark.parametrize("prompt", ["visionreasoner", "locate"])
+@pytest.mark.parametrize("network", ["tiny_qwen", "tiny_qwen3"])
+def test_a_checkpoint_answers_every_form_or_fails_to_parse(prompt, network, request, ask):
+    folder = request.getfixturevalue(network)
+    made = qwen_vl(
+        checkpoint=str(folder),
+        prompt=prompt,
+        backend=parse_spec("transformers(temperature=1.0)"),
+        max_new_tokens=24,
+        frames=4,
+    )
+    pictures = (FORM.MASK, FORM.BOXES, FORM.POINTS, FORM.COUNT, FORM.CHOICE, FORM.TEXT)
+    asked = [ask(form, options=OPTIONS, name=form) for form in pictures]
+    asked += [ask(form, frames=5, name=form) for form in (FORM.MASK_TRACK, FORM.NUMBER)]
+    said = made.predict(asked)
+    assert [one.query_id for one in said] == [query.id for query in asked]
+    for query, one in zip(asked, said, strict=True):
+        assert len(one.replies) == 1
+        assert one.usage.prompt_tokens > 50
+        assert 1 <= one.usage.completion_tokens <= 24
+        if query.form not in (FORM.TEXT, FORM.NUMBER, FORM.CHOICE):
+            assert one.failure.kind is FailureKind.PARSE
+        assert made.read(query, one.replies).answer == one.answer
+    assert [one.usage.frames for one in said] == [1] * 7 + [4]
+    text = said[5].answer
+    assert text is not None
+    assert re.sub(r"\s", "", text.text)
+
+
+def test_a_reply_on_the_networks_canvas_becomes_a_mask_of_the_original(tiny_qwen, ask):
+    made = qwen_vl(checkpoint=str(tiny_qwen), prompt="locate")
+    asked = ask(FORM.MASK, size=(240, 180))
+    (request,) = made.requests(asked)
+    assert made.chat.canvas(request) == (112, 84)
+    reply = locate.write([Item(Box(22, 25, 56, 59))])
+    said = made.read(asked, [reply])
+    assert said.answer.boxes == (Box(47, 54, 120, 126),)
+    disc = asked.media[0].frame(0)[:, :, 0] > 200
+    mask = said.answer.masks[0].to_array()
+    assert (mask & disc).sum() / (mask | disc).sum() > 0.8
+
+
+def test_a_short_video_is_tracked_from_a_stored_reply(ask):
+    made = qwen_vl(backend=parse_spec("stored"))
+    asked = ask(FORM.MASK_TRACK, frames=5)
+    discs = [frame[:, :, 0] > 200 for frame in asked.media[0].frames()]
+    rows, columns = (discs[2].any(axis=axis).nonzero()[0] for axis in (1, 0))
+    box = Box(columns[0] * 7, rows[0] * 840 / 90, columns[-1] * 7 + 7, rows[-1] * 840 / 90 + 9)
+    middle = Item(box, Item(box).place)
+    said = made.read(asked, [made.prompt.write([middle])])
+    for mask, disc in zip(said.answer.masks, discs, strict=True):
+        assert (mask.to_array() & disc).sum() / (mask.to_array() | disc).sum() > 0.7
