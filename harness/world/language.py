@@ -7,7 +7,7 @@ asked for.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -127,7 +127,8 @@ class Noun:
         return sum(part is not None for part in (self.shape, self.colour, self.size))
 
 
-def nouns(scene: Scene) -> Iterator[tuple[Noun, tuple[int, ...]]]:
+@lru_cache(maxsize=16)
+def nouns(scene: Scene) -> tuple[tuple[Noun, tuple[int, ...]], ...]:
     """Every noun that something in the scene fits without doubt, with what fits it.
 
     Nouns that say less come first; a noun that says nothing, `object`, is the very first.
@@ -135,14 +136,12 @@ def nouns(scene: Scene) -> Iterator[tuple[Noun, tuple[int, ...]]]:
     said = {
         Noun(shape, colour, size)
         for thing in scene.things
-        for shape, colour, size in product(
-            (None, thing.shape), (None, thing.colour), (None, thing.size)
-        )
+        for shape in (None, thing.shape)
+        for colour in (None, thing.colour)
+        for size in (None, thing.size)
     }
-    for noun in sorted(said, key=_rank):
-        members = noun.members(scene)
-        if members:
-            yield noun, members
+    fitting = ((noun, noun.members(scene)) for noun in sorted(said, key=_rank))
+    return tuple((noun, members) for noun, members in fitting if members)
 
 
 def _rank(noun: Noun) -> tuple[int, int, int, int]:

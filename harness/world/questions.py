@@ -4,6 +4,7 @@ A new kind of question is a generator (see `harness.world.language`) and its nam
 """
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
 from harness.world.draws import Draws
@@ -56,21 +57,30 @@ def every_question(scene: Scene) -> list[Question]:
 def ask(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
     """Choose up to `number` questions with different texts; fewer where a scene allows no more.
 
-    First it is drawn whether to ask a sentence or a phrase, then which kind, then which question.
+    For each it is drawn whether to ask a sentence or a phrase, then which kind, then which one.
     """
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
-    pools = [list(kind(scene)) for kind in KINDS[scene.family]]
-    chosen: list[Question] = []
+    chosen: dict[str, Question] = {}
     while len(chosen) < number:
-        taken = {question.text for question in chosen}
-        form = draws.chance(1, 2)
-        left = [[q for q in pool if q.text not in taken] for pool in pools]
-        wanted = [[q for q in pool if q.is_sentence == form] for pool in left]
-        options = [pool for pool in wanted if pool] or [pool for pool in left if pool]
-        if not options:
+        question = _draw_question(draws, scene, set(chosen))
+        if question is None:
             break
-        chosen.append(draws.choice(draws.choice(options)))
-    return tuple(chosen)
+        chosen[question.text] = question
+    return tuple(chosen.values())
+
+
+def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
+    sentence = draws.chance(1, 2)
+    for form in (sentence, not sentence):
+        for kind in draws.shuffled(KINDS[scene.family]):
+            options = [
+                question
+                for question in kind(scene)
+                if question.is_sentence == form and question.text not in taken
+            ]
+            if options:
+                return draws.choice(options)
+    return None
 
 
 def worded(question: Question, scene: Scene) -> tuple[str, ...]:

@@ -44,6 +44,6 @@ def memory() -> Iterator[None]:
         torch.cuda.empty_cache()
         raise OutOfMemory("batch", found=" ".join(str(error).split())[:200]) from error
     except RuntimeError as error:
-        if "not enough memory" not in str(error):
-            raise
+        if not any(words in str(error) for words in ("allocate memory", "not enough memory")):
+            raise  # torch has no class of its own for a CPU that is full
         raise OutOfMemory("batch", found=" ".join(str(error).split())[:200]) from error

@@ -29,8 +29,9 @@ class Flow:
     Each direction keeps one map that says, for every pixel of the present frame, where it was in
     the start frame, and extends it by the flow to the frame before. Masks are read through the
     map, once, from the start frame: rounding does not add up, motions below half a pixel a frame
-    are not lost, and further objects cost nearly nothing. What was outside the picture, or is
-    uncovered, gets no object back. Memory: two frames and one map, whatever the video's length.
+    are not lost, and further objects cost nearly nothing. What comes into the picture gets no
+    object; ground that an object uncovers has no true flow, and masks may smear over it. Memory:
+    two frames and one map, whatever the video's length, besides the masks returned.
     """
 
     max_side: int = 480

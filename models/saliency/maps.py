@@ -69,6 +69,8 @@ def spread(length: int, count: int) -> list[int]:
 def outstanding(field: Field) -> NDArray[np.bool_]:
     """Which pixels of a map from 0 to 1 stand out, by Otsu's threshold; none of a flat map."""
     levels = np.rint(field * 255).astype(np.uint8)
+    if levels.min() == levels.max():
+        return np.zeros(levels.shape, dtype=np.bool_)
     level, _ = cv2.threshold(levels, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
     return levels > level
 

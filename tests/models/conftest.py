@@ -21,6 +21,17 @@ TEMPLATE = (
 )
 
 
+def prepared_torch() -> Any:
+    """PyTorch with what the fixtures need, on one thread: its threads would wait for each other."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+    ensure_torchvision()
+    torch.set_num_threads(1)
+    return torch
+
+
 def tokenizer() -> Any:
     """One token a byte, and the special ones."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -83,11 +94,7 @@ def save(folder: Path, *, network: Any, processor: type, video: type, patch: int
 @pytest.fixture(scope="session")
 def tiny_qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint folder of a random Qwen2.5-VL."""
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from harness.models.backends.torchvision_cpu import ensure_torchvision
-
-    ensure_torchvision()
+    torch = prepared_torch()
     from transformers import (
         Qwen2_5_VLConfig,
         Qwen2_5_VLForConditionalGeneration,
@@ -112,11 +119,7 @@ def tiny_qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint folder of a random Qwen3-VL."""
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from harness.models.backends.torchvision_cpu import ensure_torchvision
-
-    ensure_torchvision()
+    torch = prepared_torch()
     from transformers import (
         Qwen3VLConfig,
         Qwen3VLForConditionalGeneration,

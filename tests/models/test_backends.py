@@ -21,11 +21,11 @@ from harness.types import AnswerForm, query_id
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from harness.models.backends.transformers import transformers  # noqa: E402
 from harness.models.backends.torchvision_cpu import (  # noqa: E402
     ensure_torchvision,
     non_maximum_suppression,
 )
+from harness.models.backends.transformers import transformers  # noqa: E402
 
 
 def requests(ask, *, tokens: int = 12) -> list[ChatRequest]:
@@ -59,7 +59,7 @@ def chat(folder):
 
 
 def test_a_batch_padded_on_the_left_says_what_each_request_says_alone(chat, ask):
-    asked = requests(ask, tokens=40)
+    asked = requests(ask, tokens=16)
     together = chat.generate(asked)
     assert together == [chat.generate([one])[0] for one in asked]
     assert len({reply.text for reply in together}) > 4
@@ -91,14 +91,14 @@ def test_tokens_are_counted(chat, ask):
     (reply,) = chat.generate([request])
     width, height = reply.canvases[0]
     side = 2 * chat.processor.image_processor.patch_size
-    frame = len("user\na\nassistant\n") + 6 + (width // side) * (height // side)
+    frame = len("user\na\nassistant\n") + 5 + (width // side) * (height // side)
     assert reply.prompt_tokens == frame
     assert reply.cut == (reply.completion_tokens == 5)
     assert chat.count_tokens("abc") == 3
 
 
 def test_limits_on_pixels_change_the_canvas(tiny_qwen, ask):
-    request = ChatRequest(key="a", text="a", media=ask(size=(200, 100)).media)
+    request = ChatRequest(key="a", text="a", media=ask(size=(200, 100)).media, max_new_tokens=2)
     made = transformers(checkpoint=str(tiny_qwen), min_pixels=784, max_pixels=28 * 56)
     assert made.canvas(request) == (56, 28)
     assert made.generate([request])[0].canvases == ((56, 28),)
@@ -272,16 +272,18 @@ def test_torchvision_is_mended_only_where_it_is_broken():
         "import sys\n"
         "from harness.models.backends.torchvision_cpu import ensure_torchvision\n"
         "assert 'torch' not in sys.modules\n"
-        "mended = ensure_torchvision()\n"
-        "import torchvision\n"
+        "try:\n"
+        "    import torchvision\n"
+        "except RuntimeError:\n"
+        "    broken = True\n"
+        "else:\n"
+        "    broken = False\n"
+        "assert ensure_torchvision() is broken\n"
+        "assert ensure_torchvision() is broken\n"
         "from torchvision.transforms.v2 import functional\n"
-        "assert ensure_torchvision() is mended\n"
-        "print(mended)\n"
     )
-    bare = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(bare.returncode != 0)
 
 
 def test_the_mended_suppression_keeps_the_best_of_overlapping_boxes():
@@ -297,7 +299,8 @@ def test_naming_the_backend_imports_no_deep_learning_framework():
         "import sys\n"
         "from harness import plugins\n"
         "plugins.load('backends', 'transformers')\n"
-        "plugins.build('models', 'replay') if False else plugins.load('models', 'qwen_vl')\n"
+        "plugins.load('models', 'qwen_vl')\n"
+        "plugins.load('models', 'replay')\n"
         "print(sorted({'torch', 'transformers', 'torchvision'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -17,6 +17,12 @@ FORM = AnswerForm
 FENCED = '```json\n[\n\t{"bbox_2d": [10, 20, 30, 40], "label": "dog"}\n]\n```'
 
 
+@pytest.fixture(scope="module")
+def reader():
+    """Reads replies without a network."""
+    return qwen_vl(backend=parse_spec("stored"))
+
+
 def test_the_request_to_locate_is_the_official_one():
     assert locate.Locate().ask("the LEFT dog?") == (
         'Locate "the LEFT dog?", report the bboxes coordinates in JSON format.'
@@ -116,10 +122,9 @@ OPTIONS = ("the cat", "the dog", "none of them")
         ("It barks", None),
     ],
 )
-def test_a_choice_is_the_letter_that_the_reply_names(ask, reply, letter):
+def test_a_choice_is_the_letter_that_the_reply_names(ask, reader, reply, letter):
     query = ask(FORM.CHOICE, options=OPTIONS)
-    made = qwen_vl(backend=parse_spec("stored"))
-    said = made.read(query, [reply])
+    said = reader.read(query, [reply])
     if letter is None:
         assert said.failure.kind is FailureKind.PARSE
     else:
@@ -147,8 +152,8 @@ def test_a_choice_is_asked_for_with_lettered_lines(ask):
         ("", None),
     ],
 )
-def test_a_number_is_the_first_one_of_the_reply(ask, reply, number):
-    said = qwen_vl(backend=parse_spec("stored")).read(ask(FORM.NUMBER), [reply])
+def test_a_number_is_the_first_one_of_the_reply(ask, reader, reply, number):
+    said = reader.read(ask(FORM.NUMBER), [reply])
     assert (None if said.answer is None else said.answer.number) == number
 
 
@@ -177,13 +182,12 @@ def test_an_interval_is_two_numbers_in_order(reply, interval):
     st.floats(-1e6, 1e6).filter(lambda number: number == 0 or abs(number) > 1e-3),
     st.text(st.characters(codec="ascii", exclude_characters="<"), min_size=1),
 )
-def test_answers_in_words_that_are_written_are_read_back(ask, form, choice, number, text):
+def test_answers_in_words_that_are_written_are_read_back(ask, reader, form, choice, number, text):
     query = ask(form, options=OPTIONS)
-    made = qwen_vl(backend=parse_spec("stored"))
     if not text.strip() or "\0" in text:
         return
     truth = Answer(choice=choice, number=number, interval=Interval(number, number + 1), text=text)
-    said = made.read(query, made.write(query, truth)).answer
+    said = reader.read(query, reader.write(query, truth)).answer
     field = str(form)
     want = text.strip() if form is FORM.TEXT else getattr(truth, field)
     assert getattr(said, field) == want
@@ -255,13 +259,12 @@ def test_a_reply_on_the_networks_canvas_becomes_a_mask_of_the_original(tiny_qwen
     assert (mask & disc).sum() / (mask | disc).sum() > 0.8
 
 
-def test_a_short_video_is_tracked_from_a_stored_reply(ask):
-    made = qwen_vl(backend=parse_spec("stored"))
+def test_a_short_video_is_tracked_from_a_stored_reply(ask, reader):
     asked = ask(FORM.MASK_TRACK, frames=5)
     discs = [frame[:, :, 0] > 200 for frame in asked.media[0].frames()]
     rows, columns = (discs[2].any(axis=axis).nonzero()[0] for axis in (1, 0))
     box = Box(columns[0] * 7, rows[0] * 840 / 90, columns[-1] * 7 + 7, rows[-1] * 840 / 90 + 9)
     middle = Item(box, Item(box).place)
-    said = made.read(asked, [made.prompt.write([middle])])
+    said = reader.read(asked, [reader.prompt.write([middle])])
     for mask, disc in zip(said.answer.masks, discs, strict=True):
         assert (mask.to_array() & disc).sum() / (mask.to_array() | disc).sum() > 0.7

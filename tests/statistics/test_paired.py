@@ -127,7 +127,8 @@ def test_a_drawn_p_value_is_never_zero():
 
 
 def test_groups_that_do_not_differ_still_weigh_in_a_ratio():
-    parts = [(1, 4, 3, 4), (2, 9, 5, 9), (1, 8, 1, 6), (30, 40, 30, 40), (2, 50, 2, 50)]
+    # Without the last two groups p would be 1.
+    parts = [(4, 24, 5, 26), (5, 22, 8, 23), (8, 20, 2, 9), (30, 40, 30, 40), (2, 50, 2, 50)]
     a = [unit(i, i, ciou=Ratio(n, d)) for i, (n, d, _, _) in enumerate(parts)]
     b = [unit(i, i, ciou=Ratio(n, d)) for i, (_, _, n, d) in enumerate(parts)]
 

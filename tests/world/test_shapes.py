@@ -16,9 +16,9 @@ from harness.world.sheet import contact_sheet, tinted
 PINNED = {
     "mevis/train/mask_dict.json": "c80c700116582cad639c4f46c064c91d",
     "mevis/valid_u/mask_dict.json": "fd5a46c02a8192004373aac96cf9334d",
-    "mevis/train/meta_expressions.json": "9d521092607654e7d78c4bcf27ebbe80",
-    "reason_seg/ReasonSeg/val/val_00000.json": "daf9284b25b6cc84c98cd86c536c1538",
-    "reason_seg/ReasonSeg/train/train_00007.json": "5180280554094b7641719623a2dde529",
+    "mevis/train/meta_expressions.json": "d9b708e307c731ed0dbec4f0b0ac93c2",
+    "reason_seg/ReasonSeg/val/val_00000.json": "b66054f1cb076f019b13cfb1f4a5171c",
+    "reason_seg/ReasonSeg/train/train_00007.json": "cc7b5401d88657809f937a1d878e07c9",
 }
 PINNED_PNG = (
     "02e8ca4518e65d4a16896e73e64dc77a37de28d03b022c0814c3872a31d54847",
