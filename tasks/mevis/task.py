@@ -86,7 +86,8 @@ def _samples(layout: Layout) -> Iterator[Sample]:
             yield Sample(
                 id=sample_id,
                 query=Query(
-                    id=query_id(sample_id), text=text, media=(media,),
+                    # Blanks as the official readers leave them; those lower the case as well.
+                    id=query_id(sample_id), text=" ".join(text.split()), media=(media,),
                     forms=(AnswerForm.MASK_TRACK,),
                 ),
                 target=_target(layout, expression, media, sample_id),

@@ -42,7 +42,8 @@ def reason_seg(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
-    stems = sorted(path.stem for path in place.glob("*.jpg"))
+    # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
+    stems = [Path(name).stem for name in sorted(path.name for path in place.glob("*.jpg"))]
     return Task(
         name="reason_seg",
         version=1,
@@ -79,8 +80,9 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
     """
     plain = read_json(path, encodings=ENCODINGS)
     texts = field(plain, "text", list, str(path))
-    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise DataError(f"{path}: 'text'", expected="at least one text", found=repr(texts)[:60])
+    if not texts or not all(isinstance(text, str) for text in texts) or not texts[0].strip():
+        raise DataError(f"{path}: 'text'", expected="texts, of which the first is asked",
+                        found=repr(texts)[:60])  # fmt: skip
     shapes = field(plain, "shapes", list, str(path))
     return texts, field(plain, "is_sentence", bool, str(path)), shapes
 
@@ -186,15 +188,16 @@ def _protocol(
 
 
 def with_target(samples: Iterable[Sample]) -> float:
-    """The share of samples whose truth is not empty."""
+    """The share of samples whose truth is not empty; 0 of none."""
     found = [_truth(sample).area > 0 for sample in samples]
-    return sum(found) / len(found)
+    return sum(found) / max(len(found), 1)
 
 
 PROTOCOLS = {
     "seg/lisa": _protocol(
         "seg/lisa", score_lisa, _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
-        Ceiling(value=1.0, tolerance=2.1e-5, why="LISA adds 1e-5 to each union and to the number of samples"),
+        Ceiling(value=1.0, tolerance=2.1e-5,
+                why="LISA adds 1e-5 to each union and to the number of samples"),
         "LISA's validation",
     ),
     "seg/visionreasoner": _protocol(

@@ -189,7 +189,7 @@ def counting_rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
 
     with tempfile.TemporaryDirectory() as cache:
         rows = load_dataset(str(folder), split=split, cache_dir=cache)
-        for row in rows:
+        for number, row in enumerate(rows):
             picture = row.get("image")
             if "image_sha256" in row:
                 picture = Image.open(folder / "images" / row["image_sha256"])
@@ -197,6 +197,7 @@ def counting_rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
                 key: next((row[name] for name in names if name in row), None)
                 for key, names in COLUMNS.items()
             }
+            found["id"] = str(number) if found["id"] is None else found["id"]
             pixels = None if picture is None else np.asarray(picture.convert("RGB"))
             found["pixels"] = None if pixels is None else [*pixels.shape[:2], digest(pixels)]
             yield {key: value for key, value in found.items() if value is not None}
@@ -226,6 +227,7 @@ def main(official: Path, real: Path | None) -> None:
     """Write every file."""
     import datasets
 
+    datasets.disable_progress_bars()
     lisa = {"LISA": COMMITS["LISA"], "Seg-Zero": COMMITS["Seg-Zero"]}
     video = {"MeViS": COMMITS["MeViS"]}
     with tempfile.TemporaryDirectory() as folder:
