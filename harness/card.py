@@ -28,6 +28,8 @@ class Card:
     """Where the files are had, and the folders that they go to."""
     ids: str
     """How the ids of predictions from elsewhere are formed."""
+    example: str = ""
+    """One record as it stands in the files; `…` stands for bytes or text that is left out."""
     notes: str = ""
 
     @classmethod

@@ -5,10 +5,8 @@ thing. Its keyword-only parameters are what a SPEC may give; their annotations s
 converted, so that a wrong type or a mistyped key is an error that names the nearest right one.
 """
 
-import inspect
 import types
 import typing
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,6 +47,8 @@ def load(kind: Kind, name: str) -> Any:
     """
     known = installed(kind)
     if name not in known:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)[:12]
         raise UnknownPlugin(
             f"{kind.removesuffix('s')} {name!r}",
@@ -89,6 +89,8 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
     `context` is passed as positional arguments (a task gets the data root); `given` are
     ready-made values that override the spec's.
     """
+    import inspect  # slow to import, and not needed to list plugins
+
     if isinstance(spec, str):
         spec = Spec(spec)
     function = load(kind, spec.name)
@@ -102,6 +104,8 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
     arguments: dict[str, Any] = {}
     for key, value in spec.arguments.items():
         if key not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(key, known, n=1, cutoff=0.5)
             raise UsageError(
                 f"{spec.name}({key}=…)",
@@ -170,10 +174,32 @@ def _name(option: Any) -> str:
     return names.get(option, getattr(option, "__name__", str(option)))
 
 
+def about(entry: EntryPoint) -> str:
+    """The first line of a plugin's docstring, read from its source without importing it."""
+    import ast  # slow to import, and not needed where plugins have cards
+
+    place = _source(entry)
+    if place is None:
+        return ""
+    try:
+        module = ast.parse(place.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return ""
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
+            return (ast.get_docstring(node) or "").split("\n")[0]
+    return ""
+
+
 def folder(entry: EntryPoint) -> Path | None:
     """The folder of a plugin's module, found without importing the module itself."""
+    place = _source(entry)
+    return place.parent if place is not None else None
+
+
+def _source(entry: EntryPoint) -> Path | None:
     try:
         spec = find_spec(entry.module)
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, ValueError):
         return None
-    return Path(spec.origin).parent if spec is not None and spec.origin else None
+    return Path(spec.origin) if spec is not None and spec.origin else None

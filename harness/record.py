@@ -168,10 +168,16 @@ def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, An
                 "n": sum(len(unit.samples) for unit in members),
                 "metrics": values(task, members),
             }
-            for value, members in sorted(by_value.items())
+            for value, members in sorted(by_value.items(), key=_in_order)
         }
         for category, by_value in sorted(parts.items())
     }
+
+
+def _in_order(item: tuple[str, Any]) -> tuple[bool, int, str]:
+    """Numbers by size, then words by letter."""
+    value = item[0]
+    return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
 
 
 def write_scores(folder: Path, units: Iterable[UnitScore]) -> None:

@@ -4,8 +4,9 @@ Rows share a table only if task, version, split, protocol, subset and the data's
 equal, because a number by another protocol or on other samples is another quantity.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -20,6 +21,10 @@ from harness.scores import Better, Metric, UnitScore
 from harness.statistics.paired import Comparison, compare
 
 LEVEL = 0.95
+OTHER_DATA = (
+    "Another table has the same title: its runs read other annotations or other samples than "
+    "those of {}, so the two are not ranked together."
+)
 Key: TypeAlias = tuple[str, int, str, str, str, str]
 
 
@@ -103,14 +108,22 @@ def build(
     for run in open_runs(folders):
         made = row(run)
         grouped.setdefault(key(made), []).append((run, made))
-    return Board(
-        title=title,
-        level=LEVEL,
-        tables=tuple(
-            table(members, data_root=data_root, picks=picks)
-            for _, members in sorted(grouped.items(), key=lambda item: item[0])
-        ),
-    )
+    tables = [
+        table(members, data_root=data_root, picks=picks)
+        for _, members in sorted(grouped.items(), key=lambda item: item[0])
+    ]
+    return Board(title=title, level=LEVEL, tables=tuple(_name_twins(tables)))
+
+
+def _name_twins(tables: Sequence[Table]) -> list[Table]:
+    """Say of tables that differ in nothing but their data that they do."""
+    counts = Counter((made.title, made.task_version, made.protocol) for made in tables)
+    return [
+        replace(made, notes=(*made.notes, OTHER_DATA.format(made.data[:12])))
+        if counts[made.title, made.task_version, made.protocol] > 1
+        else made
+        for made in tables
+    ]
 
 
 def key(row: Row) -> Key:

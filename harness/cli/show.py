@@ -42,9 +42,8 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
         card = asdict(Card.read(place / "card.toml"))
         card["count"] = card["splits"].get(card["default_split"], 0)
         plain.update(card)
-    elif place is not None and (place / "README.md").is_file():
-        lines = (place / "README.md").read_text(encoding="utf-8").strip().splitlines()
-        plain["about"] = next((line for line in lines if line and not line.startswith("#")), "")
+    else:
+        plain["about"] = plugins.about(entry)
     return plain
 
 

@@ -61,11 +61,12 @@ def failures(one: Mapping[str, Any]) -> str:
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table; only the last column is wrapped."""
+    """A plain table; the last two columns are wrapped where the terminal is narrow."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns[:-1]:
+    for column in columns[:-2]:
         table.add_column(column, no_wrap=True)
-    table.add_column(columns[-1], overflow="fold")
+    for column in columns[-2:]:
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*row)
     Console().print(table)

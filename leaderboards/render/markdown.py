@@ -9,6 +9,8 @@ from harness.leaderboards.board import Board, Entry, Table
 
 SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
 
+MENTION = re.compile(r"(?<!\w)@(?=\w)")  # a name at its start would be told of every report
+
 
 def render(board: Board) -> str:
     """The board's tables, breakdowns and notes; no gallery."""
@@ -27,7 +29,7 @@ def escape(text: str) -> str:
     """
     line = "".join(char if char.isprintable() else " " for char in text)
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return SPECIAL.sub(r"\\\1", line.replace("@", "&#64;"))
+    return SPECIAL.sub(r"\\\1", MENTION.sub("&#64;", line))
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> list[str]:

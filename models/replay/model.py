@@ -75,7 +75,7 @@ def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Re
         UsageError: `model` cannot read replies, or is missing where there are some.
     """
     rows = {query_id(row.id): row for row in read_rows(file)}
-    reader = None if model is None else plugins.build("models", model)
+    reader: Model | None = None if model is None else plugins.build("models", model)
     if reader is not None and not isinstance(reader, ReplyReader):
         raise UsageError(
             f"replay(model={model})",

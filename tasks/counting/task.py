@@ -6,7 +6,7 @@ Parquet files as they lie on the Hugging Face hub. VisionReasoner's copies have 
      "image_id": "17", "ann_id": "17", "img_height": 768, "img_width": 1024, "count": 4}
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,66 +31,89 @@ class Record:
     id: str
     text: str
     count: int
-    picture: Any
-    """Encoded bytes, a path, or None where the list has lost it."""
+    picture: bytes | Path | None
+    """An encoded file, where one lies, or None where the list has lost it."""
     points: tuple[Point, ...] | None = None
 
 
-Read = Callable[[Path], Iterator[Record]]
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Where a list lies, and how its rows are read."""
+
+    folder: str
+    hub_split: str
+    columns: Mapping[str, str]
+    """The columns that are read, each with a word on what it holds."""
+    read: Callable[[Mapping[str, Any], int, Path], Record]
+    """Turns a row, its number in the list and the list's folder into a record."""
 
 
-def visionreasoner_rows(path: Path) -> Iterator[Record]:
-    """Rows of VisionReasoner's copies."""
-    columns = {"image": "picture", "text": "question", "image_id": "id", "count": "truth"}
-    for row in rows(path, columns):
-        yield Record(str(row["image_id"]), row["text"], row["count"], _bytes(row["image"]))
+def visionreasoner_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+    """A row of VisionReasoner's copies."""
+    return Record(str(row["image_id"]), _text(row, "text"), _count(row, "count"), _bytes(row))
 
 
-def countbench_rows(path: Path) -> Iterator[Record]:
-    """Rows of the 540 captions; the question is the caption with its number left out."""
-    columns = {"text": "caption", "number": "truth", "image": "picture"}
-    for index, row in enumerate(rows(path, columns)):
-        text = without_number(row["text"], row["number"])
-        yield Record(str(index), text, row["number"], _bytes(row["image"]))
+def countbench_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+    """A row of the 540 captions; the question is the caption with its number left out."""
+    count = _count(row, "number")
+    return Record(str(number), without_number(_text(row, "text"), count), count, _bytes(row))
 
 
-def countbenchqa_rows(path: Path) -> Iterator[Record]:
-    """Rows of the 491 questions."""
-    columns = {"question": "question", "number": "truth", "image": "picture"}
-    for index, row in enumerate(rows(path, columns)):
-        yield Record(str(index), row["question"], row["number"], _bytes(row["image"]))
+def countbenchqa_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+    """A row of the 491 questions."""
+    return Record(str(number), _text(row, "question"), _count(row, "number"), _bytes(row))
 
 
-def pixmo_rows(path: Path) -> Iterator[Record]:
-    """Rows of the official list, whose pictures were fetched by their address beforehand."""
-    pictures = path.parent.parent / "images"
-    columns = {"image_sha256": "picture", "count": "truth", "points": "places", "label": "what"}
-    for row in rows(path, columns):
-        points = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
-        yield Record(
-            id=f"{row['image_sha256']}/{row['label']}",
-            text=f"How many {row['label']} are there in this image?",
-            count=row["count"],
-            picture=inside(pictures, row["image_sha256"]),
-            points=points or None,
-        )
+def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+    """A row of the official list, whose pictures were fetched by their address beforehand."""
+    label, path = _text(row, "label"), inside(place / "images", row["image_sha256"])
+    places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
+    return Record(
+        id=f"{row['image_sha256']}/{label}",
+        text=f"How many {label} are there in this image?",
+        count=_count(row, "count"),
+        picture=path if path.is_file() else None,
+        points=places or None,
+    )
 
 
-def _bytes(picture: Any) -> bytes | None:
+def _text(row: Mapping[str, Any], column: str) -> str:
+    text = row[column]
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(column, expected="text", found=repr(text)[:40])
+    return text.strip()
+
+
+def _count(row: Mapping[str, Any], column: str) -> int:
+    count = row[column]
+    if type(count) is not int or count < 0:
+        raise DataError(column, expected="a whole number ≥ 0", found=repr(count)[:40])
+    return count
+
+
+def _bytes(row: Mapping[str, Any]) -> bytes | None:
+    picture = row["image"]
     return picture.get("bytes") if isinstance(picture, dict) else None
 
 
-LISTS: dict[str, tuple[str, str, Read]] = {
-    "pixmo_val": ("counting_pixmo_validation", "test", visionreasoner_rows),
-    "pixmo_test": ("counting_pixmo_test", "test", visionreasoner_rows),
-    "pixmo_train": ("pixmo-count", "train", pixmo_rows),
-    "pixmo_val_official": ("pixmo-count", "validation", pixmo_rows),
-    "pixmo_test_official": ("pixmo-count", "test", pixmo_rows),
-    "countbench": ("countbench", "train", countbench_rows),
-    "countbenchqa": ("CountBenchQA", "test", countbenchqa_rows),
-    "countbench_visionreasoner": ("counting_countbench", "test", visionreasoner_rows),
-}
-"""Folder, split on the hub, and reader, by the name that `split=` takes."""
+COPY = {"image": "picture", "text": "question", "image_id": "id", "count": "truth"}
+CAPTIONS = {"image": "picture", "text": "caption", "number": "truth"}
+QUESTIONS = {"image": "picture", "question": "question", "number": "truth"}
+PLACES = {"image_sha256": "picture", "count": "truth", "points": "places", "label": "what"}
+
+LISTS = {
+    "pixmo_train": Listing("pixmo-count", "train", PLACES, pixmo_row),
+    "pixmo_val": Listing("counting_pixmo_validation", "test", COPY, visionreasoner_row),
+    "pixmo_test": Listing("counting_pixmo_test", "test", COPY, visionreasoner_row),
+    "pixmo_val_official": Listing("pixmo-count", "validation", PLACES, pixmo_row),
+    "pixmo_test_official": Listing("pixmo-count", "test", PLACES, pixmo_row),
+    "countbench": Listing("countbench", "train", CAPTIONS, countbench_row),
+    "countbenchqa": Listing("CountBenchQA", "test", QUESTIONS, countbenchqa_row),
+    "countbench_visionreasoner": Listing(
+        "counting_countbench", "test", COPY, visionreasoner_row
+    ),
+}  # fmt: skip
+"""By the name that `split=` takes."""
 
 
 def counting(
@@ -110,11 +133,11 @@ def counting(
         protocol: `count/exact`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    name, hub_split, read = LISTS[split]
-    place = folder(data / "counting" / name, fix=FIX)
-    files = sorted((place / "data").glob(f"{hub_split}-*.parquet"))
+    listing = LISTS[split]
+    place = folder(data / "counting" / listing.folder, fix=FIX)
+    files = sorted((place / "data").glob(f"{listing.hub_split}-*.parquet"))
     if not files:
-        raise DataError(f"folder {place / 'data'}", expected=f"{hub_split}-*.parquet",
+        raise DataError(f"folder {place / 'data'}", expected=f"{listing.hub_split}-*.parquet",
                         found="no such file", fix=FIX)  # fmt: skip
     return Task(
         name="counting",
@@ -122,46 +145,51 @@ def counting(
         split=split,
         forms=(AnswerForm.COUNT,),
         protocol=scoring,
-        samples=partial(_samples, files, read),
+        samples=partial(_samples, files, listing),
         annotations=tuple(files),
-        check=partial(_check, files, read),
+        check=partial(_check, files, listing),
         arguments={
             "split": split,
             "protocol": protocol,
-            **({"without_picture": lost_pictures(files, read)} if split == "countbench" else {}),
+            "without_picture": lost_pictures(files, listing),
         },
     )
 
 
-def lost_pictures(files: Sequence[Path], read: Read) -> int:
-    """How many rows of a list have no picture."""
-    return sum(record.picture is None for record in _records(files, read))
+def lost_pictures(files: Sequence[Path], listing: Listing) -> int | None:
+    """How many rows have no picture; None if a file cannot be read, of which `check` tells."""
+    try:
+        return sum(
+            isinstance(record, Record) and record.picture is None
+            for record in _records(files, listing)
+        )
+    except DataError:
+        return None
 
 
-def _records(files: Sequence[Path], read: Read) -> Iterator[Record]:
+def _records(files: Sequence[Path], listing: Listing) -> Iterator[Record | DataError]:
+    """Every row in order: what was read, or why it cannot be."""
+    number = 0
     for path in files:
-        for record in read(path):
-            _check_record(record, path)
-            yield record
-
-
-def _check_record(record: Record, path: Path) -> None:
-    where = f"{path}, record {record.id!r}"
-    if type(record.count) is not int or record.count < 0:
-        raise DataError(f"{where}: the count", expected="a whole number ≥ 0",
-                        found=repr(record.count)[:40])  # fmt: skip
-    if not isinstance(record.text, str) or not record.text.strip():
-        raise DataError(f"{where}: the question", expected="text", found=repr(record.text)[:40])
+        for row in rows(path, dict(listing.columns)):
+            try:
+                yield listing.read(row, number, path.parent.parent)
+            except DataError as error:
+                yield DataError(f"{path}, row {number}: {error}")
+            number += 1
 
 
 def _media(record: Record) -> Media:
     if isinstance(record.picture, Path):
         return image(record.picture)
+    assert record.picture is not None, "rows without a picture are left out"
     return image_bytes(record.picture, f"of record {record.id!r}")
 
 
-def _samples(files: Sequence[Path], read: Read) -> Iterator[Sample]:
-    for record in _records(files, read):
+def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
+    for record in _records(files, listing):
+        if isinstance(record, DataError):
+            raise record
         if record.picture is None:
             continue
         yield Sample(
@@ -175,14 +203,16 @@ def _samples(files: Sequence[Path], read: Read) -> Iterator[Sample]:
         )  # fmt: skip
 
 
-def _check(files: Sequence[Path], read: Read) -> Iterator[Problem]:
+def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
     try:
-        for record in _records(files, read):
-            try:
-                if record.picture is not None:
+        for record in _records(files, listing):
+            if isinstance(record, DataError):
+                yield Problem(str(files[0].parent), str(record))
+            elif record.picture is not None:
+                try:
                     _media(record)
-            except DataError as error:
-                yield Problem(record.id, str(error))
+                except DataError as error:
+                    yield Problem(f"record {record.id!r}", str(error))
     except DataError as error:
         yield Problem(str(files[0].parent), str(error))
 

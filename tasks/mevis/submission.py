@@ -22,7 +22,11 @@ def write_submission(
 ) -> Path:
     """Write submission.zip with every listed frame of every expression.
 
-    A failed sample is written as empty masks, which is what its absence would score.
+    A failed sample is written as empty masks: the server needs every file. It may score more than
+    0 there, in frames where the truth is empty as well.
+
+    Raises:
+        StoreError: the file cannot be written.
     """
     path = folder / "submission.zip"
     temporary = path.with_name(f".submission.{os.getpid()}.tmp")
@@ -33,12 +37,21 @@ def write_submission(
                 masks = _masks(sample, prediction)
                 for frame, mask in zip(videos[video]["frames"], masks, strict=True):
                     name = f"{video}/{expression}/{frame}.png"
-                    archive.writestr(zipfile.ZipInfo(name, EPOCH), png(mask))
+                    archive.writestr(_member(name), png(mask))
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
     return path
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """A file of the archive, the same on every day and machine."""
+    member = zipfile.ZipInfo(name, EPOCH)
+    member.create_system = 3  # Unix
+    member.external_attr = 0o644 << 16
+    return member
 
 
 def _masks(sample: Sample, prediction: Prediction) -> list[BoolArray]:

@@ -107,9 +107,10 @@ def frame_paths(place: Path, name: str, video: Any) -> list[Path]:
 
 
 def _categories(expression: Mapping[str, Any]) -> dict[str, str]:
-    if "anno_id" not in expression:
-        return {}
-    return {"objects": "several" if len(expression["anno_id"]) > 1 else "one"}
+    objects = expression.get("anno_id")
+    if not isinstance(objects, list):
+        return {}  # the truth is hidden
+    return {"objects": "several" if len(objects) > 1 else "one"}
 
 
 def _target(

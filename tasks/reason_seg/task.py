@@ -67,7 +67,7 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
             query=Query(
                 id=query_id(stem), text=text[0].strip(), media=(media,), forms=(AnswerForm.MASK,)
             ),
-            target=_target(shapes, media, protocol),
+            target=_target(shapes, media, protocol, str(place / f"{stem}.json")),
             categories={"length": "long" if is_sentence else "short"},
         )
 
@@ -81,19 +81,22 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
     plain = read_json(path, encodings=ENCODINGS)
     texts = field(plain, "text", list, str(path))
     if not texts or not all(isinstance(text, str) for text in texts) or not texts[0].strip():
-        raise DataError(f"{path}: 'text'", expected="texts, of which the first is asked",
+        raise DataError(f"{path}: 'text'", expected="at least one text, the first not blank",
                         found=repr(texts)[:60])  # fmt: skip
     shapes = field(plain, "shapes", list, str(path))
     return texts, field(plain, "is_sentence", bool, str(path)), shapes
 
 
-def _target(shapes: list[dict[str, Any]], media: Media, protocol: str) -> Target:
+def _target(shapes: list[dict[str, Any]], media: Media, protocol: str, where: str) -> Target:
     """The truth as the protocol's own copy of the data has it.
 
     VisionReasoner's copies hold `mask.astype(bool)`: regions to ignore became foreground.
     """
     width, height = media.size
-    painted = rasterise(shapes, height, width)
+    try:
+        painted = rasterise(shapes, height, width)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
     if protocol == "seg/visionreasoner":
         return Target(answer=Answer(masks=(Rle.from_array(painted > 0),)))
     ignored = painted == 255

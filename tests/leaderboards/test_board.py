@@ -106,6 +106,14 @@ def test_what_cannot_be_compared_never_shares_a_ranking(make_run, changed):
     assert [table.entries[0].rank for table in tables] == [1, 1]
 
 
+def test_tables_that_differ_in_their_data_only_say_so(make_run):
+    other = {"data": {"fingerprint": "beef" * 8}}
+    tables = build([make_run("a"), make_run("b", changes=other)], picks=0).tables
+    assert "those of beefbeefbeef" in tables[0].notes[0]
+    assert "those of f00df00df00d" in tables[1].notes[0]
+    assert build(make_run("c"), picks=0).tables[0].notes == ()
+
+
 def test_for_an_error_the_lowest_is_the_best(make_run):
     headline = {"results": {"headline": "area_error"}}
     folders = [

@@ -231,6 +231,10 @@ def test_a_markdown_cell_is_one_line_without_open_markup(text):
     assert not re.search(r"(?<!\\)(?:\\\\)*\|", made)
 
 
+def test_a_metric_with_an_at_sign_stays_readable_and_a_mention_is_none():
+    assert markdown.escape("P@0.5 by @somebody") == "P@0.5 by &#64;somebody"
+
+
 @pytest.mark.parametrize(
     ("made", "expected"),
     [

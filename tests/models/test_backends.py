@@ -12,11 +12,12 @@ from harness import plugins
 from harness.errors import DataError, ModelError, OutOfMemory, UsageError
 from harness.model import ChatRequest
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.inputs import squashed
 from harness.models.backends.loading import check_report, memory
 from harness.models.backends.stored import stored
 from harness.models.canvas import clip_smart_resize, smart_resize
 from harness.spec import parse as parse_spec
-from harness.types import AnswerForm, query_id
+from harness.types import query_id
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -348,8 +349,11 @@ def test_a_line_of_stored_replies_that_is_wrong_is_named(tmp_path, line, complai
     assert "line 2" in str(raised.value)
 
 
-def test_frames_given_to_the_network_are_not_those_of_the_cache(chat, ask):
-    query = ask(AnswerForm.MASK, size=(112, 112))
-    before = query.media[0].frame(0).copy()
-    chat.generate([ChatRequest(key="a", text="a", media=query.media, max_new_tokens=1)])
-    assert np.array_equal(query.media[0].frame(0), before)
+@pytest.mark.parametrize("size", [None, (30, 20), (12, 6)])
+def test_frames_given_to_the_network_are_copies_that_may_be_written_to(size):
+    frame = np.arange(30 * 20 * 3, dtype=np.uint8).reshape(20, 30, 3)
+    frame.flags.writeable = False
+    given = squashed(frame, size)
+    assert given.shape[1::-1] == (size or (30, 20))
+    assert given.flags.writeable
+    assert not np.shares_memory(given, frame)

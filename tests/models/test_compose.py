@@ -243,6 +243,13 @@ def test_a_product_is_asked_form_by_form_and_answered_as_far_as_it_can_be_read()
     assert made.read(asked, texts[:2]).failure.kind is FailureKind.PARSE
 
 
+@pytest.mark.parametrize("forms", [(FORM.TEXT, FORM.BOXES), (FORM.BOXES, FORM.TEXT)])
+def test_a_product_is_no_target_only_if_every_part_says_so(forms):
+    texts = [{FORM.TEXT: "a dog", FORM.BOXES: reply()}[form] for form in forms]
+    assert model().read(query(forms), texts).answer == Answer(text="a dog", boxes=())
+    assert model().read(query((FORM.BOXES, FORM.COUNT)), [reply()] * 2).answer.no_target
+
+
 def test_a_form_that_cannot_be_asked_for_ends_the_run():
     with pytest.raises(UsageError, match="box_3d"):
         model().predict([query(FORM.BOX_3D)])
