@@ -244,9 +244,12 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
         plain["box_track"] = [None if box is None else list(box) for box in answer.box_track]
     if answer.interval is not None:
         plain["interval"] = list(answer.interval)
-    for name in ("count", "choice", "number", "text"):
+    for name in ("count", "number"):
         if (value := getattr(answer, name)) is not None:
             plain[name] = value
+    for name in ("choice", "text"):
+        if (value := getattr(answer, name)) is not None:
+            plain[name] = storable(value)
     if answer.box_scores is not None:
         plain["box_scores"] = list(answer.box_scores)
     if answer.no_target:
@@ -292,7 +295,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
         usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens, usage.frames,
     ]  # fmt: skip
     if prediction.notes:
-        plain["notes"] = list(prediction.notes)
+        plain["notes"] = [storable(note) for note in prediction.notes]
     return plain
 
 

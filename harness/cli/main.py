@@ -176,6 +176,8 @@ def _add_score(commands: Any) -> None:
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
     parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
+    parser.add_argument("--workers", type=int, default=1, metavar="N",
+                        help="processes that score RUNs (default 1)")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="leave a run folder for boards")
     _metrics(parser)
     _config(parser)

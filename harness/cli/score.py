@@ -12,12 +12,15 @@ from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.model import ReplyReader
 from harness.record import Run, public
+from harness.run.parallel import TaskSource
 from harness.run.score import Submission, rescore, score_file
 from harness.spec import parse
 
 
 def score(arguments: Namespace) -> int:
     """Score what exists; print a table or one JSON object."""
+    if arguments.workers < 1:
+        raise UsageError("--workers", expected="a number ≥ 1", found=str(arguments.workers))
     if arguments.runs and arguments.predictions:
         raise UsageError("harness score", expected="RUN or --predictions", found="both")
     if arguments.runs:
@@ -57,8 +60,8 @@ def _score_runs(arguments: Namespace) -> int:
     for folder in arguments.runs:
         run = Run.open(folder)
         root = arguments.data or Path(run.manifest["data"]["root"])
-        task = plugins.build("tasks", parse(run.manifest["task"]["spec"]), root)
-        results, differing = rescore(task, run)
+        source = TaskSource(run.manifest["task"]["spec"], root, tuple(arguments.metrics or ()))
+        results, differing = rescore(source, run, processes=arguments.workers)
         shown[str(folder)] = public(results)
         if differing:
             print(f"{folder}: differs from its results.json\n  " + "\n  ".join(differing),

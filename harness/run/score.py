@@ -22,6 +22,7 @@ from harness.record import (
     write_scores,
 )
 from harness.run.evaluate import repeatable
+from harness.run.parallel import TaskSource, score_journal
 from harness.run.plan import Selection, select, survey, units
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write, write_json
@@ -162,19 +163,22 @@ def _keep(
         write_results(folder, results)
 
 
-def rescore(task: Task, run: Run) -> tuple[dict[str, Any], list[str]]:
+def rescore(
+    source: TaskSource, run: Run, *, processes: int = 1
+) -> tuple[dict[str, Any], list[str]]:
     """Score a run again from its journal, without the model.
 
     Returns:
         The new results, and in what they differ from the stored ones.
     """
+    task = source.build()
     selection = _selection(task, run)
-
-    def lookup(query: str) -> Prediction | None:
-        return prediction_from_json(run.journal.record(query)["prediction"])
-
     scorer = Scorer(task, partial(selection.samples, task))
-    scorer.advance(lookup)
+    if processes == 1:
+        scorer.advance(lambda query: prediction_from_json(run.journal.record(query)["prediction"]))
+    else:
+        for score, counted in score_journal(source, run, processes=processes):
+            scorer.take(score, counted)
     results = scorer.results(run.manifest)
     stored = json.loads(json.dumps(run.results))
     return results, differences(stored, json.loads(json.dumps(results)))

@@ -45,15 +45,13 @@ class Scorer:
 
     def add(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
         """Score one unit."""
-        self.done.append(score_unit(self.task, unit, predictions))
-        for prediction in predictions:
-            if prediction.failure is not None:
-                self.failures[prediction.failure.kind.value] += 1
-            usage = prediction.usage
-            self.usage["prompt_tokens"] += usage.prompt_tokens
-            self.usage["completion_tokens"] += usage.completion_tokens
-            self.usage["reasoning_tokens"] += usage.reasoning_tokens
-            self.usage["frames"] += usage.frames
+        self.take(score_unit(self.task, unit, predictions), tally(predictions))
+
+    def take(self, score: UnitScore, counted: "Tally") -> None:
+        """Add a unit that was scored, perhaps by another process."""
+        self.done.append(score)
+        self.failures.update(counted.failures)
+        self.usage.update(counted.usage)
 
     def headline(self) -> float | None:
         """The headline metric over what is scored so far."""
@@ -64,6 +62,25 @@ class Scorer:
         ceiling = self.task.protocol.ceiling.over(self.samples)
         bounds = intervals(self.task.protocol.metrics, self.done, seed=manifest["seed"])
         return summarise(self.task, manifest, self.done, self.failures, self.usage, bounds, ceiling)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What some predictions cost, and how many of each kind failed."""
+
+    failures: Counter[str]
+    usage: Counter[str]
+
+
+def tally(predictions: Sequence[Prediction]) -> Tally:
+    """Count failures by kind, and add up usage."""
+    usage: Counter[str] = Counter(prompt_tokens=0, completion_tokens=0, reasoning_tokens=0,
+                                  frames=0)  # fmt: skip
+    for prediction in predictions:
+        for name in usage:
+            usage[name] += getattr(prediction.usage, name)
+    failed = (one.failure for one in predictions if one.failure is not None)
+    return Tally(Counter(failure.kind.value for failure in failed), usage)
 
 
 def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> UnitScore:

@@ -118,7 +118,7 @@ class Processes:
                     os.getpid(),
                 )
                 process = context.Process(target=serve, args=arguments, daemon=True)
-                with _quiet_main():
+                with quiet_main():
                     process.start()
                 theirs.close()
                 self._workers.append(_Process(ours, process))
@@ -189,7 +189,7 @@ def _all_fed(workers: list[_Process]) -> bool:
 
 
 @contextmanager
-def _quiet_main() -> Iterator[None]:
+def quiet_main() -> Iterator[None]:
     """Keep multiprocessing from running the caller's main module again in the child.
 
     The child needs `serve` and nothing of the caller; a script without an `if __name__` guard

@@ -38,7 +38,7 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, keys in their given order: equal values, equal bytes."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_bytes(path, text.encode() + b"\n")
+    write_bytes(path, text.encode("utf-8", "replace") + b"\n")
 
 
 def read_json(path: Path) -> Any:

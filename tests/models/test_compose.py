@@ -385,6 +385,16 @@ def test_points_that_are_written_are_read_back_to_a_canvas_pixel():
     assert said.points == (Point(0, 0), Point(419, 209), Point(34, 71))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.text(), st.sampled_from([form for form in FORM if form is not FORM.BOX_3D]))
+def test_any_reply_becomes_a_prediction_with_its_text(text, form):
+    asked = query(form, size=(30, 20), frames=2, options=("yes", "no"))
+    for said in (text, f"<answer>{text}</answer>", reply([3, 3, 9, 9]) + text):
+        prediction = model().read(asked, [said])
+        assert len(prediction.replies) == 1
+        assert model().read(asked, prediction.replies) == prediction
+
+
 def test_more_than_a_reply_holds_cannot_be_written():
     with pytest.raises(ParseError, match="120"):
         model().write(query(FORM.COUNT), Answer(count=10**9))

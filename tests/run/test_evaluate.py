@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
-from harness.errors import DataError, Locked, ModelError, ResumeMismatch, UsageError
+from harness.errors import (
+    DataError,
+    Locked,
+    ModelError,
+    ResumeMismatch,
+    StoreError,
+    UsageError,
+)
 from harness.interchange import prediction_to_json
 from harness.record import Run, config_hash, differences, runs_below
 from harness.run.evaluate import Options, evaluate
+from harness.run.parallel import TaskSource
 from harness.run.plan import batches, select, survey
 from harness.run.score import Submission, rescore, score_file
 from harness.spec import parse
@@ -212,10 +220,25 @@ def test_duplicate_ids_and_torn_units_are_refused(dots):
         survey(nothing, select(nothing, None))
 
 
-def test_a_run_can_be_scored_again_without_its_model(dots, tmp_path):
-    done = run(dots, tmp_path / "a")
-    again, differing = rescore(task(dots), Run.open(tmp_path / "a"))
-    assert differing == [] and again["metrics"] == done.results["metrics"]
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_a_run_is_scored_again_without_its_model_in_any_number_of_processes(
+    dots, tmp_path, processes
+):
+    spec = "dot_finder(fault='wrong size',every=3)"
+    done = run(dots, tmp_path / "a", spec=spec, task_spec="dots(pair=true)")
+    source = TaskSource("dots(pair=true)", dots)
+    again, differing = rescore(source, Run.open(tmp_path / "a"), processes=processes)
+    assert differing == [] and again == done.results
+
+
+def test_a_missing_prediction_is_noticed_by_every_process(dots, tmp_path):
+    run(dots, tmp_path / "a")
+    (journal,) = (tmp_path / "a").glob("samples.*.jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]))
+    for processes in (1, 2):
+        with pytest.raises(StoreError, match="a prediction for"):
+            rescore(TaskSource("dots", dots), Run.open(tmp_path / "a"), processes=processes)
 
 
 def test_predictions_from_elsewhere_score_as_the_run_that_made_them(dots, tmp_path):

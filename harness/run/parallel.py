@@ -1,0 +1,117 @@
+"""Score a finished run's predictions in several processes.
+
+Every process walks over the task's units and scores each n-th of them, reading its predictions from
+the journal: nothing large travels between processes, and none holds more than one unit. The parent
+takes the scores in the task's order, so that the result does not depend on the number of
+processes.
+"""
+
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from harness import plugins
+from harness.errors import HarnessError, StoreError
+from harness.interchange import prediction_from_json
+from harness.record import Run
+from harness.run.plan import select, units
+from harness.run.scoring import Tally, score_unit, tally
+from harness.run.workers import quiet_main
+from harness.scores import UnitScore
+from harness.spec import parse
+from harness.store.journal import Journal
+from harness.task import Task, with_metrics
+from harness.types import Prediction
+
+CHUNK = 8  # units that are sent together
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSource:
+    """What a process needs to build a task for itself."""
+
+    spec: str
+    data: Path
+    metrics: tuple[str, ...] = ()
+
+    def build(self) -> Task:
+        """The task."""
+        extras = [plugins.build("metrics", parse(one)) for one in self.metrics]
+        return with_metrics(plugins.build("tasks", parse(self.spec), self.data), extras)
+
+
+def score_journal(
+    source: TaskSource, run: Run, *, processes: int
+) -> Iterator[tuple[UnitScore, Tally]]:
+    """Every unit's score, in the task's order.
+
+    Raises:
+        StoreError: a prediction is missing, or a process died.
+    """
+    context = multiprocessing.get_context("spawn")
+    workers = []
+    for index in range(processes):
+        ours, theirs = context.Pipe(duplex=False)
+        arguments = (theirs, source, run.folder, run.manifest["subset"], index, processes)
+        process = context.Process(target=_serve, args=arguments, daemon=True)
+        with quiet_main():
+            process.start()
+        theirs.close()
+        workers.append((ours, process))
+    try:
+        streams = [_received(pipe) for pipe, _ in workers]
+        while (item := next(streams[0], None)) is not None:
+            yield item
+            streams.append(streams.pop(0))
+    finally:
+        for pipe, process in workers:
+            pipe.close()
+            process.join(10)
+
+
+def _received(pipe: Connection) -> Iterator[tuple[UnitScore, Tally]]:
+    while True:
+        try:
+            chunk = pipe.recv()
+        except EOFError as error:
+            raise StoreError("a scoring process", expected="to end its work",
+                             found="it died") from error  # fmt: skip
+        if isinstance(chunk, HarnessError):
+            raise chunk
+        if chunk is None:
+            return
+        yield from chunk
+
+
+def _serve(
+    pipe: Connection, source: TaskSource, folder: Path, subset: str | None, index: int, count: int
+) -> None:
+    with suppress(BrokenPipeError):
+        try:
+            chunk: list[tuple[UnitScore, Tally]] = []
+            for item in _scored(source, folder, subset, index, count):
+                chunk.append(item)
+                if len(chunk) == CHUNK:
+                    pipe.send(chunk)
+                    chunk = []
+            pipe.send(chunk)
+            pipe.send(None)
+        except HarnessError as error:
+            pipe.send(error)
+
+
+def _scored(
+    source: TaskSource, folder: Path, subset: str | None, index: int, count: int
+) -> Iterator[tuple[UnitScore, Tally]]:
+    task, journal = source.build(), Journal(folder)
+
+    def predicted(query: str) -> Prediction:
+        return prediction_from_json(journal.record(query)["prediction"])
+
+    for number, unit in enumerate(units(select(task, subset).samples(task))):
+        if number % count == index:
+            predictions = [predicted(sample.query.id) for sample in unit]
+            yield score_unit(task, unit, predictions), tally(predictions)
