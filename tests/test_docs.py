@@ -4,6 +4,9 @@ import doctest
 import importlib
 import pkgutil
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +112,39 @@ def test_no_target_is_neither_an_empty_mask_nor_a_failure(page):
     mask = said(page, 0, masks=(square(page, 0, 2),))
     assert page["no_target"]([nothing], [mask])["cIoU"] == page["Ratio"](0, 4)
     assert page["no_target"]([something], [answer])["T-acc"] == page["Ratio"](0, 1)
+
+
+PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_links_lead_to_files(path):
+    for target in LINK.findall(path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_commands_on_pages_are_understood(path):
+    from harness.cli.main import build_parser
+
+    for block in re.findall(
+        r"^```sh\n(.*?)^```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        joined = block.replace("\\\n", " ")
+        for line in joined.splitlines():
+            command = line.partition("#")[0].strip()
+            if command.startswith("harness ") and "…" not in command and "make|" not in command:
+                build_parser().parse_args(shlex.split(command)[1:])
+
+
+def test_the_conformance_page_is_up_to_date_and_deviations_are_nothing():
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "tests" / "golden" / "conformance.py", "--check"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr or "run python tests/golden/conformance.py"
+    page = (REPOSITORY / "docs" / "conformance.md").read_text(encoding="utf-8")
+    deviations = re.findall(r"\| (\S+) \|$", page, re.MULTILINE)
+    assert len(deviations) > 5
+    assert all(one in ("0", "--:") or float(one) <= 1e-6 for one in deviations)

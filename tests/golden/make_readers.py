@@ -58,9 +58,7 @@ def digest(array: Any) -> str:
 def official_class(path: Path, name: str, namespace: dict[str, Any]) -> Any:
     """Compile one class of a file without running the file's imports."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [
-        node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name
-    ]
+    tree.body = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
     exec(compile(tree, str(path), "exec"), namespace)
     return namespace[name]
 
