@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError, UsageError
 from harness.masks import Rle, SoftMask
-from harness.replies import finite_numbers, storable
+from harness.replies import finite_numbers, storable, unique
 from harness.types import (
     Answer,
     AnswerForm,
@@ -51,6 +51,10 @@ FITTING = {
 
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
+MAX_COUNT = 10**9
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+"""How gzip, zip, bzip2, xz and zstandard files begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,8 @@ def read_rows(path: Path) -> Iterator[Row]:
     """Read a predictions file line by line.
 
     Raises:
-        DataError: the file is missing, a line is no JSON object of this form, or an id occurs
-            twice. The line's number is given.
+        DataError: the file is missing or packed, a line is no JSON object of this form, or an id
+            occurs twice. The line's number is given.
     """
     try:
         lines = path.open("rb")
@@ -92,7 +96,13 @@ def read_rows(path: Path) -> Iterator[Row]:
         ) from error
     seen: set[str] = set()
     with lines:
-        for number, line in enumerate(lines, start=1):
+        # Not by iteration: a line without an end would be read whole before it can be refused.
+        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
+            if number == 1 and line.startswith(PACKED):
+                raise DataError(f"predictions {path}", expected="JSON lines",
+                                found="a packed file", fix="Unpack it first.")  # fmt: skip
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
             if not line.strip():
                 continue
             row = _row(line, f"{path}, line {number}")
@@ -105,13 +115,17 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 def _row(line: bytes, where: str) -> Row:
     if len(line) > MAX_LINE:
-        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found=str(len(line)))
+        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line",
+                        fix="Give masks as compressed run-lengths.")  # fmt: skip
     try:
-        plain = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+        text = line.decode("utf-8")
+        plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise DataError(where, expected="one JSON object", found=str(error)) from error
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
         raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
+    if plain["id"] != storable(plain["id"]):
+        raise DataError(where, expected='an "id" of whole characters', found=repr(plain["id"])[:60])
     given = [kind for kind in KINDS if kind in plain]
     unknown = set(plain) - {"id", "box_scores", *KINDS}
     if len(given) != 1 or unknown:
@@ -119,8 +133,10 @@ def _row(line: bytes, where: str) -> Row:
                         found=", ".join([*given, *sorted(unknown)]) or "none")  # fmt: skip
     scores = plain.get("box_scores")
     if scores is not None:
+        boxes = plain.get("boxes")
         try:
-            scores = finite_numbers(scores, len(plain.get("boxes", [])), f"{where}: box_scores")
+            scores = finite_numbers(scores, len(boxes) if isinstance(boxes, list) else 0,
+                                    f"{where}: box_scores")  # fmt: skip
         except ParseError as error:
             raise DataError(str(error)) from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
@@ -154,17 +170,18 @@ def _masks(row: Row, query: Query) -> Answer:
     frames = len(query.media[0])
     if not isinstance(row.value, list) or len(row.value) != frames:
         raise ParseError('"masks"', expected=f"a list of {frames} masks, one a frame",
-                         found=f"{len(row.value)} of them" if isinstance(row.value, list)
-                         else type(row.value).__name__)  # fmt: skip
+                         found=_length(row.value))  # fmt: skip
     masks = []
     for index, item in enumerate(row.value):
         what = f"mask of frame {index}"
         mask = Rle.empty(height, width) if item is None else Rle.from_json(item, what)
         if mask.size != (width, height):
+            turned = mask.size == (height, width)
             raise ParseError(
                 what, expected=f'"size": [{height}, {width}], as the picture is',
                 found=f"[{mask.height}, {mask.width}]",
-                fix="Masks are never resized here: write them at full size.",
+                fix='"size" is [height, width], and runs go down the columns.' if turned
+                else "Masks are never resized here: write them at full size.",
             )  # fmt: skip
         masks.append(mask)
     return Answer(masks=tuple(masks))
@@ -173,7 +190,7 @@ def _masks(row: Row, query: Query) -> Answer:
 def _boxes(row: Row, query: Query) -> Answer:
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError('"boxes"', expected=f"a list of at most {MAX_BOXES} boxes",
-                         found=type(row.value).__name__)  # fmt: skip
+                         found=_length(row.value))  # fmt: skip
     boxes = tuple(Box(*finite_numbers(item, 4, "box")) for item in row.value)
     for box in boxes:
         if box.right <= box.left or box.bottom <= box.top:
@@ -183,15 +200,21 @@ def _boxes(row: Row, query: Query) -> Answer:
 
 def _points(row: Row, query: Query) -> Answer:
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
-        raise ParseError('"points"', expected="a list of points", found=type(row.value).__name__)
+        raise ParseError('"points"', expected=f"a list of at most {MAX_BOXES} points",
+                         found=_length(row.value))  # fmt: skip
     return Answer(points=tuple(Point(*finite_numbers(item, 2, "point")) for item in row.value))
+
+
+def _length(value: Any) -> str:
+    return f"{len(value)} of them" if isinstance(value, list) else type(value).__name__
 
 
 def _answer(row: Row, query: Query) -> Answer:
     value, form = row.value, query.form
     if form is AnswerForm.COUNT:
-        if type(value) is not int or value < 0:
-            raise ParseError('"answer"', expected="a whole number ≥ 0", found=repr(value)[:40])
+        if type(value) is not int or not 0 <= value <= MAX_COUNT:
+            raise ParseError('"answer"', expected=f"a whole number from 0 to {MAX_COUNT}",
+                             found=repr(value)[:40])  # fmt: skip
         return Answer(count=value)
     if form is AnswerForm.NUMBER:
         return Answer(number=finite_numbers([value], 1, '"answer"')[0])

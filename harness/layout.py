@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.errors import DataError
+from harness.replies import unique
 
 MAX_JSON = 2**32  # bytes
 
@@ -34,10 +35,11 @@ def inside(root: Path, name: Any) -> Path:
 
 
 def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
-    """Parse a JSON file, trying encodings in turn.
+    """Parse a JSON file, trying encodings in turn; a leading byte-order mark is skipped.
 
     Raises:
-        DataError: it is missing, cut off, or no JSON; the place in the file is given.
+        DataError: it is missing, cut off, or no JSON, a key occurs twice in one object (the first
+            would be lost without a word), or a text is no Unicode.
     """
     try:
         raw = path.read_bytes()
@@ -55,15 +57,24 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
         raise DataError(f"file {path}", expected=f"text in {' or '.join(encodings)}",
                         found="other bytes")  # fmt: skip
     try:
-        return json.loads(text)
+        plain = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=unique)
+        if "\\ud" in text.lower():  # half a character, which no id and no file name can hold
+            json.dumps(plain, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise DataError(
             f"file {path}", expected="complete JSON",
             found=f"{error.msg} at byte {error.pos} of {len(raw)}",
             fix="It may have been cut while it was copied: fetch it again.",
         ) from error  # fmt: skip
+    except UnicodeEncodeError as error:
+        raise DataError(f"file {path}", expected="whole characters",
+                        found=f"half of a surrogate pair, {error.object[error.start]!r}"
+                        ) from error  # fmt: skip
     except RecursionError as error:
         raise DataError(f"file {path}", expected="JSON", found="too many levels") from error
+    except ValueError as error:
+        raise DataError(f"file {path}", expected="JSON", found=str(error)) from error
+    return plain
 
 
 def field(plain: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
@@ -99,6 +110,6 @@ def rows(path: Path, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
                                 f"{', '.join(sorted(names))}")  # fmt: skip
             for batch in file.iter_batches(batch_size=16, columns=list(columns)):
                 yield from batch.to_pylist()
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"file {path}", expected="a complete Parquet file",
                         found=str(error).split("\n")[0]) from error  # fmt: skip

@@ -67,9 +67,20 @@ class Rle:
 
     @classmethod
     def from_array(cls, mask: NDArray[Any]) -> Self:
-        """Encode an array of height × width; every nonzero pixel is foreground."""
+        """Encode a boolean or whole-number array of height × width; nonzero is foreground.
+
+        Raises:
+            MaskError: it has another shape, or holds logits or confidences, which need a threshold.
+        """
         if mask.ndim != 2:
             raise MaskError("mask array", expected="height × width", found=f"shape {mask.shape}")
+        if mask.dtype.kind not in "bui":
+            raise MaskError(
+                "mask array",
+                expected="true or false a pixel, or whole numbers",
+                found=f"values of type {mask.dtype}",
+                fix="Compare logits or confidences with a threshold first.",
+            )
         check_size(*mask.shape)
         encoded = coco.encode(np.asfortranarray(mask != 0, dtype=np.uint8))
         return cls(mask.shape[0], mask.shape[1], _text(encoded["counts"]))
@@ -109,7 +120,10 @@ class Rle:
             counts = counts.decode("ascii", "replace")
         if not isinstance(counts, str):
             raise MaskError(what, expected='"counts" to be text', found=type(counts).__name__)
-        return cls(size[0], size[1], counts)
+        try:
+            return cls(size[0], size[1], counts)
+        except MaskError as error:
+            raise MaskError(f"{what}: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
         """The COCO form, `{"size": [height, width], "counts": text}`."""
@@ -165,7 +179,9 @@ def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
     fourth run on, the difference to the run before last is stored (`rleToString` of COCO's
     maskApi.c).
     """
-    raw = np.frombuffer(text.encode("ascii", "replace"), dtype=np.uint8).astype(np.int64) - 48
+    # What is no ASCII becomes NUL, which is no digit of a run-length ("replace" would make it "?").
+    plain = text if text.isascii() else "\0"
+    raw = np.frombuffer(plain.encode("ascii"), dtype=np.uint8).astype(np.int64) - 48
     if raw.size == 0 or raw.min() < 0 or raw.max() > 63:
         raise MaskError(
             "run-length text",

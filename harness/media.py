@@ -26,6 +26,9 @@ Frame = NDArray[np.uint8]
 EXIF_ORIENTATION = 0x0112
 TURNED = frozenset({5, 6, 7, 8})  # orientations that swap width and height
 
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""What is opened, whatever a file is called. Pillow hands others, such as EPS, to programs."""
+
 # Our own limit (masks.check_size) is applied to the header before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
@@ -187,7 +190,7 @@ def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
     if isinstance(source, io.BytesIO):
         source.seek(0)
     try:
-        with Image.open(source) as opened:
+        with Image.open(source, formats=FORMATS) as opened:
             picture = ImageOps.exif_transpose(opened)
             if picture.mode.startswith("I"):
                 grey = np.asarray(picture).astype(np.int64)
@@ -210,7 +213,7 @@ def header_size(path: Path) -> tuple[int, int]:
 
 def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
     try:
-        with Image.open(source) as opened:
+        with Image.open(source, formats=FORMATS) as opened:
             check_size(opened.height, opened.width, f"picture {name}")
             turned = _orientation(opened) in TURNED
             return (opened.height, opened.width) if turned else (opened.width, opened.height)

@@ -1,7 +1,8 @@
 """What answers: the protocols that models and their parts fulfil."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from harness.masks import BoolArray
@@ -57,6 +58,15 @@ class ObjectPrompt:
     positive: tuple[Point, ...] = ()
     negative: tuple[Point, ...] = ()
     phrase: str = ""
+
+
+def settings(part: Any) -> dict[str, Any]:
+    """A part's name and its plain settings, for the record of the model that it is part of."""
+    fields = dataclass_fields(part) if is_dataclass(part) else ()
+    plain = {field.name: getattr(part, field.name) for field in fields}
+    kept = {key: value for key, value in plain.items()
+            if value is None or isinstance(value, (bool, int, float, str))}  # fmt: skip
+    return {"name": part.name, **kept}
 
 
 class Segmenter(Protocol):

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 from harness.errors import ParseError, UsageError
 from harness.masks import Rle
 from harness.media import Media
-from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter
+from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item, ParseResult, Prompt, reasoning
 from harness.models.tracks import extent, joint_masks
@@ -93,8 +93,8 @@ class PromptedModel:
             "resize": self.prompt.resize and list(self.prompt.resize),
             "system": self.system,
             "coordinates": self.chat.coordinates,
-            "segmenter": self.segmenter.name,
-            "propagator": self.propagator.name,
+            "segmenter": settings(self.segmenter),
+            "propagator": settings(self.propagator),
             "keyframe": self.keyframe,
             "frames": self.frames,
             "max_new_tokens": self.max_new_tokens,

@@ -5,8 +5,9 @@ intersections and unions; neither is the Generalised or the Complete IoU of boxe
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pycocotools import mask as coco
@@ -18,6 +19,7 @@ LISA_EPSILON = np.float32(1e-5)
 LISA_CIOU_EPSILON = 1e-10
 """Added to the summed union by LISA's cIoU."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+STEPS = 8  # in which background after the last foreground is looked for
 
 
 class Overlap(NamedTuple):
@@ -61,25 +63,63 @@ def overlap(truth: Mask, predicted: Mask, ignore: Mask | None = None) -> Overlap
 
 
 def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray | None) -> Overlap:
+    # Which pixels lie side by side does not matter; taking them as stored copies nothing.
+    order: Literal["C", "F"] = "F" if truth.flags.fnc else "C"
+    first, second = truth.ravel(order), predicted.ravel(order)
+    used = _stretch(first, second)
+    if used.start == used.stop:
+        return Overlap(0, 0)
+    first, second = first[used], second[used]
     if ignore is not None:
-        counts = ~ignore
-        truth, predicted = truth & counts, predicted & counts
-    shared = int(np.count_nonzero(truth & predicted))
-    # Counting two masks and subtracting reads less memory than making their union.
-    both = int(np.count_nonzero(truth)) + int(np.count_nonzero(predicted))
-    return Overlap(shared, both - shared)
+        counts = ~ignore.ravel(order)[used]
+        first, second = first & counts, second & counts
+    return _count(first.view(np.uint8), second.view(np.uint8))
+
+
+def _stretch(first: BoolArray, second: BoolArray) -> slice:
+    """A part of two rows of pixels outside of which neither has foreground.
+
+    `argmax` stops at the first foreground and passes over background three times as fast as
+    pixels are counted. There is nothing like it from the end, hence the steps.
+    """
+    start, end = _leading(first), first.size
+    start = min(start, _leading(second[: start + 1]))
+    step = first.size // STEPS + 1
+    while end > start:
+        place = max(end - step, start)
+        if any(_leading(pixels[place:end]) < end - place for pixels in (first, second)):
+            break
+        end = place
+    return slice(start, end)
+
+
+def _leading(pixels: BoolArray) -> int:
+    """How many background pixels come before the first foreground; all if there is none."""
+    place = int(pixels.argmax())
+    return place if pixels[place] else pixels.size
+
+
+def _count(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Overlap:
+    """Overlap of two rows of zeros and ones.
+
+    The sum of absolute differences is the number of pixels that are in one mask only. With the
+    two areas it gives intersection and union, and no third picture is ever written to memory.
+    """
+    differing = int(cv2.norm(first, second, cv2.NORM_L1))
+    areas = int(cv2.norm(first, cv2.NORM_L1)) + int(cv2.norm(second, cv2.NORM_L1))
+    return Overlap((areas - differing) // 2, (areas + differing) // 2)
 
 
 def _overlap_of_runs(truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:
     masks = [_coco(truth), _coco(predicted)]
     shared = coco.merge(masks, intersect=True)
-    intersection = int(coco.area(shared))
-    union = truth.area + predicted.area - intersection
     if ignore is None:
-        return Overlap(intersection, union)
-    lost = coco.merge([coco.merge(masks, intersect=False), _coco(ignore)], intersect=True)
-    lost_shared = coco.merge([shared, _coco(ignore)], intersect=True)
-    return Overlap(intersection - int(coco.area(lost_shared)), union - int(coco.area(lost)))
+        first, second, intersection = coco.area([*masks, shared]).tolist()
+        return Overlap(intersection, first + second - intersection)
+    either = coco.merge(masks, intersect=False)
+    lost = [coco.merge([part, _coco(ignore)], intersect=True) for part in (shared, either)]
+    kept = coco.area([shared, either]).astype(np.int64) - coco.area(lost)
+    return Overlap(*kept.tolist())
 
 
 def _coco(mask: Rle) -> Any:

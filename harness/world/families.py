@@ -15,7 +15,7 @@ import numpy as np
 from harness.world.draws import Draws
 from harness.world.language import Noun
 from harness.world.placing import Path, draw_path, place_at_rest
-from harness.world.raster import has_holes, visible_masks, whole_areas
+from harness.world.raster import has_holes, is_outside, visible_masks, whole_areas
 from harness.world.scene import (
     BACKGROUNDS,
     COLOURS,
@@ -74,16 +74,19 @@ def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
 def is_clear(scene: Scene) -> bool:
     """Whether every thing can be seen well enough to be asked about.
 
-    In at least half of the frames, 60 % or more of each thing is visible; and in no frame does a
-    visible part enclose a hole, so that outer contours tell each mask exactly.
+    In at least half of the frames, 60 % or more of each thing is visible. In every frame something
+    is visible of each thing that is not outside, so that what goes out of view has left; and no
+    visible part encloses a hole, so that outer contours tell each mask exactly.
     """
     whole = whole_areas(scene)
     well_seen = np.zeros(len(scene.things), dtype=np.int64)
     for frame in range(scene.frames):
         masks = visible_masks(scene, frame)
-        if any(has_holes(mask) for mask in masks):
+        areas = masks.sum((1, 2))
+        gone = [is_outside(scene, thing, frame) for thing in scene.things]
+        if not np.array_equal(areas == 0, gone) or any(map(has_holes, masks)):
             return False
-        well_seen += masks.sum((1, 2)) * 5 >= whole * 3
+        well_seen += areas * 5 >= whole * 3
     return bool((well_seen * 2 >= scene.frames).all())
 
 

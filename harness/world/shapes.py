@@ -75,13 +75,13 @@ FAMILY_SPLITS: Mapping[str, tuple[Split, ...]] = MappingProxyType(
 
 def _examples(seed: int, family: str, split: Split, number: int) -> Iterator[Example]:
     """Examples with `number` questions together; the last one is cut to fit."""
-    asked = 0
-    for index, share in enumerate(cycle(EXPRESSIONS if family == "video" else (1,))):
+    shares = cycle(EXPRESSIONS if family == "video" else (1,))
+    for index, share in enumerate(shares):
         scene = draw_scene(seed, family=family, split=split, index=index)
-        questions = ask(scene, number=share)[: number - asked]
-        asked += len(questions)
+        questions = ask(scene, number=share)[:number]
+        number -= len(questions)
         yield Example(scene, questions)
-        if asked == number:
+        if number <= 0:
             return
 
 

@@ -85,7 +85,7 @@ def stored(
     max_pixels: int = 12_845_056,
     batch_size: int = 64,
 ) -> StoredChat:
-    """Build the backend that says stored replies.
+    """Replies from a file, or none: then a model only reads.
 
     Args:
         file: One JSON object a line, `{"key": request key, "reply": text}`, or

@@ -239,7 +239,7 @@ def transformers(
     repetition_penalty: float | None = None,
     coordinates: Coordinates | None = None,
 ) -> TransformersChat:
-    """Build the backend. The checkpoint's files are looked at now, and loaded when first used.
+    """A network through Hugging Face transformers, from a folder or the local cache.
 
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.

@@ -128,12 +128,12 @@ class WholeFrame:
 
 
 def random_boxes(*, seed: int = 0, batch_size: int = 64) -> RandomBoxes:
-    """Build the model `random`, which guesses at random."""
+    """A random box, mask, number or choice: a floor."""
     return RandomBoxes(seed=seed, batch_size=_at_least_one("random", batch_size))
 
 
 def whole_frame(*, batch_size: int = 64) -> WholeFrame:
-    """Build the model `whole_frame`, which says that everything is meant."""
+    """The whole picture, whatever is asked: a floor."""
     return WholeFrame(batch_size=_at_least_one("whole_frame", batch_size))
 
 

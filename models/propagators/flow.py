@@ -72,7 +72,7 @@ class Flow:
 
 
 def flow(*, max_side: int = 480) -> Flow:
-    """Build the propagator that follows DIS optical flow."""
+    """DIS optical flow, forward and backward; no weights."""
     if max_side < SMALLEST_SIDE:
         raise UsageError(
             "flow(max_side=…)", expected=f"at least {SMALLEST_SIDE}", found=str(max_side)

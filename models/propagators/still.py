@@ -32,5 +32,5 @@ class Still:
 
 
 def still() -> Still:
-    """Build the propagator that holds masks still."""
+    """The same mask in every frame."""
     return Still()

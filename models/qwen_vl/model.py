@@ -34,7 +34,7 @@ def qwen_vl(
     batch_size: int = 8,
     system: str | None = None,
 ) -> PromptedModel:
-    """Build the zero-shot model.
+    """Qwen2.5-VL or Qwen3-VL through a backend: asked for boxes, which are then segmented.
 
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.

@@ -63,7 +63,7 @@ class Replay:
 
 
 def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Replay:
-    """Build the model that repeats a file of predictions.
+    """Predictions or replies from a file.
 
     Args:
         file: JSON lines, as `harness.interchange` describes them.

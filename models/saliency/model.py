@@ -10,7 +10,7 @@ from harness import plugins
 from harness.errors import MediaError, UsageError
 from harness.masks import BoolArray, Rle
 from harness.media import Media
-from harness.model import Propagator, Segmenter
+from harness.model import Propagator, Segmenter, settings
 from harness.models.saliency.maps import clearest, frames_seen
 from harness.models.saliency.objects import SalientObject, salient_objects
 from harness.spec import Spec
@@ -56,8 +56,8 @@ class Saliency:
         """Resolved arguments; there are no weights."""
         return {
             "model": self.name,
-            "segmenter": self.segmenter.name,
-            "propagator": self.propagator.name,
+            "segmenter": settings(self.segmenter),
+            "propagator": settings(self.propagator),
             "candidates": self.candidates,
             "batch_size": self.batch_size,
         }
@@ -132,7 +132,7 @@ def saliency(
     candidates: int = 8,
     batch_size: int = 8,
 ) -> Saliency:
-    """Build the model that answers with what stands out.
+    """What stands out by colour and motion, whatever the question; a classical method.
 
     Args:
         segmenter: a plugin of the group `harness.segmenters`, or a ready one.

@@ -65,7 +65,7 @@ class BoxSegmenter:
 
 
 def box() -> BoxSegmenter:
-    """Build the segmenter that fills boxes."""
+    """The rectangle of the box."""
     return BoxSegmenter()
 
 

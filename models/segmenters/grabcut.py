@@ -97,7 +97,7 @@ class GrabCut:
 
 
 def grabcut(*, iterations: int = 3, max_side: int = 320) -> GrabCut:
-    """Build the segmenter that runs OpenCV's GrabCut."""
+    """OpenCV's GrabCut, started from box and points; no weights."""
     if iterations < 1:
         raise UsageError("grabcut(iterations=…)", expected="at least 1", found=str(iterations))
     if max_side < LEAST_SIDE:

@@ -57,3 +57,11 @@ def test_coordinates_are_finite_numbers_and_nothing_else(value):
 def test_stored_text_survives_utf8(text):
     storable(text + "\ud800\x00").encode("utf-8")
     assert "\x00" not in storable(text + "\x00")
+
+
+@pytest.mark.parametrize("opening", ["<answer>", "```json"])
+def test_blanks_after_an_open_mark_cost_no_time(opening):
+    text = opening + " " * 190_000
+    assert tagged(text, "answer") is None
+    with pytest.raises(ParseError):
+        loads_lenient(text)

@@ -288,7 +288,8 @@ def test_other_perception_leaves_the_rest_as_it_is():
 def test_the_record_says_everything():
     said = model().describe()
     assert said["prompt_text"].startswith('Please find "question"')
-    assert (said["segmenter"], said["propagator"], said["keyframe"]) == ("box", "still", "middle")
+    assert (said["segmenter"], said["propagator"]) == ({"name": "box"}, {"name": "still"})
+    assert said["keyframe"] == "middle"
 
 
 def test_frames_are_spread_evenly():

@@ -205,8 +205,8 @@ def test_the_specification_decides_prompt_backend_and_perception():
     assert made.describe() | {"chat": None} == {
         "name": "qwen_vl/locate", "chat": None, "prompt": "locate",
         "prompt_text": 'Locate "QUESTION", report the bboxes coordinates in JSON format.',
-        "resize": None, "system": None, "coordinates": "thousandths", "segmenter": "box",
-        "propagator": "still", "keyframe": "first", "frames": 8, "max_new_tokens": 1024,
+        "resize": None, "system": None, "coordinates": "thousandths", "segmenter": {"name": "box"},
+        "propagator": {"name": "still"}, "keyframe": "first", "frames": 8, "max_new_tokens": 1024,
         "batch_size": 3,
     }  # fmt: skip
     assert made.chat.batch_size == 3

@@ -120,6 +120,9 @@ def test_in_videos_every_thing_is_well_seen_half_of_the_time(seed: int) -> None:
     masks = np.stack([visible_masks(scene, frame) for frame in range(scene.frames)])
     assert ((masks.sum((2, 3)) >= 0.6 * whole).sum(0) >= 4).all()
     assert not any(has_holes(mask) for frame in masks for mask in frame)
+    for index, thing in enumerate(scene.things):
+        gone = [is_outside(scene, thing, frame) for frame in range(scene.frames)]
+        assert (~masks[:, index].any((1, 2))).tolist() == gone
 
 
 @settings(max_examples=15, deadline=None)
@@ -149,6 +152,9 @@ def test_a_scene_is_refused_where_a_thing_is_hidden_or_pierced() -> None:
     assert not is_clear(replace(scene, things=(large, replace(small, x=80))))
     behind = (replace(large, depth=0), replace(small, x=95, depth=1))
     assert not is_clear(replace(scene, things=behind))
+    behind_once = (replace(large, depth=0), replace(small, x=20, depth=1, dx=10))
+    assert is_clear(replace(scene, things=behind_once, frames=5))
+    assert not is_clear(replace(scene, things=behind_once, frames=6))
     at_the_edge = (large, replace(small, x=80 - 21))
     assert is_clear(replace(scene, things=at_the_edge))
 

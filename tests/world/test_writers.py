@@ -339,3 +339,5 @@ def test_each_point_lies_on_the_visible_part_of_its_own_thing(seed: int, index: 
     masks = visible_masks(scene)
     for thing, point in zip(example.questions[0].referents, points(example), strict=True):
         assert masks[thing][int(point["y"]), int(point["x"])]
+        x, y = scene.things[thing].centre(0)
+        assert (point["x"], point["y"]) == (x, y) or not masks[thing][y, x]

@@ -41,8 +41,8 @@ def noise(seed, height, width):
 
 def test_saliency_is_found_by_its_name_and_built_with_other_perception():
     model = plugins.build("models", parse("saliency(segmenter=box,propagator=still)"))
-    assert model.describe()["segmenter"] == "box"
-    assert model.describe()["propagator"] == "still"
+    assert model.describe()["segmenter"] == {"name": "box"}
+    assert model.describe()["propagator"] == {"name": "still"}
 
 
 def test_ready_perception_is_taken_as_it_is():

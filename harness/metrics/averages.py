@@ -1,0 +1,29 @@
+"""Averages of averages, in the order in which official code adds, for numbers and for arrays.
+
+They are what `Metric(derived=…)` is given: the parts may be numbers, or arrays of resamples.
+"""
+
+from typing import Any
+
+import numpy as np
+
+
+def mean_in_order(*parts: Any) -> Any:
+    """The mean of numbers or arrays, added from the first to the last.
+
+    >>> mean_in_order(0.5, 0.25, 0.75), mean_in_order(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+    (0.5, array([0.5, 1. ]))
+    """
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total / len(parts)
+
+
+def pairwise_mean(*parts: Any) -> Any:
+    """The mean of numbers, or of arrays of one length, added as `numpy.mean` adds a list.
+
+    >>> float(pairwise_mean(0.5, 0.25, 0.75))
+    0.5
+    """
+    return np.mean(np.asarray(parts), axis=0)

@@ -1,0 +1,153 @@
+"""Which option a reply picks, as the scorer of each benchmark reads it, and as a careful one would.
+
+Every official reader looks for the first capital letter that could be an option, in text from which
+some phrases were cut. `strict_choice` takes a letter only where the reply says that it is the
+answer.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from harness.errors import DataError
+from harness.replies import MAX_TEXT
+
+LETTERS = "ABCDE"
+
+VIDEO_MME_PHRASES = (
+    "The best answer is",
+    "The correct answer is",
+    "The answer is",
+    "The answer",
+    # Two commas are missing in the official list, so that two pairs of phrases are one each.
+    "The best option isThe correct option is",
+    "Best answer:Best option:",
+    "Answer:",
+    "Option:",
+    "The correct answer",
+    "The correct option",
+)
+LONGVIDEOBENCH_PHRASES = (
+    "The best answer is",
+    "The correct answer is",
+    "The answer is",
+    "The answer",
+    "The best option is",
+    "The correct option is",
+    "Best answer:",
+    "Best option:",
+)
+# The first of these that is found anywhere decides; letters of either case.
+STI_BENCH_FORMS = tuple(
+    re.compile(form, re.IGNORECASE | re.MULTILINE)
+    for form in (
+        r"\(([A-E])\)",
+        r"ans\s*=\s*[\"']?([A-E])",
+        r"answer\s*[=:]\s*([A-E])",
+        r"option\s+([A-E])",
+        r"\b([A-E])\s*(?:was|is)\s*correct",
+        r"\b([A-E])[).]\s*$",
+    )
+)
+
+_OPENS, _CLOSES = r"[\s*_`\"'(\[]*", r"[*_`\"')\]]*"
+
+
+def video_mme_choice(reply: str) -> str | None:
+    """The letter A to D that Video-MME's scorer reads, or None.
+
+    The first of these letters anywhere in the reply counts, after some phrases were cut: "Because"
+    picks B. Equal to `extract_characters_regex` in `eval_your_results.py` (thanku-all/parse_answer,
+    commit afd52cf), whose "" is None here. `videomme/official` leaves a None out of the numerator
+    *and* the denominator; `videomme/strict` counts it wrong.
+
+    >>> [video_mme_choice(reply) for reply in ("(C) a cat", "Because of it", "The answer: none")]
+    ['C', 'B', None]
+    """
+    return _first_letter(reply, VIDEO_MME_PHRASES, "ABCD")
+
+
+def longvideobench_choice(reply: str) -> str | None:
+    """The letter A to E that the scorer of LongVideoBench reads, or None.
+
+    Also a letter beyond the question's own options. Equal to `parse_multi_choice_response` in
+    `lmms_eval/tasks/longvideobench/utils.py` (lmms-eval, commit 75571cf), except that the official
+    code picks an option at random where this returns None; see `seeded_choice`.
+
+    >>> [longvideobench_choice(reply) for reply in ("E. the end", "The answer is B", "no idea")]
+    ['E', 'B', None]
+    """
+    return _first_letter(reply, LONGVIDEOBENCH_PHRASES, LETTERS)
+
+
+def seeded_choice(sample_id: str, letters: Sequence[str]) -> str:
+    """An option at random that depends on nothing but the sample's id.
+
+    LongVideoBench gives an unreadable reply a random option. The official code draws it from the
+    process' generator, so that its score changes from run to run; this draw does not.
+
+    Raises:
+        DataError: there is no option.
+
+    >>> [seeded_choice(f"video_{number}", "ABCD") for number in range(6)]
+    ['C', 'B', 'C', 'C', 'B', 'C']
+    """
+    if not letters:
+        raise DataError(f"options of {sample_id!r}", expected="at least one", found="none")
+    digest = hashlib.blake2b(sample_id.encode(), digest_size=8, person=b"harness-choice")
+    return letters[int.from_bytes(digest.digest()) % len(letters)]
+
+
+def sti_bench_choice(reply: str) -> str | None:
+    """The letter A to E that STI-Bench's script reads, or None.
+
+    The first of six forms that is found, in letters of either case ("(b)", "Option d…"), otherwise
+    the last character of the stripped reply. Equal to `extract_answer` and the column `correct` of
+    `opensource_test.py` (STI-Bench, commit 43ddebe), which ends with an error for an empty reply;
+    here it is None.
+
+    >>> replies = ("Answer: b", "It is D", "option described", "B is wrong", "")
+    >>> [sti_bench_choice(reply) for reply in replies]
+    ['B', 'D', 'D', None, None]
+    """
+    for form in STI_BENCH_FORMS:
+        found = form.search(reply)
+        if found:
+            return found[1].upper()
+    last = reply.strip()[-1:]
+    return last if last and last in LETTERS else None
+
+
+def strict_choice(reply: str, *, letters: str = "ABCD") -> str | None:
+    """The one letter that the reply states as its answer, or None.
+
+    A letter is stated where the reply opens with it and a mark ("B. a cat", "(B)", "**B**: …"), is
+    nothing but it ("b"), or says so ("the answer is B", "Option B is right"). Two different letters
+    are no answer, and neither is a word that happens to begin with one ("A dog", "Because").
+
+    >>> [strict_choice(reply) for reply in ("(B) a cat", "b", "I think the answer is **D**.")]
+    ['B', 'B', 'D']
+    >>> [strict_choice(reply) for reply in ("", "A dog", "Because", "A. or the answer is B", "E")]
+    [None, None, None, None, None]
+    """
+    text = reply[:MAX_TEXT].strip()
+    if len(bare := text.strip(" .*_`\"'()[]")) == 1:
+        return bare.upper() if bare.upper() in letters else None
+    one = f"([{re.escape(letters)}])(?!\\w)"
+    opening = re.match(rf"{_OPENS}{one}(?:{_CLOSES}\s*[.:)]|{_CLOSES}\s*$|[*_)\]]+\s)", text)
+    stated = re.findall(
+        rf"\b(?i:answer|option|choice)\b(?i:\s+(?:is|was))?\s*[:=]?{_OPENS}{one}{_CLOSES}"
+        r"(?=\s*(?:[.,:;!?\n]|$|(?:is|was|because|since|as)\b))",
+        text,
+    )
+    found = {*stated, *([opening[1]] if opening else [])}
+    return found.pop() if len(found) == 1 else None
+
+
+def _first_letter(reply: str, phrases: Sequence[str], letters: str) -> str | None:
+    """The first of `letters` in what is left of a reply without the phrases."""
+    text = reply.strip()
+    for phrase in phrases:
+        text = text.replace(phrase, "")
+    found = re.search(f"[{letters}]", text)
+    return found[0] if found else None

@@ -1,0 +1,59 @@
+"""Temporal IoU of intervals in seconds, in the two forms that are in use."""
+
+import math
+
+from harness.errors import DataError
+from harness.types import Interval
+
+
+def temporal_iou(truth: Interval, predicted: Interval | None) -> float:
+    """Shared time over time in either interval, from 0 to 1.
+
+    None, a predicted interval that ends before it begins, and two intervals without length score 0.
+
+    Raises:
+        DataError: a bound is not finite, or the true interval ends before it begins.
+
+    >>> temporal_iou(Interval(2, 6), Interval(4, 8)), temporal_iou(Interval(2, 4), Interval(8, 10))
+    (0.3333333333333333, 0.0)
+    """
+    check_interval(truth, "true interval")
+    if truth.end < truth.start:
+        raise DataError("true interval", expected="an end after its start", found=repr(truth))
+    if predicted is None:
+        return 0.0
+    check_interval(predicted, "predicted interval")
+    if predicted.end < predicted.start:
+        return 0.0
+    shared = max(0.0, min(truth.end, predicted.end) - max(truth.start, predicted.start))
+    either = (truth.end - truth.start) + (predicted.end - predicted.start) - shared
+    return shared / either if either > 0 else 0.0
+
+
+def temporal_iou_of_hull(truth: Interval, predicted: Interval | None) -> float:
+    """Shared time over the time from the first start to the last end, from 0 to 1.
+
+    V-STaR's form. The denominator is the union only where the intervals touch; where they do not,
+    nothing is shared and both forms are 0, so that the two differ only in rounding and for a
+    predicted interval that ends before it begins. Equal bit for bit to `calculate_temporal_iou` in
+    `eval.py` (V-STaR, commit 1894682).
+
+    Raises:
+        DataError: a bound is not finite.
+
+    >>> temporal_iou_of_hull(Interval(2, 6), Interval(4, 8))
+    0.3333333333333333
+    """
+    if predicted is None:
+        return 0.0
+    check_interval(truth, "true interval")
+    check_interval(predicted, "predicted interval")
+    shared = max(0, min(truth.end, predicted.end) - max(truth.start, predicted.start))
+    hull = max(truth.end, predicted.end) - min(truth.start, predicted.start)
+    return shared / hull if hull > 0 else 0.0
+
+
+def check_interval(interval: Interval, what: str) -> None:
+    """Raise DataError unless both bounds are finite."""
+    if not (math.isfinite(interval.start) and math.isfinite(interval.end)):
+        raise DataError(what, expected="two finite bounds in seconds", found=repr(interval))

@@ -1,0 +1,139 @@
+"""Numbers in replies, and how near they come to the true one."""
+
+import math
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.errors import DataError
+from harness.replies import MAX_TEXT
+
+# 0.50, 0.55, …, 0.95 as the official code makes them, so that every bit is the same.
+CONFIDENCES = np.linspace(0.5, 0.95, 10)
+TOLERANCES = tuple((1 - CONFIDENCES).tolist())
+"""Relative errors that still count at each of the ten thresholds of MRA."""
+
+_DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
+_WORDS = re.compile(r"[a-z]+")
+# A number is not part of a word, of another number, or of an exponent as in "m^2".
+_ANY = re.compile(
+    r"(?<![\w.^])[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)?(?:\.\d+|(?<=\d))(?:[eE][-+]?\d+)?",
+    re.ASCII,
+)
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+NUMBER_WORDS: Mapping[str, int] = MappingProxyType(
+    {word: value for value, word in enumerate(_UNITS)}
+    | {word: 10 * value for value, word in enumerate(_TENS, 2)}
+    | {"hundred": 100, "thousand": 1000}
+)
+
+
+def mean_relative_accuracy(predicted: float | None, truth: float) -> float:
+    """MRA: at how many of ten thresholds the relative error is small enough; k / 10 for a whole k.
+
+    The mean over t = 0.50, 0.55, …, 0.95 of `|p - y| / |y| <= 1 - t`; the VSI-Bench paper prints
+    `<`, its code says `<=`. Where y is 0 the absolute error is compared. Equal bit for bit to
+    `mean_relative_accuracy` in `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit
+    51e089c) for the positive numbers that VSI-Bench asks for, and in
+    `lmms_eval/tasks/sparbench/utils.py` (spar, commit 1679885) for any.
+
+    Args:
+        predicted: What was said; None and not-a-number score 0.
+        truth: A finite number.
+
+    Raises:
+        DataError: the truth is not finite.
+
+    >>> [mean_relative_accuracy(said, 3) for said in (3, 2, 2.9, 6, None)]
+    [1.0, 0.4, 1.0, 0.0, 0.0]
+    """
+    if not math.isfinite(truth):
+        raise DataError("true number", expected="a finite one", found=repr(truth))
+    if predicted is None:
+        return 0.0
+    error = abs(predicted - truth) if truth == 0 else abs((predicted - truth) / truth)
+    return sum(error <= tolerance for tolerance in TOLERANCES) / len(TOLERANCES)
+
+
+def relative_accuracy(predicted: float | None, truth: float) -> float:
+    """`max(0, 1 - |p - y| / |y|)`, the numeric score of Video-STR; 1 where both are 0.
+
+    The paper's section 3 leaves y = 0 open; here only an exact 0 scores then.
+
+    Raises:
+        DataError: the truth is not finite.
+
+    >>> [relative_accuracy(said, 4) for said in (4, 3, 5, 9, None)]
+    [1.0, 0.75, 0.75, 0.0, 0.0]
+    """
+    if not math.isfinite(truth):
+        raise DataError("true number", expected="a finite one", found=repr(truth))
+    if predicted is None or not math.isfinite(predicted):
+        return 0.0
+    if truth == 0:
+        return float(predicted == 0)
+    return max(0.0, 1 - abs(predicted - truth) / abs(truth))
+
+
+def first_number(reply: str) -> float | None:
+    """The first number anywhere in a reply, in digits or in English words, or None.
+
+    What the scorer of VSI-Bench in lmms-eval reads since 2026 (`vsi/lmms2026`): "There are 3" is 3
+    and "twenty-one" is 21, where the paper's own code reads nothing. Equal to `extract_number` in
+    `lmms_eval/tasks/vsibench/utils.py` (lmms-eval, commit 75571cf); "two, three" is 5 for both.
+
+    >>> replies = ("There are 3", "Three hundred and five", "one apple, room 2", "-0.5 m", "none")
+    >>> [first_number(reply) for reply in replies]
+    [3.0, 305.0, 1.0, -0.5, None]
+    """
+    text = reply.strip().lower()
+    digits = _DIGITS.search(text)
+    place, words = _number_words(text)
+    if digits and (not words or digits.start() < place):
+        return float(digits[0])
+    return float(_value(words)) if words else None
+
+
+def _number_words(text: str) -> tuple[int, list[str]]:
+    """Where the first run of number words begins, and its words without "and"."""
+    place, run = 0, []
+    for word in _WORDS.finditer(text):
+        if word[0] in NUMBER_WORDS:
+            place = place if run else word.start()
+            run.append(word[0])
+        elif run and word[0] != "and":
+            break
+    return place, run
+
+
+def _value(words: list[str]) -> int:
+    total = below = 0
+    for word in words:
+        value = NUMBER_WORDS[word]
+        if value == 1000:
+            total, below = total + max(below, 1) * 1000, 0
+        elif value == 100:
+            below = max(below, 1) * 100
+        else:
+            below += value
+    return total + below
+
+
+def only_number(reply: str) -> float | None:
+    """The number of a reply that states exactly one, or None.
+
+    For `strict` protocols: signs, thousands separators and exponents are read; digits inside a word
+    and the 2 of "m^2" are no numbers; "3 or 4" states none, "3 (3.0)" states 3.
+
+    >>> [only_number(reply) for reply in ("about 1,250.5 m^2", "-3m", "3 or 4", "3 (3.0)", "four")]
+    [1250.5, -3.0, None, 3.0, None]
+    """
+    found = {float(number[0].replace(",", "")) for number in _ANY.finditer(reply[:MAX_TEXT])}
+    value = found.pop() if len(found) == 1 else math.nan
+    return value if math.isfinite(value) else None

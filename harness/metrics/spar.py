@@ -1,0 +1,180 @@
+"""SPAR-Bench: how a reply is read, with the defects of its scorer, and without them.
+
+All `official` functions equal `lmms_eval/tasks/sparbench/utils.py` (fudan-zvg/spar, commit
+1679885) bit for bit.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.errors import DataError
+from harness.metrics.averages import mean_in_order, pairwise_mean
+from harness.metrics.choices import strict_choice
+from harness.metrics.numbers import mean_relative_accuracy, only_number
+from harness.scores import Metric
+
+SINGLE_VIEW_NUMBERS = (
+    "depth_prediction_oc",
+    "depth_prediction_oo",
+    "distance_prediction_oc",
+    "distance_prediction_oo",
+)
+MULTI_VIEW_NUMBERS = tuple(f"{task}_mv" for task in SINGLE_VIEW_NUMBERS)
+VIEW_CHANGE = "view_change_infer"
+LEVELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Low": (*SINGLE_VIEW_NUMBERS, *MULTI_VIEW_NUMBERS),
+        "Middle": (VIEW_CHANGE, "position_matching", "camera_motion_infer"),
+        "High": (
+            "obj_spatial_relation_oo",
+            "obj_spatial_relation_oc_mv",
+            "obj_spatial_relation_oo_mv",
+            "spatial_imagination_oc",
+            "spatial_imagination_oo",
+            "spatial_imagination_oc_mv",
+            "spatial_imagination_oo_mv",
+            "distance_infer_center_oo",
+            "distance_infer_center_oo_mv",
+        ),
+    }
+)
+TASKS = tuple(sorted(task for tasks in LEVELS.values() for task in tasks))
+METRICS = (
+    *(Metric(task) for task in TASKS),
+    *(
+        Metric(level, of=tuple(sorted(tasks)), derived=pairwise_mean, about="mean of its tasks")
+        for level, tasks in LEVELS.items()
+    ),
+    Metric("overall", of=TASKS, derived=mean_in_order, about="mean of the twenty tasks"),
+)
+"""One `Mean` a sample under the name of its task; the rest follows."""
+
+AXES = (
+    ("move_right", "move_left"),
+    ("move_up", "move_down"),
+    ("move_forward", "move_backward"),
+    ("rotate_right", "rotate_left"),
+    ("rotate_up", "rotate_down"),
+)
+_NUMBER = re.compile(r"(?<!\^)\d+\.\d+|(?<!\^)\d+")
+
+
+def choice_score(reply: str, truth: str) -> float:
+    """1 if the reply is the answer, a *part of the answer*, or begins with it; otherwise 0.
+
+    A defect of the scorer: the empty reply is a part of every answer and scores 1. Nothing is
+    stripped, so that " A" is wrong. For `spar/official`.
+
+    >>> [choice_score(reply, "B") for reply in ("b", "B. left", "", " B", "A")]
+    [1.0, 1.0, 1.0, 0.0, 0.0]
+    """
+    said, true = reply.lower(), truth.lower()
+    return float(said in true or said[0] == true)
+
+
+def strict_choice_score(reply: str, truth: str, *, letters: str = "ABCD") -> float:
+    """1 if the reply states the true letter, otherwise 0. For `spar/strict`.
+
+    >>> [strict_choice_score(reply, "B") for reply in ("b", "B. left", "", " B", "A")]
+    [1.0, 1.0, 0.0, 1.0, 0.0]
+    """
+    return float(strict_choice(reply, letters=letters) == truth.upper())
+
+
+def number_score(reply: str, truth: float, *, task: str) -> float:
+    """MRA of the first number of the reply, or of the last in tasks of several views.
+
+    Signs are not read; digits after "^" do not count; no number scores 0 (in tasks of several views
+    it is read as -1). For `spar/official`.
+
+    Raises:
+        DataError: the task is none with a number.
+
+    >>> task = "depth_prediction_oc"
+    >>> [number_score(reply, 1.5, task=task) for reply in ("1.5 m", "-1.5", "of 2 it is 1.5", "")]
+    [1.0, 1.0, 0.4, 0.0]
+    >>> number_score("of 2 it is 1.5", 1.5, task="depth_prediction_oc_mv")
+    1.0
+    """
+    if task not in LEVELS["Low"]:
+        raise DataError("task of SPAR-Bench", expected="one with a number", found=repr(task))
+    try:
+        # The official code converts every number, and fails if one has thousands of digits.
+        numbers = [float(n) if "." in n else int(n) for n in _NUMBER.findall(reply)]
+        if task in MULTI_VIEW_NUMBERS:
+            return mean_relative_accuracy(float(numbers[-1]) if numbers else -1.0, truth)
+        return mean_relative_accuracy(float(numbers[0]) if numbers else None, truth)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def strict_number_score(reply: str, truth: float) -> float:
+    """MRA of the only number that the reply states, with its sign. For `spar/strict`.
+
+    >>> [strict_number_score(reply, 1.5) for reply in ("1.5 m", "-1.5", "of 2 it is 1.5", "")]
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    return mean_relative_accuracy(only_number(reply), truth)
+
+
+def view_change_score(reply: str, truth: str) -> float:
+    """Mean over five axes of MRA *relative to the prediction*, the official slip of arguments.
+
+    Both texts are `move_right:0.5,rotate_left:30,…`; names with blanks around them are not known
+    and count as 0. A reply in another form scores 0. For `spar/official`.
+
+    >>> view_change_score("move_right:2", "move_right:3"), view_change_score("", "move_right:3")
+    (0.8, 0.0)
+    """
+    try:
+        said, true = _axes(_pairs(reply)), _axes(_pairs(truth))
+    except ValueError:
+        return 0.0
+    return float(np.mean([_relative_to_said(*axis) for axis in zip(said, true, strict=True)]))
+
+
+def strict_view_change_score(reply: str, truth: str) -> float:
+    """Mean over five axes of MRA relative to the truth. For `spar/strict`.
+
+    Blanks around names do not matter; numbers have to be finite.
+
+    Raises:
+        DataError: the truth is not of its form.
+
+    >>> strict_view_change_score("move_right:2", "move_right:3")
+    0.88
+    """
+    true = _stripped_axes(truth)
+    if true is None:
+        raise DataError("true change of view", expected="name:number, …", found=repr(truth)[:60])
+    said = _stripped_axes(reply)
+    if said is None:
+        return 0.0
+    scores = [mean_relative_accuracy(*axis) for axis in zip(said, true, strict=True)]
+    return float(np.mean(scores))
+
+
+def _relative_to_said(said: float, true: float) -> float:
+    return mean_relative_accuracy(true, said) if math.isfinite(said) else 0.0
+
+
+def _stripped_axes(text: str) -> list[float] | None:
+    try:
+        pairs = {name.strip(): number for name, number in _pairs(text).items()}
+    except ValueError:
+        return None
+    return _axes(pairs) if all(map(math.isfinite, pairs.values())) else None
+
+
+def _pairs(text: str) -> dict[str, float]:
+    """`name:number` separated by commas; ValueError for anything else."""
+    pairs = (item.split(":") for item in text.split(","))
+    return {name: float(number) for name, number in pairs}
+
+
+def _axes(moves: Mapping[str, float]) -> list[float]:
+    return [moves.get(plus, 0.0) - moves.get(minus, 0.0) for plus, minus in AXES]

@@ -1,0 +1,127 @@
+"""TempCompass: the rules that match a reply with the true answer, without a language model.
+
+Every rule returns True, False, or None where no rule fits. The official scripts ask a language
+model then, or score 0 with `--disable_llm` (`tempcompass/rules`). All equal the scripts of
+llyx97/TempCompass at commit e1b4631.
+"""
+
+from harness.errors import DataError
+from harness.scores import Metric
+
+ASPECTS = ("action", "direction", "speed", "order", "attribute_change")
+METRICS = (*(Metric(aspect) for aspect in ASPECTS), Metric("avg", about="over all questions"))
+"""Two `Mean`s a question, of its aspect and of `avg`: the average is over questions."""
+
+
+def cleaned(reply: str) -> str:
+    """The reply without end-of-sentence marks and blanks around it.
+
+    >>> cleaned(" B. dunking</s>")
+    'B. dunking'
+    """
+    return reply.replace("</s>", "").strip()
+
+
+def multiple_choice(reply: str, answer: str) -> bool | None:
+    """Whether a reply picks the true option of a multiple-choice question (`eval_multi-choice.py`).
+
+    Args:
+        reply: Text such as "B", "B. …", "B) …", or the whole option.
+        answer: The whole true option, "B. dunking".
+
+    Raises:
+        DataError: the answer is empty.
+
+    >>> replies = ("A", "A. dunking", "B) x", "A: dunking", "dunking")
+    >>> [multiple_choice(reply, "A. dunking") for reply in replies]
+    [True, True, False, None, None]
+    """
+    if not answer:
+        raise DataError("true option", expected="a text", found="nothing")
+    said = cleaned(reply)
+    if said == answer:
+        return True
+    if said in ("A", "B", "C", "D") or said[:2] in (f"{x}{y}" for x in "ABCD" for y in ".)"):
+        return said[0] == answer[0]
+    return None
+
+
+def yes_no(reply: str, answer: str) -> bool | None:
+    """Whether a reply begins with the true one of "yes" and "no" (`eval_yes_no.py`).
+
+    "Nothing" begins with "no".
+
+    >>> [yes_no(reply, "no") for reply in ("No, it is not", "yes", "Nothing", "it is")]
+    [True, False, True, None]
+    """
+    said = cleaned(reply).lower()
+    for word in ("yes", "no"):
+        if said.startswith(word):
+            return word == answer
+    return None
+
+
+def caption_match(reply: str, question: str, answer: str) -> bool | None:
+    r"""Whether a reply picks the true caption (`eval_caption_matching.py`).
+
+    A reply is a whole option, its sentence (also behind ") "), or its name ("Caption A", "A"), in
+    which full stops do not count. Where several fit, the last in that order is taken.
+
+    Args:
+        reply: The reply.
+        question: A line with the question, then a line for each option, "Caption A: …".
+        answer: The whole true option.
+
+    Raises:
+        DataError: an option or the answer is not "name: sentence", the name of two words.
+
+    >>> question = "Which?\nCaption A: A man runs.\nCaption B: A man sits."
+    >>> replies = ("B", "Caption A.", "(b) A man sits.", "the second")
+    >>> [caption_match(reply, question, "Caption B: A man sits.") for reply in replies]
+    [True, False, True, None]
+    """
+    said = cleaned(reply)
+    options = question.split("\n")[1:]
+    if not all(": " in option for option in options) or len(answer.split(": ")[0].split()) < 2:
+        raise DataError("captions to choose from", expected='lines such as "Caption A: A man runs"',
+                        found=repr(question)[:60])  # fmt: skip
+    picked = None
+    for candidate, forms in _candidates(options, said):
+        if candidate in forms:
+            picked = candidate
+    if picked is None:
+        return None
+    name, sentence = answer.split(": ")[:2]
+    return picked in (answer, answer.split(":")[0], sentence, name.split()[1])
+
+
+def _candidates(options: list[str], said: str) -> list[tuple[str, tuple[str, ...]]]:
+    """What could have been picked, each with the forms of the reply that it is compared with."""
+    names = [option.split(": ")[0] for option in options]
+    short = names
+    for kind in ("Sentence ", "Option ", "Caption "):
+        short = [name.replace(kind, "") for name in short]
+    behind = said.split(") ")[1:2]
+    return [
+        *((option, (said,)) for option in options),
+        *((option.split(": ")[1], (said, *behind)) for option in options),
+        *((name, (said, said.replace(".", ""))) for name in (*names, *short)),
+    ]
+
+
+def captioning(judgement: str, answer: str) -> bool | None:
+    r"""Whether a judge, shown only the caption, picks the true option (`eval_captioning.py`).
+
+    The judge's last line with "Answer" counts, or all that it wrote; it has to name exactly one
+    option, the true one. None where the judge gave nothing: the official script then *subtracts* 1.
+
+    >>> [captioning(said, "A. dunking") for said in ("Reasoning: …\nAnswer: A. dunking", "B. x", "")]
+    [True, False, None]
+    """
+    if not judgement or judgement == "invalid_request_error":
+        return None
+    lines = [line.strip() for line in judgement.split("\n")]
+    answers = [line.replace("Answer:", "").strip() for line in lines if "Answer" in line]
+    said = answers[-1] if answers else judgement
+    named = sum(said.count(f"{letter}.") for letter in "ABCD")
+    return named == 1 and said.split(". ")[0] == answer.split(". ")[0]

@@ -1,0 +1,106 @@
+"""Overlap of one box a frame: frame by frame, in space and time, and summed over a data set."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataError
+from harness.metrics.boxes import box_iou
+from harness.types import Box
+
+BoxTrack = Sequence[Box | None]
+"""A box a frame in pixels; None where the object is not in the frame."""
+
+
+class BoxOverlap(NamedTuple):
+    """Shared area and area of the union in square pixels, summed over frames."""
+
+    intersection: float
+    union: float
+
+
+def track_ious(truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float64]:
+    """Exclusive IoU of each frame; 1 where neither has a box, 0 where one has; float64 (frames,).
+
+    Its mean is the spatial score of a sample; `gIoU` of RVTBench's grounding is the mean of that
+    over samples (our reading: the paper's tables do not define it).
+
+    Raises:
+        DataError: not equally many frames, no frame, or a side is not finite.
+
+    >>> truth, predicted = [Box(0, 0, 4, 4), None, Box(2, 0, 6, 4)], [Box(0, 0, 4, 4), None] * 2
+    >>> track_ious(truth, predicted[:2] + predicted[:1]).tolist()
+    [1.0, 1.0, 0.3333333333333333]
+    """
+    _check_lengths(truth, predicted)
+    pairs = zip(truth, predicted, strict=True)
+    return np.array([_frame_iou(shown, said) for shown, said in pairs], dtype=np.float64)
+
+
+def video_iou(truth: BoxTrack, predicted: BoxTrack) -> float:
+    """VIoU of spatio-temporal grounding: IoU of shared frames over frames in which either is.
+
+    A frame in which only one track has a box counts 0, one without any box does not count; 1 where
+    no frame counts.
+
+    Raises:
+        DataError: not equally many frames, no frame, or a side is not finite.
+
+    >>> video_iou([Box(0, 0, 4, 4), Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), None, None])
+    0.25
+    """
+    ious = track_ious(truth, predicted)
+    pairs = zip(truth, predicted, strict=True)
+    counts = np.array([shown is not None or said is not None for shown, said in pairs])
+    return float(ious[counts].mean()) if counts.any() else 1.0
+
+
+def track_overlap(truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
+    """Areas shared and united, summed over frames; `Ratio(*…)` of it makes cIoU over boxes.
+
+    `cIoU` of RVTBench's grounding is read as cumulative IoU, `sum(I) / sum(U)` over the data set
+    (our reading; it could not be complete IoU, which may be negative). A picture is one frame.
+
+    Raises:
+        DataError: not equally many frames, no frame, or a side is not finite.
+
+    >>> track_overlap([Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), Box(0, 0, 1, 1)])
+    BoxOverlap(intersection=8.0, union=17.0)
+    """
+    _check_lengths(truth, predicted)
+    shared = united = 0.0
+    for shown, said in zip(truth, predicted, strict=True):
+        first, second = _area(shown), _area(said)
+        common = _shared(shown, said)
+        shared, united = shared + common, united + (first + second - common)
+    return BoxOverlap(shared, united)
+
+
+def _frame_iou(shown: Box | None, said: Box | None) -> float:
+    if shown is None or said is None:
+        return float(shown is said)
+    return float(box_iou([shown], [said])[0, 0])
+
+
+def _area(box: Box | None) -> float:
+    if box is None:
+        return 0.0
+    return float(max(0.0, box.right - box.left) * max(0.0, box.bottom - box.top))
+
+
+def _shared(first: Box | None, second: Box | None) -> float:
+    if first is None or second is None:
+        return 0.0
+    return _area(Box(max(first.left, second.left), max(first.top, second.top),
+                     min(first.right, second.right), min(first.bottom, second.bottom)))  # fmt: skip
+
+
+def _check_lengths(truth: BoxTrack, predicted: BoxTrack) -> None:
+    if len(truth) != len(predicted) or not truth:
+        raise DataError("tracks of boxes", expected="equally many frames, at least one",
+                        found=f"{len(truth)} and {len(predicted)}")  # fmt: skip
+    for box in (*truth, *predicted):
+        if box is not None and not np.isfinite(box).all():
+            raise DataError("box of a track", expected="finite sides", found=repr(box))

@@ -1,0 +1,89 @@
+"""VSI-Bench: how a reply is read, and how question types become one number.
+
+Protocols: `vsi/official` (the paper's code), `vsi/lmms2026` (lmms-eval since 2026, which finds a
+number anywhere in the reply), `vsi/strict` (`strict_choice` and `only_number`).
+"""
+
+from harness.metrics.averages import mean_in_order
+from harness.metrics.numbers import mean_relative_accuracy
+from harness.scores import Metric
+
+DIRECTIONS = (
+    "object_rel_direction_easy",
+    "object_rel_direction_medium",
+    "object_rel_direction_hard",
+)
+CHOICE_TYPES = (*DIRECTIONS, "object_rel_distance", "route_planning", "obj_appearance_order")
+NUMBER_TYPES = (
+    "object_counting",
+    "object_abs_distance",
+    "object_size_estimation",
+    "room_size_estimation",
+)
+# Sorted, with direction last: the order in which the official code adds.
+AVERAGED = (
+    *sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS}),
+    "object_rel_direction",
+)
+
+METRICS = (
+    *(Metric(kind, about="accuracy") for kind in CHOICE_TYPES),
+    *(Metric(kind, about="mean relative accuracy") for kind in NUMBER_TYPES),
+    Metric(
+        "object_rel_direction", of=DIRECTIONS, derived=mean_in_order, about="mean of its three"
+    ),
+    Metric("overall", of=AVERAGED, derived=mean_in_order, about="mean of the eight types"),
+)
+"""One `Mean` a sample under the name of its question type; the rest follows.
+
+Equal to `vsibench_aggregate_results` (thinking-in-space, commit 51e089c) where every type has a
+sample. It averages over the types that are present; here `overall` is None unless all are.
+"""
+
+
+def first_word(reply: str) -> str:
+    r"""The reply up to its first space, without full stops and blanks at its end.
+
+    Equal to `fuzzy_matching` (same file). Only a space ends the word, not a line feed.
+
+    >>> [first_word(reply) for reply in ("B. a chair", "3 chairs", "(A)", "C\n", " A")]
+    ['B', '3', '(A)', 'C', '']
+    """
+    return reply.split(" ")[0].rstrip(".").strip()
+
+
+def choice_score(reply: str, truth: str) -> float:
+    """1 if the first word is the true letter, of either case, otherwise 0.
+
+    "(A)" and "A," are wrong. Equal to `exact_match` after `fuzzy_matching` in
+    `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c).
+
+    >>> [choice_score(reply, "A") for reply in ("a. chair", "A", "(A)", "A,", "")]
+    [1.0, 1.0, 0.0, 0.0, 0.0]
+    """
+    return float(first_word(reply).lower() == truth.lower())
+
+
+def leading_number(reply: str) -> float | None:
+    """The first word as a number, or None; "inf" and "1e3" are numbers, as Python has them.
+
+    >>> [leading_number(reply) for reply in ("3 chairs", "There are 3", "3m", "4.50.")]
+    [3.0, None, None, 4.5]
+    """
+    try:
+        return float(first_word(reply))
+    except ValueError:
+        return None
+
+
+def number_score(reply: str, truth: float) -> float:
+    """MRA of the first word; 0 where it is no number.
+
+    Equal to `vsibench_process_results` for numeric questions in
+    `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c). `vsi/lmms2026` is
+    `mean_relative_accuracy(first_number(reply), truth)`.
+
+    >>> [number_score(reply, 3.0) for reply in ("3 chairs", "2", "There are 3")]
+    [1.0, 0.4, 0.0]
+    """
+    return mean_relative_accuracy(leading_number(reply), truth)

@@ -1,0 +1,232 @@
+"""V-STaR: what, when and where, and the two averages over them.
+
+Each sample is asked in two chains, what → when → where and what → where → when; numbers of the
+second end in "2". Source: `eval.py` of V-STaR-Bench/V-STaR (commit 1894682).
+"""
+
+import ast
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataError
+from harness.metrics.averages import mean_in_order
+from harness.metrics.boxes import box_iou
+from harness.replies import MAX_DEPTH, nesting
+from harness.scores import Mean, Metric
+from harness.types import Box, Interval
+
+MIN_RATING, MIN_TEMPORAL, MIN_SPATIAL = 2, 0.3, 0.1
+TEMPORAL_THRESHOLDS = (0.3, 0.5, 0.7)
+SPATIAL_THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
+BELOW_ONE = 1 - 2**-53
+"""The largest number below 1, to which fractions are clamped before a logarithm is taken."""
+MAX_ANSWER = 10_000  # characters
+
+_TWO_NUMBERS = re.compile(r"\b\d+(?:\.\d+)?\b")
+
+
+def read_interval(answer: Any) -> Interval | None:
+    """An answer as the scorer takes it: two numbers, or the text of such a list; else None.
+
+    A text is read as a Python literal, within bounds of length and depth.
+
+    >>> read_interval([3, 7.5]), read_interval("(3, 7.5)"), read_interval("3 to 7")
+    (Interval(start=3, end=7.5), Interval(start=3, end=7.5), None)
+    """
+    if isinstance(answer, str):
+        if len(answer) > MAX_ANSWER or nesting(answer.replace("(", "[")) > MAX_DEPTH:
+            return None
+        try:
+            answer = ast.literal_eval(answer)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return None
+    if (
+        isinstance(answer, (list, tuple))
+        and len(answer) == 2
+        and all(isinstance(bound, (int, float)) and math.isfinite(bound) for bound in answer)
+    ):
+        return Interval(*answer)
+    return None
+
+
+def interval_in(reply: str) -> Interval | None:
+    """The interval in a model's reply: exactly two numbers without sign, or None.
+
+    Equal to `extract_timestamps` in `inference_demo.py` (same commit).
+
+    >>> interval_in("From 3.2 to 7 seconds."), interval_in("At 3, 4 and 5")
+    (Interval(start=3.2, end=7.0), None)
+    """
+    found = _TWO_NUMBERS.findall(reply)
+    return Interval(float(found[0]), float(found[1])) if len(found) == 2 else None
+
+
+def read_rating(judgement: str) -> int | None:
+    """A judge's rating as a whole number, or None. None counts as 0, and 2 or more is right.
+
+    >>> read_rating(" 3\\n"), read_rating("3."), read_rating("Rating: 2")
+    (3, None, None)
+    """
+    try:
+        return int(judgement)
+    except ValueError:
+        return None
+
+
+def frame_ious(
+    truth: Sequence[tuple[Any, Box]],
+    predicted: Mapping[str, Any],
+    *,
+    times: Literal["text", "number"] = "text",
+) -> NDArray[np.float64]:
+    """Exclusive IoU of each annotated frame; float64 of shape (frames,).
+
+    Officially a frame's time is looked up *as text*: a box at "3.0" is not found for time 3. Where
+    several boxes are given, the best counts; a value that is no box scores 0. Equal bit for bit to
+    what `calculate_spatial_metrics` averages.
+
+    Args:
+        truth: A time and a box for each annotated frame.
+        predicted: A box [left, top, right, bottom], or several, by the text of its time.
+        times: "text" as the scorer does, "number" for `vstar/strict`.
+
+    Raises:
+        DataError: a true box is not finite.
+
+    >>> truth = [(3, Box(0, 0, 4, 4)), (4, Box(0, 0, 4, 4)), (5, Box(0, 0, 4, 4))]
+    >>> said = {"3": [0, 0, 4, 2], "4.0": [0, 0, 4, 4], "5": [[0, 0, 1, 1], [0, 0, 4, 3]]}
+    >>> frame_ious(truth, said).tolist(), frame_ious(truth, said, times="number").tolist()
+    ([0.5, 0.0, 0.75], [0.5, 1.0, 0.75])
+    """
+    key = str if times == "text" else _number
+    given = {key(time): boxes for time, boxes in predicted.items()}
+    ious = [_best_iou(box, given.get(key(time))) for time, box in truth]
+    return np.array(ious, dtype=np.float64)
+
+
+def _number(time: Any) -> Any:
+    try:
+        return float(time)
+    except ValueError:
+        return time
+
+
+def _best_iou(truth: Box, said: Any) -> float:
+    if not isinstance(said, (list, tuple)) or not said:
+        return 0.0
+    if len(said) == 4 and isinstance(said[0], (int, float)):
+        said = [said]
+    boxes = [box for box in said if isinstance(box, (list, tuple)) and len(box) == 4]
+    if not boxes or not all(isinstance(side, (int, float)) for box in boxes for side in box):
+        return 0.0
+    finite = [box for box in boxes if all(map(math.isfinite, box))]
+    return float(box_iou([truth], finite).max()) if finite else 0.0
+
+
+def arithmetic_mean(what: Any, when: Any, where: Any) -> Any:
+    """AM of a chain: the mean of accuracy, m_tIoU and m_vIoU; numbers or arrays, as fractions.
+
+    >>> round(arithmetic_mean(0.6078, 0.1667, 0.0647), 4)
+    0.2797
+    """
+    return mean_in_order(what, when, where)
+
+
+def logarithmic_geometric_mean(what: Any, when: Any, where: Any) -> Any:
+    """LGM of a chain: `-(ln(1 - what) + ln(1 - when) + ln(1 - where)) / 3`, of numbers or arrays.
+
+    The official code fails at 1; here each is clamped to the largest number below 1, which changes
+    no other value, so that a perfect chain has 36.7.
+
+    >>> logarithmic_geometric_mean(0.6078, 0.1667, 0.0647)
+    0.39511413093009784
+    >>> logarithmic_geometric_mean(1.0, 1.0, 1.0)
+    36.7368005696771
+    """
+    return -(_log_of_rest(what) + _log_of_rest(when) + _log_of_rest(where)) / 3
+
+
+def _log_of_rest(fraction: Any) -> Any:
+    """`ln(1 - fraction)` by the C library, whose last bit numpy's own need not have."""
+    rest = 1 - np.minimum(np.asarray(fraction, dtype=np.float64), BELOW_ONE)
+    logs = [math.log(value) for value in rest.ravel()]
+    return np.reshape(logs, rest.shape) if rest.ndim else logs[0]
+
+
+def scores(
+    rating: int | None, temporal: Sequence[float], spatial: Sequence[NDArray[np.float64]]
+) -> dict[str, Mean]:
+    """The statistics of one sample, for `METRICS`.
+
+    Args:
+        rating: The judge's rating of "what"; None where it gave none.
+        temporal: Temporal IoU in chain 1 and chain 2.
+        spatial: IoU of each annotated frame in chain 1 and chain 2; without any the score is 0.
+
+    Raises:
+        DataError: not two chains.
+    """
+    if len(temporal) != 2 or len(spatial) != 2:
+        raise DataError("chains", expected="two", found=f"{len(temporal)} and {len(spatial)}")
+    right = rating is not None and rating >= MIN_RATING
+    found: dict[str, float] = {"Acc": right, "rating": rating or 0}
+    for chain, when, ious in zip("12", temporal, spatial, strict=True):
+        where = float(np.mean(ious)) if len(ious) else 0.0
+        found[f"m_tIoU{chain}"], found[f"m_vIoU{chain}"] = when, where
+        for threshold in TEMPORAL_THRESHOLDS:
+            found[f"R1@{threshold}_{chain}"] = when >= threshold
+        for threshold in SPATIAL_THRESHOLDS:
+            hits = np.count_nonzero(ious >= threshold)
+            found[f"AP@{threshold}_{chain}"] = hits / len(ious) if len(ious) else 0.0
+        timed, placed = when >= MIN_TEMPORAL, where >= MIN_SPATIAL
+        found[f"what&when{chain}"] = right and timed
+        found[f"what&where{chain}"] = right and placed
+        found[f"when&where{chain}"] = timed and placed
+        found[f"what&when&where{chain}"] = right and timed and placed
+    return {name: Mean(float(value)) for name, value in found.items()}
+
+
+def unanswered() -> dict[str, Mean]:
+    """The statistics of a sample without an answer to "what", as the official code counts it.
+
+    It is wrong in `Acc` and in the joint scores, and left out everywhere else.
+    `scores(None, (0, 0), (…))` counts it everywhere, for `vstar/strict`.
+    """
+    return {
+        name: Mean(0.0)
+        for name in (*_SINGLE, *_CHAINED)
+        if name == "Acc" or "&" in name
+    }
+
+
+_SINGLE = ("Acc", "rating")
+_CHAINED = tuple(
+    f"{name}{chain}"
+    for chain in "12"
+    for name in (
+        "m_tIoU",
+        "m_vIoU",
+        *(f"R1@{threshold}_" for threshold in TEMPORAL_THRESHOLDS),
+        *(f"AP@{threshold}_" for threshold in SPATIAL_THRESHOLDS),
+        "what&when",
+        "what&where",
+        "when&where",
+        "what&when&where",
+    )
+)
+METRICS = (
+    *(Metric(name) for name in (*_SINGLE, *_CHAINED)),
+    *(
+        Metric(f"{name}{chain}", of=("Acc", f"m_tIoU{chain}", f"m_vIoU{chain}"), derived=function)
+        for name, function in (("AM", arithmetic_mean), ("LGM", logarithmic_geometric_mean))
+        for chain in "12"
+    ),
+    *(Metric(f"m{name}", of=(f"{name}1", f"{name}2"), derived=mean_in_order)
+      for name in ("AM", "LGM")),
+)  # fmt: skip
+"""`Acc`, the chains' scores, their averages AM and LGM, and the means mAM and mLGM of the chains."""
