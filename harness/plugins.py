@@ -7,12 +7,21 @@ converted, so that a wrong type or a mistyped key is an error that names the nea
 
 import types
 import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from harness.errors import MissingDependency, UnknownPlugin, UsageError
+from harness.errors import (
+    DataError,
+    HarnessError,
+    MissingDependency,
+    ModelError,
+    UnknownPlugin,
+    UsageError,
+)
 from harness.spec import Spec
 
 Kind: TypeAlias = Literal[
@@ -44,6 +53,7 @@ def load(kind: Kind, name: str) -> Any:
     Raises:
         UnknownPlugin: there is none; the nearest names are given.
         MissingDependency: it needs a package that is not installed.
+        HarnessError: its module cannot be imported; see `blamed`.
     """
     known = installed(kind)
     if name not in known:
@@ -56,21 +66,62 @@ def load(kind: Kind, name: str) -> Any:
             found="none of that name",
             fix=f"Did you mean {', '.join(near)}?" if near else f"No {kind} are installed.",
         )
-    try:
+    with blamed(f"{kind.removesuffix('s')} {name!r}", _fault(kind)):
         return known[name].load()
+
+
+def _fault(kind: Kind) -> type[HarnessError]:
+    return DataError if kind in ("tasks", "metrics", "judges", "boards") else ModelError
+
+
+@contextmanager
+def blamed(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
+    """The boundary to code of plugins: whatever they raise becomes an error that names them.
+
+    Errors of harness pass as they are; a module that is not there becomes MissingDependency.
+    SystemExit is an error as well: a run that a library ends with "success" is not finished.
+    """
+    try:
+        yield
+    except HarnessError:
+        raise
     except ModuleNotFoundError as error:
+        known = extra(error)
         raise MissingDependency(
-            f"{kind.removesuffix('s')} {name!r}",
+            what,
             expected=f"the package {error.name!r}",
             found="it is not installed",
-            fix="Install it, for example with: pip install "
-            f'"visual-reasoning-harness[{extra(error)}]"',
+            fix=f'Install it, for example with: pip install "visual-reasoning-harness[{known}]"'
+            if known
+            else "Install it.",
         ) from error
+    except (Exception, SystemExit) as error:
+        raise fault(
+            what, expected="code that works", found=told(error),
+            fix="HARNESS_TRACEBACK=1 in the environment shows how it came about.",
+        ) from error  # fmt: skip
 
 
-def extra(error: ModuleNotFoundError) -> str:
-    """The extra of ours that most likely brings the missing module."""
+def told(error: BaseException) -> str:
+    """An error and the line that raised it, such as `KeyError: 'a' (toys.py, line 12)`."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    trace = error.__traceback__
+    if trace is None:
+        return said
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{said} ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+
+
+def extra(error: ModuleNotFoundError) -> str | None:
+    """The extra of ours that brings the missing module, if one does."""
     by_module = {
+        "torch": "torch",
+        "torchvision": "torch",
+        "transformers": "torch",
+        "accelerate": "torch",
+        "safetensors": "torch",
+        "huggingface_hub": "torch",
         "sam2": "sam2",
         "trl": "train",
         "peft": "train",
@@ -80,7 +131,7 @@ def extra(error: ModuleNotFoundError) -> str:
         "pycocoevalcap": "text",
         "evaluate": "text",
     }
-    return by_module.get((error.name or "").partition(".")[0], "torch")
+    return by_module.get((error.name or "").partition(".")[0])
 
 
 def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
@@ -94,8 +145,10 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
     if isinstance(spec, str):
         spec = Spec(spec)
     function = load(kind, spec.name)
-    signature = inspect.signature(function)
-    hints = typing.get_type_hints(function)
+    what = f"{kind.removesuffix('s')} {spec.name!r}"
+    with blamed(what, _fault(kind)):
+        signature = inspect.signature(function)
+        hints = typing.get_type_hints(function)
     known = [
         name
         for name, parameter in signature.parameters.items()
@@ -123,7 +176,8 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
     ]
     if required:
         raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
-    return function(*context, **{**arguments, **given})
+    with blamed(what, _fault(kind)):
+        return function(*context, **{**arguments, **given})
 
 
 def convert(value: Any, hint: Any, what: str) -> Any:

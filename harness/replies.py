@@ -6,6 +6,7 @@ use (and must report), so that a reward can stay strict where a prediction is ki
 
 import json
 import re
+from collections import Counter
 from typing import Any, NoReturn
 
 from harness.errors import ParseError
@@ -149,6 +150,6 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The dictionary of an object in JSON; ValueError if a key occurs twice in it."""
     plain = dict(pairs)
     if len(plain) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"a key occurs twice, {next(k for k in keys if keys.count(k) > 1)!r}")
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {key[:40]!r} twice")
     return plain

@@ -1,5 +1,6 @@
 """What several commands need: specs from options, tasks and models from specs."""
 
+import os
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -8,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import ExtraMetric, Task, with_metrics
 
-LONGEST = 80  # characters of a folder's name
+LONGEST = 80  # bytes of a folder's name
 
 
 def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
@@ -42,7 +43,26 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
     extras = metrics(getattr(arguments, "metrics", None))
     for spec in asked:
         key = spec.name if names.count(spec.name) == 1 else str(spec)
-        yield key, spec, with_metrics(plugins.build("tasks", spec, root), extras)
+        try:
+            task = plugins.build("tasks", spec, root)
+        except DataError as error:
+            _refuse_own_folder(root, spec.name, error)
+            raise
+        yield key, spec, with_metrics(task, extras)
+
+
+def _refuse_own_folder(root: Path, name: str, error: DataError) -> None:
+    """Say it if `--data` is a benchmark's own folder, or lies in it, instead of the root."""
+    if (root / name).exists():
+        return
+    place = root.resolve()
+    for folder in (place, *place.parents):
+        if folder.name == name:
+            raise UsageError(
+                f"--data {root}", expected=f"the folder that holds {name}/",
+                found=f"{name}/ itself" if folder == place else f"a folder inside {name}/",
+                fix=f"Give --data {folder.parent}",
+            ) from error  # fmt: skip
 
 
 def metrics(texts: Sequence[str] | None) -> list[ExtraMetric]:
@@ -58,9 +78,10 @@ def slug(text: str) -> str:
     """
     plain = re.sub(r"\((.*)\)\Z", r"-\1", text).replace("/", "+")
     safe = re.sub(r"[^\w.,=+-]", "_", plain).lstrip(".")
-    if safe != plain or len(safe) > LONGEST or "+" in text or "-" in text.partition("(")[0]:
-        digest = blake2b(text.encode(), digest_size=4).hexdigest()
-        return f"{safe[: LONGEST - 9]}-{digest}"
+    size = len(os.fsencode(safe))
+    if safe != plain or size > LONGEST or "+" in text or "-" in text.partition("(")[0]:
+        digest = blake2b(os.fsencode(text), digest_size=4).hexdigest()
+        return f"{os.fsencode(safe)[: LONGEST - 9].decode('utf-8', 'ignore')}-{digest}"
     return safe
 
 

@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from harness.cli.output import show_json
 from harness.errors import UsageError
+from harness.store.atomic import cannot_write
 
 
 def build(arguments: Namespace) -> int:
@@ -17,7 +18,10 @@ def build(arguments: Namespace) -> int:
         data_root=arguments.data,
         picks=0 if arguments.no_gallery else 2,
     )
-    paths = write(board, arguments.out)
+    try:
+        paths = write(board, arguments.out)
+    except OSError as error:
+        raise cannot_write(arguments.out, error) from error
     if arguments.json:
         show_json({"files": [str(path) for path in paths], "tables": len(board.tables)})
     else:

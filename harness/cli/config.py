@@ -10,6 +10,12 @@ from harness.errors import UsageError
 
 PATHS = ("data", "out", "predictions")
 LISTS = ("tasks", "model", "metrics")
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "batch_size": (int,), "subset": (str,), "name": (str,), "timeout": (int, float),
+}  # fmt: skip
+"""The types of options whose default is "nothing", which tells no type."""
+OURS = ("function", "config")  # not to be set from a file
+NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,13 +26,17 @@ def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"config {path}", expected="a TOML file",
+                         found=error.strerror or str(error)) from error  # fmt: skip
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"config {path}", expected="a TOML file", found=str(error)) from error
     values = {}
     for key, value in plain.items():
         name = key.replace("-", "_")
-        if name not in known or name in ("function", "config"):
-            near = [one.replace("_", "-") for one in get_close_matches(name, known, n=1)]
+        if name not in known or name in OURS:
+            options = [one for one in known if one not in OURS]
+            near = [one.replace("_", "-") for one in get_close_matches(name, options, n=1)]
             raise UsageError(
                 f"config {path}: {key!r}", expected="an option of this command",
                 found="none of that name", fix=f"Did you mean {near[0]}?" if near else "",
@@ -46,7 +56,14 @@ def _converted(path: Path, name: str, value: Any, default: Any) -> Any:
         if not isinstance(value, str):
             raise UsageError(f"config {path}: {name!r}", expected="a path", found=repr(value))
         return Path(value)
-    if default is not None and type(value) is not type(default):
-        raise UsageError(f"config {path}: {name!r}", expected=type(default).__name__,
-                         found=repr(value))  # fmt: skip
+    if name == "runs":
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+            raise UsageError(f"config {path}: {name!r}", expected="a list of paths",
+                             found=repr(value))  # fmt: skip
+        return [Path(text) for text in value]
+    kinds = KINDS.get(name) or (() if default is None else (type(default),))
+    if type(value) not in kinds:
+        expected = " or ".join(NAMES.get(kind, kind.__name__) for kind in kinds)
+        raise UsageError(f"config {path}: {name!r}", expected=expected or "another option",
+                         found=repr(value)[:60])  # fmt: skip
     return value

@@ -68,7 +68,9 @@ def _accelerator() -> str:
     """Asked of another process: importing torch here would take seconds and memory."""
     code = ("import torch; print(torch.cuda.get_device_name(0) if torch.cuda.is_available() "
             "else 'none')")  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    # -P: a torch.py that happens to lie in the current folder is not run.
+    line = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     return done.stdout.strip() or "torch does not import"
 
 

@@ -25,7 +25,7 @@ def evaluate(arguments: Namespace) -> int:
     with _progress(arguments) as progress:
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
-            own = options.workers == 1 and not options.isolate
+            own = options.workers == 1 and not options.isolate and options.timeout is None
             model = build_model(spec, options.seed) if own else spec
             shown[str(spec)] = {}
             for key, task_spec, task in asked:
@@ -47,7 +47,8 @@ def _options(arguments: Namespace) -> Options:
                              found=str(value))  # fmt: skip
     return Options(
         subset=arguments.subset, seed=arguments.seed, batch_size=arguments.batch_size,
-        workers=arguments.workers, isolate=arguments.isolate, retry_failed=arguments.retry_failed,
+        workers=arguments.workers, isolate=arguments.isolate, timeout=arguments.timeout,
+        retry_failed=arguments.retry_failed,
         allow_missing=arguments.allow_missing, restart=arguments.restart,
         data_root=str(arguments.data.resolve()),
     )  # fmt: skip

@@ -51,8 +51,11 @@ def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
     for unit in selected(task, run):
         if any(sample.id == wanted for sample in unit):
             return unit
-    raise StoreError(f"sample {wanted!r}", expected=f"one of the run's {run.manifest['data']}",
-                     found="none of that id")  # fmt: skip
+    raise StoreError(
+        f"sample {wanted!r}", expected=f"an id of the run's {run.manifest['data']['n_total']} "
+        f"samples of {task.name}, split {task.split}", found="none of them",
+        fix=f"`harness list tasks {task.name}` says how its ids are formed.",
+    )  # fmt: skip
 
 
 def _explained(

@@ -1,6 +1,7 @@
 """Parse the command line. Nothing heavy is imported before a command is known."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,6 +19,7 @@ EXIT_CODES = """exit codes:
   4  a model cannot be loaded, or keeps failing
   5  a run folder cannot be written, is held by another process, or belongs to another run
   6  something that is needed is not installed
+  70  an error that harness did not foresee
   130  interrupted; what was finished is kept, the same command goes on
 """
 
@@ -27,6 +29,9 @@ LINES = """A line of FILE is a JSON object: "id", and one of "reply", "boxes", "
 
 KINDS = ("tasks", "models", "trainers", "boards", "metrics", "backends", "segmenters",
          "propagators", "nodes", "judges")  # fmt: skip
+
+
+UNFORESEEN = 70  # as sysexits.h calls an internal error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = getattr(import_module(f"harness.cli.{module}"), name)(given)
         return int(code)
     except HarnessError as error:
+        if os.environ.get("HARNESS_TRACEBACK"):
+            raise
         print(f"harness: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
@@ -52,6 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe has gone, as `harness list | head` does
         return 0
+    except Exception as error:
+        if os.environ.get("HARNESS_TRACEBACK"):
+            raise
+        print(f"harness: {_unforeseen(error)}", file=sys.stderr)
+        return UNFORESEEN
+
+
+def _unforeseen(error: Exception) -> str:
+    from harness.plugins import told
+
+    return (
+        f"{told(error)}. This was not foreseen: please report it, with what "
+        "HARNESS_TRACEBACK=1 in the environment shows"
+    )
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -146,6 +167,8 @@ def _add_eval(commands: Any) -> None:
         action="store_true",
         help="give the model decoded pictures in a process without file handles",
     )
+    parser.add_argument("--timeout", type=float, metavar="SECONDS",
+                        help="replace a worker that is silent over a batch for so long")  # fmt: skip
     parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
     parser.add_argument(
         "--allow-missing",
@@ -304,10 +327,12 @@ def _with_config(
     parser: argparse.ArgumentParser, given: argparse.Namespace, arguments: Sequence[str] | None
 ) -> argparse.Namespace:
     """Parse again with a TOML file's values as defaults, so that what is typed wins."""
-    from harness.cli.config import read_config
+    from harness.cli.config import LISTS, read_config
 
     values = read_config(given.config, known=vars(given))
-    _set_defaults(parser, values)
+    # argparse appends what is typed to a default that is a list; here it replaces it.
+    typed = [name for name in LISTS if isinstance(getattr(given, name, None), list)]
+    _set_defaults(parser, {name: value for name, value in values.items() if name not in typed})
     return parser.parse_args(arguments)
 
 

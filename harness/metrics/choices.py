@@ -90,7 +90,7 @@ def seeded_choice(sample_id: str, letters: Sequence[str]) -> str:
         DataError: there is no option.
 
     >>> [seeded_choice(f"video_{number}", "ABCD") for number in range(6)]
-    ['C', 'B', 'C', 'C', 'B', 'C']
+    ['A', 'B', 'A', 'A', 'D', 'B']
     """
     if not letters:
         raise DataError(f"options of {sample_id!r}", expected="at least one", found="none")

@@ -56,7 +56,7 @@ def pair_bits(truth: Objects, predicted: Objects) -> NDArray[np.int64]:
         near = np.abs(said[0][:, None] - true[0][None]).mean(axis=2) < MAX_BOX_DISTANCE
         close = point_distances(said[1], true[1]) < MAX_POINT_DISTANCE
     own = points_in_boxes(said[1], said[0])
-    return overlapping.astype(np.int64) + near + (close & own[:, None])
+    return np.asarray(overlapping.astype(np.int64) + near + (close & own[:, None]))
 
 
 def match(bits: NDArray[np.int64]) -> Matching:
@@ -88,7 +88,7 @@ def matching_score(truth: Objects, predicted: Objects) -> float:
     bits = pair_bits(truth, predicted)
     if bits.size == 0:
         return 0.0
-    return float(match(bits).bits.sum()) / max(bits.shape)
+    return float(match(bits).bits.sum() / max(bits.shape))
 
 
 def _checked(objects: Objects, what: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -100,10 +100,9 @@ def _checked(objects: Objects, what: str) -> tuple[NDArray[np.float64], NDArray[
     return boxes, points
 
 
-def _inclusive_iou(
-    first: NDArray[np.float64], second: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _inclusive_iou(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Inclusive IoU of every pair; 0 where a side is not finite."""
-    fine, good = np.isfinite(first).all(axis=1), np.isfinite(second).all(axis=1)
-    ious = box_iou_inclusive(np.where(fine[:, None], first, 0), np.where(good[:, None], second, 0))
-    return ious * (fine[:, None] & good[None])
+    fine = np.isfinite(first).all(axis=1, keepdims=True)
+    good = np.isfinite(second).all(axis=1, keepdims=True)
+    ious = box_iou_inclusive(np.where(fine, first, 0), np.where(good, second, 0))
+    return ious * (fine & good.T)

@@ -19,7 +19,7 @@ LISA_EPSILON = np.float32(1e-5)
 LISA_CIOU_EPSILON = 1e-10
 """Added to the summed union by LISA's cIoU."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
-STEPS = 8  # in which background after the last foreground is looked for
+STEPS = 4  # in which background after the last foreground is looked for
 
 
 class Overlap(NamedTuple):
@@ -66,31 +66,30 @@ def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray
     # Which pixels lie side by side does not matter; taking them as stored copies nothing.
     order: Literal["C", "F"] = "F" if truth.flags.fnc else "C"
     first, second = truth.ravel(order), predicted.ravel(order)
-    used = _stretch(first, second)
-    if used.start == used.stop:
+    start, end = _stretch(first, second)
+    if start == end:
         return Overlap(0, 0)
-    first, second = first[used], second[used]
+    first, second = first[start:end], second[start:end]
     if ignore is not None:
-        counts = ~ignore.ravel(order)[used]
+        counts = ~ignore.ravel(order)[start:end]
         first, second = first & counts, second & counts
     return _count(first.view(np.uint8), second.view(np.uint8))
 
 
-def _stretch(first: BoolArray, second: BoolArray) -> slice:
-    """A part of two rows of pixels outside of which neither has foreground.
+def _stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
+    """Where foreground of two rows of pixels starts, and an end after which there is none.
 
-    `argmax` stops at the first foreground and passes over background three times as fast as
-    pixels are counted. There is nothing like it from the end, hence the steps.
+    Passing over background is three times as fast as counting it, but only from the start:
+    from the end it goes in a few steps.
     """
     start, end = _leading(first), first.size
     start = min(start, _leading(second[: start + 1]))
-    step = first.size // STEPS + 1
-    while end > start:
-        place = max(end - step, start)
-        if any(_leading(pixels[place:end]) < end - place for pixels in (first, second)):
+    step = end // STEPS + 1
+    while end - start > step and _leading(first[end - step : end]) == step:
+        if _leading(second[end - step : end]) < step:
             break
-        end = place
-    return slice(start, end)
+        end -= step
+    return start, end
 
 
 def _leading(pixels: BoolArray) -> int:

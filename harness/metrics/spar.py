@@ -14,7 +14,7 @@ import numpy as np
 from harness.errors import DataError
 from harness.metrics.averages import mean_in_order, pairwise_mean
 from harness.metrics.choices import strict_choice
-from harness.metrics.numbers import mean_relative_accuracy, only_number
+from harness.metrics.numeric import mean_relative_accuracy, only_number
 from harness.scores import Metric
 
 SINGLE_VIEW_NUMBERS = (

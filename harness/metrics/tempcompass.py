@@ -115,7 +115,8 @@ def captioning(judgement: str, answer: str) -> bool | None:
     The judge's last line with "Answer" counts, or all that it wrote; it has to name exactly one
     option, the true one. None where the judge gave nothing: the official script then *subtracts* 1.
 
-    >>> [captioning(said, "A. dunking") for said in ("Reasoning: …\nAnswer: A. dunking", "B. x", "")]
+    >>> replies = ("Reasoning: …\nAnswer: A. dunking", "B. x", "")
+    >>> [captioning(said, "A. dunking") for said in replies]
     [True, False, None]
     """
     if not judgement or judgement == "invalid_request_error":

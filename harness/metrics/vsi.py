@@ -5,7 +5,7 @@ number anywhere in the reply), `vsi/strict` (`strict_choice` and `only_number`).
 """
 
 from harness.metrics.averages import mean_in_order
-from harness.metrics.numbers import mean_relative_accuracy
+from harness.metrics.numeric import mean_relative_accuracy
 from harness.scores import Metric
 
 DIRECTIONS = (
@@ -29,9 +29,7 @@ AVERAGED = (
 METRICS = (
     *(Metric(kind, about="accuracy") for kind in CHOICE_TYPES),
     *(Metric(kind, about="mean relative accuracy") for kind in NUMBER_TYPES),
-    Metric(
-        "object_rel_direction", of=DIRECTIONS, derived=mean_in_order, about="mean of its three"
-    ),
+    Metric("object_rel_direction", of=DIRECTIONS, derived=mean_in_order, about="mean of its three"),
     Metric("overall", of=AVERAGED, derived=mean_in_order, about="mean of the eight types"),
 )
 """One `Mean` a sample under the name of its question type; the rest follows.

@@ -48,10 +48,18 @@ def read_interval(answer: Any) -> Interval | None:
     if (
         isinstance(answer, (list, tuple))
         and len(answer) == 2
-        and all(isinstance(bound, (int, float)) and math.isfinite(bound) for bound in answer)
+        and all(_is_number(bound) and _is_finite(bound) for bound in answer)
     ):
         return Interval(*answer)
     return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_finite(value: float) -> bool:
+    return abs(value) < 1e300  # also of a whole number that no float holds
 
 
 def interval_in(reply: str) -> Interval | None:
@@ -67,15 +75,18 @@ def interval_in(reply: str) -> Interval | None:
 
 
 def read_rating(judgement: str) -> int | None:
-    """A judge's rating as a whole number, or None. None counts as 0, and 2 or more is right.
+    r"""A judge's rating as a whole number; None for -1 and for what is none.
 
-    >>> read_rating(" 3\\n"), read_rating("3."), read_rating("Rating: 2")
+    None counts as 0, and 2 or more is right.
+
+    >>> read_rating(" 3\n"), read_rating("3."), read_rating("Rating: 2")
     (3, None, None)
     """
     try:
-        return int(judgement)
+        rating = int(judgement)
     except ValueError:
         return None
+    return None if rating == -1 else rating
 
 
 def frame_ious(
@@ -119,12 +130,12 @@ def _number(time: Any) -> Any:
 def _best_iou(truth: Box, said: Any) -> float:
     if not isinstance(said, (list, tuple)) or not said:
         return 0.0
-    if len(said) == 4 and isinstance(said[0], (int, float)):
+    if len(said) == 4 and _is_number(said[0]):
         said = [said]
     boxes = [box for box in said if isinstance(box, (list, tuple)) and len(box) == 4]
-    if not boxes or not all(isinstance(side, (int, float)) for box in boxes for side in box):
+    if not all(_is_number(side) for box in boxes for side in box):
         return 0.0
-    finite = [box for box in boxes if all(map(math.isfinite, box))]
+    finite = [box for box in boxes if all(map(_is_finite, box))]
     return float(box_iou([truth], finite).max()) if finite else 0.0
 
 
@@ -197,11 +208,7 @@ def unanswered() -> dict[str, Mean]:
     It is wrong in `Acc` and in the joint scores, and left out everywhere else.
     `scores(None, (0, 0), (…))` counts it everywhere, for `vstar/strict`.
     """
-    return {
-        name: Mean(0.0)
-        for name in (*_SINGLE, *_CHAINED)
-        if name == "Acc" or "&" in name
-    }
+    return {name: Mean(0.0) for name in (*_SINGLE, *_CHAINED) if name == "Acc" or "&" in name}
 
 
 _SINGLE = ("Acc", "rating")
@@ -229,4 +236,4 @@ METRICS = (
     *(Metric(f"m{name}", of=(f"{name}1", f"{name}2"), derived=mean_in_order)
       for name in ("AM", "LGM")),
 )  # fmt: skip
-"""`Acc`, the chains' scores, their averages AM and LGM, and the means mAM and mLGM of the chains."""
+"""`Acc`, the chains' scores, their averages AM and LGM, and mAM and mLGM over the chains."""

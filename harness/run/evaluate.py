@@ -82,6 +82,8 @@ class Options:
     workers: int = 1
     isolate: bool = False
     """Give the model decoded pictures in a process of its own, and no handle to any file."""
+    timeout: float | None = None
+    """Seconds after which a worker process that is silent over one batch is replaced."""
     retry_failed: bool = False
     """Predict again what failed, whatever the reason. Lost samples are always tried again."""
     allow_missing: bool = False
@@ -216,10 +218,12 @@ class _Evaluation:
                 raise ModelError("several or isolated workers", expected="a model's SPEC, which "
                                  "they build themselves", found="a ready model")  # fmt: skip
             return Here(self.model, self.folder, attempt)
-        if options.workers == 1 and not options.isolate:
+        if options.workers == 1 and not options.isolate and options.timeout is None:
             return Here(build_model(self.model, options.seed), self.folder, attempt)
-        return Processes(self.model, self.folder, attempt=attempt, count=options.workers,
-                         seed=options.seed, isolate=options.isolate)  # fmt: skip
+        return Processes(
+            self.model, self.folder, attempt=attempt, count=options.workers, seed=options.seed,
+            isolate=options.isolate, timeout=options.timeout,
+        )  # fmt: skip
 
     def _manifest(self, hello: Hello) -> dict[str, Any]:
         task, options = self.task, self.options

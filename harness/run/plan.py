@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError, UsageError
+from harness.plugins import blamed
 from harness.task import Task
 from harness.types import Query, Sample
 
@@ -32,42 +33,65 @@ class Selection:
     def samples(self, task: Task) -> Iterator[Sample]:
         """The chosen samples in the task's order."""
         chosen = self.units
-        for sample in task.samples():
+        for sample in samples_of(task):
             if chosen is None or sample.unit in chosen:
                 yield sample
+
+
+def samples_of(task: Task) -> Iterator[Sample]:
+    """All samples of a task; whatever goes wrong in its reader is an error that names it."""
+    with blamed(f"the samples of {task.name}, split {task.split}"):
+        yield from task.samples()
 
 
 def select(task: Task, name: str | None) -> Selection:
     """Resolve a subset's name.
 
     Raises:
-        UsageError: the name is of none of the three forms, or the file has unknown ids.
+        UsageError: the name is of none of the three forms or takes no sample, or the file cannot
+            be read or has unknown ids.
     """
     if name is None:
         return Selection(None, None)
-    if match := FIRST.match(name):
-        first = islice(task.samples(), int(match[1]))
+    match = FIRST.match(name) or DRAWN.match(name)
+    if match and int(match[match.re.groups]) == 0:
+        raise UsageError(f"subset {name!r}", expected="at least one sample", found="none")
+    if match and match.re is FIRST:
+        first = islice(samples_of(task), int(match[1]))
         return Selection(name, frozenset(sample.unit for sample in first))
-    if match := DRAWN.match(name):
+    if match:
         return Selection(name, _draw(task, seed=int(match[1]), count=int(match[2])))
-    path = Path(name)
-    if not path.is_file():
-        raise UsageError(f"subset {name!r}", expected="first<N>, seed<S>-<N>, or a file of ids",
-                         found="neither a form nor a file")  # fmt: skip
-    wanted = set(path.read_text(encoding="utf-8").split("\n")) - {""}
-    found = {sample.id: sample.unit for sample in task.samples() if sample.id in wanted}
+    wanted = _listed(name)
+    found = {sample.id: sample.unit for sample in samples_of(task) if sample.id in wanted}
     if missing := sorted(wanted - set(found)):
-        raise UsageError(f"subset file {name}", expected=f"ids of {task.name}",
+        raise UsageError(f"subset file {name}", expected=f"ids of {task.name}, split {task.split}",
                          found=f"{len(missing)} others, such as {missing[0]!r}")  # fmt: skip
     digest = hashlib.blake2b("\n".join(sorted(wanted)).encode(), digest_size=8).hexdigest()
     return Selection(f"ids-{digest}", frozenset(found.values()))
+
+
+def _listed(name: str) -> set[str]:
+    """The ids in a file, one a line."""
+    try:
+        wanted = set(Path(name).read_text(encoding="utf-8-sig").split("\n")) - {""}
+    except UnicodeDecodeError as error:
+        raise UsageError(f"subset file {name}", expected="UTF-8 text, one id a line",
+                         found=str(error)) from error  # fmt: skip
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"subset {name[:200]!r}", expected="first<N>, seed<S>-<N>, or a file of ids",
+            found="neither a form nor a file that can be read",
+        ) from error  # fmt: skip
+    if not wanted:
+        raise UsageError(f"subset file {name}", expected="at least one id", found="none")
+    return wanted
 
 
 def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
     """Units drawn without replacement until they hold `count` samples."""
     sizes = {
         unit: sum(1 for _ in members)
-        for unit, members in groupby(sample.unit for sample in task.samples())
+        for unit, members in groupby(sample.unit for sample in samples_of(task))
     }
     names = list(sizes)
     order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))

@@ -75,19 +75,18 @@ class Predictor:
         start = perf_counter()
         outcome = Outcome(batch.index, tuple(query.id for query in batch.queries), 0.0)
         predictions = predict(self.model, batch.queries, outcome)
-        self.journal.append(
-            [
-                {
-                    "sample": one.query_id,
-                    "batch": batch.index,
-                    "prediction": prediction_to_json(one),
-                }
-                for one in predictions
-            ]
-        )
+        self.journal.append(records(batch, predictions))
         outcome.failed = sum(one.failure is not None for one in predictions)
         outcome.seconds = perf_counter() - start
         return outcome
+
+
+def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+    """The journal's records of a finished batch."""
+    return [
+        {"sample": one.query_id, "batch": batch.index, "prediction": prediction_to_json(one)}
+        for one in predictions
+    ]
 
 
 def _decode(media: Any) -> None:

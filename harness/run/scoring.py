@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.errors import DataError
+from harness.errors import DataError, HarnessError
+from harness.plugins import blamed
 from harness.record import summarise, values
 from harness.run.plan import units
 from harness.scores import UnitScore, check_scores
@@ -55,13 +56,16 @@ class Scorer:
 
     def headline(self) -> float | None:
         """The headline metric over what is scored so far."""
-        return values(self.task, self.done)[self.task.protocol.headline]
+        with blamed(f"the metrics of {self.task.name}"):
+            return values(self.task, self.done)[self.task.protocol.headline]
 
     def results(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The content of results.json."""
-        ceiling = self.task.protocol.ceiling.over(self.samples)
-        bounds = intervals(self.task.protocol.metrics, self.done, seed=manifest["seed"])
-        return summarise(self.task, manifest, self.done, self.failures, self.usage, bounds, ceiling)
+        task, done = self.task, self.done
+        with blamed(f"the metrics of {task.name}"):
+            ceiling = task.protocol.ceiling.over(self.samples)
+            bounds = intervals(task.protocol.metrics, done, seed=manifest["seed"])
+            return summarise(task, manifest, done, self.failures, self.usage, bounds, ceiling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,8 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
     """Score one unit by the task's protocol.
 
     Raises:
-        DataError: its samples disagree in group or have no truth.
+        DataError: its samples disagree in group or have no truth, or the scorer raises or returns
+            what is no number.
     """
     if any(sample.target is None for sample in unit):
         raise DataError(f"{task.name}, split {task.split}", expected="truth to score against",
@@ -96,8 +101,13 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
     if len({sample.group for sample in unit}) > 1:
         raise DataError(f"{task.name}: unit {unit[0].unit!r}", expected="one group",
                         found="several")  # fmt: skip
-    scores = task.protocol.score(unit, predictions)
-    check_scores(task.protocol.metrics, scores)
+    where = f"the scorer of {task.name}, on {unit[0].unit!r}"
+    with blamed(where):
+        try:
+            scores = task.protocol.score(unit, predictions)
+            check_scores(task.protocol.metrics, scores)
+        except HarnessError as error:
+            raise DataError(f"{where}: {error}") from error
     shared = set.intersection(*(set(sample.categories.items()) for sample in unit))
     return UnitScore(
         unit=unit[0].unit,

@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from time import monotonic
 from typing import Any, Protocol
 
 from harness import plugins
@@ -23,10 +25,12 @@ from harness.errors import HarnessError, ModelError
 from harness.media import Media, pixels
 from harness.model import Model
 from harness.run.plan import Batch
-from harness.run.predict import Outcome, Predictor
+from harness.run.predict import Outcome, Predictor, records
 from harness.spec import Spec
 from harness.store.journal import Writer
+from harness.types import FailureKind, failed
 
+TRIES = 2  # worker processes that one batch may cost
 AHEAD = 2  # batches that a worker holds: one in work, one being decoded
 
 
@@ -91,38 +95,42 @@ class Here:
 class _Process:
     pipe: Connection
     process: Any
-    busy: int = 0
+    held: list[Batch] = field(default_factory=list)
+    """Batches that it was given and has not finished; the first one is in work."""
+    since: float = 0.0
+    """When it was last heard of, or was given work after having none."""
 
 
 class Processes:
-    """Several worker processes, each with the model that `spec` names."""
+    """Several worker processes, each with the model that `spec` names.
+
+    A worker that dies, or is silent for `timeout` seconds while it has work, is replaced. The batch
+    that it was working on is tried again, `TRIES` times in all; then its samples are failures of
+    the infrastructure.
+    """
 
     def __init__(
-        self, spec: Spec, folder: Path, *, attempt: int, count: int, seed: int, isolate: bool
+        self,
+        spec: Spec,
+        folder: Path,
+        *,
+        attempt: int,
+        count: int,
+        seed: int,
+        isolate: bool,
+        timeout: float | None,
     ) -> None:
         self.folder = folder
         self.isolate = isolate
-        context = multiprocessing.get_context("spawn")
+        self.timeout = timeout
+        self._arguments = (spec, folder.resolve(), attempt, seed, isolate, os.getpid())
+        self._attempt = attempt
+        self._started = 0
+        self._losses: Counter[int] = Counter()
         self._workers: list[_Process] = []
         try:
-            for index in range(count):
-                ours, theirs = context.Pipe()
-                arguments = (
-                    theirs,
-                    spec,
-                    folder.resolve(),
-                    index,
-                    attempt,
-                    seed,
-                    isolate,
-                    os.getpid(),
-                )
-                process = context.Process(target=serve, args=arguments, daemon=True)
-                with quiet_main():
-                    process.start()
-                theirs.close()
-                self._workers.append(_Process(ours, process))
-            greetings = [self._receive(worker) for worker in self._workers]
+            self._workers = [self._start() for _ in range(count)]
+            greetings = [self._greeting(worker) for worker in self._workers]
         except BaseException:
             self.close()
             raise
@@ -132,41 +140,108 @@ class Processes:
             raise ModelError(f"model {spec}", expected="the same model in every worker",
                              found="models that describe themselves differently")  # fmt: skip
 
+    def _start(self) -> _Process:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        arguments = (theirs, self._started, *self._arguments)
+        self._started += 1  # a replacement writes a journal file of its own
+        process = context.Process(target=serve, args=arguments, daemon=True)
+        with quiet_main():
+            process.start()
+        theirs.close()
+        return _Process(ours, process)
+
+    def _greeting(self, worker: _Process) -> Hello:
+        message = self._receive(worker)
+        if message is None:
+            raise ModelError(
+                "a worker process", expected="to load the model",
+                found=f"it ended with exit code {worker.process.exitcode}",
+                fix="With less memory to share, try fewer --workers.",
+            )  # fmt: skip
+        assert isinstance(message, Hello), "the first message of a worker is its greeting"
+        return message
+
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Give each worker the next batch as it becomes free."""
         stream = iter(batches)
+        waiting: list[Batch] = []  # lost by a worker, to be tried again
         more = True
-        while more or any(worker.busy for worker in self._workers):
-            for worker in sorted(self._workers, key=lambda worker: worker.busy):
-                while more and worker.busy < AHEAD:
-                    batch = next(stream, None)
-                    if batch is None:
-                        more = False
-                        break
-                    worker.pipe.send(carried(batch) if self.isolate else batch)
-                    worker.busy += 1
-                    if not _all_fed(self._workers):
-                        break  # the others first
-            for worker in self._ready():
+        while more or waiting or any(worker.held for worker in self._workers):
+            while (worker := self._free()) is not None and (more or waiting):
+                batch = waiting.pop() if waiting else next(stream, None)
+                if batch is None:
+                    more = False
+                    break
+                self._give(worker, batch)
+            for worker in self._heard():
                 outcome = self._receive(worker)
-                worker.busy -= 1
-                yield outcome
+                if outcome is None:
+                    yield from self._replace(worker, waiting)
+                else:
+                    worker.held.pop(0)
+                    worker.since = monotonic()
+                    yield outcome
         self.close()
 
-    def _ready(self) -> list[_Process]:
-        pipes = {worker.pipe: worker for worker in self._workers if worker.busy}
-        return [pipes[pipe] for pipe in wait(list(pipes), timeout=0.2) if pipe in pipes]
+    def _free(self) -> _Process | None:
+        """The worker with the least to do, if it takes more."""
+        least = min(self._workers, key=lambda worker: len(worker.held))
+        return least if len(least.held) < AHEAD else None
+
+    def _give(self, worker: _Process, batch: Batch) -> None:
+        if not worker.held:
+            worker.since = monotonic()
+        worker.held.append(batch)
+        with suppress(OSError):  # it is dead: that is found where it is listened to
+            worker.pipe.send(carried(batch) if self.isolate else batch)
+
+    def _heard(self) -> list[_Process]:
+        """Workers that have something to say, are dead, or were silent for too long."""
+        busy = [worker for worker in self._workers if worker.held]
+        pipes = {id(worker.pipe): worker for worker in busy}
+        ready = [pipes[id(pipe)] for pipe in wait([worker.pipe for worker in busy], timeout=0.2)]
+        for worker in busy:
+            late = self.timeout is not None and monotonic() - worker.since > self.timeout
+            if late and worker not in ready:
+                worker.process.kill()  # its end of the pipe closes, and it is heard of as dead
+        return ready
+
+    def _replace(self, worker: _Process, waiting: list[Batch]) -> Iterator[Outcome]:
+        """Start another worker in the place of a dead one, and give its batches back."""
+        first, *others = worker.held
+        waiting.extend(others)
+        self._losses[first.index] += 1
+        if self._losses[first.index] < TRIES:
+            waiting.append(first)
+        else:
+            yield self._give_up(first, worker.process.exitcode)
+        replacement = self._start()
+        self._workers[self._workers.index(worker)] = replacement
+        if self._greeting(replacement) != self.hello:
+            raise ModelError("a replaced worker", expected="the same model", found="another")
+
+    def _give_up(self, batch: Batch, exitcode: int | None) -> Outcome:
+        """Journal a batch that no worker survives."""
+        message = (
+            f"{TRIES} worker processes ended on this batch, the last with exit code {exitcode}"
+        )
+        self._started += 1
+        with Writer(self.folder, self._started - 1, self._attempt) as journal:
+            predictions = [
+                failed(query, FailureKind.INFRASTRUCTURE, message) for query in batch.queries
+            ]
+            journal.append([{"begin": batch.index}, *records(batch, predictions)])
+        ids = tuple(query.id for query in batch.queries)
+        return Outcome(batch.index, ids, 0.0, failed=len(ids))
 
     def _receive(self, worker: _Process) -> Any:
+        """The next message; None if the worker is dead."""
         try:
             message = worker.pipe.recv()
-        except (EOFError, ConnectionError) as error:
+        except (EOFError, OSError):
             worker.process.join(5)
-            raise ModelError(
-                "a worker process", expected="to go on", found="it ended with exit code "
-                f"{worker.process.exitcode}", fix="What was finished is kept: run the same "
-                "command again, perhaps with fewer --workers.",
-            ) from error  # fmt: skip
+            return None
         if isinstance(message, HarnessError):
             raise message
         return message
@@ -177,15 +252,10 @@ class Processes:
             with suppress(OSError):
                 worker.pipe.close()
         for worker in self._workers:
-            if worker.process.pid is not None:
-                worker.process.join(10)
-                if worker.process.is_alive():
-                    worker.process.kill()
+            worker.process.join(10)
+            if worker.process.is_alive():
+                worker.process.kill()
         self._workers = []
-
-
-def _all_fed(workers: list[_Process]) -> bool:
-    return all(worker.busy for worker in workers)
 
 
 @contextmanager
@@ -225,9 +295,9 @@ def _decoded(media: Media) -> Media:
 
 def serve(
     pipe: Connection,
+    index: int,
     spec: Spec,
     folder: Path,
-    index: int,
     attempt: int,
     seed: int,
     isolate: bool,

@@ -38,9 +38,12 @@ def lease(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(folder / ".lock", error) from error
     try:
-        _take(handle, folder, path)
         stop = threading.Event()
-        _write(path)
+        try:
+            _take(handle, folder, path)
+            _write(path)
+        except OSError as error:
+            raise cannot_write(path, error) from error
         beat = threading.Thread(target=_beat, args=(path, stop), daemon=True)
         beat.start()
         try:
@@ -64,7 +67,7 @@ def _take(handle: int, folder: Path, path: Path) -> None:
         if error.errno not in NO_FLOCK:
             raise
         same_machine = False
-    if holder is not None and not same_machine and time() - float(holder["beat"]) < STALE:
+    if holder is not None and not same_machine and time() - holder["beat"] < STALE:
         raise _locked(folder, holder)
 
 
@@ -77,16 +80,20 @@ def _locked(folder: Path, holder: dict[str, Any] | None) -> Locked:
 def _holder(path: Path) -> dict[str, Any] | None:
     try:
         plain = json.loads(path.read_bytes())
-        return plain if isinstance(plain, dict) and {"host", "pid", "beat"} <= set(plain) else None
-    except (OSError, ValueError):
-        return None
+        return {"host": plain["host"], "pid": plain["pid"], "beat": float(plain["beat"])}
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # a lease that was never written whole is nobody's
 
 
 def _write(path: Path) -> None:
     text = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "beat": time()})
     temporary = path.with_name(f".lease.{os.getpid()}.tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
+    try:
+        temporary.write_text(text)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _beat(path: Path, stop: threading.Event) -> None:

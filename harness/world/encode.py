@@ -5,7 +5,6 @@ packed by a few lines of our own: one deflate block with the fixed codes, in whi
 pixels is one reference. Any decoder reads it.
 """
 
-import io
 import struct
 import zlib
 from functools import cache
@@ -28,14 +27,6 @@ def write_jpeg(path: Path, picture: Frame) -> None:
     from PIL import Image
 
     Image.fromarray(picture).save(path, "JPEG", quality=JPEG_QUALITY, subsampling=0)
-
-
-def decoded_png(data: bytes) -> Frame:
-    """The RGB picture in the bytes of a PNG or JPEG file."""
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data)) as opened:
-        return np.asarray(opened.convert("RGB"))
 
 
 def encode_png(picture: NDArray[np.uint8]) -> bytes:
@@ -61,9 +52,8 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
     values, bits = _symbols(data, distance=distance)
-    first, last = ([0b011], [3]), ([0], [7])  # final block with fixed codes; end of block
-    values = np.concatenate([first[0], values, last[0]])
-    bits = np.concatenate([first[1], bits, last[1]])
+    values = np.concatenate([[0b011], values, [0]])  # last block, fixed codes; end of block
+    bits = np.concatenate([[3], bits, [7]])
     checksum = struct.pack(">I", zlib.adler32(data.tobytes()))
     return b"\x78\x01" + _packed(values, bits) + checksum
 

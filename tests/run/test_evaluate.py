@@ -266,3 +266,34 @@ def test_a_missing_line_is_a_failed_sample(dots, tmp_path):
 def test_hashes_ignore_order_and_differences_name_the_value():
     assert config_hash({"a": 1, "b": 2}) == config_hash({"b": 2, "a": 1})
     assert differences({"a": {"b": 1}}, {"a": {"b": 2}}) == ["a.b: 1 → 2"]
+
+
+@pytest.mark.parametrize("options", [{"workers": 2}, {"isolate": True}])
+def test_a_batch_that_kills_its_worker_twice_is_lost_and_nothing_else(dots, tmp_path, options):
+    spec = "dot_finder(fault=die,every=11,batch=2)"
+    done = run(dots, tmp_path / "a", spec=spec, **options)
+    lost = {
+        sample.id
+        for batch in batches(task(dots).samples(), size=2, sort=True)
+        for sample in task(dots).samples()
+        if any(int(query.id, 16) % 11 == 0 for query in batch.queries)
+        and sample.query.id in {query.id for query in batch.queries}
+    }
+    assert done.results["failures"]["infrastructure"] == len(lost) > 0
+    for name in lost:
+        assert "2 worker processes" in done.prediction(name).failure.message
+    plain = run(dots, tmp_path / "b", spec="dot_finder(batch=2)")
+    kept = next(unit.unit for unit in plain.units() if unit.unit not in lost)
+    assert done.prediction(kept) == plain.prediction(kept)
+
+
+def test_a_worker_that_is_silent_for_too_long_is_replaced(dots, tmp_path):
+    spec = "dot_finder(fault=hang,every=23,batch=2)"
+    done = run(dots, tmp_path / "a", spec=spec, workers=2, timeout=1.5)
+    assert 0 < done.results["failures"]["infrastructure"] <= 8
+    assert done.results["n_total"] == 40
+
+
+def test_a_worker_that_dies_while_it_loads_ends_the_run_with_its_exit_code(dots, tmp_path):
+    with pytest.raises(ModelError, match="exit code 3"):
+        run(dots, tmp_path / "a", spec="dot_finder(exit=3)", workers=2)

@@ -129,7 +129,7 @@ def test_a_hidden_truth_leaves_no_number(valid, done):
     assert not left & {"results.json", "scores.jsonl"}
     assert not [name for name in left if name.endswith(".tmp")]
     assert all(sample.target is None and not sample.categories for sample in valid.samples())
-    with pytest.raises(StoreError, match="results.json"):
+    with pytest.raises(StoreError, match=r"results\.json"):
         _ = done.results
     with pytest.raises(DataError, match="truth to verify with"):
         list(verify(valid, None))
@@ -236,7 +236,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing_behind(valid, tmp_path):
     sample = next(iter(valid.samples()))
     prediction = Rectangles().one(sample.query)
     video = sample.id.split("/")[0]
-    with pytest.raises(StoreError, match="submission.zip"):
+    with pytest.raises(StoreError, match=r"submission\.zip"):
         write_submission({video: {"frames": []}}, [], tmp_path / "missing")
     with pytest.raises(ValueError, match="zip"):
         write_submission({video: {"frames": ["00000"]}}, [(sample, prediction)], tmp_path)

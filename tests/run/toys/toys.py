@@ -1,6 +1,7 @@
 """A small task and a model that misbehaves on demand, as an installed package would bring them."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -84,11 +85,14 @@ PROTOCOL = Protocol(
 
 
 def dot_finder(
-    *, delay: float = 0.0, seed: int = 0, fault: Literal["", "raise", "wrong size", "memory",
-                                                         "number", "privileges"] = "",
-    every: int = 5, secret: Path | None = None, batch: int = 4,
+    *, delay: float = 0.0, seed: int = 0,
+    fault: Literal["", "raise", "wrong size", "memory", "number", "privileges", "die",
+                   "hang"] = "",
+    every: int = 5, secret: Path | None = None, batch: int = 4, exit: int | None = None,
 ) -> "DotFinder":  # fmt: skip
     """Finds the dot, adds noise that depends on the seed and the query alone."""
+    if exit is not None:
+        os._exit(exit)
     if fault == "privileges":
         os.setuid(65534)
         assert secret is not None
@@ -126,6 +130,10 @@ class DotFinder:
         noise = np.random.Generator(np.random.Philox(key=[self.seed, key % 2**64]))
         mask = mask & (noise.random(mask.shape) < 0.9)
         if key % self.every == 0:
+            if self.fault == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.fault == "hang":
+                time.sleep(1000)
             if self.fault == "raise":
                 raise RuntimeError("no idea")
             if self.fault == "wrong size":

@@ -12,7 +12,7 @@ from harness.replies import MAX_TEXT
 
 # 0.50, 0.55, …, 0.95 as the official code makes them, so that every bit is the same.
 CONFIDENCES = np.linspace(0.5, 0.95, 10)
-TOLERANCES = tuple((1 - CONFIDENCES).tolist())
+TOLERANCES: tuple[float, ...] = tuple((1 - CONFIDENCES).tolist())
 """Relative errors that still count at each of the ten thresholds of MRA."""
 
 _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
@@ -23,10 +23,11 @@ _ANY = re.compile(
     re.ASCII,
 )
 _UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBER_WORDS: Mapping[str, int] = MappingProxyType(
     {word: value for value, word in enumerate(_UNITS)}
     | {word: 10 * value for value, word in enumerate(_TENS, 2)}
@@ -102,7 +103,8 @@ def first_number(reply: str) -> float | None:
 
 def _number_words(text: str) -> tuple[int, list[str]]:
     """Where the first run of number words begins, and its words without "and"."""
-    place, run = 0, []
+    place = 0
+    run: list[str] = []
     for word in _WORDS.finditer(text):
         if word[0] in NUMBER_WORDS:
             place = place if run else word.start()
