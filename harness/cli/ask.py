@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import ExtraMetric, Task, with_metrics
 
@@ -46,23 +46,26 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
         try:
             task = plugins.build("tasks", spec, root)
         except DataError as error:
-            _refuse_own_folder(root, spec.name, error)
+            _refuse_own_folder(root, spec, error)
             raise
         yield key, spec, with_metrics(task, extras)
 
 
-def _refuse_own_folder(root: Path, name: str, error: DataError) -> None:
+def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
     """Say it if `--data` is a benchmark's own folder, or lies in it, instead of the root."""
-    if (root / name).exists():
-        return
     place = root.resolve()
-    for folder in (place, *place.parents):
-        if folder.name == name:
-            raise UsageError(
-                f"--data {root}", expected=f"the folder that holds {name}/",
-                found=f"{name}/ itself" if folder == place else f"a folder inside {name}/",
-                fix=f"Give --data {folder.parent}",
-            ) from error  # fmt: skip
+    for folder in (place, *place.parents[:2]):
+        if folder.name != spec.name:
+            continue
+        try:
+            plugins.build("tasks", spec, folder.parent)
+        except HarnessError:
+            continue
+        raise UsageError(
+            f"--data {root}", expected=f"the folder that holds {spec.name}/",
+            found=f"{spec.name}/ itself" if folder == place else f"a folder in {spec.name}/",
+            fix=f"Give --data {folder.parent}",
+        ) from error  # fmt: skip
 
 
 def metrics(texts: Sequence[str] | None) -> list[ExtraMetric]:

@@ -4,6 +4,8 @@ from argparse import Namespace
 
 from harness.cli.output import show_json
 from harness.errors import UsageError
+from harness.record import MANIFEST, Run, runs_below, write_results, write_scores
+from harness.store.atomic import write_json
 from harness.store.atomic import cannot_write
 
 
@@ -27,6 +29,22 @@ def build(arguments: Namespace) -> int:
     else:
         for path in paths:
             print(path)
+    return 0
+
+
+def keep(arguments: Namespace) -> int:
+    """Copy scores and records of runs, without predictions and without paths of this machine."""
+    if arguments.out.exists():
+        raise UsageError(f"--out {arguments.out}", expected="a new folder", found="one that exists")
+    for folder in runs_below(arguments.runs):
+        run = Run.open(folder)
+        place = arguments.out / folder.relative_to(arguments.runs)
+        place.mkdir(parents=True)
+        manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
+        write_json(place / MANIFEST, manifest)
+        write_scores(place, run.units())
+        write_results(place, run.results)
+        print(place)
     return 0
 
 

@@ -168,7 +168,7 @@ def _add_eval(commands: Any) -> None:
         help="give the model decoded pictures in a process without file handles",
     )
     parser.add_argument("--timeout", type=float, metavar="SECONDS",
-                        help="replace a worker that is silent over a batch for so long")  # fmt: skip
+                        help="replace a worker that is silent over a batch so long")  # fmt: skip
     parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
     parser.add_argument(
         "--allow-missing",
@@ -267,6 +267,12 @@ def _add_board(commands: Any) -> None:
     build.add_argument("--title", default="Leaderboard", help="the board's heading")
     build.add_argument("--no-gallery", action="store_true", help="leave pictures out")
     _json(build)
+    keep = _command(
+        actions, "keep", "board:keep", "copy of runs what a gate needs, to be committed"
+    )
+    keep.add_argument("--runs", type=Path, required=True, metavar="DIR",
+                      help="a folder with runs below it")  # fmt: skip
+    keep.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
     check = _command(
         actions,
         "check",
