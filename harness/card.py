@@ -40,5 +40,5 @@ class Card:
             return cls(**{**plain, "forms": tuple(plain["forms"])})
         except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError) as error:
             raise DataError(
-                f"card {path}", expected="the fields of harness.task.Card", found=str(error)
+                f"card {path}", expected="the fields of harness.card.Card", found=str(error)
             ) from error

@@ -47,7 +47,8 @@ class Loader(Protocol):
 class Media:
     """One picture, or the frames of one video in order.
 
-    Made by `image`, `frame_files`, `image_bytes` and `pixels`; a task never builds one by hand.
+    Made by `image`, `frame_files`, `image_bytes`, `pixels` and `lost`; a task never builds one by
+    hand.
     """
 
     __slots__ = ("__weakref__", "_digest", "_id", "_load", "_size", "_times", "is_video")
@@ -86,6 +87,11 @@ class Media:
     def size(self) -> tuple[int, int]:
         """(width, height) in pixels, as the first frame will be decoded."""
         return self._size
+
+    @property
+    def fault(self) -> str | None:
+        """Why the picture or video cannot be read at all, if that is known; see `lost`."""
+        return getattr(self._load[0], "fault", None)
 
     def times(self) -> tuple[float, ...]:
         """Seconds from the start, one a frame; whole numbers count frames if no rate is known."""
@@ -174,6 +180,20 @@ def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, i
         times=times,
         digest=_Known(id),
         is_video=is_video,
+    )
+
+
+def lost(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
+    """What stands for a picture or a video whose file is missing or damaged.
+
+    It raises `error` when it is decoded. `size` is what truth and predictions are compared in.
+    """
+    return Media(
+        [_Lost(str(error))] * frames,
+        size=size,
+        times=range(frames),
+        digest=_Known(hashlib.blake2b(str(error).encode(), digest_size=16).hexdigest()),
+        is_video=frames > 1,
     )
 
 
@@ -279,6 +299,20 @@ class _Held:
 
     def __call__(self) -> Frame:
         return self._frame
+
+
+class _Lost:
+    __slots__ = ("fault",)
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    @property
+    def key(self) -> None:
+        return None
+
+    def __call__(self) -> Frame:
+        raise MediaError(self.fault)
 
 
 class _FilesDigest:

@@ -15,6 +15,9 @@ class Model(Protocol):
 
     `batch_size` is how many queries it likes at once; the plan of batches depends on it and on
     nothing else, so that results do not depend on the number of workers.
+
+    It may have a method `prepare()`, which is called once, before the first batch: what it raises
+    (weights that cannot be loaded, …) ends the run instead of failing each sample.
     """
 
     @property

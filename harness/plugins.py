@@ -86,15 +86,7 @@ def blamed(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
     except HarnessError:
         raise
     except ModuleNotFoundError as error:
-        known = extra(error)
-        raise MissingDependency(
-            what,
-            expected=f"the package {error.name!r}",
-            found="it is not installed",
-            fix=f'Install it, for example with: pip install "visual-reasoning-harness[{known}]"'
-            if known
-            else "Install it.",
-        ) from error
+        raise missing(what, error) from error
     except (Exception, SystemExit) as error:
         raise fault(
             what, expected="code that works", found=told(error),
@@ -102,11 +94,24 @@ def blamed(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
         ) from error  # fmt: skip
 
 
+def missing(what: str, error: ModuleNotFoundError) -> MissingDependency:
+    """The error for code that needs a package which is not installed."""
+    known = extra(error)
+    return MissingDependency(
+        what,
+        expected=f"the package {error.name!r}",
+        found="it is not installed",
+        fix=f'Install it, for example with: pip install "visual-reasoning-harness[{known}]"'
+        if known
+        else "Install it.",
+    )
+
+
 def told(error: BaseException) -> str:
     """An error and the line that raised it, such as `KeyError: 'a' (toys.py, line 12)`."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     trace = error.__traceback__
-    if trace is None:
+    if trace is None or isinstance(error, HarnessError):  # which says it in words
         return said
     while trace.tb_next is not None:
         trace = trace.tb_next

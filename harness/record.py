@@ -27,6 +27,33 @@ from harness.types import FailureKind, Prediction, query_id
 VERSION = 1
 MANIFEST, RESULTS, SCORES, TIMING = "manifest.json", "results.json", "scores.jsonl", "timing.json"
 
+MANIFEST_FIELDS = (
+    "task.spec", "task.name", "task.version", "task.split", "task.protocol", "subset",
+    "model.spec", "model.name", "model.description", "data.root", "data.fingerprint",
+    "data.n_total", "seed", "provenance.commit", "provenance.packages",
+    "provenance.python", "provenance.platform", "provenance.device", "config_hash",
+)  # fmt: skip
+RESULTS_FIELDS = ("headline", "better", "metrics", "intervals", "breakdowns", "n_total")
+SET_ASIDE = "`harness eval … --restart` sets the folder aside and begins anew."
+SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
+
+
+def _fields(path: Path, names: Sequence[str], fix: str) -> dict[str, Any]:
+    """The object in a JSON file, which has these fields; a dot goes into a field."""
+    try:
+        plain = read_json(path)
+    except StoreError as error:
+        raise StoreError(str(error), fix=fix) from error
+    for name in names:
+        inner = plain
+        for part in name.split("."):
+            if not isinstance(inner, dict) or part not in inner:
+                raise StoreError(f"file {path}", expected=f"the field {name}", found="none",
+                                 fix=fix)  # fmt: skip
+            inner = inner[part]
+    assert isinstance(plain, dict), "it has fields"
+    return plain
+
 
 @dataclass(frozen=True)
 class Run:
@@ -38,25 +65,27 @@ class Run:
     def open(cls, folder: Path) -> "Run":
         """Open a run folder; raise StoreError if it is none, or of another version."""
         run = cls(folder)
-        if run.manifest.get("version") != VERSION:
-            raise StoreError(f"run {folder}", expected=f"version {VERSION}",
-                             found=repr(run.manifest.get("version")))  # fmt: skip
+        if not (folder / MANIFEST).is_file():
+            raise StoreError(f"run folder {folder}", expected=MANIFEST, found="none",
+                             fix="Name the folder of one run, which holds that file.")  # fmt: skip
+        assert run.manifest, "it was read and checked"
         return run
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What was asked and with what."""
-        plain = read_json(self.folder / MANIFEST)
-        if not isinstance(plain, dict):
-            raise StoreError(f"file {self.folder / MANIFEST}", expected="an object", found="other")
+        """What was asked and with what; raises StoreError if it is not what harness writes."""
+        path = self.folder / MANIFEST
+        plain = _fields(path, ("version",), SET_ASIDE)
+        if plain["version"] != VERSION:
+            raise StoreError(f"run {self.folder}", expected=f"version {VERSION}",
+                             found=repr(plain["version"])[:40], fix=SET_ASIDE)  # fmt: skip
+        _fields(path, MANIFEST_FIELDS, SET_ASIDE)
         return plain
 
     @cached_property
     def results(self) -> dict[str, Any]:
         """The numbers; raises StoreError while the run is not finished."""
-        plain = read_json(self.folder / RESULTS)
-        assert isinstance(plain, dict), "harness wrote it"
-        return plain
+        return _fields(self.folder / RESULTS, RESULTS_FIELDS, SCORE_AGAIN)
 
     @property
     def finished(self) -> bool:
@@ -65,8 +94,10 @@ class Run:
 
     @cached_property
     def journal(self) -> Journal:
-        """The index of the predictions."""
-        return Journal(self.folder)
+        """The index of the predictions; raises StoreError if some are another run's."""
+        journal = Journal(self.folder)
+        journal.check(self.manifest["config_hash"])
+        return journal
 
     def units(self) -> Iterator[UnitScore]:
         """Scores of all units, in the task's order."""
@@ -75,9 +106,14 @@ class Run:
             with path.open("rb") as lines:
                 for line in lines:
                     yield UnitScore.from_json(json.loads(line))
-        except (OSError, ValueError, KeyError) as error:
+        except OSError as error:
             raise StoreError(f"file {path}", expected="scores, one unit a line",
-                             found=str(error)) from error  # fmt: skip
+                             found=error.strerror or str(error), fix=SCORE_AGAIN
+                             ) from error  # fmt: skip
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(f"file {path}", expected="scores, one unit a line",
+                             found=f"{type(error).__name__}: {error}", fix=SCORE_AGAIN
+                             ) from error  # fmt: skip
 
     def prediction(self, sample_id: str) -> Prediction:
         """The prediction for a sample, by its official id."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import UsageError
-from harness.scores import Metric, Scores
+from harness.scores import Mean, Metric, Ratio, Scores, Statistic
 from harness.types import AnswerForm, Prediction, Sample
 
 ScoreUnit: TypeAlias = Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
@@ -87,11 +87,42 @@ class ExtraMetric:
     """Returns the statistic of `metric` alone, or nothing where it does not apply."""
 
 
-def with_metrics(task: Task, extras: Sequence[ExtraMetric]) -> Task:
+@dataclass(frozen=True, slots=True)
+class CostMetric:
+    """What answers cost for each that is right by the protocol's headline metric, from a plugin.
+
+    The headline has to be a mean of values from 0 to 1, which then count as parts of a right
+    answer. Where nothing is right there is no number.
+    """
+
+    metric: Metric
+    cost: Callable[[Sequence[Prediction]], float]
+    """What the predictions of a unit cost together."""
+
+    def score(self, headline: Statistic | None, predictions: Sequence[Prediction]) -> Scores:
+        """The statistic of `metric` for a unit with this headline; none if it has no headline.
+
+        Raises:
+            UsageError: the headline is no mean of values from 0 to 1.
+        """
+        if headline is None:
+            return {}
+        if not isinstance(headline, Mean) or not 0 <= headline.value <= 1:
+            raise self.unfit(repr(headline))
+        right = headline.value * headline.weight
+        return {self.metric.name: Ratio(self.cost(predictions), right)}
+
+    def unfit(self, found: str) -> UsageError:
+        """The error for a headline that says nothing about how many answers are right."""
+        return UsageError(f"metric {self.metric.name!r}", expected="a headline metric that is a "
+                          "mean of values from 0 to 1", found=found)  # fmt: skip
+
+
+def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task:
     """The same task, scored by further metrics; its headline and ceiling stay.
 
     Raises:
-        UsageError: a name is taken.
+        UsageError: a name is taken, or a cost is asked for where the headline does not fit.
     """
     if not extras:
         return task
@@ -101,12 +132,18 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric]) -> Task:
         if extra.metric.name in names:
             raise UsageError(f"metric {extra.metric.name!r}", expected="a name that the protocol "
                              f"{protocol.name} does not use", found="one that it does")  # fmt: skip
+        headline = protocol.metric(protocol.headline)
+        if isinstance(extra, CostMetric) and (headline.derived or headline.corpus):
+            raise extra.unfit(f"{headline.name}, which is computed over all samples")
         names.append(extra.metric.name)
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         scores = dict(protocol.score(unit, predictions))
         for extra in extras:
-            scores.update(extra.score(unit, predictions))
+            if isinstance(extra, CostMetric):
+                scores.update(extra.score(scores.get(protocol.headline), predictions))
+            else:
+                scores.update(extra.score(unit, predictions))
         return scores
 
     metrics = (*protocol.metrics, *(extra.metric for extra in extras))

@@ -4,6 +4,11 @@ Sample by sample on the headline of each task, clustered by picture or video. It
 that is shown, on a loss that is large even if it is not shown, on anything that hides a loss
 (missing tasks, fewer answers), and on runs that cannot be compared. It also says how large a loss
 it could have seen, because a gate on few samples passes almost anything.
+
+The rule is not corrected for the number of tasks, and p values adjusted by Holm are reported beside
+the raw ones for whoever reads on. Corrected, each further task would make a loss on the others
+harder to show, so that a candidate could pass by being run on more tasks; and a false alarm costs
+a second look, a loss let through stays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +21,9 @@ from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs
 from harness.record import Run
-from harness.statistics.bootstrap import check_level
+from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
+from harness.statistics.quantiles import check_level
 
 __all__ = ["GateReport", "TaskVerdict", "check"]
 
@@ -59,8 +65,9 @@ def check(
         raise UsageError("max_loss", expected="a number from 0 on", found=str(max_loss))
     before, after = _by_task(baseline, "baseline"), _by_task(candidate, "candidate")
     rules = _Rules(max_loss, level, resamples, seed, data_root)
+    verdicts = [rules.judge(run, _counterpart(key, after)) for key, run in before.items()]
     return GateReport(
-        verdicts=tuple(rules.judge(run, _counterpart(key, after)) for key, run in before.items()),
+        verdicts=tuple(_adjusted(verdicts)),
         max_loss=max_loss,
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
@@ -138,6 +145,17 @@ class _Rules:
         if loss > self.max_loss + SLACK:
             found.append(f"a loss of {loss:.4f}, more than the {self.max_loss:g} let through")
         return found
+
+
+def _adjusted(verdicts: Sequence[TaskVerdict]) -> list[TaskVerdict]:
+    """The verdicts, each with its p value adjusted for all of them."""
+    p_values = holm(
+        {
+            place: verdict.comparison.p_value if verdict.comparison else None
+            for place, verdict in enumerate(verdicts)
+        }
+    )
+    return [replace(verdict, adjusted_p=p_values[i]) for i, verdict in enumerate(verdicts)]
 
 
 def differences(before: Row, after: Row) -> list[str]:

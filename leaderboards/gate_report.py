@@ -8,7 +8,18 @@ from harness.leaderboards import wording
 from harness.leaderboards.row import Row
 from harness.statistics.paired import Comparison
 
-HEAD = ("task", "metric", "baseline", "candidate", "change", "interval", "p", "could see", "")
+HEAD = (
+    "task",
+    "metric",
+    "baseline",
+    "candidate",
+    "change",
+    "interval",
+    "p",
+    "Holm",
+    "could see",
+    "",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +35,8 @@ class TaskVerdict:
     """The candidate (b) against the baseline (a); None if they cannot be compared in pairs."""
     change: float | None = None
     """Candidate minus baseline; None if they cannot be compared, or one has no number."""
+    adjusted_p: float | None = None
+    """The comparison's p value by Holm's correction over all tasks of the gate; only reported."""
     failures: tuple[str, ...] = ()
     """Why the gate fails here; empty if it does not."""
     notes: tuple[str, ...] = ()
@@ -66,6 +79,7 @@ class GateReport:
                     "baseline": verdict.baseline.value,
                     "candidate": verdict.candidate.value if verdict.candidate else None,
                     "change": verdict.change,
+                    "adjusted_p": verdict.adjusted_p,
                     "comparison": asdict(verdict.comparison) if verdict.comparison else None,
                 }
                 for verdict in self.verdicts
@@ -136,8 +150,14 @@ def _cells(verdict: TaskVerdict) -> tuple[str, ...]:
         wording.number(after.value if after else None),
         wording.signed(verdict.change),
         wording.signed_span(comparison.interval if comparison else None),
-        (wording.p_value(comparison) if comparison else "").removeprefix("p ").removeprefix("= ")
-        or wording.NOTHING,
+        _p_cell(comparison.p_value if comparison else None),
+        _p_cell(verdict.adjusted_p),
         wording.number(detectable),
         "ok" if verdict.passed else "FAILED",
     )
+
+
+def _p_cell(p_value: float | None) -> str:
+    if p_value is None:
+        return wording.NOTHING
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

@@ -101,6 +101,11 @@ class PromptedModel:
             "batch_size": self.batch_size,
         }
 
+    def prepare(self) -> None:
+        """Load what is loaded when first used, so that what cannot be is no sample's failure."""
+        for part in (self.chat, self.segmenter, self.propagator):
+            getattr(part, "prepare", lambda: None)()
+
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
         """The same model with other perception."""
         return replace(self, segmenter=segmenter, propagator=propagator)

@@ -11,7 +11,7 @@ from typing import Any
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
-from harness.task import ExtraMetric, Task, with_metrics
+from harness.task import CostMetric, ExtraMetric, Task, with_metrics
 
 LONGEST = 80  # bytes of a folder's name
 
@@ -68,7 +68,7 @@ def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
         ) from error  # fmt: skip
 
 
-def metrics(texts: Sequence[str] | None) -> list[ExtraMetric]:
+def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:
     """The further metrics of `--metrics`."""
     return [plugins.build("metrics", spec) for text in texts or () for spec in parse_list(text)]
 

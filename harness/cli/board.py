@@ -5,8 +5,7 @@ from argparse import Namespace
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.record import MANIFEST, Run, runs_below, write_results, write_scores
-from harness.store.atomic import write_json
-from harness.store.atomic import cannot_write
+from harness.store.atomic import cannot_write, write_json
 
 
 def build(arguments: Namespace) -> int:

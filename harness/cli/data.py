@@ -11,7 +11,8 @@ from harness.cli.ask import tasks as asked_tasks
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
-from harness.run.plan import select, survey
+from harness.run.plan import samples_of, select, survey
+from harness.store.atomic import cannot_write
 from harness.task import Task
 
 SHOWN = 20
@@ -25,7 +26,10 @@ def make(arguments: Namespace) -> int:
         raise UsageError("harness data make", expected="--size ≥ 1 and --seed ≥ 0",
                          found=f"{arguments.size} and {arguments.seed}")  # fmt: skip
     found = writers()
-    make_shapes(arguments.out, seed=arguments.seed, size=arguments.size, writers=found)
+    try:
+        make_shapes(arguments.out, seed=arguments.seed, size=arguments.size, writers=found)
+    except OSError as error:
+        raise cannot_write(arguments.out, error) from error
     if arguments.json:
         show_json({"out": str(arguments.out), "tasks": sorted(found)})
     else:
@@ -57,7 +61,8 @@ def check(arguments: Namespace) -> int:
     """List everything that is wrong with the files; exit code 1 if anything is."""
     shown: list[dict[str, Any]] = []
     for key, spec, task in asked_tasks(_named(arguments)):
-        problems = [{"path": one.path, "message": one.message} for one in task.check()]
+        with plugins.blamed(f"the check of {task.name}"):
+            problems = [{"path": one.path, "message": one.message} for one in task.check()]
         line: dict[str, Any] = {"name": key, "split": task.split, "problems": problems}
         if not problems:
             found = survey(task, select(task, None))
@@ -111,7 +116,7 @@ def _info(key: str, task: Task) -> dict[str, Any]:
     groups: set[str] = set()
     first = None
     count = 0
-    for sample in task.samples():
+    for sample in samples_of(task):
         first = first or sample
         count += 1
         groups.add(sample.group)

@@ -9,7 +9,7 @@ from harness.cli.ask import tasks as asked_tasks
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.record import Run, public
-from harness.run.evaluate import Options, Progress
+from harness.run.evaluate import Options, Progress, preflight
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.workers import build_model
 from harness.task import Task
@@ -19,10 +19,13 @@ def evaluate(arguments: Namespace) -> int:
     """Evaluate every model on every task; print a table or one JSON object."""
     out = needed(arguments.out, "--out", "a folder for the runs")
     models = specs(arguments.model, "--model")
+    needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
     options = _options(arguments)
     asked = list(asked_tasks(arguments))
     shown: dict[str, dict[str, Any]] = {}
     with _progress(arguments) as progress:
+        for _, _, task in asked:  # all of them, before any model is loaded
+            preflight(task, progress, allow_missing=options.allow_missing)
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
             own = options.workers == 1 and not options.isolate and options.timeout is None
@@ -50,7 +53,7 @@ def _options(arguments: Namespace) -> Options:
         workers=arguments.workers, isolate=arguments.isolate, timeout=arguments.timeout,
         retry_failed=arguments.retry_failed,
         allow_missing=arguments.allow_missing, restart=arguments.restart,
-        data_root=str(arguments.data.resolve()),
+        data_root=str(arguments.data.resolve()), checked=True,
     )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ def _add_eval(commands: Any) -> None:
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="count samples with missing or damaged files as failed and go on",
+        help="count samples with missing or damaged pictures as failed and go on",
     )
     parser.add_argument(
         "--restart",

@@ -1,6 +1,7 @@
 """Binary pictures as bits, 64 pixels to a word: outlines and dilation in a few word operations."""
 
 import math
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -9,69 +10,75 @@ from numpy.typing import NDArray
 from harness.masks import BoolArray
 
 Words: TypeAlias = NDArray[np.uint64]
-"""Pictures as bits: words × pictures × rows. Column c is bit c % 64 of word c // 64. Words come
-first so that moving pixels by a row or by a column moves long stretches of memory."""
+"""Pictures as bits: pictures × rows × words. Column c is bit c % 64 of word c // 64. Every picture
+has a gap of empty columns to its right and of empty rows below, so that all of them are one long
+row of words: moving every pixel by rows or columns is one move, and what leaves a row or a picture
+comes to lie in a gap."""
 
 
-def pack(*masks: BoolArray) -> Words:
-    """Boolean arrays of rows × columns as bits; bits after the last column are 0.
+def pack(*masks: BoolArray, gap: int) -> Words:
+    """Boolean arrays of rows × columns as bits, with gaps of at least `gap` rows and columns.
 
-    >>> pack(np.array([[True, False, True], [False, True, False]]))
-    array([[[5, 2]]], dtype=uint64)
+    >>> pack(np.array([[True, False, True], [False, True, False]]), gap=1)
+    array([[[5],
+            [2],
+            [0]]], dtype=uint64)
     """
-    rows, columns = masks[0].shape
-    packed = np.zeros((len(masks), rows, math.ceil(columns / 64) * 8), dtype=np.uint8)
-    for place, mask in enumerate(masks):
-        packed[place, :, : math.ceil(columns / 8)] = np.packbits(mask, axis=1, bitorder="little")
-    words: Words = np.ascontiguousarray(packed.view("<u8").transpose(2, 0, 1))
-    return words
+    return _packed(_padded(masks, gap))
 
 
-def unpack(pictures: Words, columns: int) -> BoolArray:
+def unpack(pictures: Words, rows: int, columns: int) -> BoolArray:
     """The inverse of `pack`: a boolean array of pictures × rows × columns.
 
-    >>> unpack(pack(np.eye(2, dtype=bool)), 2)
+    >>> unpack(pack(np.eye(2, dtype=bool), gap=3), 2, 2)
     array([[[ True, False],
             [False,  True]]])
     """
-    octets = np.ascontiguousarray(pictures.transpose(1, 2, 0)).astype("<u8").view(np.uint8)
-    return np.unpackbits(octets, axis=2, count=columns, bitorder="little").view(np.bool_)
+    octets = pictures.astype("<u8").view(np.uint8)
+    pixels = np.unpackbits(octets, axis=2, bitorder="little").view(np.bool_)
+    return pixels[:, :rows, :columns]
 
 
-def outline(pictures: Words, columns: int) -> Words:
-    """Pixels that differ from their right, lower or lower right neighbour.
+def outline(*masks: BoolArray, gap: int) -> Words:
+    """Pixels that differ from their right, lower or lower right neighbour, as bits.
 
     The last row and column are taken to go on outside, which is the official rule at the frame's
     edge: there only the neighbour along the edge counts, and the corner is never drawn. A mask
-    that touches the edge has therefore no outline along it.
+    that touches the edge has therefore no outline along it. `gap` is at least 1.
 
     >>> corner = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
-    >>> unpack(outline(pack(corner), 3), 3).astype(int)
+    >>> unpack(outline(corner, gap=1), 3, 3).astype(int)
     array([[[1, 1, 1],
             [1, 0, 0],
             [1, 0, 0]]])
     """
-    last = np.uint64(1 << (columns - 1) % 64)
-    right = pictures >> np.uint64(1)
-    right[:-1] |= pictures[1:] << np.uint64(63)
-    right[-1] |= pictures[-1] & last
-    drawn: Words = (pictures ^ right) | (pictures ^ _lower(pictures)) | (pictures ^ _lower(right))
-    return drawn
-
-
-def _lower(pictures: Words) -> Words:
-    """Each pixel's lower neighbour; under the last row lies the last row."""
-    return np.concatenate((pictures[..., 1:], pictures[..., -1:]), axis=-1)
+    rows, columns = masks[0].shape
+    padded = _padded(masks, gap)
+    padded[:, rows] = padded[:, rows - 1]
+    padded[:, :, columns] = padded[:, :, columns - 1]
+    packed = _packed(padded)
+    here, below = packed.ravel(), packed.shape[2]
+    right = here >> np.uint64(1)
+    right[:-1] |= here[1:] << np.uint64(63)
+    drawn = here ^ right
+    drawn[:-below] |= here[:-below] ^ here[below:]
+    drawn[:-below] |= here[:-below] ^ right[below:]
+    pictures = drawn.reshape(packed.shape)
+    pictures[:, rows:] = 0
+    pictures[:, :, columns // 64] &= np.uint64((1 << columns % 64) - 1)
+    pictures[:, :, columns // 64 + 1 :] = 0
+    return pictures
 
 
 def dilate_by_disk(pictures: Words, radius: int) -> Words:
     """Dilate by the disk x² + y² ≤ radius², in pixels; nothing comes in from outside.
 
-    Rows are widened by one pixel at a time, and each row of the disk takes them at its own width:
-    a few operations on words for each pixel of the radius, whatever the pictures hold. Bits after
-    the last column may be set in the result.
+    Rows are widened step by step, and each row of the disk takes them at its own width: a few
+    operations on words for each pixel of the radius, whatever the pictures hold. The gap must be at
+    least the radius; what grows beyond a picture lies there in the result.
 
-    >>> unpack(dilate_by_disk(pack(np.pad([[True]], 2)), 2), 5).astype(int)
+    >>> dot = np.pad([[True]], 2)
+    >>> unpack(dilate_by_disk(pack(dot, gap=2), 2), 5, 5).astype(int)
     array([[[0, 0, 1, 0, 0],
             [0, 1, 1, 1, 0],
             [1, 1, 1, 1, 1],
@@ -79,19 +86,40 @@ def dilate_by_disk(pictures: Words, radius: int) -> Words:
             [0, 0, 1, 0, 0]]])
     """
     reach = [math.isqrt(radius * radius - y * y) for y in range(radius + 1)]
-    grown, wide, rows = pictures.copy(), pictures, pictures.shape[2]
-    for width in range(radius + 1):
-        wide = _widen(wide) if width else wide
-        for y in range(min(radius + 1, rows)):
-            if reach[y] == width:
-                grown[..., y:] |= wide[..., : rows - y]
-                grown[..., : rows - y] |= wide[..., y:]
-    return grown
+    wide, width = pictures.ravel(), 0
+    grown = wide.copy()
+    for target in sorted(set(reach)):
+        while width < target:
+            step = min(target - width, 2 * width + 1)
+            wide, width = _widen(wide, step), width + step
+        for y in (y for y in range(radius + 1) if reach[y] == target):
+            moved = min(y * pictures.shape[2], wide.size)
+            grown[moved:] |= wide[: wide.size - moved]
+            grown[: wide.size - moved] |= wide[moved:]
+    return grown.reshape(pictures.shape)
 
 
-def _widen(pictures: Words) -> Words:
-    """Every pixel with its left and right neighbours."""
-    wide: Words = pictures | (pictures << np.uint64(1)) | (pictures >> np.uint64(1))
-    wide[1:] |= pictures[:-1] >> np.uint64(63)
-    wide[:-1] |= pictures[1:] << np.uint64(63)
+def _widen(row: Words, step: int) -> Words:
+    """Every pixel with the two that lie `step` columns to its left and right, up to 63."""
+    by, rest = np.uint64(step), np.uint64(64 - step)
+    wide = row << by
+    wide |= row >> by
+    wide |= row
+    wide[1:] |= row[:-1] >> rest
+    wide[:-1] |= row[1:] << rest
     return wide
+
+
+def _padded(masks: Sequence[BoolArray], gap: int) -> BoolArray:
+    """All masks with their gaps, in whole words: pictures × rows × columns."""
+    rows, columns = masks[0].shape
+    words = math.ceil((columns + gap) / 64)
+    padded = np.zeros((len(masks), rows + gap, words * 64), dtype=np.bool_)
+    for place, mask in enumerate(masks):
+        padded[place, :rows, :columns] = mask
+    return padded
+
+
+def _packed(pixels: BoolArray) -> Words:
+    octets = np.packbits(pixels.ravel(), bitorder="little").view("<u8")
+    return octets.astype(np.uint64, copy=False).reshape(*pixels.shape[:2], -1)

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.masks import BoolArray, Rle
-from harness.metrics.bits import Words, dilate_by_disk, outline, pack
+from harness.metrics.bits import Words, dilate_by_disk, outline
 from harness.metrics.operands import Mask, Track, check_masks, check_tracks
+from harness.metrics.overlap import foreground_stretch
 
 TOLERANCE = 0.008  # of the frame's diagonal
 MARGIN = 1  # a boundary lies at most one pixel outside its mask
@@ -67,12 +68,13 @@ def boundary_f_measure_frame(truth: Mask, predicted: Mask, void: Mask | None = N
     cropped = _crop(truth, predicted, void)
     if cropped is None:
         return 1.0
-    outlines = outline(pack(*cropped), cropped[0].shape[1])
+    radius = boundary_radius(height, width)
+    outlines = outline(*cropped, gap=max(radius, 1))
     n_shown, n_said = _count(outlines)
     if n_shown == 0 or n_said == 0:
         return 1.0 if n_shown == n_said else 0.0
-    near = dilate_by_disk(outlines, boundary_radius(height, width))
-    n_found, n_right = _count(outlines & near[:, ::-1])
+    near = dilate_by_disk(outlines, radius)
+    n_found, n_right = _count(outlines & near[::-1])
     precision, recall = n_right / n_said, n_found / n_shown
     total = precision + recall
     return 2 * precision * recall / total if total else 0.0
@@ -88,7 +90,7 @@ def boundary_radius(height: int, width: int) -> int:
 
 
 def _count(pictures: Words) -> tuple[int, int]:
-    first, second = np.bitwise_count(pictures).sum(axis=(0, 2))
+    first, second = np.bitwise_count(pictures).sum(axis=(1, 2))
     return int(first), int(second)
 
 
@@ -107,7 +109,7 @@ def _crop(truth: Mask, predicted: Mask, void: Mask | None) -> tuple[BoolArray, B
         truth, predicted = _decode_columns(truth, span), _decode_columns(predicted, span)
         void = _decode_columns(void, span) if isinstance(void, Rle) else None
     assert not isinstance(predicted, Rle) and not isinstance(void, Rle), "check_masks saw one kind"
-    window = _window(truth | predicted)
+    window = _window(truth, predicted)
     if window is None:
         return None
     if void is None:
@@ -116,21 +118,23 @@ def _crop(truth: Mask, predicted: Mask, void: Mask | None) -> tuple[BoolArray, B
     return truth[window] & counts, predicted[window] & counts
 
 
-def _window(mask: BoolArray) -> tuple[slice, slice] | None:
-    """The bounding rectangle of the foreground and its margin, within the frame."""
-    rows = _span(np.any(mask, axis=1))
-    if rows is None:
+def _window(truth: BoolArray, predicted: BoolArray) -> tuple[slice, slice] | None:
+    """The bounding rectangle of both foregrounds and its margin, within the frame."""
+    start, end = foreground_stretch(truth.ravel(), predicted.ravel())
+    if start == end:
         return None
-    columns = _span(np.any(mask[rows], axis=0))
-    assert columns is not None, "a row with foreground has a column with foreground"
-    return rows, columns
+    height, width = truth.shape
+    first, last = start // width, -(-end // width)
+    used = truth[first:last] | predicted[first:last]
+    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+    return _span(first + int(rows[0]), first + int(rows[-1]), height), _span(
+        int(columns[0]), int(columns[-1]), width
+    )
 
 
-def _span(used: BoolArray) -> slice | None:
-    where = np.flatnonzero(used)
-    if where.size == 0:
-        return None
-    return slice(max(int(where[0]) - MARGIN, 0), min(int(where[-1]) + 1 + MARGIN, used.size))
+def _span(first: int, last: int, size: int) -> slice:
+    """From the first to the last used row or column, with their margin, within `size`."""
+    return slice(max(first - MARGIN, 0), min(last + 1 + MARGIN, size))
 
 
 def _columns(*masks: Rle) -> slice | None:
@@ -139,22 +143,25 @@ def _columns(*masks: Rle) -> slice | None:
     if not places:
         return None
     height, width = masks[0].height, masks[0].width
-    first, last = min(places) // height, max(places) // height
-    return slice(max(first - MARGIN, 0), min(last + 1 + MARGIN, width))
+    return _span(min(places) // height, max(places) // height, width)
 
 
 def _ends(mask: Rle) -> Iterator[int]:
     """Column-major indices of the first and the last foreground pixel, if there is one."""
     ones = np.flatnonzero(mask.runs[1::2])
     if ones.size:
-        edges = np.cumsum(mask.runs)
-        yield int(edges[2 * ones[0]])
-        yield int(edges[2 * ones[-1] + 1]) - 1
+        yield int(mask.runs[: 2 * ones[0] + 1].sum())
+        yield int(mask.runs[: 2 * ones[-1] + 2].sum()) - 1
 
 
 def _decode_columns(mask: Rle, span: slice) -> BoolArray:
     """The pixels of some columns, as an array of columns × height."""
-    edges = np.clip(np.cumsum(mask.runs), span.start * mask.height, span.stop * mask.height)
-    runs = np.diff(edges, prepend=span.start * mask.height)
-    pixels = np.repeat(np.arange(runs.size) % 2 == 1, runs)
+    edges = mask.runs.cumsum()
+    # With numbers on both sides numpy's maximum and minimum take a fifth of the time of its clip.
+    edges = np.minimum(np.maximum(edges, span.start * mask.height), span.stop * mask.height)
+    runs = edges - span.start * mask.height
+    runs[1:] -= runs[:-1].copy()
+    foreground = np.zeros(runs.size, dtype=np.bool_)
+    foreground[1::2] = True
+    pixels = np.repeat(foreground, runs)
     return pixels.reshape(span.stop - span.start, mask.height)

@@ -1,4 +1,4 @@
-"""COCO's average precision of boxes, by pycocotools or by a library that is equal to it.
+"""COCO's average precision of boxes, by pycocotools or by a faster library that is equal to it.
 
 A statistic is a `Corpus`, whose items are the detections of one category in one picture; the
 metric's function turns all of them into AP. Which library computes it is asked for by name, so that
@@ -18,24 +18,21 @@ from typing import Any, Literal, TypeAlias
 from harness.errors import DataError, MissingDependency, UsageError
 from harness.types import Box
 
-Library: TypeAlias = Literal["pycocotools", "hotcoco", "faster_coco_eval"]
+Library: TypeAlias = Literal["pycocotools", "hotcoco"]
+"""What may compute AP: only what is equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
 STATISTICS = (
     "AP", "AP50", "AP75", "APs", "APm", "APl", "AR@1", "AR@10", "AR@100", "ARs", "ARm", "ARl",
 )  # fmt: skip
 """The twelve numbers that COCO prints, in its order."""
-PLACES: Mapping[Library, tuple[str, str, str]] = MappingProxyType(
-    {
-        "pycocotools": ("pycocotools.coco", "pycocotools.cocoeval", "COCOeval"),
-        "hotcoco": ("hotcoco", "hotcoco", "COCOeval"),
-        "faster_coco_eval": ("faster_coco_eval", "faster_coco_eval", "COCOeval_faster"),
-    }
+PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
+    {"pycocotools": ("pycocotools.coco", "pycocotools.cocoeval"), "hotcoco": ("hotcoco", "hotcoco")}
 )
-"""Where each library has its data set and its evaluation, and what that is called."""
+"""Where each library has its data set and its evaluation."""
 
 
 def detection_item(
-    image: str,
-    category: str,
+    image: str | int,
+    category: str | int,
     *,
     truth: Sequence[Box],
     predicted: Sequence[Box],
@@ -46,8 +43,8 @@ def detection_item(
     """One item of a `Corpus`: what is true and what was found of one category in one picture.
 
     Args:
-        image: Name of the picture.
-        category: Name of the category.
+        image: Name or number of the picture, of one type in all items.
+        category: Name or number of the category, likewise.
         truth: True boxes in pixels.
         predicted: Predicted boxes in pixels.
         scores: Confidence of each predicted box.
@@ -137,20 +134,19 @@ def coco_statistics(
         MissingDependency: the library is not installed.
     """
     truth, found = _as_coco(items)
-    if library == "pycocotools" and not found:
-        return _without_predictions(truth, library)
+    if not found:
+        truth, found = _with_one_miss(truth)
     evaluator = _evaluator(library, truth, found)
     return dict(zip(STATISTICS, map(float, evaluator.stats), strict=False))
 
 
-def _without_predictions(truth: dict[str, Any], library: Library) -> dict[str, float]:
-    """The numbers of one box that matches nothing: 0, or -1 where nothing is true."""
-    image = {"id": len(truth["images"]) + 1, "width": 1, "height": 1}
-    blank = {**truth, "images": [*truth["images"], image]}
+def _with_one_miss(truth: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The same truth, and one box in a further picture, for loaders that take no empty list."""
+    number = len(truth["images"]) + 1
+    images = [*truth["images"], {"id": number, "width": 1, "height": 1}]
     category = truth["categories"][0]["id"]
-    missed = {"image_id": image["id"], "category_id": category, "bbox": [0, 0, 1, 1], "score": 0.0}
-    evaluator = _evaluator(library, blank, [missed])
-    return dict(zip(STATISTICS, map(float, evaluator.stats), strict=False))
+    miss = {"image_id": number, "category_id": category, "bbox": [0, 0, 1, 1], "score": 0.0}
+    return {**truth, "images": images}, [miss]
 
 
 def _evaluator(library: Library, truth: dict[str, Any], found: list[dict[str, Any]]) -> Any:
@@ -171,13 +167,12 @@ def _evaluator(library: Library, truth: dict[str, Any], found: list[dict[str, An
 
 def _classes(library: Library) -> tuple[Any, Any]:
     """The classes of a data set and of its evaluation; imported here, so that none is needed."""
-    data, evaluation, name = PLACES[library]
+    data, evaluation = PLACES[library]
     try:
-        return import_module(data).COCO, getattr(import_module(evaluation), name)
+        return import_module(data).COCO, import_module(evaluation).COCOeval
     except ImportError as error:
-        package = library.replace("_", "-")
-        raise MissingDependency(f"package {package}", expected="it to be installed",
-                                found="nothing", fix=f"`pip install {package}`, or ask for "
+        raise MissingDependency(f"package {library}", expected="it to be installed",
+                                found="nothing", fix=f"`pip install {library}`, or ask for "
                                 "library=pycocotools.") from error  # fmt: skip
 
 
@@ -210,7 +205,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
     return {
         "images": [{"id": number, "width": 1, "height": 1} for number in images.values()],
         "annotations": annotations,
-        "categories": [{"id": number, "name": name} for name, number in categories.items()],
+        "categories": [{"id": number, "name": str(name)} for name, number in categories.items()],
     }, results
 
 

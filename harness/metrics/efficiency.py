@@ -1,25 +1,94 @@
-"""What answers cost: tokens a sample, from the usage that predictions carry."""
+"""What answers cost: tokens, characters of reasoning and frames, from what predictions carry.
 
-from collections.abc import Sequence
+Seconds are not here: they differ between equal runs, so a run keeps them in `timing.json`, apart
+from its numbers.
+"""
+
+from collections.abc import Callable, Sequence
 
 from harness.scores import Mean, Metric, Scores
-from harness.task import ExtraMetric
+from harness.task import CostMetric, ExtraMetric
 from harness.types import Prediction, Sample
 
 
 def reasoning_tokens() -> ExtraMetric:
     """Mean number of tokens between the thinking tags, failed samples included (DR2Seg, App. C)."""
-    return _usage("reasoning tokens", "reasoning_tokens", "mean tokens of reasoning a sample")
+    return _mean(
+        "reasoning tokens",
+        lambda prediction: prediction.usage.reasoning_tokens,
+        about="mean tokens of reasoning a sample",
+    )
 
 
 def completion_tokens() -> ExtraMetric:
     """Mean number of generated tokens, failed samples included."""
-    return _usage("completion tokens", "completion_tokens", "mean generated tokens a sample")
+    return _mean(
+        "completion tokens",
+        lambda prediction: prediction.usage.completion_tokens,
+        about="mean generated tokens a sample",
+    )
 
 
-def _usage(name: str, field: str, about: str) -> ExtraMetric:
+def frames() -> ExtraMetric:
+    """Mean number of frames that the reasoner saw, failed samples included."""
+    return _mean(
+        "frames", lambda prediction: prediction.usage.frames, about="mean frames seen a sample"
+    )
+
+
+def reasoning_characters(*, tag: str = "think") -> ExtraMetric:
+    """Mean number of characters between thinking tags, failed samples included.
+
+    Unlike tokens it does not depend on a tokenizer, so that models can be compared; and it is
+    known for stored replies. See `reasoning_length`.
+
+    Args:
+        tag: The name of the tags.
+    """
+    return _mean(
+        "reasoning characters",
+        lambda prediction: sum(reasoning_length(reply, tag=tag) for reply in prediction.replies),
+        about=f"mean characters between <{tag}> and </{tag}> a sample",
+    )
+
+
+def tokens_per_correct() -> CostMetric:
+    """Generated tokens for each right answer, by the protocol's headline metric.
+
+    The tokens of all samples, wrong and failed ones too, over the sum of the headline's values;
+    no number where nothing is right. The headline must be a mean of values from 0 to 1.
+    """
+
+    def cost(predictions: Sequence[Prediction]) -> float:
+        return sum(prediction.usage.completion_tokens for prediction in predictions)
+
+    about = "generated tokens of all samples over how many are right"
+    return CostMetric(Metric("tokens per correct answer", better="lower", about=about), cost)
+
+
+def reasoning_length(reply: str, *, tag: str = "think") -> int:
+    """Characters of reasoning in one reply: the first tagged text, without space around it.
+
+    A reply that is cut off while it reasons has reasoned to its end. Where only the closing tag is
+    in the reply, the opening one ended the prompt and reasoning is what precedes it. Without
+    either there is none.
+
+    >>> reasoning_length("<think> a red car </think><answer>1</answer>")
+    9
+    >>> reasoning_length("<think>so far"), reasoning_length("so far</think>4")
+    (6, 6)
+    >>> reasoning_length("the answer is 4")
+    0
+    """
+    before, opening, after = reply.partition(f"<{tag}>")
+    if not opening:
+        thought, closing, _ = before.partition(f"</{tag}>")
+        return len(thought.strip()) if closing else 0
+    return len(after.partition(f"</{tag}>")[0].strip())
+
+
+def _mean(name: str, spent: Callable[[Prediction], float], *, about: str) -> ExtraMetric:
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        spent = sum(getattr(prediction.usage, field) for prediction in predictions)
-        return {name: Mean(spent / len(unit), weight=len(unit))}
+        return {name: Mean(sum(map(spent, predictions)) / len(unit), weight=len(unit))}
 
     return ExtraMetric(Metric(name, better="lower", about=about), score)

@@ -19,7 +19,7 @@ LISA_EPSILON = np.float32(1e-5)
 LISA_CIOU_EPSILON = 1e-10
 """Added to the summed union by LISA's cIoU."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
-STEPS = 4  # in which background after the last foreground is looked for
+STEPS = 8  # in which background after the last foreground is looked for
 
 
 class Overlap(NamedTuple):
@@ -66,7 +66,7 @@ def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray
     # Which pixels lie side by side does not matter; taking them as stored copies nothing.
     order: Literal["C", "F"] = "F" if truth.flags.fnc else "C"
     first, second = truth.ravel(order), predicted.ravel(order)
-    start, end = _stretch(first, second)
+    start, end = foreground_stretch(first, second)
     if start == end:
         return Overlap(0, 0)
     first, second = first[start:end], second[start:end]
@@ -76,11 +76,16 @@ def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray
     return _count(first.view(np.uint8), second.view(np.uint8))
 
 
-def _stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
+def foreground_stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
     """Where foreground of two rows of pixels starts, and an end after which there is none.
 
-    Passing over background is three times as fast as counting it, but only from the start:
-    from the end it goes in a few steps.
+    The two are equal where there is no foreground. Passing over background is three times as fast
+    as counting it, but only from the start; from the end it is done in steps.
+
+    >>> first, second = np.zeros((2, 80), bool)
+    >>> first[30:33] = second[31:37] = True
+    >>> foreground_stretch(first, second)
+    (30, 47)
     """
     start, end = _leading(first), first.size
     start = min(start, _leading(second[: start + 1]))

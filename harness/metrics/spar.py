@@ -43,15 +43,21 @@ LEVELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 TASKS = tuple(sorted(task for tasks in LEVELS.values() for task in tasks))
+PRINTED_MIDDLE = tuple(sorted({*LEVELS["Middle"]} - {VIEW_CHANGE}))
 METRICS = (
     *(Metric(task) for task in TASKS),
     *(
         Metric(level, of=tuple(sorted(tasks)), derived=pairwise_mean, about="mean of its tasks")
         for level, tasks in LEVELS.items()
     ),
+    Metric("Middle, as printed", of=PRINTED_MIDDLE, derived=pairwise_mean),
     Metric("overall", of=TASKS, derived=mean_in_order, about="mean of the twenty tasks"),
 )
-"""One `Mean` a sample under the name of its task; the rest follows."""
+"""One `Mean` a sample under the name of its task; the rest follows.
+
+The published tables have three tasks in Middle (their averages follow only so); what the official
+code *prints* as Middle leaves out the view change, whose name it does not recognise.
+"""
 
 AXES = (
     ("move_right", "move_left"),
@@ -128,7 +134,7 @@ def view_change_score(reply: str, truth: str) -> float:
     and count as 0. A reply in another form scores 0. For `spar/official`.
 
     >>> view_change_score("move_right:2", "move_right:3"), view_change_score("", "move_right:3")
-    (0.8, 0.0)
+    (0.82, 0.0)
     """
     try:
         said, true = _axes(_pairs(reply)), _axes(_pairs(truth))
@@ -145,7 +151,7 @@ def strict_view_change_score(reply: str, truth: str) -> float:
     Raises:
         DataError: the truth is not of its form.
 
-    >>> strict_view_change_score("move_right:2", "move_right:3")
+    >>> round(strict_view_change_score("move_right: 2", "move_right:3"), 12)
     0.88
     """
     true = _stripped_axes(truth)

@@ -155,7 +155,7 @@ def logarithmic_geometric_mean(what: Any, when: Any, where: Any) -> Any:
     no other value, so that a perfect chain has 36.7.
 
     >>> logarithmic_geometric_mean(0.6078, 0.1667, 0.0647)
-    0.39511413093009784
+    0.3950776227851663
     >>> logarithmic_geometric_mean(1.0, 1.0, 1.0)
     36.7368005696771
     """

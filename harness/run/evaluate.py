@@ -12,6 +12,7 @@ from harness import __version__, provenance
 from harness.errors import DataError, ModelError, ResumeMismatch, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
+from harness.plugins import blamed
 from harness.record import (
     MANIFEST,
     RESULTS,
@@ -87,9 +88,11 @@ class Options:
     retry_failed: bool = False
     """Predict again what failed, whatever the reason. Lost samples are always tried again."""
     allow_missing: bool = False
-    """Go on with samples whose files are missing or damaged; they count as failed."""
+    """Go on with samples whose pictures are missing or damaged; they count as failed."""
     restart: bool = False
     """Set an earlier run in this folder aside (it is renamed, not removed) and begin anew."""
+    checked: bool = False
+    """The benchmark's files were looked at already, by `preflight`."""
     data_root: str = ""
     """Recorded, so that a board can find the pictures again."""
 
@@ -123,9 +126,11 @@ def evaluate(
         ModelError: the model cannot be loaded, or failed many times in a row.
     """
     progress = progress or Silent()
-    preflight(task, progress, allow_missing=options.allow_missing)
+    if not options.checked:
+        preflight(task, progress, allow_missing=options.allow_missing)
     selection = select(task, options.subset)
-    found = survey(task, selection)
+    # A file for the organisers' server needs all pictures: there is none without their size.
+    found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
     if options.restart:
         set_aside(folder)
     try:
@@ -140,7 +145,8 @@ def evaluate(
 
 def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
     """Look at every file of the benchmark before any work is done."""
-    problems = list(task.check())
+    with blamed(f"the check of {task.name}"):
+        problems = list(task.check())
     if not problems:
         return
     listed = [f"{problem.path}: {problem.message}" for problem in problems[:PROBLEMS_SHOWN]]
@@ -150,10 +156,11 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
     if not allow_missing:
         raise DataError(
             f"{task.name}, split {task.split}: {len(problems)} file(s) are not as they should "
-            f"be\n  {text}\nMend them (`harness data check {task.name}` lists all), or pass "
-            "--allow-missing to count these samples as failed"
+            f"be\n  {text}\nMend them (`harness data check {task.name}` lists all). Where "
+            "pictures are missing or damaged, --allow-missing counts their samples as failed"
         )
-    progress.note(f"{len(problems)} faulty file(s); their samples count as failed\n  {text}")
+    progress.note(f"{len(problems)} faulty file(s); samples without a picture count as failed"
+                  f"\n  {text}")  # fmt: skip
 
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +181,10 @@ def set_aside(folder: Path) -> None:
     while (target := folder.with_name(f"{folder.name}.old{number}")).exists():
         number += 1
     with lease(folder):
-        folder.rename(target)
+        try:
+            folder.rename(target)
+        except OSError as error:
+            raise cannot_write(target, error) from error
 
 
 @dataclass
@@ -197,6 +207,7 @@ class _Evaluation:
         try:
             manifest = self._manifest(workers.hello)
             self._check_resume(manifest)
+            journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
             close = getattr(workers, "close", None)
@@ -259,9 +270,10 @@ class _Evaluation:
     def _check_resume(self, manifest: dict[str, Any]) -> None:
         path = self.folder / MANIFEST
         if not path.exists():
+            Journal(self.folder).check(manifest["config_hash"])  # left by another run, or copied
             write_json(path, manifest)
             return
-        old = read_json(path)
+        old = Run(self.folder).manifest
         if old.get("config_hash") != manifest["config_hash"]:
             diff = differences(repeatable(old), repeatable(manifest))
             shown = "\n  ".join(
@@ -308,7 +320,7 @@ class _Evaluation:
 
     def _plan(self, manifest: dict[str, Any]) -> Iterator[Batch]:
         return batches(self.selection.samples(self.task), size=manifest["batch_size"],
-                       sort=manifest["sorted"])  # fmt: skip
+                       sort=manifest["sorted"], run=manifest["config_hash"])  # fmt: skip
 
     def _unfinished(self, journal: Journal, manifest: dict[str, Any]) -> tuple[set[int], set[str]]:
         """Batches of the plan that are not finished, and the queries in them.
@@ -349,21 +361,35 @@ class _Evaluation:
     def _finish(self, manifest: dict[str, Any], scorer: Scorer) -> None:
         if self.task.submission is None:
             write_scores(self.folder, scorer.done)
-            write_results(self.folder, scorer.results(manifest))
+            results = scorer.results(manifest)
+            write_results(self.folder, results)
+            if results["n_scored"] == 0:
+                failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
+                assert failure is not None, "no sample was answered"
+                self.progress.note(f"no sample was answered, the first because of: "
+                                   f"{failure.message}")  # fmt: skip
             return
         run = Run(self.folder)
         pairs = (
             (sample, run.prediction(sample.id)) for sample in self.selection.samples(self.task)
         )
-        written = self.task.submission(pairs, self.folder)
+        with blamed(f"the submission of {self.task.name}"):
+            written = self.task.submission(pairs, self.folder)
         self.progress.note(f"the truth is hidden; the file for the organisers' server: {written}")
+
+    def _attempts(self) -> list[dict[str, Any]]:
+        """What timing.json holds; nothing if it is damaged, for no score depends on it."""
+        with suppress(StoreError, TypeError, KeyError, ValueError):
+            return [
+                {"wall_seconds": float(one["wall_seconds"]), "samples": int(one["samples"]),
+                 "workers": int(one["workers"])}
+                for one in read_json(self.folder / TIMING)["attempts"]
+            ]  # fmt: skip
+        return []
 
     def _time(self, seconds: float, predicted: int) -> None:
         """Add this attempt to timing.json."""
-        old: dict[str, Any] = {}
-        with suppress(StoreError):
-            old = read_json(self.folder / TIMING)
-        attempts = [*old.get("attempts", []), {
+        attempts = [*self._attempts(), {
             "wall_seconds": seconds, "samples": predicted, "workers": self.options.workers,
         }]  # fmt: skip
         wall = sum(attempt["wall_seconds"] for attempt in attempts if attempt["samples"])

@@ -114,12 +114,12 @@ class Survey:
     """A hash of the annotation files' content and of every sample's id, question and size."""
 
 
-def survey(task: Task, selection: Selection) -> Survey:
+def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
     """Walk over the samples once.
 
     Raises:
         DataError: an id occurs twice, a unit's samples do not follow each other, or there is
-            nothing to do.
+            nothing to do; or a picture is lost, unless that is allowed.
     """
     whole = hashlib.blake2b(digest_size=16)
     for path in task.annotations:
@@ -139,6 +139,8 @@ def survey(task: Task, selection: Selection) -> Survey:
             if unit is not None:
                 closed.add(unit)
             unit = sample.unit
+        if not allow_missing:
+            _refuse_lost(task, sample)
         sizes = [(media.size, len(media)) for media in sample.query.media]
         whole.update(repr((sample.id, sample.query.text, sizes)).encode())
     if not ids:
@@ -147,15 +149,27 @@ def survey(task: Task, selection: Selection) -> Survey:
     return Survey(len(ids), whole.hexdigest())
 
 
+def _refuse_lost(task: Task, sample: Sample) -> None:
+    if fault := lost_picture(sample.query):
+        raise DataError(f"{task.name}, sample {sample.id!r}: {fault}")
+
+
+def lost_picture(query: Query) -> str | None:
+    """Why a picture of the query cannot be read, if one cannot."""
+    return next((media.fault for media in query.media if media.fault), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Queries that are predicted together, whoever predicts them."""
 
     index: int
     queries: tuple[Query, ...]
+    run: str = ""
+    """The hash of the configuration that they are predicted with; kept with them in the journal."""
 
 
-def batches(samples: Iterable[Sample], *, size: int, sort: bool) -> Iterator[Batch]:
+def batches(samples: Iterable[Sample], *, size: int, sort: bool, run: str = "") -> Iterator[Batch]:
     """Cut a stream of samples into batches of `size`, reading a window at a time.
 
     With `sort`, queries of a window are ordered by how much they hold, so that a batch is padded
@@ -167,7 +181,7 @@ def batches(samples: Iterable[Sample], *, size: int, sort: bool) -> Iterator[Bat
         if sort:
             window.sort(key=_length)
         for start in range(0, len(window), size):
-            yield Batch(index, tuple(window[start : start + size]))
+            yield Batch(index, tuple(window[start : start + size]), run)
             index += 1
 
 

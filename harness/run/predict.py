@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from harness.errors import HarnessError, MediaError, MissingDependency, OutOfMemory, UsageError
-from harness.interchange import prediction_to_json
+from harness.errors import (
+    DataError,
+    HarnessError,
+    MaskError,
+    MissingDependency,
+    ModelError,
+    OutOfMemory,
+    UsageError,
+)
+from harness.interchange import MAX_COUNT, prediction_to_json
 from harness.media import CACHE
 from harness.model import Model
-from harness.run.plan import Batch
-from harness.store.journal import Writer
+from harness.plugins import blamed, missing, told
+from harness.run.plan import Batch, lost_picture
+from harness.store.journal import Writer, line
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed
 
 PREFETCH_BYTES = CACHE.max_bytes // 4  # a batch that is larger is decoded as it is used
@@ -58,6 +67,7 @@ class Predictor:
     decoders: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="decode")
     )
+    prepared: bool = False
 
     def prefetch(self, batch: Batch) -> None:
         """Begin to decode a batch's pictures in the background."""
@@ -70,15 +80,39 @@ class Predictor:
                 self.decoders.submit(_decode, media)
 
     def run(self, batch: Batch) -> Outcome:
-        """Predict a batch and append it to the journal with one write."""
-        self.journal.append([{"begin": batch.index}])
+        """Predict a batch and append it to the journal with one write.
+
+        Raises:
+            ModelError: the model has a `prepare` and that fails: no sample is to blame for it.
+        """
+        if not self.prepared:
+            with blamed(f"model {self.model.name}", ModelError):
+                getattr(self.model, "prepare", _nothing)()
+            self.prepared = True
+        self.journal.append([begin(batch)])
         start = perf_counter()
         outcome = Outcome(batch.index, tuple(query.id for query in batch.queries), 0.0)
-        predictions = predict(self.model, batch.queries, outcome)
+        faults = {query.id: lost_picture(query) for query in batch.queries}
+        whole = [query for query in batch.queries if faults[query.id] is None]
+        predictions = predict(self.model, whole, outcome) if whole else []
+        predictions += [
+            failed(query, FailureKind.INFRASTRUCTURE, fault)
+            for query in batch.queries
+            if (fault := faults[query.id]) is not None
+        ]
         self.journal.append(records(batch, predictions))
         outcome.failed = sum(one.failure is not None for one in predictions)
         outcome.seconds = perf_counter() - start
         return outcome
+
+
+def _nothing() -> None:
+    return
+
+
+def begin(batch: Batch) -> dict[str, Any]:
+    """The journal's record of a batch that is begun."""
+    return {"begin": batch.index, "run": batch.run}
 
 
 def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
@@ -99,32 +133,44 @@ def _decode(media: Any) -> None:
 def predict(model: Model, queries: Sequence[Query], outcome: Outcome) -> list[Prediction]:
     """One valid prediction a query: halves batches that do not fit, contains what is raised.
 
-    A mistake in what was typed (UsageError) or a missing package ends the run; a damaged picture
-    is an infrastructure failure of its sample; any other exception is a model failure of the
-    sample that causes it, found by trying the batch's queries one by one.
+    A mistake in what was typed (UsageError) or a missing package ends the run; a damaged file (of
+    pictures, or of stored predictions) is an infrastructure failure of its sample; any other
+    exception is a model failure of the sample that causes it, found by trying the batch's queries
+    one by one.
     """
     try:
         return checked(queries, model.predict(queries))
     except (UsageError, MissingDependency):
         raise
-    except OutOfMemory as error:
+    except ModuleNotFoundError as error:
+        raise missing(f"model {model.name}", error) from error
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to models
         if len(queries) == 1:
-            return [failed(queries[0], FailureKind.INFRASTRUCTURE, f"does not fit: {error}")]
-        outcome.halvings += 1
-        half = len(queries) // 2
-        return [
-            *predict(model, queries[:half], outcome),
-            *predict(model, queries[half:], outcome),
-        ]
-    except MediaError as error:
-        if len(queries) == 1:
-            return [failed(queries[0], FailureKind.INFRASTRUCTURE, str(error))]
-    except Exception as error:  # noqa: BLE001 - the boundary: a model may raise anything
-        if len(queries) == 1:
-            outcome.crashed += 1
-            message = f"{type(error).__name__}: {error}"
-            return [failed(queries[0], FailureKind.MODEL, message)]
+            return [_contained(queries[0], error, outcome)]
+        if _too_large(error):
+            outcome.halvings += 1
+            half = len(queries) // 2
+            return [
+                *predict(model, queries[:half], outcome),
+                *predict(model, queries[half:], outcome),
+            ]
     return [one for query in queries for one in predict(model, [query], outcome)]
+
+
+def _too_large(error: BaseException) -> bool:
+    """Whether memory ran out; torch's error is known by its name, for torch is not imported."""
+    known = isinstance(error, (OutOfMemory, MemoryError))
+    return known or type(error).__name__ == "OutOfMemoryError"
+
+
+def _contained(query: Query, error: BaseException, outcome: Outcome) -> Prediction:
+    """The failure of the one sample that an exception came with."""
+    if _too_large(error):
+        return failed(query, FailureKind.INFRASTRUCTURE, f"does not fit: {error}")
+    if isinstance(error, DataError) and not isinstance(error, MaskError):
+        return failed(query, FailureKind.INFRASTRUCTURE, str(error))
+    outcome.crashed += 1
+    return failed(query, FailureKind.MODEL, told(error))
 
 
 def checked(queries: Sequence[Query], predictions: Sequence[Prediction]) -> list[Prediction]:
@@ -141,6 +187,7 @@ def _checked(query: Query, prediction: Prediction) -> Prediction:
     if fault:
         return failed(query, FailureKind.MODEL, fault, replies=prediction.replies,
                       usage=prediction.usage)  # fmt: skip
+    line({"prediction": prediction_to_json(prediction)})  # raises if JSON cannot hold it
     return prediction
 
 
@@ -170,4 +217,8 @@ def fault_of(query: Query, answer: Answer) -> str | None:
         return "a number that is not finite"
     if any(box.right <= box.left or box.bottom <= box.top for box in answer.boxes or ()):
         return "a box without area"
+    if answer.count is not None and not (
+        isinstance(answer.count, int) and 0 <= answer.count <= MAX_COUNT
+    ):
+        return f"a count that is no whole number from 0 to {MAX_COUNT}: {repr(answer.count)[:40]}"
     return None

@@ -65,10 +65,13 @@ def score_file(
         The content of results.json.
 
     Raises:
-        DataError: a line is malformed, or its id is not one of the task's.
+        DataError: a line is malformed, its id is not one of the task's, or there is no line.
     """
     selection = select(task, submission.subset)
     rows = {row.id: row for row in read_rows(submission.path)}
+    if not rows:
+        raise DataError(f"predictions {submission.path}", expected="at least one line",
+                        found="none")  # fmt: skip
     _refuse_unknown(task, submission, rows, [sample.id for sample in selection.samples(task)])
     manifest = _manifest(task, submission, task_spec)
     samples = partial(selection.samples, task)
@@ -155,9 +158,10 @@ def _keep(
         with Writer(folder, 0, 1) as journal:
             for start in range(0, len(predictions), BATCH):
                 journal.append([
-                    {"sample": one.query_id, "batch": start // BATCH,
-                     "prediction": prediction_to_json(one)}
-                    for one in predictions[start : start + BATCH]
+                    {"begin": start // BATCH, "run": manifest["config_hash"]},
+                    *({"sample": one.query_id, "batch": start // BATCH,
+                       "prediction": prediction_to_json(one)}
+                      for one in predictions[start : start + BATCH]),
                 ])  # fmt: skip
         write_scores(folder, scorer.done)
         write_results(folder, results)
@@ -174,8 +178,9 @@ def rescore(
     task = source.build()
     selection = _selection(task, run)
     scorer = Scorer(task, partial(selection.samples, task))
+    journal = run.journal  # refuses files of other runs
     if processes == 1:
-        scorer.advance(lambda query: prediction_from_json(run.journal.record(query)["prediction"]))
+        scorer.advance(lambda query: prediction_from_json(journal.record(query)["prediction"]))
     else:
         for score, counted in score_journal(source, run, processes=processes):
             scorer.take(score, counted)
@@ -198,7 +203,8 @@ def _selection(task: Task, run: Run) -> Selection:
             found="a file of ids", fix="`harness eval` with that file asks the model nothing.",
         )  # fmt: skip
     selection = select(task, subset)
-    if survey(task, selection).fingerprint != run.manifest["data"]["fingerprint"]:
+    found = survey(task, selection, allow_missing=True)
+    if found.fingerprint != run.manifest["data"]["fingerprint"]:
         raise DataError(
             f"{task.name} at the data root given", expected="the data that the run was made on",
             found="data with another fingerprint",

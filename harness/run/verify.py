@@ -21,8 +21,9 @@ from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import BoolArray, Rle
 from harness.media import Frame, Media
 from harness.model import ObjectPrompt, ReplyReader
+from harness.plugins import blamed
 from harness.record import values
-from harness.run.plan import units
+from harness.run.plan import samples_of, select, survey, units
 from harness.run.scoring import score_unit
 from harness.scores import UnitScore
 from harness.task import Task
@@ -59,22 +60,24 @@ def verify(task: Task, reader: ReplyReader | None) -> Iterator[Verdict]:
     """Score perfect answers: directly, and through `reader` if one is given.
 
     Raises:
-        DataError: the truth is hidden.
+        DataError: the truth is hidden, or the benchmark's files are not as they should be.
     """
     if task.submission is not None:
         raise DataError(
             f"{task.name}, split {task.split}", expected="truth to verify with",
             found="none: the organisers keep it", fix="Verify another split.",
         )  # fmt: skip
-    ceiling = task.protocol.ceiling.over(task.samples)
+    survey(task, select(task, None))  # nothing twice, nothing missing
+    with blamed(f"the ceiling of {task.name}"):
+        ceiling = task.protocol.ceiling.over(lambda: samples_of(task))
     yield _verdict(task, "answers", ceiling, [
         score_unit(task, unit, [perfect(sample) for sample in unit])
-        for unit in units(task.samples())
+        for unit in units(samples_of(task))
     ])  # fmt: skip
     if reader is not None:
         yield _verdict(task, "replies", ceiling, [
             score_unit(task, unit, [through_text(sample, reader) for sample in unit])
-            for unit in units(task.samples())
+            for unit in units(samples_of(task))
         ])  # fmt: skip
 
 

@@ -6,6 +6,7 @@ pictures arrive decoded, so that a process which may not read the data root pred
 """
 
 import ctypes
+import json
 import multiprocessing
 import os
 import signal
@@ -25,7 +26,7 @@ from harness.errors import HarnessError, ModelError
 from harness.media import Media, pixels
 from harness.model import Model
 from harness.run.plan import Batch
-from harness.run.predict import Outcome, Predictor, records
+from harness.run.predict import Outcome, Predictor, begin, records
 from harness.spec import Spec
 from harness.store.journal import Writer
 from harness.types import FailureKind, failed
@@ -45,9 +46,19 @@ class Hello:
 
 
 def hello(model: Model) -> Hello:
-    """The model's own account of itself."""
-    sort = bool(getattr(model, "sorts_by_length", False))
-    return Hello(model.name, model.batch_size, sort, model.describe())
+    """The model's own account of itself.
+
+    Raises:
+        ModelError: it raises, or says what is no plain data or no batch size.
+    """
+    with plugins.blamed(f"model {type(model).__name__}", ModelError):
+        sort = bool(getattr(model, "sorts_by_length", False))
+        description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
+        said = Hello(str(model.name), model.batch_size, sort, description)
+    if type(said.batch_size) is not int or said.batch_size < 1:
+        raise ModelError(f"batch_size of model {said.name}", expected="a whole number ≥ 1",
+                         found=repr(said.batch_size))  # fmt: skip
+    return said
 
 
 class Workers(Protocol):
@@ -231,7 +242,7 @@ class Processes:
             predictions = [
                 failed(query, FailureKind.INFRASTRUCTURE, message) for query in batch.queries
             ]
-            journal.append([{"begin": batch.index}, *records(batch, predictions)])
+            journal.append([begin(batch), *records(batch, predictions)])
         ids = tuple(query.id for query in batch.queries)
         return Outcome(batch.index, ids, 0.0, failed=len(ids))
 
@@ -260,13 +271,16 @@ class Processes:
 
 @contextmanager
 def quiet_main() -> Iterator[None]:
-    """Keep multiprocessing from running the caller's main module again in the child.
+    """Keep a child that is started from running code which it does not need.
 
-    The child needs `serve` and nothing of the caller; a script without an `if __name__` guard
-    would start itself over and over.
+    That is the caller's main module (a script without an `if __name__` guard would start itself
+    over and over), and whatever lies in the current folder under the name of a module, such as a
+    multiprocessing.py beside somebody's data.
     """
     main = sys.modules["__main__"]
     saved = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    safe = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         for name in saved:
             setattr(main, name, None)
@@ -274,6 +288,10 @@ def quiet_main() -> Iterator[None]:
     finally:
         for name, value in saved.items():
             setattr(main, name, value)
+        if safe is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = safe
 
 
 def carried(batch: Batch) -> Batch:
@@ -286,7 +304,7 @@ def carried(batch: Batch) -> Batch:
         with suppress(HarnessError):
             query = replace(query, media=tuple(_decoded(media) for media in query.media))
         queries.append(query)
-    return Batch(batch.index, tuple(queries))
+    return replace(batch, queries=tuple(queries))
 
 
 def _decoded(media: Media) -> Media:
@@ -317,6 +335,10 @@ def serve(
             pipe.send(error)
     except (EOFError, ConnectionError):
         return  # the parent has closed the pipe: nothing is left to do
+    except Exception as error:  # noqa: BLE001 - the parent says it, and ends the run
+        fault = ModelError("a worker process", expected="to go on", found=plugins.told(error))
+        with suppress(OSError):
+            pipe.send(fault)
 
 
 def _serve(pipe: Connection, model: Model, journal: Writer) -> None:

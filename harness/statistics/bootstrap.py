@@ -3,15 +3,16 @@
 Groups (pictures or videos) are drawn with replacement as often as there are groups, and every
 metric is computed anew from the sums of those drawn: the cluster bootstrap of Field and Welsh
 (2007), "Bootstrapping clustered data". Its percentile interval is somewhat too narrow when there
-are few groups (below about 30).
+are few groups (below about 30). Corpus metrics have no such sums; theirs is the cluster jackknife.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from harness.errors import UsageError
 from harness.scores import Metric, UnitScore
+from harness.statistics import jackknife
 from harness.statistics.clusters import (
     FloatArray,
     GroupSums,
@@ -19,106 +20,102 @@ from harness.statistics.clusters import (
     group_sums,
     numbers,
 )
+from harness.statistics.exact import Summands
+from harness.statistics.quantiles import check_level
+from harness.statistics.resampling import draws
 
-CELLS = 2**21  # weights held at once: 16 MiB of float64
+RESAMPLES = 2000
 
 
 def intervals(
     metrics: Sequence[Metric],
     units: Sequence[UnitScore],
     *,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
+    blocks: int = jackknife.BLOCKS,
 ) -> dict[str, tuple[float, float] | None]:
-    """Percentile intervals by metric, from the cluster bootstrap over `UnitScore.group`.
+    """An interval for each metric, clustered by `UnitScore.group`.
 
-    Quotients divide resampled sums (with `Metric.epsilon`); derived metrics are applied to the
-    resamples of their parts jointly. None stands for corpus metrics and what is derived from
-    them, and for metrics that count in fewer than two groups.
+    Quotients get the percentiles of the cluster bootstrap: resampled sums are divided (with
+    `Metric.epsilon`), derived metrics are applied to the resamples of their parts jointly. Corpus
+    metrics, and what is derived from them, get `jackknife.intervals`. None stands for metrics
+    that count in fewer than two groups.
+
+    Equal arguments give intervals equal to the last bit, on any machine (`exact`).
 
     Args:
         metrics: The protocol's metrics, each after those that it is derived from.
         units: The units of one run, in any order.
         resamples: How often the groups are drawn.
         level: The share of resamples between the two ends.
-        seed: Seeds Philox; equal seeds give equal intervals.
+        seed: Seeds the draws; equal seeds give equal intervals.
+        blocks: At most how often, less one, each corpus function is called.
 
     Raises:
-        UsageError: `level` is not between 0 and 1, or `resamples` is below 1.
+        UsageError: `level` is not between 0 and 1, `resamples` is below 1, or `blocks` below 2.
     """
     check_level(level)
     drawn = resampled(metrics, units, resamples=resamples, seed=seed)
-    return {
-        metric.name: percentiles(drawn[metric.name], level) if metric.name in drawn else None
-        for metric in metrics
-    }
+    found = {name: percentiles(values, level) for name, values in drawn.items()}
+    found |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
+    return {metric.name: found.get(metric.name) for metric in metrics}
 
 
 def resampled(
     metrics: Sequence[Metric],
     units: Sequence[UnitScore],
     *,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, FloatArray]:
     """Every metric's value in each resample, for metrics that count in at least two groups.
 
     Runs on the same groups with the same seed see the same draws, so differences of their values
-    are paired.
+    are paired. Corpus metrics, and what is derived from them, are left out.
     """
     sums = group_sums(metrics, units)
     counted = counted_groups(metrics, sums)
-    values = weighted(metrics, sums, resamples=resamples, seed=seed)
+    (values,) = weighted(metrics, [sums], resamples=resamples, seed=seed)
     return {name: value for name, value in values.items() if counted[name] >= 2}
 
 
 def weighted(
-    metrics: Sequence[Metric], sums: GroupSums, *, resamples: int, seed: int
-) -> dict[str, FloatArray]:
-    """Every metric's value in each resample of the groups of `sums`; NaN where nothing counts."""
+    metrics: Sequence[Metric], runs: Sequence[GroupSums], *, resamples: int, seed: int
+) -> list[dict[str, FloatArray]]:
+    """Every metric's value in each resample of the groups, for several runs on these groups.
+
+    Returns:
+        For each run the values by metric; NaN where nothing counts.
+
+    Raises:
+        UsageError: `resamples` is below 1.
+    """
     if resamples < 1:
         raise UsageError("resamples", expected="at least 1", found=str(resamples))
-    if not sums.groups:
-        return {}
-    blocks = [
-        (weights @ sums.above, weights @ sums.below)
-        for weights in draws(len(sums.groups), resamples=resamples, seed=seed)
-    ]
-    return numbers(
-        metrics,
-        sums.columns,
-        above=np.concatenate([above for above, _ in blocks]),
-        below=np.concatenate([below for _, below in blocks]),
+    groups = len(runs[0].groups)
+    if not groups or not runs[0].columns:
+        return [{} for _ in runs]
+    summands = Summands.of(np.concatenate([run.table for run in runs], axis=1), most=groups)
+    drawn = np.concatenate(
+        [summands.weighted(block) for block in draws(groups, resamples=resamples, seed=seed)]
     )
-
-
-def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Multinomial counts of `groups` draws with replacement, in blocks of resamples × groups."""
-    generator = np.random.Generator(np.random.Philox(seed))
-    for rows in blocks(resamples, max(1, CELLS // groups)):
-        drawn = generator.integers(groups, size=(rows, groups))
-        cells = (drawn + np.arange(rows)[:, None] * groups).ravel()
-        counts = np.bincount(cells, minlength=rows * groups)
-        yield counts.reshape(rows, groups).astype(np.float64)
-
-
-def blocks(total: int, most: int) -> Iterator[int]:
-    """Sizes of at most `most` that add up to `total`."""
-    for start in range(0, total, most):
-        yield min(most, total - start)
+    parts = np.split(drawn, 2 * len(runs), axis=1)
+    return [
+        numbers(metrics, run.columns, above=above, below=below)
+        for run, above, below in zip(runs, parts[::2], parts[1::2], strict=True)
+    ]
 
 
 def percentiles(values: FloatArray, level: float) -> tuple[float, float] | None:
-    """The middle `level` of the resamples in which something counts; None if there are none."""
+    """The middle `level` of the resamples in which something counts; None if there are none.
+
+    >>> percentiles(np.array([0.0, 1.0, 2.0, 3.0, np.nan]), 0.5)
+    (0.75, 2.25)
+    """
     finite = values[np.isfinite(values)]
     if not finite.size:
         return None
     low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-def check_level(level: float) -> None:
-    """Raise UsageError unless `level` lies strictly between 0 and 1."""
-    if not 0 < level < 1:
-        raise UsageError("level", expected="a number between 0 and 1", found=str(level))

@@ -5,13 +5,14 @@ weighs. Sums a group are all it needs: a quotient's numerator and denominator ar
 weights, which makes thousands of resamples one matrix product.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import UsageError
 from harness.scores import Corpus, Metric, UnitScore, quotient
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -30,15 +31,22 @@ class GroupSums:
     below: FloatArray
     """Denominators, groups × metrics; 0 where a metric does not count in a group."""
 
+    @property
+    def table(self) -> FloatArray:
+        """Numerators and then denominators, groups × (2 × metrics)."""
+        return np.concatenate([self.above, self.below], axis=1)
+
+
+def in_order(units: Iterable[UnitScore]) -> list[UnitScore]:
+    """Units sorted by group and name, so that their order cannot change the last bit of a sum."""
+    return sorted(units, key=lambda unit: (unit.group, unit.unit))
+
 
 def group_sums(metrics: Sequence[Metric], units: Sequence[UnitScore]) -> GroupSums:
-    """Add up every quotient metric's statistics within each group.
-
-    The units are sorted first, so that their order cannot change the last bit of a sum.
-    """
+    """Add up every quotient metric's statistics within each group."""
     columns = tuple(m.name for m in metrics if m.derived is None and m.corpus is None)
     place = {name: index for index, name in enumerate(columns)}
-    ordered = sorted(units, key=lambda unit: (unit.group, unit.unit))
+    ordered = in_order(units)
     groups = tuple(dict.fromkeys(unit.group for unit in ordered))
     row = {group: index for index, group in enumerate(groups)}
     above, below = np.zeros((2, len(groups), len(columns)))
@@ -52,7 +60,12 @@ def group_sums(metrics: Sequence[Metric], units: Sequence[UnitScore]) -> GroupSu
 
 
 def numbers(
-    metrics: Sequence[Metric], columns: Sequence[str], *, above: FloatArray, below: FloatArray
+    metrics: Sequence[Metric],
+    columns: Sequence[str],
+    *,
+    above: FloatArray,
+    below: FloatArray,
+    corpora: Mapping[str, FloatArray] | None = None,
 ) -> dict[str, FloatArray]:
     """Turn sums into every quotient and derived metric's values, one a row.
 
@@ -61,12 +74,13 @@ def numbers(
         columns: Which quotient metric each column is.
         above: Numerators, rows × columns.
         below: Denominators, rows × columns.
+        corpora: Corpus metrics' values, one a row, where they were computed.
 
     Returns:
-        Values by metric, NaN in rows where nothing counts. Corpus metrics, and what is derived
-        from them, are left out.
+        Values by metric, NaN in rows where nothing counts. Corpus metrics that were not given,
+        and what is derived from them, are left out.
     """
-    found: dict[str, FloatArray] = {}
+    found: dict[str, FloatArray] = dict(corpora or {})
     place = {name: index for index, name in enumerate(columns)}
     with np.errstate(all="ignore"):
         for metric in metrics:
@@ -83,13 +97,39 @@ def numbers(
     return found
 
 
-def counted_groups(metrics: Sequence[Metric], sums: GroupSums) -> dict[str, int]:
-    """In how many groups each quotient metric counts; for a derived one, its scarcest part."""
-    found = {
-        name: int(np.count_nonzero(sums.below[:, column]))
-        for column, name in enumerate(sums.columns)
-    }
+def counted_groups(
+    metrics: Sequence[Metric], sums: GroupSums, *, corpora: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """In how many groups each quotient metric counts; for a derived one, its scarcest part.
+
+    `corpora` gives the same of corpus metrics; those that it lacks are left out.
+    """
+    found = dict(corpora or {})
+    for column, name in enumerate(sums.columns):
+        found[name] = int(np.count_nonzero(sums.below[:, column]))
     for metric in metrics:
         if metric.derived is not None and all(name in found for name in metric.of):
             found[metric.name] = min(found[name] for name in metric.of)
     return found
+
+
+def needed(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
+    """Metric `name` and what it is derived from, in an order that can be computed, it last.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    known = {metric.name: metric for metric in metrics}
+    if name not in known:
+        raise UsageError(f"metric {name!r}", expected=" or ".join(known), found="another name")
+    parts = (part for above in known[name].of for part in needed(metrics, above))
+    return (*dict.fromkeys(parts), known[name])
+
+
+def of_corpora(metrics: Sequence[Metric]) -> tuple[str, ...]:
+    """Names of the corpus metrics and of what is derived from them."""
+    found: list[str] = []
+    for metric in metrics:
+        if metric.corpus is not None or any(name in found for name in metric.of):
+            found.append(metric.name)
+    return tuple(found)

@@ -4,29 +4,26 @@ Both runs answered the same questions, so the difficulty of a picture cancels in
 a paired comparison sees far smaller changes than two separate intervals do.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError
 from harness.scores import Better, Metric, Totals, UnitScore
-from harness.statistics.bootstrap import CELLS, blocks, check_level, percentiles, weighted
+from harness.statistics.bootstrap import RESAMPLES, percentiles, weighted
 from harness.statistics.clusters import (
     FloatArray,
-    GroupSums,
     counted_groups,
     group_sums,
-    numbers,
+    of_corpora,
 )
-
-BoolArray: TypeAlias = NDArray[np.bool_]
-
-POWER = 0.8
-SAME = 1e-12  # differences closer than this are equal but for rounding
+from harness.statistics.clusters import needed as needed
+from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
+from harness.statistics.power import minimum_detectable
+from harness.statistics.quantiles import check_level, half_width, two_sided_p
+from harness.statistics.swaps import SAME, swap_test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +37,22 @@ class Comparison:
     difference: float | None
     """b - a; None where a run has no number."""
     interval: tuple[float, float] | None
-    """Paired percentile interval of the difference, from the bootstrap over groups."""
+    """Paired interval of the difference: percentiles of the bootstrap over groups, or the
+    jackknife's t interval for corpus metrics and what is derived from them."""
     p_value: float | None
-    """Two-sided p of the swap test: that each group's two results are exchangeable."""
+    """Two-sided p of the swap test: that each group's two results are exchangeable; for the
+    jackknife, of the t test on the difference (None if that is the same whatever is left out)."""
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
-    `(z(1 - (1 - level) / 2) + z(0.8))` times the bootstrap's standard error of the difference;
-    None where there is no interval, or where the runs do not differ anywhere.
+    `(z(1 - (1 - level) / 2) + z(0.8))` times the standard error of the difference; None where
+    there is no interval, or where the runs do not differ anywhere.
     """
     n_groups: int
     n_units: int
     level: float
+    method: Literal["bootstrap", "jackknife"] = "bootstrap"
+    """What the interval and p come from."""
 
     @property
     def loss(self) -> float | None:
@@ -82,68 +83,113 @@ def compare(
     b: Sequence[UnitScore],
     *,
     name: str,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
+    blocks: int = BLOCKS,
 ) -> Comparison:
     """Compare run b with run a on metric `name`.
 
     The interval is a cluster bootstrap: each resample draws the same groups for both runs. The p
-    value is a swap test: under the hypothesis that the two runs are exchangeable within each
-    group, the runs' results for a random half of the groups are swapped and the difference is
-    computed anew; p is the share of swaps whose difference is at least as large in size as the
-    one seen. For a mean with equal weights this is the cluster sign-flip test. All 2^k swaps of
-    the k groups in which the runs differ are listed where these are at most `resamples`;
-    otherwise `resamples` random ones are drawn and p = (1 + hits) / (1 + resamples).
+    value is that of `swaps.swap_test`, over the same groups. Metrics of corpora have neither
+    sums to resample nor results to swap: there the groups are left out by blocks, of both runs
+    the same, and interval and p are those of a t test with the jackknife's standard error of the
+    difference.
 
     Args:
         metrics: The protocol's metrics, each after those that it is derived from.
         a: The units of the first run (the baseline), in any order.
         b: The units of the second run (the candidate); the same units.
-        name: The metric to compare. Corpus metrics get a difference, but no interval and no p.
+        name: The metric to compare.
         resamples: Number of bootstrap draws and, at most, of swaps.
         level: Level of the interval.
-        seed: Seeds Philox.
+        seed: Seeds the draws.
+        blocks: At most how often a corpus function is called for each run, less one.
 
     Raises:
         DataError: the runs do not hold the same units, or group them differently.
-        UsageError: there is no such metric.
+        UsageError: there is no such metric, or an argument is out of range.
     """
     check_level(level)
     used = needed(metrics, name)
     check_same_units(a, b)
-    first, second = group_sums(used, a), group_sums(used, b)
     value_a, value_b = _total(used, a, name), _total(used, b, name)
-    differences = None
-    if min(counted_groups(used, sums).get(name, 0) for sums in (first, second)) >= 2:
-        differences = (
-            weighted(used, second, resamples=resamples, seed=seed)[name]
-            - weighted(used, first, resamples=resamples, seed=seed)[name]
-        )
-    return Comparison(
+    plain = Comparison(
         metric=name,
         better=used[-1].better,
         a=value_a,
         b=value_b,
         difference=None if value_a is None or value_b is None else value_b - value_a,
-        interval=None if differences is None else percentiles(differences, level),
-        p_value=None
-        if differences is None
-        else swap_test(used, first, second, name=name, swaps=resamples, seed=seed),
-        detectable=None if differences is None else detectable(differences, level),
-        n_groups=len(first.groups),
+        interval=None,
+        p_value=None,
+        detectable=None,
+        n_groups=len({unit.group for unit in a}),
         n_units=len(a),
         level=level,
     )
+    if name in of_corpora(used):
+        return _left_out(plain, used, a, b, blocks=blocks, seed=seed)
+    return _resampled(plain, used, a, b, resamples=resamples, seed=seed)
 
 
-def needed(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
-    """Metric `name` and what it is derived from, in an order that can be computed, it last."""
-    known = {metric.name: metric for metric in metrics}
-    if name not in known:
-        raise UsageError(f"metric {name!r}", expected=" or ".join(known), found="another name")
-    parts = (part for above in known[name].of for part in needed(metrics, above))
-    return (*dict.fromkeys(parts), known[name])
+def _resampled(
+    plain: Comparison,
+    used: Sequence[Metric],
+    a: Sequence[UnitScore],
+    b: Sequence[UnitScore],
+    *,
+    resamples: int,
+    seed: int,
+) -> Comparison:
+    """With interval and p of the bootstrap and the swap test, where they can be made."""
+    name = plain.metric
+    first, second = group_sums(used, a), group_sums(used, b)
+    if min(counted_groups(used, sums).get(name, 0) for sums in (first, second)) < 2:
+        return plain
+    drawn_a, drawn_b = weighted(used, [first, second], resamples=resamples, seed=seed)
+    differences = drawn_b[name] - drawn_a[name]
+    return replace(
+        plain,
+        interval=percentiles(differences, plain.level),
+        p_value=swap_test(used, first, second, name=name, count=resamples, seed=seed),
+        detectable=detectable(differences, plain.level),
+    )
+
+
+def _left_out(
+    plain: Comparison,
+    used: Sequence[Metric],
+    a: Sequence[UnitScore],
+    b: Sequence[UnitScore],
+    *,
+    blocks: int,
+    seed: int,
+) -> Comparison:
+    """With interval and p of the jackknife, where it can be made."""
+    plain = replace(plain, method="jackknife")
+    if plain.difference is None:
+        return plain
+    first, second = (replicates(used, units, blocks=blocks, seed=seed) for units in (a, b))
+    degrees = min(made.degrees(plain.metric) for made in (first, second))
+    error = jackknife_error(
+        plain.difference,
+        second.without[plain.metric] - first.without[plain.metric],
+        sizes=first.sizes,
+    )
+    if error is None or degrees < 1:
+        return plain
+    reach = half_width(plain.level, degrees=degrees) * error
+    varies = error > SAME
+    return replace(
+        plain,
+        interval=(plain.difference - reach, plain.difference + reach),
+        p_value=two_sided_p(plain.difference / error, degrees=degrees)
+        if varies
+        else 1.0
+        if abs(plain.difference) <= SAME
+        else None,
+        detectable=minimum_detectable(error, level=plain.level) if varies else None,
+    )
 
 
 def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
@@ -181,66 +227,6 @@ def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
         )
 
 
-def swap_test(
-    metrics: Sequence[Metric],
-    a: GroupSums,
-    b: GroupSums,
-    *,
-    name: str,
-    swaps: int,
-    seed: int,
-) -> float:
-    """Two-sided p value of the exchangeability of two runs within each group; see `compare`.
-
-    A swap after which nothing counts is taken for an extreme one, which can only raise p.
-    """
-    differ = ((a.above != b.above) | (a.below != b.below)).any(axis=1)
-    count = int(np.count_nonzero(differ))
-    exact = count < 63 and 2**count <= swaps
-    seen = abs(_swapped(metrics, a, b, differ=differ, which=np.zeros((1, count)), name=name)[0])
-    hits = 0
-    for which in _all_swaps(count) if exact else _some_swaps(count, swaps, seed):
-        values = _swapped(metrics, a, b, differ=differ, which=which, name=name)
-        hits += int(np.count_nonzero(~(np.abs(values) < seen - SAME)))
-    return hits / 2**count if exact else (1 + hits) / (1 + swaps)
-
-
-def _swapped(
-    metrics: Sequence[Metric],
-    a: GroupSums,
-    b: GroupSums,
-    *,
-    differ: BoolArray,
-    which: FloatArray,
-    name: str,
-) -> FloatArray:
-    """Differences after swapping the groups marked 1 in each row of `which`.
-
-    `which` is swaps × groups that differ; the groups that do not differ stay as they are.
-    """
-
-    def value(stays: GroupSums, comes: GroupSums) -> FloatArray:
-        above, below = (
-            one[~differ].sum(axis=0) + (1 - which) @ one[differ] + which @ other[differ]
-            for one, other in ((stays.above, comes.above), (stays.below, comes.below))
-        )
-        return numbers(metrics, stays.columns, above=above, below=below)[name]
-
-    return value(b, a) - value(a, b)
-
-
-def _all_swaps(groups: int) -> Iterator[FloatArray]:
-    codes = np.arange(2**groups)[:, None]
-    yield ((codes >> np.arange(groups)) & 1).astype(np.float64)
-
-
-def _some_swaps(groups: int, swaps: int, seed: int) -> Iterator[FloatArray]:
-    # Not the stream that the bootstrap draws from, though of the same seed.
-    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 1])))
-    for rows in blocks(swaps, max(1, CELLS // groups)):
-        yield generator.integers(2, size=(rows, groups)).astype(np.float64)
-
-
 def detectable(differences: FloatArray, level: float) -> float | None:
     """The smallest true loss that the interval would exclude 0 for, with 80 % power.
 
@@ -249,10 +235,7 @@ def detectable(differences: FloatArray, level: float) -> float | None:
     """
     finite = differences[np.isfinite(differences)]
     error = float(np.std(finite)) if finite.size else 0.0
-    if error <= SAME:
-        return None
-    normal = NormalDist()
-    return (normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(POWER)) * error
+    return minimum_detectable(error, level=level) if error > SAME else None
 
 
 def _total(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:

@@ -5,8 +5,9 @@ to one file. Every line is JSON of its own: `{"crc": "…", "v": 1, "record": {�
 over the bytes of the record. A batch is appended with one write, so that a kill loses at most the
 batch in work; a torn tail is copied to `quarantine/`, cut off, and its samples done again.
 
-Two kinds of records: `{"begin": batch}` says that a batch was started, `{"sample": query id, …}` is
-a finished prediction. Of several predictions of one sample the last valid one counts.
+Two kinds of records: `{"begin": batch, "run": hash}` says that a batch was started and with which
+configuration, `{"sample": query id, …}` is a finished prediction. Of several predictions of one
+sample the last valid one counts.
 """
 
 import json
@@ -59,14 +60,19 @@ class Writer:
 
     def sync(self) -> None:
         """Force to disk what was appended."""
-        os.fdatasync(self._handle)
+        try:
+            os.fdatasync(self._handle)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
         self._synced = monotonic()
 
     def close(self) -> None:
         """Sync and close; a file to which nothing was written is removed."""
-        self.sync()
-        empty = os.fstat(self._handle).st_size == 0
-        os.close(self._handle)
+        try:
+            self.sync()
+            empty = os.fstat(self._handle).st_size == 0
+        finally:
+            os.close(self._handle)
         if empty:
             with suppress(OSError):
                 self.path.unlink()
@@ -119,6 +125,8 @@ class Journal:
         """Batches in the order in which they were started, over all attempts."""
         self.damaged: list[tuple[Path, int]] = []
         """File and offset of lines that are not valid."""
+        self._runs: dict[Path, set[Any]] = {}
+        """What each file's batches say of the run that they belong to."""
         self._read: dict[Path, int] = {}
         self.refresh()
 
@@ -144,11 +152,22 @@ class Journal:
                     self.damaged.append((path, offset))
                 elif "begin" in record:
                     self.begun.append(record["begin"])
+                    self._runs.setdefault(path, set()).add(record.get("run"))
                 elif "sample" in record:
                     failure = record["prediction"].get("failure", [None])[0]
                     self.places[record["sample"]] = Place(path, offset, len(raw), failure)
                 offset += len(raw)
         self._read[path] = offset
+
+    def check(self, run: str) -> None:
+        """Raise StoreError if a file holds predictions of another run than that of this hash."""
+        for path, named in self._runs.items():
+            if named - {run}:
+                raise StoreError(
+                    f"journal {path}", expected="predictions of this run",
+                    found="some that were made with another configuration",
+                    fix="Was it copied here? Take it out of the folder.",
+                )  # fmt: skip
 
     def record(self, sample: str) -> dict[str, Any]:
         """The last valid record of a sample, by its query id.
@@ -176,12 +195,15 @@ class Journal:
         done = []
         for path, offset in self.damaged:
             raw = path.read_bytes()[offset:].split(b"\n", 1)[0]
-            quarantine = self.folder / "quarantine"
-            quarantine.mkdir(exist_ok=True)
-            (quarantine / f"{path.name}.{offset}").write_bytes(raw)
             torn = offset + len(raw) >= path.stat().st_size
-            if torn:
-                os.truncate(path, offset)
+            quarantine = self.folder / "quarantine"
+            try:
+                quarantine.mkdir(exist_ok=True)
+                (quarantine / f"{path.name}.{offset}").write_bytes(raw)
+                if torn:
+                    os.truncate(path, offset)
+            except OSError as error:
+                raise cannot_write(quarantine, error) from error
             done.append(f"{path.name}: {'torn tail' if torn else 'damaged line'} at byte {offset}")
         self.damaged = []
         return done

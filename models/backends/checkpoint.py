@@ -22,6 +22,7 @@ CONFIGURATIONS = (
 )
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+ADAPTER = "adapter_config.json"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
 CHUNK = 2**22  # bytes read at once
@@ -79,6 +80,13 @@ def check(folder: Path) -> dict[str, Any]:
             )
     for path in weights(folder):
         check_safetensors(path)
+    if (folder / ADAPTER).is_file():
+        raise ModelError(
+            f"checkpoint {folder}", expected="either whole weights or an adapter",
+            found=f"whole weights and {ADAPTER}",
+            fix="Merge the adapter into the weights, or take its file away: which of them were "
+            "used would depend on the packages that are installed.",
+        )  # fmt: skip
     return _json(folder / "config.json")
 
 
@@ -91,7 +99,12 @@ def saved_dtype(configuration: Mapping[str, Any]) -> str:
 def generation_settings(folder: Path) -> dict[str, Any]:
     """What the checkpoint's `generation_config.json` says; nothing if there is none."""
     path = folder / "generation_config.json"
-    return _json(path) if path.is_file() else {}
+    settings = _json(path) if path.is_file() else {}
+    penalty = settings.get("repetition_penalty")
+    if penalty is not None and type(penalty) not in (int, float):
+        raise ModelError(f"checkpoint file {path}: 'repetition_penalty'", expected="a number",
+                         found=repr(penalty)[:40])  # fmt: skip
+    return settings
 
 
 def weights(folder: Path) -> tuple[Path, ...]:
@@ -132,7 +145,9 @@ def check_safetensors(path: Path) -> None:
         end = max((int(tensor["data_offsets"][1]) for tensor in header.values()), default=0)
         if 8 + length + end != size:
             raise ValueError(f"{size} bytes instead of {8 + length + end}")
-    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except (
+        OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         raise ModelError(
             f"weights {path}",
             expected="a complete safetensors file",
@@ -176,7 +191,7 @@ def _no_weights(folder: Path) -> ModelError:
             found=f"pickled weights ({', '.join(pickles[:3])}), which can run code when loaded",
             fix="Convert them to safetensors in a place that you trust.",
         )
-    adapter = (folder / "adapter_config.json").is_file()
+    adapter = (folder / ADAPTER).is_file()
     return ModelError(
         f"checkpoint {folder}",
         expected=f"{SINGLE} or {INDEX}",

@@ -120,6 +120,14 @@ class TransformersChat:
         with memory():
             return network.to(self._device).eval()
 
+    def prepare(self) -> None:
+        """Load the processor and the network.
+
+        Raises:
+            ModelError: one of them cannot be loaded as it is.
+        """
+        assert self.processor is not None and self.network is not None, "they raise otherwise"
+
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         """One reply a request, in order; in batches of `batch_size` with equal limits.
 

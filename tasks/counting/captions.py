@@ -34,8 +34,7 @@ def without_number(caption: str, number: int) -> str:
     hidden = re.sub(r"\d+", lambda digits: _unless(digits, number), caption.strip())
     words = [*OTHERS.get(number, ()), *WORDS[number : number + 1]]
     if words:
-        # The longest first, so that "half a dozen" is left out whole.
-        either = "|".join(sorted(words, key=len, reverse=True))
+        either = "|".join(words)
         hidden = re.sub(rf"(?<!{LETTER})({either})(?!{LETTER})", "…", hidden, flags=re.IGNORECASE)
     return f'How many are there? The picture shows: "{hidden}"'
 

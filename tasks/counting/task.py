@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import DataError
+from harness.errors import DataError, MediaError
 from harness.layout import folder, inside, rows
-from harness.media import Media, image, image_bytes
+from harness.media import Media, image, image_bytes, lost
 from harness.metrics.counting import absolute_error, exact, squared_error
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
@@ -67,7 +67,11 @@ def countbenchqa_row(row: Mapping[str, Any], number: int, place: Path) -> Record
 def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
     """A row of the official list, whose pictures were fetched by their address beforehand."""
     label, path = _text(row, "label"), inside(place / "images", row["image_sha256"])
-    places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
+    try:
+        places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
+    except (TypeError, ValueError, KeyError) as error:
+        raise DataError("points", expected="numbers x and y for each",
+                        found=repr(row["points"])[:60]) from error  # fmt: skip
     return Record(
         id=f"{row['image_sha256']}/{label}",
         text=f"How many {label} are there in this image?",
@@ -186,6 +190,13 @@ def _media(record: Record) -> Media:
     return image_bytes(record.picture, f"of record {record.id!r}")
 
 
+def _media_or_lost(record: Record) -> Media:
+    try:
+        return _media(record)
+    except MediaError as error:
+        return lost(error, size=(1, 1))
+
+
 def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
     for record in _records(files, listing):
         if isinstance(record, DataError):
@@ -195,7 +206,7 @@ def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
         yield Sample(
             id=record.id,
             query=Query(
-                id=query_id(record.id), text=record.text, media=(_media(record),),
+                id=query_id(record.id), text=record.text, media=(_media_or_lost(record),),
                 forms=(AnswerForm.COUNT,),
             ),
             target=Target(answer=Answer(count=record.count, points=record.points)),

@@ -9,15 +9,16 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import DataError
+from harness.errors import DataError, MediaError
 from harness.layout import field, folder, inside, read_json
 from harness.masks import Rle
-from harness.media import Media, frame_files, header_size
+from harness.media import Media, frame_files, header_size, lost
 from harness.metrics.boundary import boundary_f_measure
 from harness.metrics.region import region_similarity
 from harness.scores import Mean, Metric, Scores
@@ -79,7 +80,7 @@ def mevis(
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         where = f"{layout.place}/meta_expressions.json, video {name!r}"
-        media = frame_files(frame_paths(layout.place, name, video))
+        media = _video(layout, name, video)
         for number, expression in field(video, "expressions", dict, where).items():
             sample_id = f"{name}/{number}"
             text = field(expression, "exp", str, f"{where}, expression {number!r}")
@@ -94,6 +95,32 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 group=name,
                 categories=_categories(expression),
             )  # fmt: skip
+
+
+def _video(layout: Layout, name: str, video: Any) -> Media:
+    """The video's frames; something that stands for them if one of them is missing."""
+    paths = frame_paths(layout.place, name, video)
+    gone = next((path for path in paths if not path.is_file()), None)
+    try:
+        if gone is not None:
+            raise MediaError(f"picture {gone}", expected="a file", found="none")
+        return frame_files(paths)
+    except MediaError as error:
+        return lost(error, size=_size(layout, video, paths), frames=len(paths))
+
+
+def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tuple[int, int]:
+    """(width, height) of a video from a frame that is there, or else from a mask."""
+    for path in paths:
+        with suppress(DataError):
+            return header_size(path)
+    tracks = (
+        (layout.masks or {}).get(str(annotation), ())
+        for expression in video.get("expressions", {}).values()
+        for annotation in expression.get("anno_id", ())
+    )
+    known = (Rle.from_json(mask).size for track in tracks for mask in track if mask is not None)
+    return next(known, (1, 1))
 
 
 def frame_paths(place: Path, name: str, video: Any) -> list[Path]:

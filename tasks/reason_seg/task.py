@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import DataError
+from harness.errors import DataError, MediaError
 from harness.layout import field, folder, read_json
-from harness.masks import Rle
-from harness.media import Media, header_size, image
+from harness.masks import MAX_SIDE, Rle
+from harness.media import Media, header_size, image, lost
 from harness.metrics.overlap import lisa_iou, overlap, visionreasoner_iou
 from harness.metrics.polygons import rasterise
 from harness.scores import Mean, Metric, Ratio, Scores
@@ -43,7 +43,10 @@ def reason_seg(
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
     # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
-    stems = [Path(name).stem for name in sorted(path.name for path in place.glob("*.jpg"))]
+    # An annotation without its picture is a sample as well: leaving it out would change the score.
+    names = {path.name for path in place.glob("*.jpg")}
+    names |= {f"{path.stem}.jpg" for path in place.glob("*.json")}
+    stems = [Path(name).stem for name in sorted(names)]
     return Task(
         name="reason_seg",
         version=1,
@@ -60,8 +63,11 @@ def reason_seg(
 
 def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sample]:
     for stem in stems:
-        media = image(place / f"{stem}.jpg")
         text, is_sentence, shapes = read_annotation(place / f"{stem}.json")
+        try:
+            media = image(place / f"{stem}.jpg")
+        except MediaError as error:
+            media = lost(error, size=_extent(shapes))
         yield Sample(
             id=stem,
             query=Query(
@@ -70,6 +76,20 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
             target=_target(shapes, media, protocol, str(place / f"{stem}.json")),
             categories={"length": "long" if is_sentence else "short"},
         )
+
+
+def _extent(shapes: Sequence[Any]) -> tuple[int, int]:
+    """(width, height) that holds all polygons, where the picture's own size cannot be read."""
+    sides = [1.0, 1.0]
+    for shape in shapes:
+        points = shape.get("points") if isinstance(shape, dict) else None
+        for point in points if isinstance(points, list) else ():
+            if isinstance(point, list) and len(point) == 2:
+                pairs = zip(sides, point, strict=True)
+                sides = [max(side, at + 1) if type(at) in (int, float) else side
+                         for side, at in pairs]  # fmt: skip
+    width, height = (int(min(side, MAX_SIDE)) for side in sides)
+    return width, height
 
 
 def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
@@ -107,21 +127,22 @@ def _target(shapes: list[dict[str, Any]], media: Media, protocol: str, where: st
 
 
 def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
+    if not stems:
+        yield Problem(str(place), "holds no pictures and annotations, x.jpg and x.json")
     for stem in stems:
-        if not (place / f"{stem}.json").is_file():
-            yield Problem(f"{place / stem}.json", "is missing, though the picture is there")
+        picture, annotation = place / f"{stem}.jpg", place / f"{stem}.json"
+        if not annotation.is_file():
+            yield Problem(str(annotation), "is missing, though the picture is there")
+        if not picture.exists():
+            yield Problem(str(picture), "is missing, though its annotation is there")
+            continue
         try:
-            width, height = header_size(place / f"{stem}.jpg")
-            if (place / f"{stem}.json").is_file():
-                _, _, shapes = read_annotation(place / f"{stem}.json")
+            width, height = header_size(picture)
+            if annotation.is_file():
+                _, _, shapes = read_annotation(annotation)
                 rasterise(shapes, height, width)
         except DataError as error:
             yield Problem(str(place / stem), str(error))
-    for path in sorted(place.glob("*.json")):
-        if path.stem not in stems:
-            yield Problem(
-                str(path.with_suffix(".jpg")), "is missing, though its annotation is there"
-            )
 
 
 def _predicted(prediction: Prediction, like: Rle) -> Rle:

@@ -182,7 +182,8 @@ def test_the_text_is_a_table_with_aligned_columns(make_run):
     lines = check(baseline, candidate).text().splitlines()
     head = lines[0]
     assert head.split() == [
-        "task", "metric", "baseline", "candidate", "change", "interval", "p", "could", "see",
+        "task", "metric", "baseline", "candidate", "change", "interval", "p", "Holm", "could",
+        "see",
     ]  # fmt: skip
     end = head.index("candidate") + len("candidate")
     assert all(line[end] == " " and line[end - 1].isdigit() for line in lines[1:3])
@@ -195,3 +196,16 @@ def test_the_report_is_plain_data_too(make_run):
     assert plain["passed"] is False
     assert plain["tasks"][0]["comparison"]["n_groups"] == 20
     assert plain["tasks"][0]["change"] == pytest.approx(-0.01)
+
+
+def test_p_values_are_adjusted_for_the_number_of_tasks_beside_the_raw_ones(make_run):
+    baseline = [make_run("a"), make_run("v", task="disc_video")]
+    candidate = [make_run("b", seed=3), make_run("w", task="disc_video", seed=3)]
+    report = check(baseline, candidate)
+    raw = [verdict.comparison.p_value for verdict in report.verdicts]
+    adjusted = [verdict.adjusted_p for verdict in report.verdicts]
+    low, high = sorted(raw)
+    assert sorted(adjusted) == pytest.approx([min(1, 2 * low), max(high, min(1, 2 * low))])
+    assert [task["adjusted_p"] for task in report.to_json()["tasks"]] == adjusted
+    alone = check(baseline[:1], candidate[:1]).verdicts[0]
+    assert alone.adjusted_p == alone.comparison.p_value == raw[0]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DataError, UsageError
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
-from harness.statistics import paired
+from harness.statistics import resampling
 from harness.statistics.paired import compare
 
 GIOU = Metric("giou")
@@ -82,10 +82,33 @@ def test_the_difference_of_a_ratio_and_of_a_derived_metric_is_that_of_the_boards
     assert half.interval[0] < half.difference < half.interval[1]
 
 
-def test_a_corpus_metric_gets_a_difference_but_no_interval():
-    cider = Metric("cider", corpus=lambda items: float(sum(items)))
-    a = [unit(i, i, cider=Corpus((i,))) for i in range(5)]
-    b = [unit(i, i, cider=Corpus((i + 1,))) for i in range(5)]
+def test_a_corpus_metric_gets_interval_and_p_from_the_jackknife():
+    cider = Metric("cider", corpus=lambda items: sum(items) / len(items))
+    random = np.random.default_rng(3)
+    base = random.random(12)
+    a = [unit(i, i // 2, cider=Corpus((x,))) for i, x in enumerate(base)]
+    b = [unit(i, i // 2, cider=Corpus((x + random.normal(0.3, 0.1),))) for i, x in enumerate(base)]
+    got = compare((cider,), a, b, name="cider")
+    assert got.method == "jackknife"
+    assert got.is_better
+    assert got.p_value < 0.01
+    assert got.interval[0] < 0.3 < got.interval[1]
+    assert compare((cider,), a, a, name="cider").interval == (0, 0)
+
+
+def test_a_corpus_that_gains_the_same_without_any_group_has_no_p():
+    cider = Metric("cider", corpus=max)
+    a = [unit(i, i, cider=Corpus((1,))) for i in range(5)]
+    b = [unit(i, i, cider=Corpus((2,))) for i in range(5)]
+    got = compare((cider,), a, b, name="cider")
+    assert got.interval == (1, 1)
+    assert got.p_value is got.detectable is None
+
+
+def test_a_corpus_in_one_group_gets_a_difference_but_no_interval():
+    cider = Metric("cider", corpus=sum)
+    a = [unit(i, 0, cider=Corpus((i,))) for i in range(5)]
+    b = [unit(i, 0, cider=Corpus((i + 1,))) for i in range(5)]
     got = compare((cider,), a, b, name="cider")
     assert got.difference == 5
     assert got.interval is got.p_value is got.detectable is None
@@ -110,14 +133,15 @@ def test_the_exact_p_value_is_that_of_all_sign_flips():
     assert got.p_value == expected
 
 
-def test_drawn_swaps_agree_with_all_of_them(monkeypatch):
+def test_drawn_swaps_agree_with_all_of_them():
     generator = np.random.default_rng(5)
-    base = generator.random(10)
-    after = base + generator.normal(0.05, 0.1, 10)
-    exact = compare((GIOU,), means(base), means(after), name="giou", resamples=1024)
-    drawn = compare((GIOU,), means(base), means(after), name="giou", resamples=1023)
-    assert drawn.p_value == pytest.approx(exact.p_value, abs=0.06)
-    assert drawn.p_value != exact.p_value
+    base = generator.random(12)
+    after = base + generator.normal(0.05, 0.1, 12)
+    exact = compare((GIOU,), means(base), means(after), name="giou", resamples=4096)
+    drawn = compare((GIOU,), means(base), means(after), name="giou", resamples=4095)
+    error = np.sqrt(exact.p_value * (1 - exact.p_value) / 4095)
+    assert drawn.p_value == pytest.approx(exact.p_value, abs=4 * error)
+    assert exact.p_value * 4096 == round(exact.p_value * 4096)
 
 
 def test_a_drawn_p_value_is_never_zero():
@@ -187,15 +211,14 @@ def test_an_unknown_metric_is_refused():
         compare((GIOU,), [], [], name="giuo")
 
 
-def test_many_groups_are_swapped_in_blocks(monkeypatch):
+@pytest.mark.parametrize("cells", [1, 400])
+def test_swaps_in_blocks_are_those_in_one(monkeypatch, cells):
     generator = np.random.default_rng(8)
     base = generator.random(40)
     a, b = means(base), means(base + generator.normal(0.02, 0.1, 40))
     whole = compare((GIOU,), a, b, name="giou", resamples=300)
-    monkeypatch.setattr(paired, "CELLS", 400)
-    in_blocks = compare((GIOU,), a, b, name="giou", resamples=300)
-    assert in_blocks.p_value == pytest.approx(whole.p_value, abs=0.1)
-    assert in_blocks.interval == whole.interval
+    monkeypatch.setattr(resampling, "CELLS", cells)
+    assert compare((GIOU,), a, b, name="giou", resamples=300) == whole
 
 
 two_runs = st.lists(

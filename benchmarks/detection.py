@@ -1,0 +1,139 @@
+"""Time COCO AP by harness, by pycocotools and by faster libraries, side by side in one run.
+
+    python benchmarks/detection.py [--pictures N] [--rounds N]
+
+The same boxes go to all of them in turn, so that a busy machine slows all. Libraries that are not
+installed (hotcoco, faster-coco-eval) are left out. `equal` says whether all twelve numbers are
+those of pycocotools to the last bit, and otherwise by how much they differ.
+"""
+
+import argparse
+import contextlib
+import io
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from harness.metrics.detection import coco_statistics, detection_item
+from harness.types import Box
+
+CATEGORIES = 19
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pictures", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    items = scenes(given.pictures)
+    runs = {name: run for name, (package, run) in RUNS.items() if find_spec(package)}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    found: dict[str, list[float]] = {}
+    for _ in range(given.rounds):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            found[name] = run(items)
+            seconds[name].append(time.perf_counter() - start)
+    counts = [sum(len(item[kind]) for item in items) for kind in ("truth", "predicted")]
+    print(f"{given.pictures} pictures, {counts[0]} true and {counts[1]} predicted boxes, "
+          f"median of {given.rounds}")  # fmt: skip
+    print(f"{'':24}{'ms':>9}{'ratio':>8}  equal")
+    slow = median(seconds["pycocotools"])
+    for name, times in seconds.items():
+        pairs = zip(found[name], found["pycocotools"], strict=True)
+        gap = max(abs(one - other) for one, other in pairs)
+        print(f"{name:24}{median(times) * 1e3:9.1f}{slow / median(times):8.1f}  "
+              f"{'yes' if gap == 0 else f'{gap:.1e}'}")  # fmt: skip
+
+
+def scenes(pictures: int) -> list[dict[str, Any]]:
+    """Items with about seven true boxes a picture, a tenth of them crowds, three guesses each."""
+    random = np.random.default_rng(0)
+    items = []
+    for picture in range(pictures):
+        for category in random.permutation(CATEGORIES)[:4].tolist():
+            corners = random.integers(8, 200, (int(random.integers(1, 4)), 4)).tolist()
+            truth = [Box(x, y, x + width, y + height) for x, y, width, height in corners]
+            moves = random.integers(-6, 7, (3 * len(truth), 4)).tolist()
+            said = [
+                Box(*(side + step for side, step in zip(box, move, strict=True)))
+                for box, move in zip(truth * 3, moves, strict=True)
+            ]
+            items.append(
+                detection_item(
+                    picture + 1, category + 1, truth=truth, predicted=said,
+                    scores=np.round(random.random(len(said)), 3).tolist(),
+                    crowd=(random.random(len(truth)) < 0.1).tolist(),
+                )
+            )  # fmt: skip
+    return items
+
+
+def plain(data: str, evaluation: str, name: str) -> Callable[[Any], list[float]]:
+    """The library called as its own documentation does."""
+
+    def run(items: list[dict[str, Any]]) -> list[float]:
+        with contextlib.redirect_stdout(io.StringIO()):
+            truth, results = layout(items)
+            known = import_module(data).COCO()
+            if data == "pycocotools.coco":
+                known.dataset = truth
+                known.createIndex()
+            else:
+                known = import_module(data).COCO(truth)
+            evaluator = getattr(import_module(evaluation), name)(
+                known, known.loadRes(results), "bbox"
+            )
+            evaluator.evaluate()
+            evaluator.accumulate()
+            evaluator.summarize()
+        return [float(value) for value in evaluator.stats[:12]]
+
+    return run
+
+
+def layout(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The items in COCO's own layout."""
+    images = sorted({item["image"] for item in items})
+    truth: dict[str, Any] = {
+        "images": [{"id": image, "width": 640, "height": 480} for image in images],
+        "categories": [{"id": n + 1, "name": str(n)} for n in range(CATEGORIES)],
+        "annotations": [],
+    }
+    results = []
+    for item in items:
+        place = {"image_id": item["image"], "category_id": item["category"]}
+        for x, y, right, bottom, area, crowd in item["truth"]:
+            truth["annotations"].append(
+                {**place, "id": len(truth["annotations"]) + 1, "area": area, "iscrowd": crowd,
+                 "bbox": [x, y, right - x, bottom - y]}
+            )  # fmt: skip
+        results += [
+            {**place, "bbox": [x, y, right - x, bottom - y], "score": score}
+            for x, y, right, bottom, score in item["predicted"]
+        ]
+    return truth, results
+
+
+RUNS: dict[str, tuple[str, Callable[[Any], list[float]]]] = {
+    "pycocotools": ("pycocotools", plain("pycocotools.coco", "pycocotools.cocoeval", "COCOeval")),
+    "faster-coco-eval": (
+        "faster_coco_eval", plain("faster_coco_eval", "faster_coco_eval", "COCOeval_faster"),
+    ),
+    "hotcoco": ("hotcoco", plain("hotcoco", "hotcoco", "COCOeval")),
+    "harness (pycocotools)": (
+        "pycocotools", lambda items: list(coco_statistics(items).values()),
+    ),
+    "harness (hotcoco)": (
+        "hotcoco", lambda items: list(coco_statistics(items, library="hotcoco").values()),
+    ),
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

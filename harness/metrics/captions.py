@@ -1,0 +1,183 @@
+"""BLEU, ROUGE-L, METEOR and CIDEr of captions, by the scorers of pycocoevalcap 1.2.
+
+The scorers' own code computes every number; what is here prepares tokens once for all of them,
+refuses what they would fall over, and says what happens at the edges. SPICE is not offered: its
+scorer downloads a parser while it runs.
+
+Each function takes a corpus: one `{"said": text, "references": [text, …]}` a sample, which is what
+a `Corpus` statistic holds. An answer that is missing is said as "", which scores 0 and counts.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from importlib import import_module
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from harness.errors import DataError, MissingDependency
+from harness.metrics.caption_tokens import Captions, Tokenizer, tokenised
+from harness.metrics.meteor import aligned
+from harness.scores import Corpus, Metric
+
+Name: TypeAlias = Literal["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "METEOR", "CIDEr"]
+NAMES: tuple[Name, ...] = get_args(Name)
+Items: TypeAlias = Sequence[Mapping[str, Any]]
+
+ABOUT: Mapping[str, str] = {
+    "BLEU": "clipped n-gram precision of the corpus with brevity penalty, 0 to 1",
+    "ROUGE-L": "mean F (beta 1.2) of the longest common subsequence, 0 to 1",
+    "METEOR": "aligned words, stems, synonyms and paraphrases of the corpus, 0 to 1",
+    "CIDEr": "CIDEr-D: weighted n-grams that references share, 0 to 10; depends on the corpus",
+}
+
+
+class Scored(NamedTuple):
+    """One metric of a corpus."""
+
+    value: float
+    each: tuple[float, ...]
+    """Its value for each caption. Only ROUGE-L and CIDEr are the means of these."""
+
+
+def caption(said: str, references: Sequence[str]) -> Corpus:
+    """What a scorer returns for one sample, for any of these metrics.
+
+    >>> caption("a dog", ["a brown dog"])
+    Corpus(items=({'said': 'a dog', 'references': ['a brown dog']},))
+    """
+    return Corpus(({"said": said, "references": list(references)},))
+
+
+def caption_metrics(
+    names: Sequence[Name] = NAMES, *, tokenizer: Tokenizer = "ptb"
+) -> tuple[Metric, ...]:
+    """Declarations for a protocol; tokens other than the official ones are in the names.
+
+    >>> [metric.name for metric in caption_metrics(["BLEU-4", "CIDEr"], tokenizer="simple")]
+    ['BLEU-4 (simple tokens)', 'CIDEr (simple tokens)']
+    """
+    suffix = "" if tokenizer == "ptb" else f" ({tokenizer} tokens)"
+    return tuple(
+        Metric(
+            name + suffix,
+            corpus=partial(corpus_value, name=name, tokenizer=tokenizer),
+            about=ABOUT[name if name in ABOUT else "BLEU"],
+        )
+        for name in names
+    )
+
+
+def bleu(items: Items, *, n: Literal[1, 2, 3, 4] = 4, tokenizer: Tokenizer = "ptb") -> float:
+    """BLEU-n of a corpus: clipped matches and totals are summed over it, for 1-grams to n-grams.
+
+    p_k = (matches + 1e-15) / (k-grams said + 1e-9), BLEU-n = (p_1 … p_n)^(1/n), times
+    exp(1 - 1 / r) where r, the length said over the closest reference lengths (the shorter of two
+    equally close), is below 1. Not the mean of the captions' BLEUs. A corpus whose captions all
+    have fewer than n tokens scores about 0, perfect or not. Source: `Bleu` of pycocoevalcap 1.2.
+    """
+    names: tuple[Name, ...] = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4")
+    return corpus_value(items, name=names[n - 1], tokenizer=tokenizer)
+
+
+def rouge_l(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
+    """ROUGE-L of a corpus: the mean over captions of (1 + b²) P R / (R + b² P), b = 1.2.
+
+    P is the longest common subsequence over the caption's length, R over the reference's. With
+    several references the largest P and the largest R are taken *independently*, so they may come
+    from different references and a caption that equals none of them may score 1. Tokens are split
+    at single spaces, so that an empty text is one empty token: two empty texts score 1. Source:
+    `Rouge` of pycocoevalcap 1.2.
+    """
+    return corpus_value(items, name="ROUGE-L", tokenizer=tokenizer)
+
+
+def meteor(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
+    """METEOR 1.5 of a corpus, from alignment statistics summed over it (not the captions' mean).
+
+    English, `-norm`, as `Meteor` of pycocoevalcap 1.2 calls it. An empty caption scores 0. Needs
+    Java whatever the tokenizer, and some seconds to start.
+    """
+    return corpus_value(items, name="METEOR", tokenizer=tokenizer)
+
+
+def cider(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
+    """CIDEr-D of a corpus: the mean over captions, from 0 to 10.
+
+    Cosines of tf-idf vectors of 1- to 4-grams, clipped at the reference's counts, times
+    exp(-d² / 72) for a difference of d in length, averaged over n and over references, times 10.
+    The document frequencies are those of the corpus that is scored: a subset changes every
+    caption's value, and with one caption log(1) = 0 makes all weights and the score 0. Where no
+    reference has any token the score is 0. Source: `Cider` of pycocoevalcap 1.2.
+    """
+    return corpus_value(items, name="CIDEr", tokenizer=tokenizer)
+
+
+def corpus_value(items: Items, *, name: Name, tokenizer: Tokenizer = "ptb") -> float:
+    """One metric of a corpus.
+
+    Raises:
+        DataError: there is no item, or one has not the form.
+        MissingDependency: pycocoevalcap or Java is missing.
+    """
+    return caption_scores(items, [name], tokenizer=tokenizer)[name].value
+
+
+def caption_scores(
+    items: Items, names: Sequence[Name] = NAMES, *, tokenizer: Tokenizer = "ptb"
+) -> dict[Name, Scored]:
+    """Several metrics of a corpus, and their values for each caption; raises like the others.
+
+    BLEU of one caption is nearly 0 where it shares no 4-gram with its references, and CIDEr of one
+    caption still depends on all others.
+    """
+    if not items:
+        raise DataError("captions", expected="at least one", found="none")
+    captions = tokenised(items, tokenizer=tokenizer)
+    found: dict[Name, Scored] = {}
+    for name in names:
+        if name.startswith("BLEU"):
+            found[name] = _bleu(captions)[int(name[-1]) - 1]
+        else:
+            found[name] = _scored(name, captions)
+    return found
+
+
+# As many corpora as an interval needs: all captions, and all but each of 200 groups.
+@lru_cache(maxsize=256)
+def _bleu(captions: Captions) -> tuple[Scored, ...]:
+    scorer = _module("bleu.bleu").Bleu(4)
+    values, each = scorer.compute_score(*_as_official(captions), verbose=0)
+    return tuple(_plain(*pair) for pair in zip(values, each, strict=True))
+
+
+@lru_cache(maxsize=24)
+def _scored(name: Name, captions: Captions) -> Scored:
+    references, said = _as_official(captions)
+    if name == "METEOR":
+        return _plain(*aligned(references, said))
+    if name == "ROUGE-L":
+        return _plain(*_module("rouge.rouge").Rouge().compute_score(references, said))
+    if not any(text.split() for texts in captions.references for text in texts):
+        return Scored(0.0, (0.0,) * len(captions.said))  # the official maximum of no frequencies
+    return _plain(*_module("cider.cider").Cider().compute_score(references, said))
+
+
+def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    references = {place: list(texts) for place, texts in enumerate(captions.references)}
+    return references, {place: [text] for place, text in enumerate(captions.said)}
+
+
+def _plain(value: Any, each: Any) -> Scored:
+    return Scored(float(value), tuple(map(float, np.asarray(each).tolist())))
+
+
+def _module(name: str) -> Any:
+    """A module of pycocoevalcap, which is needed only to score captions."""
+    try:
+        return import_module(f"pycocoevalcap.{name}")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "caption metrics", expected=f"the package {error.name!r}",
+            found="it is not installed", fix='Install "visual-reasoning-harness[text]".',
+        ) from error  # fmt: skip

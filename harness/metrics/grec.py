@@ -1,0 +1,137 @@
+"""gRefCOCO's generalised referring comprehension: exactly the right boxes, or none.
+
+Here *Generalised IoU* really is that of boxes (Rezatofighi et al., 2019): the IoU less the part of
+the hull of both boxes that neither covers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataError
+from harness.metrics.boxes import BoxRows
+
+SCORE = 0.7  # that a predicted box has at least
+OVERLAP = 0.5  # of generalised IoU that a match has at least
+
+
+def generalised_box_iou(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float32]:
+    """Generalised IoU of every pair of boxes; float32 of true × predicted, from -1 to 1.
+
+    Right and bottom are exclusive. A pair without any area has IoU 0, and a hull without area takes
+    nothing off; the official function returns NaN there. Otherwise equal bit for bit to
+    `generalized_box_iou` in `mdetr/util/box_ops.py` of gRefCOCO (commit 41a8f00) on float32.
+
+    Raises:
+        DataError: an operand is not rows of four finite numbers, or a side is negative.
+
+    >>> generalised_box_iou([(0, 0, 4, 4)], [(0, 0, 4, 4), (0, 0, 4, 2), (8, 0, 12, 4)]).tolist()
+    [[1.0, 0.5, -0.3333333432674408]]
+    """
+    first, second = _rows(truth, "true boxes"), _rows(predicted, "predicted boxes")
+    shared = _area(
+        np.maximum(first[:, None, :2], second[None, :, :2]),
+        np.minimum(first[:, None, 2:], second[None, :, 2:]),
+    )
+    areas = [_area(boxes[:, :2], boxes[:, 2:]) for boxes in (first, second)]
+    union = areas[0][:, None] + areas[1] - shared
+    hull = _area(
+        np.minimum(first[:, None, :2], second[None, :, :2]),
+        np.maximum(first[:, None, 2:], second[None, :, 2:]),
+    )
+    return _quotient(shared, union) - _quotient(hull - union, hull)
+
+
+def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]]:
+    """The boxes that count: those whose score is at least 0.7 as a float32, the best first.
+
+    A score of 0.7 that was written as text is a little less than 0.7 as a float32, in which the
+    official code receives it: it does not count. Of equal scores the box with the larger left side
+    comes first, then the larger top, right and bottom.
+
+    Raises:
+        DataError: there are not as many scores as boxes, or one is not finite.
+
+    >>> confident([(0, 0, 4, 4), (1, 0, 4, 4), (2, 0, 4, 4)], [0.71, 0.7, 0.9])
+    [(2.0, 0.0, 4.0, 4.0), (0.0, 0.0, 4.0, 4.0)]
+    """
+    rows = _rows(boxes, "predicted boxes")
+    if len(rows) != len(scores) or not np.isfinite(np.asarray(scores, dtype=np.float64)).all():
+        raise DataError(
+            "scores of boxes", expected=f"{len(rows)} finite numbers", found=repr(scores)[:60]
+        )
+    ranked = sorted(
+        zip(np.asarray(scores, dtype=np.float32).tolist(), map(tuple, rows.tolist()), strict=True),
+        reverse=True,
+    )
+    return [box for score, box in ranked if score >= SCORE]
+
+
+def grec_f1(truth: BoxRows, predicted: BoxRows) -> float:
+    """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 if both are none.
+
+    The pair with the largest generalised IoU is matched first, and again among what is left, while
+    it is at least 0.5. Without a true box, "no target", the F1 is 1 without a predicted box and 0
+    otherwise. The benchmark's `F1_score` is the share of samples whose F1 is 1, `f1 >= 1.0`; its
+    N_acc is the share of samples without target that have no box, its T_acc that of the others
+    that have one.
+
+    Equal to `RefExpEvaluator.summarize` in `mdetr/datasets/refexp.py` of gRefCOCO (commit 41a8f00),
+    to which a no-target sample is an annotation of category -1, whatever its box.
+
+    Args:
+        truth: The boxes of all objects that are meant; none where no target is.
+        predicted: The boxes that count, in the order of `confident`.
+
+    Raises:
+        DataError: an operand is not rows of four finite numbers, or a side is negative.
+
+    >>> grec_f1([(0, 0, 4, 4), (8, 0, 12, 4)], [(0, 0, 4, 4)])
+    0.6666666666666666
+    >>> grec_f1([], []), grec_f1([], [(0, 0, 4, 4)]), grec_f1([(0, 0, 4, 4)], [])
+    (1.0, 0.0, 0.0)
+    """
+    quality = generalised_box_iou(predicted, truth)
+    n_said, n_true = quality.shape
+    if n_true == 0:
+        return float(n_said == 0)
+    matched = 0
+    while matched < min(n_said, n_true):
+        said, true = divmod(int(quality.argmax()), n_true)
+        if quality[said, true] < OVERLAP:
+            break
+        matched += 1
+        quality[said, :] = quality[:, true] = 0.0
+    return float(2 * matched / (n_said + n_true))
+
+
+def _area(low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.float32]:
+    sides = np.maximum(high - low, np.float32(0))
+    return np.asarray(sides[..., 0] * sides[..., 1])
+
+
+def _quotient(part: NDArray[np.float32], whole: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0))
+
+
+def _rows(boxes: BoxRows, what: str) -> NDArray[np.float32]:
+    """Boxes as float32 of N × 4, in which the official code computes."""
+    try:
+        rows = np.asarray(boxes, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(what, expected="rows of four numbers", found=repr(boxes)[:60]) from error
+    if rows.size == 0 and rows.ndim <= 2:
+        return np.empty((0, 4), dtype=np.float32)
+    if (
+        rows.ndim != 2
+        or rows.shape[1] != 4
+        or not np.isfinite(rows).all()
+        or not (rows[:, 2:] >= rows[:, :2]).all()
+    ):
+        raise DataError(
+            what,
+            expected="rows of four finite numbers: left, top, right ≥ left, bottom ≥ top",
+            found=repr(rows.tolist())[:80],
+        )
+    return rows

@@ -1,0 +1,81 @@
+"""The METEOR program, kept running: it takes far longer to start than to score."""
+
+import atexit
+import os
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, MissingDependency
+from harness.metrics.penn_treebank import need_java
+
+
+def aligned(
+    references: Mapping[int, Sequence[str]], said: Mapping[int, Sequence[str]]
+) -> tuple[float, list[float]]:
+    """METEOR of a corpus and of each caption, by `Meteor.compute_score` of pycocoevalcap 1.2.
+
+    Args:
+        references: Tokenised references by caption.
+        said: One tokenised text by caption, the same keys.
+
+    Raises:
+        MissingDependency: Java or pycocoevalcap is missing.
+        HarnessError: the program died or did not answer with numbers.
+    """
+    scorer = _program(os.getpid())
+    try:
+        value, each = scorer.compute_score(references, said)
+    except (ValueError, OSError) as error:
+        _stop(scorer)
+        _program.cache_clear()
+        raise HarnessError(
+            "METEOR", expected="a score from its Java program", found=str(error) or "none",
+            fix="It needs 2 GiB of memory.",
+        ) from error  # fmt: skip
+    return float(value), list(map(float, each))
+
+
+# By process: a child must not talk through the pipes that its parent uses.
+@cache
+def _program(process: int) -> Any:
+    """Start the Java program as `Meteor` does, with two differences.
+
+    What it writes to its error stream is dropped: nobody reads that pipe, and a full one would
+    stop the program. And the alignments of captions that were asked for before are kept, so that
+    the parts of a corpus cost little.
+    """
+    del process  # the cache's key
+    need_java("METEOR")
+    try:
+        module = import_module("pycocoevalcap.meteor.meteor")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "METEOR", expected="the package 'pycocoevalcap'", found="it is not installed",
+            fix='Install "visual-reasoning-harness[text]".',
+        ) from error  # fmt: skip
+    scorer = object.__new__(module.Meteor)
+    scorer.lock = threading.Lock()
+    scorer.meteor_p = subprocess.Popen(
+        ["java", "-jar", "-Xmx2G", module.METEOR_JAR, "-", "-", "-stdio",
+         "-l", "en", "-norm"],
+        cwd=Path(str(module.__file__)).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    align = lru_cache(maxsize=200_000)(partial(module.Meteor._stat, scorer))
+    scorer._stat = lambda said, references: align(said, tuple(references))
+    atexit.register(_stop, scorer)
+    return scorer
+
+
+def _stop(scorer: Any) -> None:
+    """End the program. Its own destructor waits for a lock that a failed call never gave back."""
+    if scorer.lock.locked():
+        scorer.lock.release()
+    scorer.meteor_p.kill()
+    scorer.meteor_p.wait()
+    scorer.meteor_p.stdout.close()

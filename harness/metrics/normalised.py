@@ -1,0 +1,95 @@
+"""LLM-Seg40K: IoU of a sample, masks of another size, and cIoU that weighs all pictures equally.
+
+*mIoU* in tables of this benchmark and of referring segmentation is the mean of a sample's IoU over
+samples, the same number as gIoU: `Mean(llmseg_iou(*overlap(truth, predicted)))`. The background is
+no class of its own.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.masks import BoolArray, Rle, check_size
+from harness.metrics.operands import Mask, check_masks
+from harness.metrics.overlap import Overlap, overlap
+
+LLMSEG_EPSILON = np.float32(1e-8)
+SIDE = 1024  # pixels, of the square to which masks are resized
+
+
+def llmseg_iou(intersection: int, union: int) -> float:
+    """IoU of one sample as LLM-Seg computes it: `I / (U + 1e-8)` in float32, plus 1 where U = 0.
+
+    The epsilon is lost in float32's rounding whenever there is a pixel, so that a perfect answer
+    scores exactly 1, unlike LISA's. Source: `validate_threshold` in `finetune_llmseg.py` of LLMSeg
+    (commit 65147a9). Its gIoU divides the sum of these by `count + 1e-5`, its cIoU is
+    `sum(I) / (sum(U) + 1e-10)`.
+
+    >>> llmseg_iou(1, 3), llmseg_iou(4, 4), llmseg_iou(0, 0)
+    (0.3333333432674408, 1.0, 1.0)
+    """
+    value = np.float32(intersection) / (np.float32(union) + LLMSEG_EPSILON)
+    return float(value + np.float32(1.0)) if union == 0 else float(value)
+
+
+def nearest_resize(mask: Mask, *, height: int, width: int) -> Mask:
+    """A mask of another size, each pixel that of the nearest before it; of the same kind.
+
+    Pixel i of the result is pixel `floor(i · old / new)` with the quotient in float32, as
+    `torch.nn.functional.interpolate(mode="nearest")` takes it; OpenCV's and Pillow's nearest
+    neighbours are others. This is what LLMSeg does with a *prediction* that is not of the size
+    of its annotation (`finetune_llmseg.py`, commit 65147a9). Annotations are never resized, except
+    both masks for ncIoU.
+
+    Raises:
+        MaskError: the size is none, or the mask is not boolean.
+
+    >>> nearest_resize(np.eye(2, dtype=bool), height=3, width=4).astype(int)
+    array([[1, 1, 0, 0],
+           [1, 1, 0, 0],
+           [0, 0, 1, 1]])
+    """
+    check_size(height, width, "size to resize to")
+    check_masks(mask, mask)
+    if isinstance(mask, Rle):
+        return Rle.from_array(_resized(mask.to_array(), height, width))
+    return _resized(mask, height, width)
+
+
+def normalised_overlap(
+    truth: Mask, predicted: Mask, ignore: Mask | None = None, *, side: int = SIDE
+) -> Overlap:
+    """Overlap after every mask was resized to side × side; ncIoU is `sum(I) / (sum(U) + 1e-10)`.
+
+    Summed over pictures of different sizes, plain cIoU counts large pictures more; here each counts
+    as much as its content. Source: the commented lines of `validate_threshold` in
+    `finetune_llmseg.py` of LLMSeg (commit 65147a9), which is how the paper's third column is made.
+
+    Args:
+        truth: Annotated mask: a run-length, or a boolean array of height × width.
+        predicted: Mask of the same kind; its size may be another one.
+        ignore: Pixels that do not count, of the size of `truth`.
+        side: Pixels of the square.
+
+    Raises:
+        MaskError: the masks are not of one kind, or an array is not boolean.
+
+    >>> normalised_overlap(np.ones((2, 2), bool), np.eye(3, dtype=bool), side=6)
+    Overlap(intersection=12, union=36)
+    """
+    if ignore is not None:
+        check_masks(truth, ignore)
+        ignore = nearest_resize(ignore, height=side, width=side)
+    resized = [nearest_resize(mask, height=side, width=side) for mask in (truth, predicted)]
+    return overlap(resized[0], resized[1], ignore)
+
+
+def _resized(mask: BoolArray, height: int, width: int) -> BoolArray:
+    rows, columns = _sources(mask.shape[0], height), _sources(mask.shape[1], width)
+    return mask.take(rows, axis=0).take(columns, axis=1)
+
+
+def _sources(old: int, new: int) -> NDArray[np.int64]:
+    """For each of `new` places the index of the one of `old` that is taken."""
+    scale = np.float32(old) / np.float32(new)
+    places = np.arange(new, dtype=np.float32) * scale
+    return np.minimum(places.astype(np.int64), old - 1)

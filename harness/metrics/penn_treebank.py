@@ -1,0 +1,136 @@
+"""The Penn Treebank tokenizer of Stanford CoreNLP 3.4.1, a Java program that pycocoevalcap brings.
+
+`PTBTokenizer` of pycocoevalcap 1.2 gives it one caption a line, so two things follow that a caption
+does not show. A caption with a line break other than a newline shifts every later caption by one;
+here all breaks become spaces, which is the one place where tokens differ from the official ones.
+And the program looks ahead over the end of a line: "No." is "no." if the next caption begins with
+a number, and otherwise "no". So the official tokens of a few captions, and with them the official
+scores, depend on their order. That is kept.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness.errors import DataError, MissingDependency
+
+# What pycocoevalcap 1.2 drops from the program's tokens.
+DROPPED = frozenset(
+    {"''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-"}
+    | {".", "?", "!", ",", ":", "-", "--", "...", ";"}
+)
+BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\u2028\u2029"), " ")
+"""What the program ends a line at. A caption must stay on its line."""
+STOP = re.compile(r"\.\W*\Z")
+INITIAL = re.compile(r"(?<![A-Za-z])[A-Za-z]\W*\Z")
+KNOWN_LIMIT = 2_000_000  # texts
+
+
+def penn_treebank(texts: Sequence[str]) -> list[str]:
+    """One line of lower-case tokens a text, joined by spaces, punctuation dropped.
+
+    The texts are one file: their order matters, see above. The program runs once, and not at all
+    where each text was seen before in the same surroundings, as in parts of a corpus.
+
+    Raises:
+        MissingDependency: no Java, or not the package.
+        DataError: the program does not answer with one line a text.
+    """
+    plain = [text.translate(BREAKS) for text in texts]
+    known = _known()
+    keys = surroundings(plain)
+    if any(key not in known for key in keys):
+        lines = _run(plain)
+        if len(known) > KNOWN_LIMIT:
+            known.clear()
+        known.update(zip(keys, lines, strict=True))
+        return lines
+    return [known[key] for key in keys]
+
+
+@cache
+def _known() -> dict[tuple[str, ...], str]:
+    """The tokens of texts in their surroundings; they never change."""
+    return {}
+
+
+def surroundings(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each text, and as much of what follows it as its tokens can depend on.
+
+    Only the program's rules for abbreviations look ahead, so only what ends in a full stop is
+    concerned: by the kind of the next line's first letter, and after an initial by its word.
+
+    >>> surroundings(["a dog", "the No.", "5 cats", "by A.", "The end."])
+    [('a dog',), ('the No.', '9'), ('5 cats',), ('by A.', '', 'The'), ('The end.', ' ')]
+    """
+    keys: list[tuple[str, ...]] = []
+    after = word = ""
+    for text in reversed(texts):
+        if not STOP.search(text):
+            keys.append((text,))
+        elif INITIAL.search(text):
+            keys.append((text, after[:1] if after[:1].isspace() else "", word))
+        else:
+            keys.append((text, _kind(after)))
+        after = text
+        word = next(iter(text.split(maxsplit=1)), word)
+    return keys[::-1]
+
+
+def _kind(after: str) -> str:
+    first = after[:1]
+    if not first or first.isspace():
+        return " "
+    if first in "<&":
+        return after.split(maxsplit=1)[0]  # may be a tag or an entity
+    if first.isascii() and (first.isupper() or first.isdigit()):
+        return "A" if first.isupper() else "9"
+    return "x"
+
+
+def _run(texts: Sequence[str]) -> list[str]:
+    done = subprocess.run(
+        ["java", "-cp", str(_jar()), "edu.stanford.nlp.process.PTBTokenizer",
+         "-preserveLines", "-lowerCase"],
+        input="\n".join(texts).encode("utf-8", "replace"), capture_output=True, check=False,
+    )  # fmt: skip
+    lines = done.stdout.decode("utf-8", "replace").split("\n")
+    if done.returncode or len(lines) != len(texts):
+        raise DataError(
+            "captions",
+            expected=f"{len(texts)} lines of tokens from the Java tokenizer",
+            found=f"{len(lines)}, exit code {done.returncode}",
+            fix=done.stderr.decode("utf-8", "replace").strip()[-300:],
+        )
+    return [
+        " ".join(word for word in line.rstrip().split(" ") if word not in DROPPED)
+        for line in lines
+    ]  # fmt: skip
+
+
+def _jar() -> Path:
+    need_java("the PTB tokenizer of caption metrics")
+    spec = find_spec("pycocoevalcap")
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
+    if not places:
+        raise MissingDependency(
+            "the PTB tokenizer of caption metrics", expected="the package pycocoevalcap",
+            found="it is not installed", fix='Install "visual-reasoning-harness[text]".',
+        )  # fmt: skip
+    return Path(places[0]) / "tokenizer" / "stanford-corenlp-3.4.1.jar"
+
+
+def need_java(what: str) -> None:
+    """Raise MissingDependency if there is no program `java`."""
+    if shutil.which("java") is None:
+        raise MissingDependency(
+            what,
+            expected="Java (the program `java`)",
+            found="none on the search path",
+            fix="Install a Java runtime. BLEU, ROUGE-L and CIDEr can also be asked for with other "
+            "tokens, which give other scores: tokenizer=simple.",
+        )

@@ -1,0 +1,181 @@
+"""ReVOS: J and F, the share of right pixels A and the robustness R, as VISA and Sa2VA compute them.
+
+VISA's scorer reads predictions as bytes of 0 and 255, Sa2VA's as 0 and 1. Both add up the masks of
+an expression's objects as bytes, and A and R compute with these bytes as they are: in the two forms
+they have nothing to do with each other, and no board may mix them.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import MaskError
+from harness.masks import Rle
+from harness.metrics.boundary import boundary_f_measure
+from harness.metrics.operands import check_masks, check_tracks
+from harness.metrics.overlap import overlap
+from harness.metrics.region import region_similarity
+
+EPSILON = 1e-6
+
+Form: TypeAlias = Literal["visa255", "binary", "strict"]
+"""`visa255`: a predicted pixel is the byte 255. `binary`: it is 1. In both a pixel of the truth is
+the number of objects that cover it. `strict`: both are 0 or 1."""
+
+PixelTable: TypeAlias = NDArray[np.int64]
+"""Numbers of pixels, levels × 2: `table[k, p]` of them are covered by k true objects and are
+predicted (p = 1) or not (p = 0)."""
+
+
+class RevosScores(NamedTuple):
+    """Means over the frames of one expression, from 0 to 1."""
+
+    j: float
+    f: float
+    a: float
+    r: float
+
+
+def revos_scores(
+    truth: Sequence[Sequence[Rle]],
+    predicted: Sequence[Rle],
+    foreground: Sequence[Rle],
+    *,
+    form: Form,
+) -> RevosScores:
+    """J, F, A and R of one expression; `in_percent` of each is what the official scorers average.
+
+    J and F compare the union of the objects, whatever the form. Equal bit for bit to `eval_queue`
+    in `tools/eval_revos.py` of VISA (commit ec158fd, `visa255`) and in `tools/eval/eval_revos.py`
+    of Sa2VA (commit 9832e1a, `binary`). There an expression whose prediction is missing or cannot
+    be read scores 0 four times.
+
+    Args:
+        truth: One track of run-lengths an object of the expression, at least one.
+        predicted: A run-length a frame.
+        foreground: The union of all objects of the video's expressions; see `foreground_track`.
+        form: How bytes are read.
+
+    Raises:
+        MaskError: no object, or tracks of different lengths or sizes.
+
+    >>> top, left = np.array([[1, 1], [0, 0]]) > 0, np.array([[1, 0], [1, 0]]) > 0
+    >>> truth, predicted, both = ([Rle.from_array(mask)] for mask in (top, left, top | left))
+    >>> revos_scores([truth], predicted, both, form="binary")._replace(f=0.0)
+    RevosScores(j=0.3333333333333333, f=0.0, a=0.5, r=0.6666667777777407)
+    """
+    union = foreground_track(truth)
+    for track in (predicted, foreground):
+        check_tracks(union, track)
+    a, r = [], []
+    for frame, said, around in zip(zip(*truth, strict=True), predicted, foreground, strict=True):
+        check_masks(frame[0], around)
+        table = pixel_table(frame, said)
+        a.append(accuracy(table, form=form))
+        r.append(robustness(table, around.area, form=form))
+    return RevosScores(
+        float(region_similarity(union, predicted).mean()),
+        float(boundary_f_measure(union, predicted).mean()),
+        float(np.mean(a)),
+        float(np.mean(r)),
+    )
+
+
+def pixel_table(truth: Sequence[Rle], predicted: Rle) -> PixelTable:
+    """Count the pixels of one frame by how many objects cover them, and whether predicted.
+
+    Objects that do not overlap, which is nearly all, are counted without decoding any mask.
+
+    >>> mask, all_ = Rle.from_array(np.eye(2, dtype=bool)), Rle.full(2, 2)
+    >>> pixel_table([mask], all_).tolist(), pixel_table([mask, all_], mask).tolist()
+    ([[0, 2], [0, 2]], [[0, 0], [2, 0], [0, 2]])
+    """
+    union = truth[0].union(*truth[1:])
+    shared, either = overlap(union, predicted)
+    if union.area == sum(mask.area for mask in truth):
+        background = union.height * union.width - either
+        return np.array(
+            [[background, either - union.area], [union.area - shared, shared]], dtype=np.int64
+        )
+    covered = np.sum([mask.to_array() for mask in truth], axis=0, dtype=np.uint8)
+    said = predicted.to_array()
+    levels = int(covered.max()) + 1
+    return np.stack([np.bincount(covered[~said], minlength=levels),
+                     np.bincount(covered[said], minlength=levels)], axis=1)  # fmt: skip
+
+
+def accuracy(table: PixelTable, *, form: Form) -> float:
+    """A of one frame: the share of pixels whose bytes are equal.
+
+    In `visa255` a predicted pixel is never equal to one of the truth, so that only background is
+    right; in `binary` a pixel of two objects is never right. Source: `get_r2vos_accuracy` in
+    `tools/metrics.py` of VISA (commit ec158fd).
+
+    >>> table = np.array([[1, 1], [0, 1], [0, 1]])  # the last pixel is of two objects
+    >>> [accuracy(table, form=form) for form in ("visa255", "binary", "strict")]
+    [0.25, 0.5, 0.75]
+    """
+    true, said = _bytes(table, form)
+    return float(table[true[:, None] == said].sum() / table.sum())
+
+
+def robustness(table: PixelTable, foreground: int, *, form: Form) -> float:
+    """R of one frame: 1 less wrongly predicted pixels over foreground pixels, at least 0.
+
+    `max(1 - sum((1 - truth) · predicted) / (foreground + 1e-6), 0)`, where the sum is of bytes: in
+    `visa255` a wrong pixel counts 255 times, and a predicted pixel of k ≥ 2 objects k - 1 times; in
+    `binary` a wrong pixel counts once, and one of k ≥ 2 objects 257 - k times. A frame without
+    foreground scores 1 if nothing is predicted, otherwise 0.
+
+    Source: `get_r2vos_robustness` in `tools/metrics.py` of VISA (commit ec158fd); Sa2VA's is the
+    same.
+
+    >>> table = np.array([[1, 1], [0, 1], [0, 1]])
+    >>> [round(robustness(table, 512, form=form), 3) for form in ("visa255", "binary", "strict")]
+    [0.5, 0.5, 0.998]
+    """
+    true, said = _bytes(table, form)
+    wrong = ((np.uint8(1) - true) * said[1]).astype(np.int64) @ table[:, 1]
+    return float(max(1 - wrong / (foreground + EPSILON), 0.0))
+
+
+def foreground_track(tracks: Sequence[Sequence[Rle]]) -> tuple[Rle, ...]:
+    """The pixels of any object in each frame: the masks of `mask_dict_foreground.json`.
+
+    Source: `merge_rle` in `tools/generate_foreground_mask.py` of VISA (commit ec158fd), which takes
+    the annotations of all expressions of a video.
+
+    Raises:
+        MaskError: no track, or tracks of different lengths or sizes.
+
+    >>> masks = [[Rle.from_array(row)] for row in np.eye(2, dtype=bool)[:, None]]
+    >>> foreground_track(masks)[0].area
+    2
+    """
+    if not tracks:
+        raise MaskError("objects of a video", expected="at least one track", found="none")
+    for track in tracks:
+        check_tracks(tracks[0], track)
+    return tuple(first.union(*rest) for first, *rest in zip(*tracks, strict=True))
+
+
+def in_percent(score: float) -> float:
+    """A score as the official scorers average it: times 100, rounded to two places by numpy.
+
+    A benchmark's number is the mean over the expressions of a type (0 referring, 1 reasoning).
+    Overall is the mean of these two means, whatever their numbers of expressions; expressions of
+    type 2 count nowhere.
+
+    >>> in_percent(0.123456), in_percent(2 / 3)
+    (12.35, 66.67)
+    """
+    return float(np.round(np.float64(100) * score, 2))
+
+
+def _bytes(table: PixelTable, form: Form) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The bytes of the table's rows and of its columns."""
+    levels = np.arange(len(table), dtype=np.uint8)
+    true = (levels > 0).astype(np.uint8) if form == "strict" else levels
+    return true, np.array([0, 255 if form == "visa255" else 1], dtype=np.uint8)

@@ -1,0 +1,180 @@
+"""Several objects at once, matched by quality: the DAVIS unsupervised protocol.
+
+Referring-video papers use it on Ref-DAVIS17: one expression an object, four annotators who each
+wrote all of them. The unit is a video and an annotator. All objects compete for each pixel; what
+comes out is scored as if nobody knew which object is which.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from harness.errors import MaskError
+from harness.masks import BoolArray
+from harness.metrics.boundary import boundary_f_measure
+from harness.metrics.operands import Track
+from harness.metrics.region import region_similarity
+
+BACKGROUND = np.float32(0.1)
+CONFIDENT = np.float32(0.5)
+MOST_PROPOSALS = 20
+VOID = 255
+
+Labels: TypeAlias = NDArray[np.uint8]
+"""Frames × height × width: the number of the object that has the pixel; 0 is the background."""
+
+
+class ObjectScores(NamedTuple):
+    """J and F of each true object, means over its frames; float64 of shape (objects,)."""
+
+    j: NDArray[np.float64]
+    f: NDArray[np.float64]
+
+
+def soft_argmax(confidences: Sequence[NDArray[np.floating[Any]]]) -> Labels:
+    """Give each pixel to the most confident object, or to the background.
+
+    Confidences below 0.5 count as 0 and the background has 0.1, so that a pixel goes to an object
+    exactly if one reaches 0.5. Of equal confidences the first object's wins. A binary mask is
+    confidences of 0 and 1. Equal to the lines of `sub_processor` in `inference_davis.py` of
+    ReferFormer (commit 06fc218), which compute in float32.
+
+    Args:
+        confidences: For each object its confidence in each pixel, from 0 to 1: frames × height ×
+            width, all of one shape; at most 254 objects.
+
+    Raises:
+        MaskError: no object or too many, shapes differ, or a value is not from 0 to 1.
+
+    >>> first, second = np.array([[[0.6, 0.4, 0.9, 0.5]]]), np.array([[[0.7, 0.4, 0.9, 0.2]]])
+    >>> soft_argmax([first, second])
+    array([[[2, 0, 1, 1]]], dtype=uint8)
+    """
+    shapes = {confidence.shape for confidence in confidences}
+    if len(shapes) != 1 or len(confidences) >= VOID or len(min(shapes)) != 3:
+        raise MaskError(
+            "confidences of objects",
+            expected="1 to 254 arrays of one frames × height × width",
+            found=f"{len(confidences)} of {len(shapes)} shape(s)",
+        )
+    labels = np.zeros(min(shapes), dtype=np.uint8)
+    highest = np.full(labels.shape, BACKGROUND)
+    for number, confidence in enumerate(confidences, start=1):
+        values = confidence.astype(np.float32)
+        if not ((values >= 0) & (values <= 1)).all():
+            raise MaskError(f"confidences of object {number}", expected="values from 0 to 1",
+                            found="others")  # fmt: skip
+        better = (values >= CONFIDENT) & (values > highest)
+        labels[better] = number
+        highest[better] = values[better]
+    return labels
+
+
+def true_objects(labels: Labels) -> tuple[list[BoolArray], BoolArray]:
+    """Masks of the annotated objects, and of the void pixels, which have the label 255.
+
+    There are as many objects as the largest label of the *first* frame says: one that appears
+    later with a larger label is none, and a label that is skipped is an object without pixels.
+    Source: `get_all_masks` in `davis2017/davis.py` (davis2017-evaluation, commit ac7c43f).
+
+    >>> objects, void = true_objects(np.array([[[0, 2, 255]], [[1, 2, 3]]], dtype=np.uint8))
+    >>> len(objects), [int(mask.sum()) for mask in objects], int(void.sum())
+    (2, [1, 2], 1)
+    """
+    void = _labels(labels, "annotated labels") == VOID
+    count = int(np.where(void[0], 0, labels[0]).max())
+    return [labels == number for number in range(1, count + 1)], void
+
+
+def proposals(labels: Labels) -> list[BoolArray]:
+    """Masks of the predicted objects: as many as the largest label of any frame says.
+
+    Source: `read_masks` in `davis2017/results.py` (davis2017-evaluation, commit ac7c43f).
+
+    >>> [int(mask.sum()) for mask in proposals(np.array([[[0, 3]], [[1, 0]]], dtype=np.uint8))]
+    [1, 0, 1]
+    """
+    count = int(_labels(labels, "predicted labels").max())
+    return [labels == number for number in range(1, count + 1)]
+
+
+def unsupervised_scores(
+    truth: Sequence[Track], predicted: Sequence[Track], void: Track | None = None
+) -> ObjectScores:
+    """J and F of each true object after the best matching of proposals to objects.
+
+    The matching maximises the sum of `(mean J + mean F) / 2`; every frame counts, the first and
+    the last included. An object without a proposal is compared with an empty one. J&F of a data
+    set is the mean of J and F over the objects of all videos: a video counts by its objects. The
+    four annotators of Ref-DAVIS17 have the same objects, and their average is the mean over all.
+
+    Equal bit for bit to `_evaluate_unsupervised` in `davis2017/evaluation.py` of
+    davis2017-evaluation (commit ac7c43f; ReferFormer holds the same code), which returns the
+    objects in the order of the proposals matched to them. Here they keep their own order.
+
+    Args:
+        truth: The true objects' masks, at least one; each a boolean array of frames × height ×
+            width or a run-length a frame.
+        predicted: The proposals of the same kind, at most 20.
+        void: Pixels that do not count.
+
+    Raises:
+        MaskError: no object, more than 20 proposals, or tracks that cannot be compared.
+
+    >>> objects = np.zeros((2, 1, 4, 6), dtype=bool)
+    >>> objects[0, :, :2, :3] = objects[1, :, 2:, 3:] = True
+    >>> unsupervised_scores(list(objects), [objects[1], objects[1] & ~objects[1]])
+    ObjectScores(j=array([0., 1.]), f=array([0., 1.]))
+    """
+    if not truth or len(predicted) > MOST_PROPOSALS:
+        raise MaskError(
+            "objects of a video",
+            expected=f"at least one true object and at most {MOST_PROPOSALS} proposals",
+            found=f"{len(truth)} and {len(predicted)}",
+        )
+    padding = [_empty_like(truth[0])] * (len(truth) - len(predicted))
+    j, f = (
+        np.array(
+            [[metric(true, said, void) for true in truth] for said in (*predicted, *padding)]
+        ).mean(axis=2)
+        for metric in (region_similarity, boundary_f_measure)
+    )
+    said, true = linear_sum_assignment(-((j + f) / 2))
+    order = np.argsort(true)
+    return ObjectScores(j[said, true][order], f[said, true][order])
+
+
+def visa_annotation_numbers(expressions: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], int]:
+    """The number of each expression's mask in VISA's and Sa2VA's `mask_dict` of Ref-DAVIS17.
+
+    There (`rvos/visa_davis`) each expression is scored by itself, as in MeViS: J and F of two
+    binary tracks without void pixels, and the plain mean over expressions. Masks are numbered from
+    0 by videos, then by expressions, in the order of *text*: "10" comes before "2".
+
+    Source: `get_meta_exp` in `tools/eval_davis17.py` of VISA (commit ec158fd) and
+    `tools/eval/eval_davis.py` of Sa2VA (commit 9832e1a).
+
+    Args:
+        expressions: The ids of each video's expressions, by the video's name.
+
+    >>> visa_annotation_numbers({"dog": ["0", "2", "10"], "bear": ["0"]})
+    {('bear', '0'): 0, ('dog', '0'): 1, ('dog', '10'): 2, ('dog', '2'): 3}
+    """
+    pairs = [(video, name) for video in sorted(expressions) for name in sorted(expressions[video])]
+    return {pair: number for number, pair in enumerate(pairs)}
+
+
+def _labels(labels: Labels, what: str) -> Labels:
+    if labels.dtype != np.uint8 or labels.ndim != 3 or labels.size == 0:
+        raise MaskError(what, expected="uint8 of frames × height × width",
+                        found=f"{labels.dtype} of {labels.shape}")  # fmt: skip
+    return labels
+
+
+def _empty_like(track: Track) -> Track:
+    if isinstance(track, np.ndarray):
+        return np.zeros_like(track)
+    return [mask.empty(mask.height, mask.width) for mask in track]

@@ -1,0 +1,212 @@
+"""The cluster jackknife: what a metric would be without each block of groups.
+
+For metrics that only exist over all answers together (CIDEr, COCO AP). They are computed anew
+once without each group. Where there are many groups that would take too long, so the groups are
+dealt into at most `BLOCKS` blocks and a block is left out at a time: the grouped jackknife, with
+the weights of Busing, Meijer and van der Leeden (1999), "Delete-m jackknife for unequal m", for
+blocks that differ in size. With one group a block it is the delete-one-group jackknife.
+
+Cost: the metric's corpus function is called once on everything and once a block, so at most 201
+times by default. It suits metrics that change little when a block is left out; for a median or a
+maximum it is not consistent (Shao and Tu 1995, "The Jackknife and Bootstrap", chapter 2).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import UsageError
+from harness.scores import Corpus, Metric, UnitScore
+from harness.statistics.clusters import (
+    FloatArray,
+    counted_groups,
+    group_sums,
+    in_order,
+    needed,
+    numbers,
+    of_corpora,
+)
+from harness.statistics.exact import Summands
+from harness.statistics.quantiles import check_level, half_width
+from harness.statistics.resampling import generator
+
+BLOCKS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """Every metric's number over all groups, and without each block of them."""
+
+    whole: Mapping[str, float]
+    """NaN where nothing counts."""
+    without: Mapping[str, FloatArray]
+    """One number a block."""
+    sizes: NDArray[np.int64]
+    """How many groups each block has."""
+    counted: Mapping[str, int]
+    """In how many groups each metric counts; for a derived one, its scarcest part."""
+
+    def error(self, name: str) -> float | None:
+        """The standard error of a metric's number; None if it lacks a number somewhere.
+
+        Needs two groups in which the metric counts.
+        """
+        if self.counted[name] < 2:
+            return None
+        return jackknife_error(self.whole[name], self.without[name], sizes=self.sizes)
+
+    def degrees(self, name: str) -> int:
+        """Degrees of freedom of that error."""
+        return min(len(self.sizes), self.counted[name]) - 1
+
+
+def intervals(
+    metrics: Sequence[Metric],
+    units: Sequence[UnitScore],
+    *,
+    level: float = 0.95,
+    blocks: int = BLOCKS,
+    seed: int = 0,
+) -> dict[str, tuple[float, float] | None]:
+    """Intervals of corpus metrics and of what is derived from them; other metrics are left out.
+
+    The number, plus and minus the t quantile (degrees of freedom: blocks, or groups in which the
+    metric counts, less one) times the jackknife's standard error. They may reach beyond the
+    metric's range. None where a metric counts in fewer than two groups, or has no number when
+    some block is left out.
+
+    Args:
+        metrics: The protocol's metrics, each after those that it is derived from.
+        units: The units of one run, in any order.
+        level: How often intervals like this hold the truth.
+        blocks: At most how many blocks the groups are dealt into.
+        seed: Seeds the dealing; it matters only where there are more groups than blocks.
+
+    Raises:
+        UsageError: `level` is not between 0 and 1, or `blocks` is below 2.
+    """
+    check_level(level)
+    names = of_corpora(metrics)
+    if not names or not units:
+        return dict.fromkeys(names)
+    used = tuple(dict.fromkeys(part for name in names for part in needed(metrics, name)))
+    made = replicates(used, units, blocks=blocks, seed=seed)
+    found: dict[str, tuple[float, float] | None] = {}
+    for name in names:
+        error = made.error(name)
+        found[name] = None
+        if error is not None:
+            reach = half_width(level, degrees=made.degrees(name)) * error
+            found[name] = made.whole[name] - reach, made.whole[name] + reach
+    return found
+
+
+def replicates(
+    metrics: Sequence[Metric],
+    units: Sequence[UnitScore],
+    *,
+    blocks: int = BLOCKS,
+    seed: int = 0,
+) -> Replicates:
+    """Compute every metric over all groups and without each block of groups.
+
+    Runs on the same groups with the same seed have the same blocks, so that differences of their
+    numbers are paired.
+
+    Raises:
+        UsageError: `blocks` is below 2, or there are no units.
+    """
+    if blocks < 2 or not units:
+        raise UsageError(
+            "a jackknife", expected="at least 2 blocks of units",
+            found=f"{blocks} blocks, {len(units)} units",
+        )  # fmt: skip
+    sums = group_sums(metrics, units)
+    block_of = dealt(len(sums.groups), blocks=blocks, seed=seed)
+    table = np.zeros((block_of.max() + 1, 2 * len(sums.columns)))
+    np.add.at(table, block_of, sums.table)
+    kept = np.concatenate([np.ones((1, len(table))), 1 - np.eye(len(table))])
+    above, below = np.split(Summands.of(table, most=len(table)).weighted(kept), 2, axis=1)
+    items, holding = _items(metrics, units, block_of=dict(zip(sums.groups, block_of, strict=True)))
+    values = numbers(
+        metrics, sums.columns, above=above, below=below,
+        corpora={
+            metric.name: _over(metric, items[metric.name], kept)
+            for metric in metrics if metric.corpus is not None
+        },
+    )  # fmt: skip
+    return Replicates(
+        whole={name: float(value[0]) for name, value in values.items()},
+        without={name: value[1:] for name, value in values.items()},
+        sizes=np.bincount(block_of),
+        counted=counted_groups(metrics, sums, corpora=holding),
+    )
+
+
+def dealt(groups: int, *, blocks: int, seed: int) -> NDArray[np.int64]:
+    """The block of each group: at random, sizes differing by one at most.
+
+    >>> dealt(5, blocks=200, seed=0).tolist()
+    [0, 1, 2, 3, 4]
+    >>> np.bincount(dealt(7, blocks=3, seed=0)).tolist()
+    [3, 2, 2]
+    """
+    if groups <= blocks:
+        return np.arange(groups)
+    # Names that follow each other are often alike, so blocks of neighbours would be too.
+    order = generator(seed, stream=2).permutation(groups)
+    return (np.argsort(order) % blocks).astype(np.int64)
+
+
+def jackknife_error(whole: float, without: FloatArray, *, sizes: NDArray[np.int64]) -> float | None:
+    """The standard error that leaving out blocks shows; None if a number is lacking.
+
+    With `n` groups, `m_j` of them in block j and `h_j = n / m_j`, pseudo-values are
+    `h_j * whole - (h_j - 1) * without_j`, their centre is
+    `J * whole - sum((1 - m_j / n) * without_j)`, and the variance is
+    `mean((pseudo_j - centre)² / (h_j - 1))` (Busing et al. 1999).
+
+    Leaving one number out of a mean gives the textbook's s / √n:
+
+    >>> values = np.array([1.0, 2.0, 4.0, 9.0])
+    >>> without = (values.sum() - values) / 3
+    >>> error = jackknife_error(4.0, without, sizes=np.ones(4, dtype=np.int64))
+    >>> bool(np.isclose(error, values.std(ddof=1) / 2))
+    True
+    """
+    if not (np.isfinite(whole) and np.isfinite(without).all()):
+        return None
+    inverse = sizes.sum() / sizes
+    pseudo = inverse * whole - (inverse - 1) * without
+    centre = len(sizes) * whole - np.sum((1 - 1 / inverse) * without)
+    return float(np.sqrt(np.mean((pseudo - centre) ** 2 / (inverse - 1))))
+
+
+def _items(
+    metrics: Sequence[Metric], units: Sequence[UnitScore], *, block_of: Mapping[str, int]
+) -> tuple[dict[str, list[list[object]]], dict[str, int]]:
+    """Each corpus metric's items by block, and in how many groups it has some."""
+    names = [metric.name for metric in metrics if metric.corpus is not None]
+    blocks = max(block_of.values()) + 1
+    items: dict[str, list[list[object]]] = {name: [[] for _ in range(blocks)] for name in names}
+    holding: dict[str, set[str]] = {name: set() for name in names}
+    for unit in in_order(units):
+        for name in names:
+            statistic = unit.scores.get(name)
+            if isinstance(statistic, Corpus) and statistic.items:
+                items[name][block_of[unit.group]].extend(statistic.items)
+                holding[name].add(unit.group)
+    return items, {name: len(groups) for name, groups in holding.items()}
+
+
+def _over(metric: Metric, blocks: Sequence[Sequence[object]], kept: FloatArray) -> FloatArray:
+    """A corpus metric over the blocks marked 1 in each row; NaN where they hold no item."""
+    assert metric.corpus is not None
+    found = np.full(len(kept), np.nan)
+    for row, marks in enumerate(kept):
+        chosen = [item for items, mark in zip(blocks, marks, strict=True) if mark for item in items]
+        if chosen:
+            found[row] = metric.corpus(chosen)
+    return found

@@ -1,0 +1,48 @@
+"""One number a group whose mean is the run's number, so that groups can be analysed as data.
+
+A ratio or a corpus metric is no mean over groups; these stand-ins move it as the groups do.
+"""
+
+from collections.abc import Sequence
+
+from harness.scores import Metric, UnitScore
+from harness.statistics.analytic import influence
+from harness.statistics.clusters import FloatArray, group_sums, needed
+from harness.statistics.jackknife import BLOCKS, replicates
+
+
+def pseudo_values(
+    metrics: Sequence[Metric], units: Sequence[UnitScore], *, name: str, blocks: int = BLOCKS
+) -> FloatArray | None:
+    """Values whose mean is metric `name` and whose s / √n is its clustered standard error.
+
+    A quotient has one value a group, `R + G * influence` (see `analytic`), in the order of the
+    groups' names; for a mean of equally large groups these are the groups' means. Derived and
+    corpus metrics have the jackknife's pseudo-values, shifted to the mean, one a block of groups;
+    there s / √n is the standard error but for blocks that differ in size. Runs on the same groups
+    have their values in the same order.
+
+    Returns:
+        The values; None where the metric has no number, or lacks one when a block is left out.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    used = needed(metrics, name)
+    if not units:
+        return None
+    if used[-1].derived is None and used[-1].corpus is None:
+        sums = group_sums(used, units)
+        above, below, epsilon = sums.above[:, 0], sums.below[:, 0], used[-1].epsilon
+        if not below.any():
+            return None
+        value = above.sum() / (below.sum() + epsilon)
+        moved: FloatArray = value + len(above) * influence(above, below, epsilon=epsilon)
+        return moved
+    made = replicates(used, units, blocks=blocks)
+    if made.error(name) is None:
+        return None
+    inverse = made.sizes.sum() / made.sizes
+    pseudo: FloatArray = inverse * made.whole[name] - (inverse - 1) * made.without[name]
+    pseudo += made.whole[name] - pseudo.mean()
+    return pseudo

@@ -1,0 +1,44 @@
+"""Quantiles and tails of the normal and of Student's t distribution, and the check of a level."""
+
+from statistics import NormalDist
+
+from scipy.special import stdtr, stdtrit
+
+from harness.errors import UsageError
+
+_NORMAL = NormalDist()
+
+
+def check_level(level: float, *, what: str = "level") -> None:
+    """Raise UsageError unless `level` lies strictly between 0 and 1."""
+    if not 0 < level < 1:
+        raise UsageError(what, expected="a number between 0 and 1", found=str(level))
+
+
+def quantile(share: float, *, degrees: float | None = None) -> float:
+    """Below which value a `share` of the distribution lies: t with `degrees`, else normal.
+
+    >>> round(quantile(0.975), 4), round(quantile(0.975, degrees=9), 4)
+    (1.96, 2.2622)
+    """
+    if degrees is None:
+        return _NORMAL.inv_cdf(share)
+    return float(stdtrit(degrees, share))
+
+
+def half_width(level: float, *, degrees: float | None = None) -> float:
+    """How many standard errors a two-sided interval reaches to each side.
+
+    >>> round(half_width(0.95, degrees=1), 3)
+    12.706
+    """
+    return quantile((1 + level) / 2, degrees=degrees)
+
+
+def two_sided_p(statistic: float, *, degrees: float) -> float:
+    """How probable a t of at least this size is, to either side.
+
+    >>> round(two_sided_p(-2.2622, degrees=9), 4)
+    0.05
+    """
+    return 2 * float(stdtr(degrees, -abs(statistic)))

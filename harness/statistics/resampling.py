@@ -1,0 +1,66 @@
+"""Random weights of groups: how often each is drawn, and which are swapped.
+
+Both are drawn in blocks, so that the memory they need is bounded, and from streams that do not
+depend on the size of a block. The generator is SFC64, whose streams are equal on all machines and
+half as dear as Philox's; nothing here jumps within a stream.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from harness.statistics.clusters import FloatArray
+
+CELLS = 2**17  # weights held at once: 1 MiB, which a core's cache holds
+
+
+def generator(seed: int, *, stream: int = 0) -> np.random.Generator:
+    """Random numbers of a seed; streams of one seed are independent of each other."""
+    entropy = [seed, stream] if stream else seed
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy)))
+
+
+def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """How often each group comes up in as many draws with replacement as there are groups.
+
+    Exactly multinomial: every draw is a fair one of `groups` (no Poisson weights).
+
+    Yields:
+        Whole numbers, resamples × groups; a block's rows are the next resamples.
+    """
+    random = generator(seed)
+    for rows in blocks(resamples, max(1, CELLS // groups)):
+        drawn = random.integers(groups, size=(rows, groups))
+        drawn += np.arange(0, rows * groups, groups)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=rows * groups)
+        yield counts.reshape(rows, groups).astype(np.float64)
+
+
+def swaps(groups: int, *, count: int, seed: int) -> Iterator[FloatArray]:
+    """Which groups are swapped, each with probability one half.
+
+    Yields:
+        0 and 1, swaps × groups; a block's rows are the next swaps.
+    """
+    random = generator(seed, stream=1)
+    words = -(-groups // 64)
+    for rows in blocks(count, max(1, CELLS // groups)):
+        drawn = random.integers(2**64, size=(rows, words), dtype=np.uint64)
+        bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+        yield bits[:, :groups].astype(np.float64)
+
+
+def all_swaps(groups: int) -> FloatArray:
+    """Every way of swapping, 2^groups × groups; none is the first row."""
+    codes = np.arange(2**groups)[:, None]
+    return ((codes >> np.arange(groups)) & 1).astype(np.float64)
+
+
+def blocks(total: int, most: int) -> Iterator[int]:
+    """Sizes of at most `most` that add up to `total`.
+
+    >>> list(blocks(7, 3))
+    [3, 3, 1]
+    """
+    for start in range(0, total, most):
+        yield min(most, total - start)

@@ -1,0 +1,223 @@
+"""Where a score's variance comes from: samples, training seeds, decoding seeds.
+
+Every group (picture, video) is answered by t trainings of one recipe, each decoded d times. The
+random-effects model is that of generalisability theory with decodings nested in trainings and
+both crossed with groups (Brennan 2001, "Generalizability Theory", the design p × (D : T)):
+
+    y[g, t, d] = μ + sample[g] + training[t] + decoding[t, d]
+                   + sample_training[g, t] + sample_decoding[g, t, d]
+
+Its components are found by the method of moments: the mean squares of the analysis of variance are
+set equal to their expectations (Searle, Casella and McCulloch 1992, "Variance Components",
+chapter 4). Estimates below 0, which chance produces when a component is small, are set to 0 and
+named in `Components.clipped`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.errors import DataError
+from harness.statistics.clusters import FloatArray
+from harness.statistics.quantiles import check_level, half_width
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """Variances of the effects; None where the runs cannot tell (see `components`)."""
+
+    sample: float
+    """Between groups: some are easier than others."""
+    training: float | None
+    """A training seed's shift of the whole score."""
+    decoding: float | None
+    """A decoding seed's shift of the whole score; 0 if samples are decoded independently."""
+    sample_training: float | None
+    """What a training seed does to single groups."""
+    sample_decoding: float | None
+    """What a decoding seed does to single groups: the noise of sampling tokens."""
+    clipped: tuple[str, ...]
+    """Names of the components whose estimate was below 0 and is given as 0."""
+    groups: int
+    trainings: int
+    decodings: int
+
+    def of_score(
+        self, *, groups: int | None = None, trainings: int = 1, decodings: int = 1
+    ) -> dict[str, float]:
+        """What each source adds to the variance of a mean score; their sum is its variance.
+
+        Args:
+            groups: Number of groups scored; default: as many as here.
+            trainings: Number of trainings averaged.
+            decodings: Number of decodings averaged, of each training.
+
+        Returns:
+            By `sample`, `training` (with what it does to single groups) and `decoding` (the
+            same); what the runs cannot tell apart is part of the source named before it.
+        """
+        n = self.groups if groups is None else groups
+        return {
+            "sample": self.sample / n,
+            "training": ((self.training or 0) + (self.sample_training or 0) / n) / trainings,
+            "decoding": ((self.decoding or 0) + (self.sample_decoding or 0) / n)
+            / (trainings * decodings),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeededScore:
+    """A mean over groups, trainings and decodings, with an interval that all of them widen."""
+
+    value: float
+    error: float
+    """Standard error."""
+    degrees: float
+    """Degrees of freedom (Satterthwaite)."""
+    interval: tuple[float, float]
+    over: tuple[str, ...]
+    """For what the interval speaks: `samples` and, where there are several, `trainings` and
+    `decodings`. Without `trainings` it is of this one checkpoint, not of the recipe."""
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Square:
+    """One mean square of the analysis of variance."""
+
+    value: float
+    degrees: int
+
+
+def components(values: ArrayLike) -> Components:
+    """Split the variance of a balanced set of runs.
+
+    With one decoding a training, what decoding does cannot be told from what training does:
+    `decoding` and `sample_decoding` are None and part of `training` and `sample_training`. With
+    one training, `training` and `sample_training` are None; the latter is part of `sample`, and
+    the former cannot be seen at all.
+
+    Args:
+        values: Groups × trainings × decodings: one number a group and run (`linearised` makes
+            them of sums). Every training is decoded equally often.
+
+    Raises:
+        DataError: not such a table of finite numbers, or fewer than two groups.
+
+    Two pictures that differ, trainings that do not:
+
+    >>> split = components([[[0.0, 0.2], [0.1, 0.1]], [[0.8, 1.0], [0.9, 0.9]]])
+    >>> round(split.sample, 3), split.training, split.clipped
+    (0.32, 0.0, ('training',))
+    """
+    table = _balanced(values)
+    g, t, d = table.shape
+    squares = _mean_squares(table)
+    sample, training, decoding, crossed, noise = (square.value for square in squares)
+    estimates: dict[str, float | None] = {
+        "sample": (sample - (crossed if t > 1 else noise)) / (t * d),
+        "training": None,
+        "decoding": None,
+        "sample_training": None,
+        "sample_decoding": None,
+    }
+    if t > 1:
+        estimates["training"] = (training - crossed - (decoding - noise)) / (g * d)
+        estimates["sample_training"] = (crossed - noise) / d
+    if d > 1:
+        estimates["decoding"] = (decoding - noise) / g
+        estimates["sample_decoding"] = noise
+    rounding = 1e-12 * max(square.value for square in squares)
+    clipped = tuple(n for n, value in estimates.items() if value is not None and value < -rounding)
+    kept = {name: None if v is None else max(v, 0.0) for name, v in estimates.items()}
+    return Components(
+        sample=kept["sample"] or 0.0,
+        training=kept["training"],
+        decoding=kept["decoding"],
+        sample_training=kept["sample_training"],
+        sample_decoding=kept["sample_decoding"],
+        clipped=clipped, groups=g, trainings=t, decodings=d,
+    )  # fmt: skip
+
+
+def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
+    """The mean of a balanced set of runs, with an interval over samples and seeds.
+
+    With several trainings its variance is `(MS_sample + MS_training - MS_sample_training) /
+    (g * t * d)`, whose expectation is the variance of the mean under the model; with one training
+    and several decodings the same with decodings in their place. Degrees of freedom are
+    Satterthwaite's (1946). If trainings differ less than chance alone would make them, only the
+    samples' mean square remains. Three trainings leave two degrees of freedom: where trainings
+    differ the interval is wide, and rightly so.
+
+    Args:
+        values: Groups × trainings × decodings, as in `components`.
+        level: How often intervals like this hold the truth.
+
+    Raises:
+        DataError: not such a table of finite numbers, or fewer than two groups.
+        UsageError: `level` is not between 0 and 1.
+    """
+    check_level(level)
+    table = _balanced(values)
+    _, t, d = table.shape
+    sample, training, decoding, crossed, noise = _mean_squares(table)
+    over: tuple[str, ...] = ("samples",)
+    terms = [(1, sample)]
+    if t > 1:
+        over = ("samples", "trainings", *(("decodings",) if d > 1 else ()))
+        terms += [(1, training), (-1, crossed)]
+    elif d > 1:
+        over = ("samples", "decodings")
+        terms += [(1, decoding), (-1, noise)]
+    if sum(sign * square.value for sign, square in terms) < sample.value:
+        terms = terms[:1]
+    total = sum(sign * square.value for sign, square in terms)
+    error = float(np.sqrt(total / table.size))
+    degrees = _satterthwaite([square for _, square in terms], total)
+    reach = half_width(level, degrees=degrees) * error
+    value = float(table.mean())
+    return SeededScore(
+        value=value, error=error, degrees=degrees, interval=(value - reach, value + reach),
+        over=over, level=level,
+    )  # fmt: skip
+
+
+def _satterthwaite(squares: list[_Square], total: float) -> float:
+    """Degrees of freedom of a sum of mean squares; at least those of its scarcest added part."""
+    if total == 0:
+        return float(squares[0].degrees)
+    spread = sum(square.value**2 / square.degrees for square in squares)
+    return float(max(total**2 / spread, min(square.degrees for square in squares[:2])))
+
+
+def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square, _Square]:
+    """Of sample, training, decoding, sample × training, sample × decoding; 0 where undefined."""
+    g, t, d = table.shape
+    cells, runs = table.mean(axis=2), table.mean(axis=0)
+    groups, trainings, mean = cells.mean(axis=1), runs.mean(axis=1), table.mean()
+    crossed = cells - groups[:, None] - trainings + mean
+    noise = table - cells[:, :, None] - runs + trainings[:, None]
+
+    def square(deviations: FloatArray, copies: int, degrees: int) -> _Square:
+        return _Square(copies * float(np.sum(deviations**2)) / degrees if degrees else 0.0, degrees)
+
+    return (
+        square(groups - mean, t * d, g - 1),
+        square(trainings - mean, g * d, t - 1),
+        square(runs - trainings[:, None], g, t * (d - 1)),
+        square(crossed, d, (g - 1) * (t - 1)),
+        square(noise, 1, (g - 1) * t * (d - 1)),
+    )
+
+
+def _balanced(values: ArrayLike) -> FloatArray:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 3 or table.shape[0] < 2 or 0 in table.shape or not np.isfinite(table).all():
+        raise DataError(
+            "runs to split the variance of",
+            expected="groups × trainings × decodings of finite numbers, from two groups on",
+            found=f"shape {table.shape}" + ("" if np.isfinite(table).all() else " with NaN"),
+        )  # fmt: skip
+    return table

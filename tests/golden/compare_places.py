@@ -1,0 +1,167 @@
+"""Golden files of places and times against our numbers: V-STaR, the joint matching, COCO AP.
+
+A check takes the modules to test, so that the mutation tests can hand it spoiled ones.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from comparison import Comparison
+from scored import OURS, Check, Modules, gap, line, read
+
+from harness.scores import Totals
+from harness.types import Box, Interval
+
+
+def comparisons() -> Iterator[Comparison]:
+    """One line a protocol and official number."""
+    for check in CHECKS.values():
+        yield check(OURS)
+
+
+def vstar_parts(m: Modules, item: Any) -> tuple[int | None, list[float], list[Any]]:
+    """Rating, temporal IoU and IoU of frames of an item, in both chains."""
+    said = item["answer_vqa"].removeprefix("judge says: ").removesuffix("|")
+    truth = [
+        (box["timestamp"], Box(box["xmin"], box["ymin"], box["xmax"], box["ymax"]))
+        for box in item["bboxes"]
+    ]
+    span = Interval(*item["timestamps"])
+    temporal = [
+        m.intervals.temporal_iou_of_hull(span, m.vstar.read_interval(item[name]))
+        for name in ("answer_temporal", "answer_temporal_2")
+    ]
+    spatial = [
+        m.vstar.frame_ious(truth, item[name] or {})
+        for name in ("answer_spatial", "answer_spatial_2")
+    ]
+    return m.vstar.read_rating(said), temporal, spatial
+
+
+def vstar_samples(m: Modules) -> Comparison:
+    file = read("vstar/samples.json")
+    deviations = []
+    for item in file["cases"]:
+        if not item["answer_vqa"]:
+            continue
+        rating, temporal, spatial = vstar_parts(m, item)
+        found = m.vstar.scores(rating, temporal, spatial)
+        score, *ious, first, second = item["official"]
+        deviations.append(gap(-1 if rating is None else rating, score))
+        names = ("m_tIoU1", "m_tIoU2", "m_vIoU1", "m_vIoU2")
+        deviations += [gap(found[n].value, iou) for n, iou in zip(names, ious, strict=True)]
+        for chain, precisions in (("1", first), ("2", second)):
+            for threshold, value in zip((0.1, 0.3, 0.5, 0.7, 0.9), precisions, strict=True):
+                deviations.append(gap(found[f"AP@{threshold}_{chain}"].value, value))
+    return line("vstar/official: samples", "eval.py", file, deviations)
+
+
+VSTAR_NAMES = {
+    "acc_vqa": "Acc",
+    "avg_all_score": "rating",
+    **{f"r1_iou{int(t * 100)}{x}": f"R1@{t}_{x[1:] or 1}"
+       for t in (0.3, 0.5, 0.7) for x in ("", "_2")},
+    **{f"mean_temporal_iou{x}": f"m_tIoU{x[1:] or 1}" for x in ("", "_2")},
+    **{f"mean_miou{x}": f"m_vIoU{x[1:] or 1}" for x in ("", "_2")},
+    **{f"vqa_temp{x}": f"what&when{x[1:] or 1}" for x in ("", "_2")},
+    **{f"vqa_spat{x}": f"what&where{x[1:] or 1}" for x in ("", "_2")},
+    **{f"temp_spat{x}": f"when&where{x[1:] or 1}" for x in ("", "_2")},
+    **{f"vqa_temp_spat{x}": f"what&when&where{x[1:] or 1}" for x in ("", "_2")},
+    "AM": "AM1",
+    "AM2": "AM2",
+    "mAM": "mAM",
+    "LGM": "LGM1",
+    "LGM2": "LGM2",
+    "mLGM": "mLGM",
+}  # fmt: skip
+"""Our name of each variable that the official code prints."""
+
+
+def vstar_totals(m: Modules) -> Comparison:
+    file = read("vstar/samples.json")
+    totals = Totals(m.vstar.METRICS)
+    for item in file["cases"]:
+        answered = bool(item["answer_vqa"])
+        found = m.vstar.scores(*vstar_parts(m, item)) if answered else m.vstar.unanswered()
+        totals.add(found)
+    values = totals.values()
+    official = dict(file["totals"])
+    for name, chain in (("mean_aps", "1"), ("mean_aps_2", "2")):
+        for threshold, value in zip((0.1, 0.3, 0.5, 0.7, 0.9), official.pop(name), strict=True):
+            official[f"AP@{threshold}_{chain}"] = value
+    official.pop("avg_valid_score")
+    deviations = [gap(values[VSTAR_NAMES.get(name, name)], x) for name, x in official.items()]
+    return line("vstar/official: averages", "eval.py", file, deviations)
+
+
+def vstar_intervals(m: Modules) -> Comparison:
+    file = read("vstar/intervals.json")
+    deviations = [
+        gap(m.intervals.temporal_iou_of_hull(Interval(*truth), m.vstar.read_interval(answer)), iou)
+        for truth, answer, iou in file["cases"]
+    ]
+    return line("vstar/official: temporal IoU", "eval.py", file, deviations)
+
+
+def vstar_replies(m: Modules) -> Comparison:
+    file = read("vstar/intervals.json")
+    wrong = [float(list(m.vstar.interval_in(reply) or []) != found)
+             for reply, found in file["replies"]]  # fmt: skip
+    return line("vstar: times in replies", "inference_demo.py", file, wrong)
+
+
+def seg_zero(m: Modules) -> Comparison:
+    file = read("segzero/matching.json")
+    deviations = []
+    for truth, predicted, score in file["cases"]:
+        true, said = (
+            m.matching.Objects([box for box, _ in rows], [point for _, point in rows])
+            for rows in (truth, predicted)
+        )
+        deviations.append(gap(m.matching.matching_score(true, said), score))
+    return line("joint matching of boxes and points", "vision_reasoner.py", file, deviations)
+
+
+def coco(m: Modules) -> Comparison:
+    file = read("pycocotools/detection.json")
+    deviations = []
+    for case in file["cases"]:
+        found = m.detection.coco_statistics(items_of(m, case))
+        deviations += [gap(*pair) for pair in zip(found.values(), case["stats"], strict=True)]
+    return line("COCO AP and AR of boxes", "COCOeval", file, deviations)
+
+
+def items_of(m: Modules, case: Any) -> list[Any]:
+    """The stored items, made again from their parts."""
+    return [
+        m.detection.detection_item(
+            item["image"],
+            item["category"],
+            truth=[Box(*row[:4]) for row in item["truth"]],
+            areas=[row[4] for row in item["truth"]],
+            crowd=[row[5] for row in item["truth"]],
+            predicted=[Box(*row[:4]) for row in item["predicted"]],
+            scores=[row[4] for row in item["predicted"]],
+        )
+        for item in case["items"]
+    ]
+
+
+def area_scores(m: Modules) -> Comparison:
+    file = read("visionreasoner/area_score.json")
+    deviations = [
+        gap(m.detection.area_score(Box(*box), tuple(size), has_truth=known), score)
+        for box, size, known, score in file["cases"]
+    ]
+    return line("coco_ap_area_score: scores", "evaluation_coco.py", file, deviations)
+
+
+CHECKS: dict[str, Check] = {
+    "vstar": vstar_samples,
+    "vstar totals": vstar_totals,
+    "vstar intervals": vstar_intervals,
+    "vstar replies": vstar_replies,
+    "seg_zero": seg_zero,
+    "coco": coco,
+    "area scores": area_scores,
+}

@@ -1,0 +1,303 @@
+"""Laws that hold for any reply, number, interval, box and list of detections, and bad input."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import DataError
+from harness.metrics import choices, detection, numeric, spar, tempcompass, vsi, vstar
+from harness.metrics.boxes3d import box_iou_3d
+from harness.metrics.intervals import temporal_iou, temporal_iou_of_hull
+from harness.metrics.matching import Objects, match, matching_score, pair_bits
+from harness.metrics.points import point_distances, points_in_boxes
+from harness.metrics.tracks import track_ious, track_overlap, video_iou
+from harness.scores import Mean, Metric, Ratio, Totals
+from harness.types import Box, Box3D, Interval
+
+finite = st.floats(-1e6, 1e6, allow_nan=False)
+whole = st.integers(0, 60)
+spans = st.tuples(whole, whole).map(lambda two: Interval(min(two), max(two)))
+sided = st.tuples(whole, whole, whole, whole).map(
+    lambda four: Box(four[0], four[1], four[0] + four[2], four[1] + four[3])
+)
+tracks = st.lists(st.tuples(st.none() | sided, st.none() | sided), min_size=1, max_size=6)
+cubes = st.tuples(*[st.integers(-9, 9)] * 3, *[st.integers(0, 9)] * 3).map(lambda six: Box3D(*six))
+objects = st.lists(st.tuples(sided, st.tuples(whole, whole)), min_size=1, max_size=5)
+READERS = (
+    choices.video_mme_choice, choices.longvideobench_choice, choices.sti_bench_choice,
+    choices.strict_choice, numeric.first_number, numeric.only_number, vsi.leading_number,
+    vstar.read_interval, vstar.read_rating, vstar.interval_in,
+)  # fmt: skip
+
+
+@given(st.text(max_size=80))
+def test_no_text_makes_a_reader_fail(reply):
+    for reader in READERS:
+        reader(reply)
+    tempcompass.multiple_choice(reply, "A. x")
+    tempcompass.yes_no(reply, "yes")
+    tempcompass.caption_match(reply, "?\nCaption A: x\nCaption B: y", "Caption A: x")
+    tempcompass.captioning(reply, "A. x")
+    for task in spar.LEVELS["Low"]:
+        assert 0 <= spar.number_score(reply, 1.5, task=task) <= 1
+    assert 0 <= spar.view_change_score(reply, "move_up:1") <= 1
+    assert 0 <= spar.strict_view_change_score(reply, "move_up:1") <= 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "9" * 5000,
+        "[" * 5000,
+        "(" * 5000,
+        "{" * 300,
+        "A" * 300_000,
+        "1e999",
+        "[1e999, 2]",
+        "[" + "9" * 5000 + ", 1]",
+        "\x00",
+        "\ud800",
+    ],
+)
+def test_a_hostile_reply_is_read_as_something_or_nothing(reply):
+    for reader in READERS:
+        reader(reply)
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+def test_strict_and_official_readers_agree_on_a_bare_letter(letter):
+    for form in ("{}", "{}.", "({})", "{}) it"):
+        reply = form.format(letter)
+        assert choices.strict_choice(reply) == choices.video_mme_choice(reply) == letter
+
+
+@given(st.text(max_size=60))
+def test_a_strict_choice_is_a_letter_of_the_reply(reply):
+    found = choices.strict_choice(reply)
+    assert found is None or found in reply.upper()
+
+
+@given(st.text(max_size=20))
+def test_a_seeded_choice_is_an_option_and_does_not_change(name):
+    assert choices.seeded_choice(name, "ABCDE") == choices.seeded_choice(name, "ABCDE")
+    assert choices.seeded_choice(name, "AB") in "AB"
+    assert choices.seeded_choice(name, "C") == "C"
+
+
+def test_seeded_choices_spread_evenly_over_the_options():
+    drawn = [choices.seeded_choice(str(number), "ABCDE") for number in range(5000)]
+    assert all(abs(drawn.count(letter) - 1000) < 120 for letter in "ABCDE")
+
+
+@given(finite, finite, st.sampled_from([2.0, 0.5, 8.0]))
+def test_relative_scores_do_not_depend_on_the_unit(said, true, factor):
+    scaled = (said * factor, true * factor)
+    if true:
+        for score in (numeric.mean_relative_accuracy, numeric.relative_accuracy):
+            assert score(said, true) == pytest.approx(score(*scaled))
+
+
+@given(finite, finite, finite)
+def test_relative_scores_do_not_grow_with_the_error(true, first, second):
+    near, far = sorted((abs(first), abs(second)))
+    for score in (numeric.mean_relative_accuracy, numeric.relative_accuracy):
+        assert 0 <= score(true + far, true) <= score(true + near, true) + 1e-12
+        assert score(true, true) == 1
+
+
+@given(finite)
+def test_what_is_no_number_scores_nothing(true):
+    for said in (None, math.nan, math.inf, -math.inf):
+        assert numeric.mean_relative_accuracy(said, true) == 0
+        assert numeric.relative_accuracy(said, true) == 0
+
+
+@given(st.integers(0, 999_999))
+def test_a_number_in_words_is_read_as_in_digits(number):
+    assert numeric.first_number(words_of(number)) == number == numeric.first_number(str(number))
+
+
+def words_of(number):
+    units = list(numeric.NUMBER_WORDS)[:20]
+    if number >= 1000:
+        rest = f" {words_of(number % 1000)}" if number % 1000 else ""
+        return f"{words_of(number // 1000)} thousand{rest}"
+    if number >= 100:
+        rest = f" and {words_of(number % 100)}" if number % 100 else ""
+        return f"{units[number // 100]} hundred{rest}"
+    if number >= 20:
+        tens = next(w for w, v in numeric.NUMBER_WORDS.items() if v == number // 10 * 10)
+        return f"{tens}-{units[number % 10]}" if number % 10 else tens
+    return units[number]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_a_reply_that_is_a_number_is_that_number(number):
+    assert numeric.only_number(f"about {number!r} m") == number
+    assert vsi.leading_number(f"{number!r} m") == number
+
+
+@given(spans, spans)
+def test_temporal_iou_is_symmetric_and_both_forms_agree_on_intervals_in_order(first, second):
+    assert temporal_iou(first, second) == temporal_iou(second, first)
+    assert 0 <= temporal_iou(first, second) <= 1
+    assert temporal_iou(first, second) == pytest.approx(temporal_iou_of_hull(first, second))
+
+
+@given(spans, spans, st.integers(-50, 50))
+def test_temporal_iou_does_not_depend_on_when_the_clock_starts(first, second, shift):
+    later = [Interval(one.start + shift, one.end + shift) for one in (first, second)]
+    assert temporal_iou(*later) == temporal_iou(first, second)
+
+
+@given(tracks)
+def test_track_scores_are_symmetric_bounded_and_perfect_for_themselves(pairs):
+    truth, said = zip(*pairs, strict=True)
+    assert track_ious(truth, said).tolist() == track_ious(said, truth).tolist()
+    assert 0 <= video_iou(truth, said) <= 1
+    assert video_iou(truth, said) <= track_ious(truth, said).mean() + 1e-12
+    shared, union = track_overlap(truth, said)
+    assert 0 <= shared <= union
+    same = track_overlap(truth, truth)
+    assert same.intersection == same.union
+    if all(box is None or (box.left < box.right and box.top < box.bottom) for box in truth):
+        assert video_iou(truth, truth) == 1
+
+
+@given(tracks, st.randoms())
+def test_track_scores_do_not_depend_on_the_order_of_frames(pairs, random):
+    mixed = random.sample(pairs, len(pairs))
+    assert video_iou(*zip(*pairs, strict=True)) == pytest.approx(
+        video_iou(*zip(*mixed, strict=True))
+    )
+    assert track_overlap(*zip(*pairs, strict=True)) == pytest.approx(
+        track_overlap(*zip(*mixed, strict=True))
+    )
+
+
+@given(cubes, cubes)
+def test_iou_in_space_is_symmetric_and_counts_unit_cubes(first, second):
+    iou = box_iou_3d([first], [second])[0, 0]
+    assert iou == box_iou_3d([second], [first])[0, 0]
+    cells = [
+        {
+            (x, y, z)
+            for x in range(int(2 * b.x - b.width), int(2 * b.x + b.width))
+            for y in range(int(2 * b.y - b.height), int(2 * b.y + b.height))
+            for z in range(int(2 * b.z - b.length), int(2 * b.z + b.length))
+        }
+        for b in (first, second)
+    ]
+    union = len(cells[0] | cells[1])
+    assert iou == pytest.approx(len(cells[0] & cells[1]) / union if union else 0)
+
+
+@given(cubes, st.permutations([0, 1, 2]))
+def test_iou_in_space_does_not_depend_on_the_names_of_the_axes(cube, order):
+    other = Box3D(1, 0, -1, 5, 6, 7)
+    turned = [[*(b[i] for i in order), *(b[3 + i] for i in order)] for b in (cube, other)]
+    assert box_iou_3d([cube], [other]) == pytest.approx(box_iou_3d(turned[:1], turned[1:]))
+
+
+@given(objects, objects, st.randoms())
+def test_the_matching_score_is_bounded_and_does_not_depend_on_any_order(first, second, random):
+    true, said = (Objects(*map(list, zip(*rows, strict=True))) for rows in (first, second))
+    score = matching_score(true, said)
+    assert 0 <= score <= 3
+    mixed = Objects(*map(list, zip(*random.sample(second, len(second)), strict=True)))
+    assert matching_score(true, mixed) == score
+    found = match(pair_bits(true, said))
+    assert len(found.bits) == min(len(first), len(second))
+    assert len({*found.predicted.tolist()}) == len({*found.truth.tolist()}) == len(found.bits)
+
+
+@given(objects)
+def test_a_copy_earns_every_bit_that_its_own_points_allow(rows):
+    same = Objects(*map(list, zip(*rows, strict=True)))
+    inside = points_in_boxes(same.points, same.boxes)
+    assert matching_score(same, same) >= 2 + inside.mean() - 1e-12
+    assert (point_distances(same.points, same.points).diagonal() == 0).all()
+
+
+BOX, NAN = Box(0, 0, 4, 4), float("nan")
+BAD = {
+    "number that is none": lambda: numeric.mean_relative_accuracy(1, NAN),
+    "relative to none": lambda: numeric.relative_accuracy(1, math.inf),
+    "no options": lambda: choices.seeded_choice("x", ""),
+    "no true option": lambda: tempcompass.multiple_choice("A", ""),
+    "captions": lambda: tempcompass.caption_match("A", "?\nno colon", "Caption A: x"),
+    "caption of one word": lambda: tempcompass.caption_match("A", "?\nA: x", "A: x"),
+    "task without numbers": lambda: spar.number_score("1", 1, task="position_matching"),
+    "view change": lambda: spar.strict_view_change_score("", "north"),
+    "interval": lambda: temporal_iou(Interval(0, NAN), Interval(0, 1)),
+    "reversed interval": lambda: temporal_iou(Interval(4, 1), Interval(0, 1)),
+    "predicted interval": lambda: temporal_iou_of_hull(Interval(0, 1), Interval(0, math.inf)),
+    "lengths of tracks": lambda: track_ious([BOX], [BOX, BOX]),
+    "no frame": lambda: track_overlap([], []),
+    "box of a track": lambda: video_iou([BOX], [Box(0, 0, NAN, 4)]),
+    "boxes in space": lambda: box_iou_3d([[0, 0, 0, 1, 1]], []),
+    "box in space": lambda: box_iou_3d([[0, 0, 0, 1, 1, NAN]], [[0] * 6]),
+    "points": lambda: point_distances([[0, 1, 2]], [[0, 1]]),
+    "points and boxes": lambda: points_in_boxes([(0, 0)], [BOX, BOX]),
+    "text for points": lambda: points_in_boxes([("a", 0)], [BOX]),
+    "objects": lambda: matching_score(Objects([BOX], []), Objects([BOX], [(0, 0)])),
+    "chains": lambda: vstar.scores(3, [0.5], [np.zeros(1)]),
+    "scores of boxes": lambda: detection.detection_item(1, 1, truth=[], predicted=[BOX], scores=[]),
+    "score": lambda: detection.detection_item(1, 1, truth=[], predicted=[BOX], scores=[NAN]),
+    "twice": lambda: detection.coco_statistics(
+        [detection.detection_item(1, 1, truth=[], predicted=[], scores=[])] * 2
+    ),
+    "nothing": lambda: detection.coco_statistics([]),
+}
+
+
+@pytest.mark.parametrize("call", BAD.values(), ids=BAD)
+def test_bad_input_is_an_error_that_says_what_was_expected(call):
+    with pytest.raises(DataError, match="expected"):
+        call()
+
+
+def test_an_average_over_types_is_nothing_unless_every_type_has_a_sample():
+    totals = Totals(vsi.METRICS)
+    for kind in (*vsi.CHOICE_TYPES, *vsi.NUMBER_TYPES)[:-1]:
+        totals.add({kind: Mean(1.0)})
+    assert totals.values()["object_rel_direction"] == 1
+    assert totals.values()["overall"] is None
+    totals.add({vsi.NUMBER_TYPES[-1]: Mean(0.2)})
+    assert totals.values()["overall"] == pytest.approx((7 + 0.2) / 8)
+
+
+def test_derived_metrics_take_arrays_of_resamples():
+    found = {m.name: m for m in (*vsi.METRICS, *spar.METRICS, *vstar.METRICS) if m.derived}
+    rng = np.random.default_rng(0)
+    for metric in found.values():
+        parts = rng.random((len(metric.of), 5))
+        together = metric.derived(*parts)
+        alone = [metric.derived(*parts[:, place]) for place in range(5)]
+        assert together == pytest.approx(alone)
+
+
+def test_video_mme_leaves_unreadable_replies_out_officially_and_counts_them_strictly():
+    metrics = (Metric("official"), Metric("strict"))
+    totals = Totals(metrics)
+    for reply, answer in (("B", "B"), ("none", "C"), ("Because", "B"), ("A. x", "D")):
+        letter = choices.video_mme_choice(reply)
+        strict = choices.strict_choice(reply)
+        totals.add({"official": Ratio(letter == answer, letter is not None),
+                    "strict": Mean(strict == answer)})  # fmt: skip
+    assert totals.values() == {"official": 2 / 3, "strict": 1 / 4}
+
+
+def test_a_sample_without_what_counts_officially_in_accuracy_alone():
+    right = vstar.scores(3, [1.0, 1.0], [np.ones(2), np.ones(2)])
+    official, strict = Totals(vstar.METRICS), Totals(vstar.METRICS)
+    for totals, missing in ((official, vstar.unanswered()),
+                            (strict, vstar.scores(None, [0, 0], [np.zeros(1)] * 2))):  # fmt: skip
+        totals.add(right)
+        totals.add(missing)
+    assert official.values()["Acc"] == strict.values()["Acc"] == 0.5
+    assert official.values()["m_tIoU1"] == 1
+    assert strict.values()["m_tIoU1"] == 0.5

@@ -1,0 +1,301 @@
+"""The golden files and worked examples are sharp: plausible mistakes in the modules are found.
+
+Each mutation changes one place in the source of one module. All modules are executed anew, and one
+comparison with the golden files, or one example worked out by hand, has to differ.
+"""
+
+import contextlib
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import harness.metrics
+from harness.errors import HarnessError
+from harness.types import Box, Box3D, Interval
+
+FOLDER = Path(harness.metrics.__file__).parent
+GOLDEN = Path(__file__).parents[1] / "golden"
+ORDER = (
+    "averages", "boxes", "points", "choices", "numeric", "intervals", "tracks", "boxes3d", "vsi",
+    "spar", "tempcompass", "matching", "vstar", "detection",
+)  # fmt: skip
+ASKED = {
+    "averages": ("vsi official totals", "spar totals", "worked"),
+    "points": ("seg_zero", "worked"),
+    "choices": ("video_mme", "longvideobench", "longvideobench totals", "sti_bench", "worked"),
+    "numeric": ("vsi official", "vsi lmms2026", "vsi numbers", "spar", "worked"),
+    "intervals": ("vstar intervals", "worked"),
+    "tracks": ("worked",),
+    "boxes3d": ("worked",),
+    "vsi": ("vsi official", "vsi official totals", "worked"),
+    "spar": ("spar", "spar totals", "worked"),
+    "tempcompass": (
+        "tempcompass multi-choice", "tempcompass yes_no", "tempcompass caption_matching",
+        "tempcompass captioning",
+    ),
+    "matching": ("seg_zero", "worked"),
+    "vstar": ("vstar", "vstar totals", "vstar intervals", "vstar replies", "worked"),
+    "detection": ("area scores", "worked", "coco"),
+}  # fmt: skip
+
+CANNOT = (
+    ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, HarnessError,
+)  # fmt: skip
+"""Raised where a changed module cannot even compute; that is found as well."""
+
+MUTATIONS = {
+    "average: sum": ("averages", "return total / len(parts)", "return total"),
+    "average: without the last": ("averages", "for part in parts[1:]:", "for part in parts[1:-1]:"),
+    "average: median": ("averages", "np.mean(np.asarray(parts)", "np.median(np.asarray(parts)"),
+    "points: edges excluded": ("points", "places <= frames[:, 2:]", "places < frames[:, 2:]"),
+    "points: left edge excluded": ("points", "places >= frames[:, :2]", "places > frames[:, :2]"),
+    "points: either axis": ("points", ".all(axis=1), dtype", ".any(axis=1), dtype"),
+    "points: L1": ("points", "np.sqrt((difference**2).sum(axis=2))", "abs(difference).sum(axis=2)"),
+    "points: mean": ("points", "(difference**2).sum(axis=2)", "(difference**2).mean(axis=2)"),
+    "choices: Video-MME with E": ("choices", 'VIDEO_MME_PHRASES, "ABCD")', "VIDEO_MME_PHRASES)"),
+    "choices: phrases as meant": ("choices", '"Best answer:Best option:"',
+                                  '"Best answer:", "Best option:"'),
+    "choices: phrase left": ("choices", '    "Answer:",\n', ""),
+    "choices: not stripped": ("choices", "last = reply.strip()[-1:]", "last = reply[-1:]"),
+    "choices: first character": ("choices", "reply.strip()[-1:]", "reply.strip()[:1]"),
+    "choices: last match": ("choices", "found = re.search(", "found = re.match("),
+    "choices: case of forms": ("choices", "re.IGNORECASE | re.MULTILINE", "re.MULTILINE"),
+    "choices: end of the text": ("choices", "re.IGNORECASE | re.MULTILINE", "re.IGNORECASE"),
+    "choices: lower case kept": ("choices", "return found[1].upper()", "return found[1]"),
+    "choices: order of forms": ("choices", "for form in STI_BENCH_FORMS:",
+                                "for form in STI_BENCH_FORMS[::-1]:"),
+    "choices: draw of the whole alphabet": ("choices", "% len(letters)]", "% 2]"),
+    "strict: two answers": ("choices", "if len(found) == 1 else None", "if found else None"),
+    "strict: word with a letter": ("choices", '(?!\\\\w)"', '"'),
+    "strict: case of a bare letter": ("choices", "return bare.upper() if", "return bare if"),
+    "MRA: below the threshold": ("numeric", "error <= tolerance", "error < tolerance"),
+    "MRA: nine thresholds": ("numeric", "np.linspace(0.5, 0.95, 10)", "np.linspace(0.5, 0.9, 9)"),
+    "MRA: relative to the prediction": ("numeric", "abs((predicted - truth) / truth)\n",
+                                        "abs((predicted - truth) / (predicted or 1))\n"),
+    "MRA: signed": ("numeric", "else abs((predicted - truth) / truth)",
+                    "else (predicted - truth) / truth"),
+    "MRA: sum": ("numeric", "TOLERANCES) / len(TOLERANCES)", "TOLERANCES) / 1"),
+    "MRA: zero truth": ("numeric", "abs(predicted - truth) if truth == 0", "1.0 if truth == 0"),
+    "relative: not clamped": ("numeric", "return max(0.0, 1 - abs(predicted - truth)",
+                              "return (1 - abs(predicted - truth)"),
+    "relative: squared": ("numeric", "abs(predicted - truth) / abs(truth))",
+                          "abs(predicted - truth) ** 2 / abs(truth))"),
+    "numbers: no sign": ("numeric", 'r"-?\\d+', 'r"\\d+'),
+    "numbers: words first": ("numeric", "digits.start() < place", "digits.start() > place"),
+    "numbers: stop at and": ("numeric", 'elif run and word[0] != "and":', "elif run:"),
+    "numbers: no hundreds": ("numeric", "below = max(below, 1) * 100", "below += 100"),
+    "numbers: no thousands": ("numeric", "total + max(below, 1) * 1000, 0",
+                              "total + max(below, 1) * 1000, below"),
+    "only number: several": ("numeric", "if len(found) == 1 else math.nan",
+                             "if found else math.nan"),
+    "only number: exponent": ("numeric", "(?<![\\w.^])", "(?<![\\w.])"),
+    "interval: union for hull": ("intervals", "hull = max(truth.end, predicted.end) - min(",
+                                 "hull = max(truth.end, predicted.end) - max("),
+    "interval: one end": ("intervals", "shared = max(0, min(truth.end, predicted.end)",
+                          "shared = max(0, max(truth.end, predicted.end)"),
+    "interval: gap counts": ("intervals", "shared = max(0, min", "shared = abs(min"),
+    "interval: sum for union": ("intervals", "predicted.start) - shared", "predicted.start)"),
+    "interval: reversed": ("intervals", "if predicted.end < predicted.start:\n        return 0.0",
+                           "if predicted.end < predicted.start:\n        return 1.0"),
+    "track: both absent": ("tracks", "float(shown is said)", "0.0"),
+    "track: union of frames": ("tracks", "shown is not None or said is not None",
+                               "shown is not None and said is not None"),
+    "track: sum": ("tracks", "ious[counts].mean()", "ious[counts].sum()"),
+    "track: nothing anywhere": ("tracks", "if counts.any() else 1.0", "if counts.any() else 0.0"),
+    "track: sum for union": ("tracks", "united + (first + second - common)",
+                             "united + (first + second)"),
+    "track: last frame only": ("tracks", "shared + common, united", "common, united"),
+    "track: one side": ("tracks", "min(first.bottom, second.bottom)", "first.bottom"),
+    "boxes in space: half extent": ("boxes3d", "_corner(first, 0.5)[:, None]",
+                                    "_corner(first, 1.0)[:, None]"),
+    "boxes in space: two axes": ("boxes3d", "np.maximum(0.0, high - low).prod(axis=2)",
+                                 "np.maximum(0.0, high - low)[..., :2].prod(axis=2)"),
+    "boxes in space: negative": ("boxes3d", "np.maximum(0.0, high - low)", "(high - low)"),
+    "boxes in space: sum": ("boxes3d", "_volume(second)[None] - shared", "_volume(second)[None]"),
+    "VSI: any blank": ("vsi", 'reply.split(" ")[0]', "(reply.split() or [''])[0]"),
+    "VSI: full stop kept": ("vsi", '.rstrip(".").strip()', ".strip()"),
+    "VSI: case": ("vsi", "first_word(reply).lower() == truth.lower()",
+                  "first_word(reply) == truth"),
+    "VSI: direction thrice": ("vsi", 'sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS})',
+                              "sorted({*CHOICE_TYPES, *NUMBER_TYPES})"),
+    "VSI: no direction": ("vsi", '    "object_rel_direction",\n)', ")"),
+    "SPAR: no substring": ("spar", "said in true or said[0] == true",
+                           "said == true or said[:1] == true"),
+    "SPAR: substring of the reply": ("spar", "said in true or", "true in said or not said or"),
+    "SPAR: first letter": ("spar", "or said[0] == true", ""),
+    "SPAR: last number": ("spar", "float(numbers[0]) if", "float(numbers[-1]) if"),
+    "SPAR: first of several views": ("spar", "float(numbers[-1]) if", "float(numbers[0]) if"),
+    "SPAR: exponents": ("spar", "|(?<!\\^)\\d+", "|\\d+"),
+    "SPAR: arguments as meant": ("spar", "mean_relative_accuracy(true, said) if",
+                                 "mean_relative_accuracy(said, true) if"),
+    "SPAR strict: arguments slipped": (
+        "spar",
+        "[mean_relative_accuracy(*axis) for axis in zip(said, true",
+        "[mean_relative_accuracy(*axis) for axis in zip(true, said",
+    ),
+    "SPAR: axes without sign": ("spar", "get(plus, 0.0) - moves", "get(plus, 0.0) + moves"),
+    "SPAR: four axes": ("spar", '    ("rotate_up", "rotate_down"),\n', ""),
+    "SPAR: middle": ("spar", '- {VIEW_CHANGE}', ""),
+    "TempCompass: mark kept": ("tempcompass", 'replace("</s>", "")', 'replace("<s>", "")'),
+    "TempCompass: no bracket": ("tempcompass", 'for y in ".)"', 'for y in "."'),
+    "TempCompass: colon": ("tempcompass", 'for y in ".)"', 'for y in ".):"'),
+    "TempCompass: whole answer": ("tempcompass", "if said == answer:\n        return True",
+                                  "if said == answer:\n        return None"),
+    "TempCompass: letter only": ("tempcompass", 'said in ("A", "B", "C", "D") or', ""),
+    "TempCompass: no": ("tempcompass", 'for word in ("yes", "no")', 'for word in ("yes",)'),
+    "TempCompass: yes anywhere": ("tempcompass", "said.startswith(word)", "word in said"),
+    "TempCompass: case of yes": ("tempcompass", "cleaned(reply).lower()", "cleaned(reply)"),
+    "TempCompass: question as option": ("tempcompass", 'question.split("\\n")[1:]',
+                                        'question.split("\\n")[2:]'),
+    "TempCompass: full stop in names": ("tempcompass", '(said, said.replace(".", ""))', "(said,)"),
+    "TempCompass: behind a bracket": ("tempcompass", 'said.split(") ")[1:2]', "[]"),
+    "TempCompass: several options named": ("tempcompass", "return named == 1 and", "return"),
+    "TempCompass: first answer": ("tempcompass", "answers[-1] if", "answers[0] if"),
+    "matching: IoU at the threshold": ("matching", "> MIN_IOU", ">= MIN_IOU"),
+    "matching: box at the distance": ("matching", "< MAX_BOX_DISTANCE", "<= MAX_BOX_DISTANCE"),
+    "matching: point at the distance": ("matching", "< MAX_POINT_D", "<= MAX_POINT_D"),
+    "matching: sum of differences": ("matching", "[None]).mean(axis=2)", "[None]).sum(axis=2)"),
+    "matching: no own box": ("matching", "(close & own[:, None])", "close"),
+    "matching: the other's box": ("matching", "points_in_boxes(said[1], said[0])",
+                                  "points_in_boxes(said[1], np.resize(true[0], said[0].shape))"),
+    "matching: worst assignment": ("matching", "BITS - bits", "bits"),
+    "matching: over pairs": ("matching", "max(bits.shape)", "min(bits.shape)"),
+    "matching: sum": ("matching", ".bits.sum() / max(bits.shape)", ".bits.sum()"),
+    "matching: more objects": ("matching", "MAX_OBJECTS = 120", "MAX_OBJECTS = 130"),
+    "matching: not finite": ("matching", "ious * (fine & good.T)", "ious"),
+    "matching: exclusive": ("matching", "    ious = box_iou_inclusive(",
+                            "    from harness.metrics.boxes import box_iou\n    ious = box_iou("),
+    "V-STaR: no text": ("vstar", "if isinstance(answer, str):", "if isinstance(answer, bytes):"),
+    "V-STaR: three numbers": ("vstar", "and len(answer) == 2", "and len(answer) >= 2"),
+    "V-STaR: numbers in words": ("vstar", 'r"\\b\\d+(?:\\.\\d+)?\\b"', 'r"\\d+(?:\\.\\d+)?"'),
+    "V-STaR: rating of -1": ("vstar", "None if rating == -1 else rating", "rating"),
+    "V-STaR: times as numbers": ("vstar", 'str if times == "text" else', ""),
+    "V-STaR: first box": ("vstar", "([truth], finite).max()", "([truth], finite)[0, 0]"),
+    "V-STaR: one bad box": ("vstar", "for box in boxes for side in box):",
+                            "for box in boxes[1:] for side in box):"),
+    "V-STaR: rating above": ("vstar", "rating >= MIN_RATING", "rating > MIN_RATING"),
+    "V-STaR: AP above": ("vstar", "ious >= threshold)", "ious > threshold)"),
+    "V-STaR: joint threshold": ("vstar", "MIN_TEMPORAL, MIN_SPATIAL = 2, 0.3, 0.1",
+                                "MIN_TEMPORAL, MIN_SPATIAL = 2, 0.5, 0.1"),
+    "V-STaR: joint threshold in space": ("vstar", "MIN_SPATIAL = 2, 0.3, 0.1",
+                                         "MIN_SPATIAL = 2, 0.3, 0.3"),
+    "V-STaR: R1 above": ("vstar", "= when >= threshold", "= when > threshold"),
+    "V-STaR: either for both": ("vstar", "= timed and placed", "= timed or placed"),
+    "V-STaR: unanswered counts": ("vstar", 'if name == "Acc" or "&" in name', "if True"),
+    "V-STaR: unanswered is left out": ("vstar", 'if name == "Acc" or "&" in name', "if False"),
+    "V-STaR: LGM of the fraction": ("vstar", "rest = 1 - np.minimum", "rest = 0 + np.minimum"),
+    "V-STaR: LGM not averaged": ("vstar", "_log_of_rest(where)) / 3", "_log_of_rest(where))"),
+    "V-STaR: not clamped": ("vstar", "1 - 2**-53", "2 - 2**-52"),
+    "detection: corners": ("detection", "right - left, bottom - top]", "right, bottom]"),
+    "detection: area of the box": ("detection", '"area": area', '"area": 1'),
+    "detection: no crowd": ("detection", '"iscrowd": crowd', '"iscrowd": 0'),
+    "detection: order of pictures": (
+        "detection",
+        "enumerate(dict.fromkeys(p[0] for p in places), 1)",
+        "enumerate([*dict.fromkeys(p[0] for p in places)][::-1], 1)",
+    ),
+    "detection: ids from 0": ("detection", "len(annotations) + 1", "len(annotations)"),
+    "detection: area score of nothing": ("detection", "if has_truth else 0.0", ""),
+    "detection: area in pixels": ("detection", "area / (width * height)", "area"),
+}  # fmt: skip
+
+
+def boxes_in_space(m, *rows):
+    return m.boxes3d.box_iou_3d([Box3D(0, 0, 0, 2, 2, 2)], [Box3D(*row) for row in rows]).tolist()
+
+
+def worked(m):
+    """Pairs of what is found and what was worked out by hand, where no official code exists."""
+    a, b = Box(0, 0, 4, 4), Box(2, 1, 6, 5)
+    strict = m.choices.strict_choice
+    yield (
+        [strict(x) for x in ("B. A man", "(c)", "d", "Because", "Answer: A, not B")],
+        ["B", "C", "D", None, "A"],
+    )
+    yield [strict(x) for x in ("A. The answer is B", "The answer is Bob", "", "E")], [None] * 4
+    yield strict("The answer is **E**.", letters="ABCDE"), "E"
+    yield strict("Answer: Das Auto"), None
+    yield [m.choices.seeded_choice(f"video_{n}", "ABCD") for n in range(6)], [*"ABAADB"]
+    yield [m.numeric.relative_accuracy(x, -4) for x in (-4, -3, -8.5, 4)], [1, 0.75, 0, 0]
+    yield m.numeric.relative_accuracy(5, 4), 0.75
+    yield m.numeric.relative_accuracy(7, 4), 0.25
+    yield [m.numeric.only_number(x) for x in ("4 m^2", "3 or 4", "-1,250.5")], [4, None, -1250.5]
+    yield m.numeric.mean_relative_accuracy(0.3, 0), 0.5
+    yield m.intervals.temporal_iou(Interval(0, 4), Interval(2, 6)), 1 / 3
+    yield m.intervals.temporal_iou(Interval(0, 4), Interval(6, 2)), 0
+    yield m.intervals.temporal_iou(Interval(0, 2), Interval(3, 4)), 0
+    yield m.tracks.track_ious([a, None, None], [b, None, b]).tolist(), [6 / 26, 1, 0]
+    yield m.tracks.video_iou([a, None, a, None], [a, None, None, a]), 1 / 3
+    yield m.tracks.video_iou([None], [None]), 1
+    yield m.tracks.track_overlap([a, a, None], [b, b, a]), (12, 26 + 26 + 16)
+    yield m.tracks.track_overlap([a], [Box(0, 0, 4, 2)]), (8, 16)
+    yield (
+        boxes_in_space(m, (1, 0, 0, 2, 2, 2), (3, 0, 0, 2, 2, 2), (0, 0, 1, 2, 2, 4)),
+        [[1 / 3, 0, 1 / 2]],
+    )
+    yield boxes_in_space(m, (3, 3, 0, 2, 2, 2), (0, 0, 1, 2, 2, 2)), [[0, 1 / 3]]
+    yield m.points.point_distances([(0, 0)], [(3, 4)]).tolist(), [[5]]
+    yield m.points.points_in_boxes([(0, 4), (5, 1)], [a, a]).tolist(), [True, False]
+    yield m.spar.strict_view_change_score("move_up:2", "move_up:3"), np.mean([0.4, 1, 1, 1, 1])
+    yield m.vstar.frame_ious([(3, a)], {"3.0": a}).tolist(), [0]
+    yield m.vstar.frame_ious([(3, a)], {"3.0": a}, times="number").tolist(), [1]
+    yield m.vstar.read_rating("-1"), None
+    yield round(m.vstar.logarithmic_geometric_mean(1.0, 1.0, 1.0), 6), 36.736801
+    small = [m.detection.detection_item(i, 1, truth=[a], predicted=[a], scores=[0.5], areas=[s])
+             for i, s in enumerate((9, 5000, 99999))]  # fmt: skip
+    yield [round(m.detection.coco_statistics(small[:n])["APl"], 9) for n in (1, 2, 3)], [-1, -1, 1]
+    yield m.vsi.choice_score("B.\nnot C", "B"), 0
+    dot = m.matching.Objects([(0, 0, 0, 0)], [(500, 0)])
+    lost = m.matching.Objects([(float("nan"), 0, 0, 0)], [(0, 0)])
+    yield m.matching.matching_score(dot, lost), 0
+
+
+def worked_differ(m):
+    return any(found != expected for found, expected in worked(m))
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    monkeypatch.syspath_prepend(str(GOLDEN))
+    modules = [importlib.import_module(f"compare_{name}") for name in ("answers", "places")]
+    return {name: check for module in modules for name, check in module.CHECKS.items()}
+
+
+def executed(changed, monkeypatch):
+    """All modules executed anew, one of them from another source."""
+    fresh = {}
+    for name in ORDER:
+        module = ModuleType(f"harness.metrics.{name}")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        source = changed.get(name) or (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+        fresh[name] = module
+    return SimpleNamespace(**fresh)
+
+
+def test_unchanged_modules_executed_anew_differ_nowhere(checks, monkeypatch):
+    modules = executed({}, monkeypatch)
+    assert not worked_differ(modules)
+    assert all(check(modules).deviation <= 1e-15 for check in checks.values())
+
+
+def test_every_module_is_mutated():
+    assert {name for name, _, _ in MUTATIONS.values()} == {*ORDER} - {"boxes"} == {*ASKED}
+
+
+@pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
+def test_a_mistake_is_found(name, old, new, checks, monkeypatch):
+    source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"{old!r} is not a place in {name}.py, or is several"
+    modules = executed({name: source.replace(old, new)}, monkeypatch)
+    with contextlib.suppress(*CANNOT):
+        assert any(
+            worked_differ(modules)
+            if asked == "worked"
+            else checks[asked](modules).deviation > 1e-15
+            for asked in ASKED[name]
+        )
