@@ -1,17 +1,32 @@
 """Time J and F against the official DAVIS code, side by side in one run, on one thread.
 
-    python benchmarks/metrics.py --official FOLDER
+    python benchmarks/metrics.py --official FOLDER [--clips] [--save]
 
-FOLDER is a checkout of davis2017-evaluation, whose F needs scikit-image. Each round times each
-implementation once on the same pair of masks, in turn, so that a busy machine slows all of them.
+FOLDER is a checkout of davis2017-evaluation, whose F needs scikit-image. Masks are an ellipse and
+the same one a little moved and turned, in frames of 480 × 854.
+
+*frame*: every implementation scores the same pair of masks, five calls in a row, of which the
+fastest counts; the table has the median over pairs. *track*: all frames at once, as the official
+evaluation calls its functions; the table has the time a frame, the median over rounds. Which
+allocations the C library gives back to the system decides whether the official code also pays for
+page faults, which is why its time a track can be several times that of its frames.
+
+`--clips` scores J and F of 1,000 clips of 60 frames from the text of their run-lengths, in one and
+in two processes. `--save` writes benchmarks/results/metrics.json.
 """
 
 import argparse
 import importlib.util
+import json
+import multiprocessing
+import os
+import resource
+import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,27 +35,49 @@ import cv2
 import numpy as np
 
 from harness.masks import BoolArray, Rle
-from harness.metrics.boundary import boundary_f_measure_frame
-from harness.metrics.region import region_similarity_frame
+from harness.metrics.boundary import boundary_f_measure, boundary_f_measure_frame
+from harness.metrics.region import region_similarity, region_similarity_frame
 
 HEIGHT, WIDTH = 480, 854
 RADII = {"small": 30, "medium": 80, "large": 180}
+METRICS = {
+    "J": ("db_eval_iou", region_similarity_frame, region_similarity),
+    "F": ("db_eval_boundary", boundary_f_measure_frame, boundary_f_measure),
+}
+CALLS = 5
+TRACK = 20
+CLIPS, FRAMES, POOL = 1000, 60, 24
+RESULTS = Path(__file__).parent / "results" / "metrics.json"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--official", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--clips", action="store_true")
+    parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     official = load(given.official / "davis2017/metrics.py")
     cv2.setNumThreads(1)
     warnings.simplefilter("ignore", RuntimeWarning)
-    print(f"{HEIGHT} × {WIDTH}, one thread; ms a frame, median of {given.rounds} frames")
-    print(f"{'':10}{'official':>10}{'arrays':>10}{'':>8}{'run-lengths':>12}")
-    for name, radius in RADII.items():
-        pairs = [objects(radius, seed) for seed in range(given.rounds)]
-        report(f"J {name}", official.db_eval_iou, region_similarity_frame, pairs)
-        report(f"F {name}", official.db_eval_boundary, boundary_f_measure_frame, pairs)
+    found: dict[str, Any] = {
+        "command": f"python benchmarks/metrics.py {' '.join(sys.argv[1:])}".replace(
+            str(given.official), "FOLDER"
+        ),
+        "commits": {
+            "harness": commit(Path(__file__).parent),
+            "davis2017-evaluation": commit(given.official),
+        },
+        "versions": {"numpy": np.__version__, "opencv": cv2.__version__},
+        "read_gb_s": bandwidth(),
+        "frame": f"{HEIGHT} × {WIDTH}",
+        "ms_a_frame": speeds(official, given.rounds),
+    }
+    if given.clips:
+        found["clips"] = [clips(processes) for processes in (1, 2)]
+    if given.save:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def load(path: Path) -> Any:
@@ -50,6 +87,65 @@ def load(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def commit(folder: Path) -> str:
+    """The commit that a folder is at; "+" says that files differ from it."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "harness/metrics", "../harness/metrics")
+    return (git("rev-parse", "HEAD") or "unknown") + ("+" if changed else "")
+
+
+def bandwidth() -> float:
+    """GB a second that one thread reads of an array that no cache holds."""
+    empty = np.ones(2**28, dtype=np.bool_)
+    empty[:] = False  # its pages exist
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        empty.argmax()
+        seconds.append(time.perf_counter() - start)
+    speed = empty.nbytes / min(seconds) / 1e9
+    print(f"reads {speed:.0f} GB/s, a pair of frames in {2 * HEIGHT * WIDTH / speed / 1e6:.3f} ms")
+    return round(speed, 1)
+
+
+def speeds(official: Any, rounds: int) -> list[dict[str, Any]]:
+    print(f"\n{HEIGHT} × {WIDTH}, one thread, ms a frame; fastest of {CALLS} calls, median of "
+          f"{rounds} frames; a track is {TRACK} frames")  # fmt: skip
+    print(f"{'':16}{'official':>10}{'arrays':>10}{'':>8}{'run-lengths':>12}")
+    rows = []
+    for name, radius in RADII.items():
+        pairs = [objects(radius, seed) for seed in range(rounds)]
+        for metric, (theirs, frame, track) in METRICS.items():
+            function = getattr(official, theirs)
+            rows.append({"metric": metric, "object": name, "of": "frame",
+                         **by_frame(function, frame, pairs)})  # fmt: skip
+            rows.append({"metric": metric, "object": name, "of": "track",
+                         **by_track(function, track, pairs[:TRACK])})  # fmt: skip
+            for row in rows[-2:]:
+                show(row)
+    for metric in METRICS:
+        for of in ("frame", "track"):
+            ratios = [
+                median(row["official"] / row[form] for row in rows
+                       if row["metric"] == metric and row["of"] == of)
+                for form in ("arrays", "runs")
+            ]  # fmt: skip
+            print(f"{metric} {of}: median over objects {ratios[0]:.1f}× and {ratios[1]:.1f}×")
+    return rows
+
+
+def show(row: dict[str, Any]) -> None:
+    base = row["official"]
+    print(f"{row['metric']} {row['object']:7}{row['of']:7}{base:10.3f}"
+          f"{row['arrays']:10.3f}{base / row['arrays']:7.1f}×"
+          f"{row['runs']:12.3f}{base / row['runs']:7.1f}×")  # fmt: skip
 
 
 def objects(radius: int, seed: int) -> tuple[BoolArray, BoolArray]:
@@ -65,33 +161,103 @@ def objects(radius: int, seed: int) -> tuple[BoolArray, BoolArray]:
     return masks[0], masks[1]
 
 
-def report(
-    name: str,
+def by_frame(
     official: Callable[..., Any],
     ours: Callable[..., float],
-    pairs: list[tuple[BoolArray, BoolArray]],
-) -> None:
+    pairs: Sequence[tuple[BoolArray, BoolArray]],
+) -> dict[str, float]:
     seconds: dict[str, list[float]] = {"official": [], "arrays": [], "runs": []}
     for pair in pairs:
         # An answer holds parsed run-lengths, so that parsing is no part of scoring.
         both = [Rle.from_array(mask) for mask in pair]
-        expected = clock(seconds["official"], official, *pair)
-        found = clock(seconds["arrays"], ours, *pair)
-        runs = clock(seconds["runs"], ours, *both)
-        if not expected == found == runs:
-            sys.exit(f"{name}: {found!r} and {runs!r}, officially {expected!r}")
-    base, arrays, encoded = (median(times) * 1e3 for times in seconds.values())
-    print(
-        f"{name:10}{base:10.3f}{arrays:10.3f}{base / arrays:7.1f}×"
-        f"{encoded:12.3f}{base / encoded:7.1f}×"
-    )
+        results = [
+            fastest(seconds["official"], official, *pair),
+            fastest(seconds["arrays"], ours, *pair),
+            fastest(seconds["runs"], ours, *both),
+        ]
+        if len(set(map(float, results))) != 1:
+            sys.exit(f"official, of arrays and of run-lengths: {results}")
+    return {name: median(times) * 1e3 for name, times in seconds.items()}
 
 
-def clock(seconds: list[float], metric: Callable[..., Any], *masks: Any) -> Any:
-    start = time.perf_counter()
-    result = metric(*masks)
-    seconds.append(time.perf_counter() - start)
+def fastest(seconds: list[float], metric: Callable[..., Any], *masks: Any) -> Any:
+    times = []
+    for _ in range(CALLS):
+        start = time.perf_counter()
+        result = metric(*masks)
+        times.append(time.perf_counter() - start)
+    seconds.append(min(times))
     return result
+
+
+def by_track(
+    official: Callable[..., Any],
+    ours: Callable[..., Any],
+    pairs: Sequence[tuple[BoolArray, BoolArray]],
+) -> dict[str, float]:
+    arrays = [np.stack(masks) for masks in zip(*pairs, strict=True)]
+    runs = [[Rle.from_array(mask) for mask in masks] for masks in zip(*pairs, strict=True)]
+    seconds: dict[str, list[float]] = {"official": [], "arrays": [], "runs": []}
+    for _ in range(CALLS):
+        results = []
+        for name, metric, tracks in (
+            ("official", official, arrays),
+            ("arrays", ours, arrays),
+            ("runs", ours, runs),
+        ):
+            start = time.perf_counter()
+            results.append(metric(*tracks))
+            seconds[name].append((time.perf_counter() - start) / len(pairs))
+        if not all((result == results[0]).all() for result in results):
+            sys.exit(f"official, of arrays and of run-lengths: {results}")
+    return {name: median(times) * 1e3 for name, times in seconds.items()}
+
+
+def clips(processes: int) -> dict[str, float]:
+    """Score all clips; clips a second and the peak memory of all processes together."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        list(pool.map(warm, range(processes)))
+        start = time.perf_counter()
+        shares = [range(first, CLIPS, processes) for first in range(processes)]
+        workers = dict(pool.map(score, shares))
+        seconds = time.perf_counter() - start
+    total = sum(workers.values()) + peak()
+    found = {"processes": processes, "clips": CLIPS, "frames": FRAMES,
+             "clips_a_second": round(CLIPS / seconds, 1), "peak_mb": round(total)}  # fmt: skip
+    print(f"{processes} process(es): {found['clips_a_second']} clips/s, {found['peak_mb']} MB")
+    return found
+
+
+def warm(_: int) -> None:
+    """Make the clips before the clock starts."""
+    clip_texts()
+    time.sleep(0.5)  # so that each process gets one of these
+
+
+def score(numbers: Sequence[int]) -> tuple[int, float]:
+    """J and F of some clips; the process and its peak memory in MB."""
+    pool, total = clip_texts(), 0.0
+    for number in numbers:
+        tracks = [[Rle(HEIGHT, WIDTH, text) for text in track] for track in pool[number % POOL]]
+        total += float(region_similarity(*tracks).mean() + boundary_f_measure(*tracks).mean())
+    assert 0 < total < 2 * len(numbers)
+    return os.getpid(), peak()
+
+
+def clip_texts(made: list[Any] = []) -> list[list[list[str]]]:  # noqa: B006 (made once a process)
+    """Clips as text: the true track and the predicted one, of all sizes of object."""
+    while len(made) < POOL:
+        radius = list(RADII.values())[len(made) % len(RADII)]
+        pairs = [objects(radius, len(made) * FRAMES + frame) for frame in range(FRAMES)]
+        made.append([[Rle.from_array(mask).counts for mask in masks]
+                     for masks in zip(*pairs, strict=True)])  # fmt: skip
+    return made
+
+
+def peak() -> float:
+    """The most memory that this process ever held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def _ends(mask: Rle) -> Iterator[int]:
 def _decode_columns(mask: Rle, span: slice) -> BoolArray:
     """The pixels of some columns, as an array of columns × height."""
     edges = mask.runs.cumsum()
-    # With numbers on both sides numpy's maximum and minimum take a fifth of the time of its clip.
+    # numpy's maximum and minimum together take half as long as its clip
     edges = np.minimum(np.maximum(edges, span.start * mask.height), span.stop * mask.height)
     runs = edges - span.start * mask.height
     runs[1:] -= runs[:-1].copy()

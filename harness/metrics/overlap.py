@@ -90,8 +90,9 @@ def foreground_stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
     start, end = _leading(first), first.size
     start = min(start, _leading(second[: start + 1]))
     step = end // STEPS + 1
-    while end - start > step and _leading(first[end - step : end]) == step:
-        if _leading(second[end - step : end]) < step:
+    while end - start > step:
+        tail, other = first[end - step : end], second[end - step : end]
+        if tail[tail.argmax()] or other[other.argmax()]:
             break
         end -= step
     return start, end
@@ -109,9 +110,9 @@ def _count(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Overlap:
     The sum of absolute differences is the number of pixels that are in one mask only. With the
     two areas it gives intersection and union, and no third picture is ever written to memory.
     """
-    differing = int(cv2.norm(first, second, cv2.NORM_L1))
-    areas = int(cv2.norm(first, cv2.NORM_L1)) + int(cv2.norm(second, cv2.NORM_L1))
-    return Overlap((areas - differing) // 2, (areas + differing) // 2)
+    differing = cv2.norm(first, second, cv2.NORM_L1)
+    areas = cv2.norm(first, cv2.NORM_L1) + cv2.norm(second, cv2.NORM_L1)
+    return Overlap(int(areas - differing) // 2, int(areas + differing) // 2)
 
 
 def _overlap_of_runs(truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:

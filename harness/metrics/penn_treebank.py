@@ -114,14 +114,16 @@ def _run(texts: Sequence[str]) -> list[str]:
 
 def _jar() -> Path:
     need_java("the PTB tokenizer of caption metrics")
-    spec = find_spec("pycocoevalcap")
-    places = [] if spec is None else list(spec.submodule_search_locations or ())
-    if not places:
+    try:
+        spec = find_spec("pycocoevalcap.tokenizer.ptbtokenizer")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
         raise MissingDependency(
             "the PTB tokenizer of caption metrics", expected="the package pycocoevalcap",
             found="it is not installed", fix='Install "visual-reasoning-harness[text]".',
         )  # fmt: skip
-    return Path(places[0]) / "tokenizer" / "stanford-corenlp-3.4.1.jar"
+    return Path(spec.origin).parent / "stanford-corenlp-3.4.1.jar"
 
 
 def need_java(what: str) -> None:

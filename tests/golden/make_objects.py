@@ -57,6 +57,11 @@ def unsupervised_case(rng: np.random.Generator, number: int) -> tuple[Any, Any]:
         order[0] = order[0] if number % 3 else 0
         predicted = np.roll(order[truth % 7], 1, axis=2)
         predicted[predicted == order[0]] = 0
+        if number % 9 == 3:  # fewer than there are
+            predicted = (truth == 1).astype(np.uint8)
+        elif number % 9 == 5:  # one that the first frame lacks
+            predicted[predicted == predicted.max()] = 9
+            predicted[0][predicted[0] == 9] = 0
     truth[0, 0, 0] = max(1, number % 4)  # the first frame must have an object
     if number % 3:
         truth[:, : size[0] // 4, size[1] // 2 :] = 255

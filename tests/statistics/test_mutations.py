@@ -393,9 +393,15 @@ MUTATIONS = {
 
 
 ASKED = {
-    "quantiles": ("tables",),
+    "quantiles": ("tables", "bootstrap_by_units"),
     "exact": ("sums_are_exact",),
-    "clusters": ("bootstrap_by_units", "left_out_by_units", "formulas", "pairs_of_corpora"),
+    "clusters": (
+        "bootstrap_by_units",
+        "left_out_by_units",
+        "formulas",
+        "pairs_of_corpora",
+        "left_out_in_blocks",
+    ),
     "resampling": ("draws_are_multinomial",),
     "jackknife": ("left_out_by_units", "left_out_in_blocks"),
     "bootstrap": ("bootstrap_by_units", "swaps_of_units"),

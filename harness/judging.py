@@ -1,0 +1,251 @@
+"""Free answers judged by a language model: rubrics as data, prompts, and how replies are read.
+
+A task names a rubric and never a judge; a judge gets the rubric's name and one answer at a time. No
+code here talks to a network. Verdicts are kept and read back by `harness.run.judging`.
+"""
+
+import hashlib
+import json
+import math
+import re
+import string
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from harness.errors import DataError, ModelError, UsageError
+from harness.model import Judge, Verdict
+from harness.replies import storable
+from harness.scores import Mean, Metric, Statistic
+
+FOLDER = Path(__file__).parent / "rubrics"
+FIELDS = frozenset({"question", "answer", "truth"})
+KEYS = frozenset({"name", "version", "about", "exact_match", "prompt", "scale"})
+MARKS = " \t\r\n.*'\"`"
+"""What a reply may have around its grade."""
+LEVELS = ("lowest", "highest", "correct_from", "unreadable")
+
+
+class Case(NamedTuple):
+    """What one verdict is about."""
+
+    question: str
+    answer: str
+    truth: str
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """By what an answer is judged: a prompt and a scale of whole grades, from a TOML file."""
+
+    reference: str
+    """What a judge is told: the name of a rubric that harness has, or a file's path."""
+    name: str
+    version: int
+    """Raised when the prompt or the scale changes."""
+    prompt_template: str
+    """With the fields {question}, {answer} and {truth}."""
+    lowest: int
+    highest: int
+    correct_from: int
+    """The lowest grade of a right answer."""
+    unreadable: int
+    """The grade of a reply that holds none."""
+    words: Mapping[str, int] = field(default_factory=dict)
+    """Grades that are said in words."""
+    exact_match: bool = False
+    """Whether an answer in the words of the truth is right without asking."""
+
+    def prompt(self, case: Case) -> str:
+        """What a model is asked."""
+        return self.prompt_template.format(**case._asdict()).strip()
+
+    def read(self, reply: str) -> int | None:
+        """The grade that a reply says, or None: the whole reply must be a grade or its word.
+
+        >>> graded = rubric("graded")
+        >>> graded.read(" 2."), graded.read("2 of 3"), graded.read("4"), graded.read("")
+        (2, None, None, None)
+        >>> rubric("same_meaning").read("Yes.")
+        1
+        """
+        said = reply.strip(MARKS).lower()
+        if said in self.words:
+            return self.words[said]
+        # The limits keep int() from reading what no judge was asked to write.
+        if not re.fullmatch(r"[+-]?[0-9]{1,6}", said):
+            return None
+        grade = int(said)
+        return grade if self.lowest <= grade <= self.highest else None
+
+    def verdict(self, reply: str) -> Verdict:
+        """A judge's verdict: its grade on the scale from 0 to 1, and the reply itself."""
+        grade = self.read(reply)
+        return Verdict(self.share(self.unreadable if grade is None else grade), reply)
+
+    def share(self, grade: int) -> float:
+        """A grade on the scale from 0 to 1."""
+        return (grade - self.lowest) / (self.highest - self.lowest)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that can change a verdict, wherever the file lies."""
+        plain = [self.name, self.version, self.prompt_template, self.lowest, self.highest,
+                 self.unreadable, sorted(self.words.items())]  # fmt: skip
+        return _hash(plain)
+
+    def key(self, case: Case, judge: str) -> str:
+        """Names one verdict of one judge, by content."""
+        return _hash([self.name, self.version, self.digest, *map(storable, case), judge])
+
+
+class Judgement(NamedTuple):
+    """What became of one answer."""
+
+    score: float
+    """From 0 to 1."""
+    correct: bool
+    by: Literal["judge", "exact match", "no answer"]
+    readable: bool
+    """Whether the judge's reply was a grade. If not, the rubric's `unreadable` counts."""
+
+
+JUDGED = (
+    Metric("judged correct", about="share of answers that the judge's grade makes right"),
+    Metric("judged score", about="mean grade, on the scale from 0 to 1"),
+    Metric("unreadable verdicts", better="lower", about="share of answers whose verdict was no "
+           "grade and counted as the rubric says"),
+)  # fmt: skip
+"""The metrics of `statistics`, for a protocol."""
+
+
+def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
+    """Judge one answer; a blank one, and an exact one if the rubric says so, without asking.
+
+    Raises:
+        ModelError: the judge's score is not the one that its own reply says by the rubric.
+    """
+    if not case.answer.strip():
+        return Judgement(0.0, False, "no answer", True)
+    if by.exact_match and same_words(case.answer, case.truth):
+        return Judgement(1.0, True, "exact match", True)
+    given = judge.judge(by.reference, *case)
+    verdict = by.verdict(given.text)
+    if not math.isclose(given.score, verdict.score, abs_tol=1e-9):
+        raise ModelError(
+            f"judge {judge.name}", expected=f"the score that its reply says, {verdict.score}",
+            found=repr(given.score), fix="A judge returns `rubric.verdict(reply)`.",
+        )  # fmt: skip
+    grade = by.read(given.text)
+    correct = (by.unreadable if grade is None else grade) >= by.correct_from
+    return Judgement(verdict.score, correct, "judge", grade is not None)
+
+
+def statistics(one: Judgement) -> dict[str, Statistic]:
+    """The statistics of `JUDGED` for one answer.
+
+    >>> statistics(Judgement(0.5, True, "judge", True))["judged correct"]
+    Mean(value=1.0, weight=1.0)
+    """
+    return {
+        "judged correct": Mean(float(one.correct)),
+        "judged score": Mean(one.score),
+        "unreadable verdicts": Mean(float(not one.readable)),
+    }
+
+
+def asked(by: Rubric, cases: Iterable[Case]) -> list[Case]:
+    """The cases for which a judge is needed."""
+    return [
+        case
+        for case in cases
+        if case.answer.strip() and not (by.exact_match and same_words(case.answer, case.truth))
+    ]
+
+
+def same_words(answer: str, truth: str) -> bool:
+    """Whether two texts are equal but for case, spaces and a full stop at the end.
+
+    >>> same_words("A red  car.", "a red car"), same_words("red car", "a red car")
+    (True, False)
+    """
+    first, second = (" ".join(text.lower().split()).removesuffix(".") for text in (answer, truth))
+    return first == second
+
+
+def rubric(reference: str) -> Rubric:
+    """A rubric by its name, or from a TOML file (a path that ends in .toml).
+
+    Raises:
+        UsageError: there is none of this name.
+        DataError: the file is not a rubric.
+    """
+    if not reference.endswith(".toml"):
+        known = sorted(path.stem for path in FOLDER.glob("*.toml"))
+        if reference not in known:
+            raise UsageError(f"rubric {reference!r}", expected=f"{' or '.join(known)}, or the "
+                             "path of a .toml file", found="neither")  # fmt: skip
+        return _loaded(FOLDER / f"{reference}.toml", reference)
+    return _loaded(Path(reference), reference)
+
+
+@lru_cache(maxsize=64)
+def _loaded(path: Path, reference: str) -> Rubric:
+    try:
+        plain = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"rubric {path}", expected="a TOML file", found=str(error)) from error
+    problem = "; ".join(_problems(plain))
+    if problem:
+        raise DataError(f"rubric {path}", expected="name, version, prompt and scale of a rubric",
+                        found=problem)  # fmt: skip
+    scale = plain["scale"]
+    return Rubric(
+        reference=reference, name=plain["name"], version=plain["version"],
+        prompt_template=plain["prompt"], **{level: scale[level] for level in LEVELS},
+        words={word.lower(): grade for word, grade in scale.get("words", {}).items()},
+        exact_match=plain.get("exact_match", False),
+    )  # fmt: skip
+
+
+def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
+    """What is wrong with a rubric's file."""
+    if unknown := sorted(plain.keys() - KEYS):
+        yield f"unknown: {', '.join(unknown)}"
+    for key, kind in (("name", str), ("version", int), ("prompt", str), ("scale", dict)):
+        if type(plain.get(key)) is not kind:
+            yield f"{key}: {plain.get(key)!r}"
+    if isinstance(plain.get("prompt"), str):
+        yield from _prompt_problems(plain["prompt"])
+    if isinstance(plain.get("scale"), dict):
+        yield from _scale_problems(plain["scale"])
+
+
+def _prompt_problems(template: str) -> Iterable[str]:
+    try:
+        fields = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    except ValueError as error:
+        yield f"prompt: {error}"
+        return
+    if not {"answer", "truth"} <= fields <= FIELDS:
+        yield f"prompt with the fields {sorted(fields)}, not {sorted(FIELDS)}"
+
+
+def _scale_problems(scale: Mapping[str, Any]) -> Iterable[str]:
+    levels = [scale.get(level) for level in LEVELS]
+    if any(type(level) is not int for level in levels) or not (
+        scale["lowest"] < scale["correct_from"] <= scale["highest"]
+        and scale["lowest"] <= scale["unreadable"] <= scale["highest"]
+    ):
+        yield f"scale: {dict(zip(LEVELS, levels, strict=True))}"
+    words = scale.get("words", {})
+    if not isinstance(words, dict) or any(type(grade) is not int for grade in words.values()):
+        yield f"words: {words!r}"
+
+
+def _hash(plain: Any) -> str:
+    text = json.dumps(plain, ensure_ascii=False)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

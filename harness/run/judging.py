@@ -1,0 +1,121 @@
+"""Judges with a memory: a verdict is asked for once, kept, and read back for ever.
+
+A verdict's key is the content of rubric, question, answer and truth and the judge's name, so that
+nothing that could change it goes unnoticed. With `stored(file=…)` no judge is asked at all.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import DataError, UsageError
+from harness.judging import Case, Rubric, asked
+from harness.judging import rubric as find
+from harness.model import Judge, Verdict
+from harness.replies import storable
+from harness.store.ledger import Ledger
+
+LISTED = 5  # missing verdicts that an error shows
+
+
+@dataclass(frozen=True)
+class RememberedJudge:
+    """Asks a judge what it has not been asked before, and keeps what it says."""
+
+    inner: Judge
+    ledger: Ledger
+
+    @property
+    def name(self) -> str:
+        """The judge's own."""
+        return self.inner.name
+
+    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+        """The kept verdict, or a new one."""
+        by, case = find(rubric), Case(question, answer, truth)
+        key = by.key(case, self.name)
+        if key not in self.ledger.records:
+            given = self.inner.judge(rubric, *case)
+            self.ledger.append(key, {
+                "judge": self.name,
+                "rubric": {"name": by.name, "version": by.version, "digest": by.digest},
+                "prompt": storable(by.prompt(case)),
+                "question": storable(question),
+                "answer": storable(answer),
+                "truth": storable(truth),
+                "score": given.score,
+                "text": storable(given.text),
+            })  # fmt: skip
+        return _verdict(self.ledger, key)
+
+
+@dataclass(frozen=True)
+class StoredJudge:
+    """Says what a judge once said, and nothing else."""
+
+    name: str
+    ledger: Ledger
+
+    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+        """The kept verdict.
+
+        Raises:
+            DataError: there is none.
+        """
+        by, case = find(rubric), Case(question, answer, truth)
+        self.require(by, [case])
+        return _verdict(self.ledger, by.key(case, self.name))
+
+    def missing(self, by: Rubric, cases: Iterable[Case]) -> list[Case]:
+        """The cases that need a verdict and have none."""
+        return [
+            case for case in asked(by, cases) if by.key(case, self.name) not in self.ledger.records
+        ]
+
+    def require(self, by: Rubric, cases: Sequence[Case]) -> None:
+        """Raise DataError if any verdict is missing, and list which."""
+        missing = self.missing(by, cases)
+        if missing:
+            shown = "; ".join(f"{case.answer[:40]!r} for {case.truth[:40]!r}"
+                              for case in missing[:LISTED])  # fmt: skip
+            more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+            raise DataError(
+                f"verdicts {self.ledger.path}",
+                expected=f"{self.name} on {len(cases)} answers by rubric {by.name}, version "
+                f"{by.version} ({by.digest[:8]})",
+                found=f"none on {len(missing)}: {shown}{more}",
+                fix="Ask that judge for them with the same file; nothing is scored without.",
+            )
+
+
+def remembered(judge: Judge, *, file: Path) -> RememberedJudge:
+    """The same judge, its verdicts kept in a file."""
+    return RememberedJudge(judge, Ledger(file))
+
+
+def stored(*, file: Path, judge: str | None = None) -> StoredJudge:
+    """The verdicts in a file, without asking anyone: a missing one is an error.
+
+    Args:
+        file: What `remembered` has kept.
+        judge: The name of the judge whose verdicts count; needed if the file has several.
+
+    Raises:
+        UsageError: there is no such file, or it does not settle the judge.
+    """
+    if not file.is_file():
+        raise UsageError(f"stored(file={file})", expected="a file of verdicts", found="none")
+    ledger = Ledger(file)
+    names = sorted({str(record.get("judge")) for record in ledger.records.values()})
+    if judge is None and len(names) != 1:
+        raise UsageError(f"stored(file={file})", expected="judge=…, one of the judges in it",
+                         found=", ".join(names) or "no verdict")  # fmt: skip
+    if judge is not None and judge not in names:
+        raise UsageError(f"stored(judge={judge})", expected=" or ".join(names) or "a judge of "
+                         "the file, which has none", found="another")  # fmt: skip
+    return StoredJudge(judge or names[0], ledger)
+
+
+def _verdict(ledger: Ledger, key: str) -> Verdict:
+    record = ledger.records[key]
+    return Verdict(float(record["score"]), str(record["text"]))

@@ -1,0 +1,1 @@
+"""Judges: models that compare a free answer with the true one by a rubric."""

@@ -1,0 +1,51 @@
+"""A chat backend as a judge: the rubric's prompt in, a grade out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness import plugins
+from harness.judging import Case
+from harness.judging import rubric as find
+from harness.model import Chat, ChatRequest, Verdict
+from harness.spec import Spec
+
+SHOWN = ("backend", "checkpoint", "model", "weights", "revision", "temperature", "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatJudge:
+    """Asks a language model for each verdict."""
+
+    chat: Chat
+    max_new_tokens: int
+
+    @property
+    def name(self) -> str:
+        """The backend's model, weights and temperature; the prompt is the rubric's."""
+        told = self.chat.describe()
+        shown = {key: told[key] for key in SHOWN if told.get(key) is not None}
+        settings = {**shown, "max_new_tokens": self.max_new_tokens}
+        return "chat(" + ",".join(f"{key}={value}" for key, value in settings.items()) + ")"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record."""
+        return {"judge": "chat", "max_new_tokens": self.max_new_tokens, **self.chat.describe()}
+
+    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+        """Ask once; what the reply says is the rubric's to read."""
+        by, case = find(rubric), Case(question, answer, truth)
+        request = ChatRequest(
+            key=by.key(case, ""), text=by.prompt(case), max_new_tokens=self.max_new_tokens
+        )
+        return by.verdict(self.chat.generate([request])[0].text)
+
+
+def chat(*, backend: Spec, max_new_tokens: int = 16) -> ChatJudge:
+    """Build a judge from a chat backend, such as `chat(backend=transformers(checkpoint=DIR))`.
+
+    Args:
+        backend: The language model; it samples as its own arguments say.
+        max_new_tokens: Where a reply is cut off. A grade is short.
+    """
+    return ChatJudge(chat=plugins.build("backends", backend), max_new_tokens=max_new_tokens)

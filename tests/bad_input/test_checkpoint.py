@@ -1,0 +1,227 @@
+"""Checkpoints of networks: nothing is unpickled, nothing in them runs, nothing is left out."""
+
+import importlib.util
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+
+case = pytest.mark.case
+MODELS = Path(__file__).parent.parent / "models" / "conftest.py"
+
+
+class Trap:
+    """What runs a command when it is unpickled."""
+
+    def __init__(self, canary):
+        self.canary = canary
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.canary}",)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A small Qwen2.5-VL with random weights, as its own room's tests make it."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    spec = importlib.util.spec_from_file_location("models_conftest", MODELS)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+    ensure_torchvision()
+    import transformers
+
+    torch.manual_seed(0)
+    plain = made.settings(made.tokenizer(), 14)
+    plain["text_config"] |= {"use_sliding_window": False, "max_window_layers": 2}
+    plain["vision_config"] |= {"window_size": 112, "fullatt_block_indexes": [1]}
+    config = transformers.Qwen2_5_VLConfig(**plain)
+    return made.save(
+        tmp_path_factory.mktemp("whole") / "checkpoint",
+        network=transformers.Qwen2_5_VLForConditionalGeneration(config),
+        processor=transformers.Qwen2_5_VLProcessor,
+        video=transformers.Qwen2VLVideoProcessor,
+        patch=14,
+    )
+
+
+@pytest.fixture
+def checkpoint(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def ask(harness, counting, checkpoint):
+    """Evaluates the checkpoint on two samples; the record must not change it."""
+
+    def asked(**options):
+        model = f"qwen_vl(checkpoint={checkpoint},segmenter=box,max_new_tokens=2)"
+        done = harness.eval("--subset", "first2", model=model, tasks="counting", **options)
+        if done.code:
+            assert not list((harness.folder / "runs").rglob("results.json"))
+        return done
+
+    return asked
+
+
+def tensors(path, change):
+    from safetensors.torch import load_file, save_file
+
+    held = load_file(path)
+    change(held)
+    save_file(held, path, metadata={"format": "pt"})
+
+
+def named(held, part):
+    return next(name for name in held if part in name)
+
+
+@case(23, "logits that are NaN", "a failed sample (model) that names the token; after 20 in a row "
+      "the run ends with code 4", code=0)  # fmt: skip
+def test_logits_that_are_no_numbers_fail_the_sample(harness, checkpoint, ask):
+    def spoil(held):
+        held[named(held, "lm_head")][:] = float("nan")
+
+    tensors(checkpoint / "model.safetensors", spoil)
+    found = ask().says("logits of token 0", "NaN", "dtype").task("counting")
+    assert found["failures"]["model"] == found["n_total"] == 2
+
+
+@case(29, "pickled weights (`.bin`, `.pt`) whose loading would run code", "refused; never "
+      "unpickled", code=4)  # fmt: skip
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pth", "x.ckpt"])
+def test_pickled_weights_are_never_loaded(harness, checkpoint, ask, name):
+    (checkpoint / "model.safetensors").unlink()
+    (checkpoint / name).write_bytes(pickle.dumps(Trap(harness.folder / "canary")))
+    ask().says(str(checkpoint), name, "pickled weights", "Convert them to safetensors")
+
+
+@case(29, "pickles and scripts beside whole weights", "not opened; the answers are the same",
+      code=0)  # fmt: skip
+def test_pickles_and_scripts_beside_the_weights_are_not_opened(harness, checkpoint, ask):
+    before = ask(out="before").task("counting")
+    trap = pickle.dumps(Trap(harness.folder / "canary"))
+    for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt", "tokenizer.pkl"):
+        (checkpoint / name).write_bytes(trap)
+    script = f"open({str(harness.folder / 'canary')!r}, 'w')"
+    (checkpoint / "custom_generate").mkdir()
+    for name in ("modeling.py", "__init__.py", "processing.py", "custom_generate/generate.py"):
+        (checkpoint / name).write_text(script)
+    assert ask().task("counting") == before
+
+
+@case(30, "safetensors that are cut or whose header lies", "refused before anything is loaded; "
+      "names the file", code=4)  # fmt: skip
+@pytest.mark.parametrize("damage", ["cut", "empty", "header", "length", "nested", "offsets"])
+def test_damaged_safetensors_are_refused(checkpoint, ask, damage):
+    path = checkpoint / "model.safetensors"
+    raw = path.read_bytes()
+    nested = b'{"a": ' + b"[" * 100_000
+    offsets = b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 400]}}'
+    path.write_bytes({
+        "cut": raw[:-100], "empty": b"", "header": raw[:10] + b"\xff" * 10 + raw[20:],
+        "length": b"\xff" * 8 + raw[8:],
+        "nested": len(nested).to_bytes(8, "little") + nested,
+        "offsets": len(offsets).to_bytes(8, "little") + offsets + b"0000",
+    }[damage])  # fmt: skip
+    ask().says(str(path), "a complete safetensors file", "cut off")
+
+
+@case(31, "weights that are missing, too many, or of another shape", "refused; they are listed, "
+      "and none is filled in", code=4)  # fmt: skip
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda held: held.pop(named(held, "layers.0.input")), "missing keys: model.language_model"),
+    (lambda held: held.update(extra=held[named(held, "norm")].clone()), "unexpected keys: extra"),
+    (lambda held: held.update({named(held, "lm_head"): held[named(held, "norm")].clone()}),
+     "expected to load it"),
+])  # fmt: skip
+def test_weights_must_be_exactly_those_of_the_architecture(checkpoint, ask, change, words):
+    tensors(checkpoint / "model.safetensors", change)
+    ask().says(str(checkpoint), words)
+
+
+@case(32, "a configuration that asks for code of the checkpoint (`auto_map`)", "refused; the code "
+      "does not run", code=4)  # fmt: skip
+@pytest.mark.parametrize("name", ["config.json", "processor_config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_code_of_a_checkpoint_never_runs(harness, checkpoint, ask, edit, name, nested):
+    mapped = {"auto_map": {"AutoModelForImageTextToText": "modeling.Model"}}
+    edit(checkpoint / name, lambda plain: plain.update({"inner": mapped} if nested else mapped))
+    (checkpoint / "modeling.py").write_text(f"open({str(harness.folder / 'canary')!r}, 'w')")
+    ask().says(name, "auto_map", "runs no such code")
+
+
+@case(32, "a chat template that reaches for Python", "stopped by the template's sandbox: failed "
+      "samples", code=0)  # fmt: skip
+def test_a_chat_template_cannot_reach_python(harness, checkpoint, ask):
+    path = checkpoint / "chat_template.jinja"
+    command = f"touch {harness.folder / 'canary'}"
+    attack = "{{ cycler.__init__.__globals__.os.popen('" + command + "').read() }}"
+    path.write_text(attack + path.read_text())
+    found = ask().says("SecurityError", "unsafe").task("counting")
+    assert found["failures"]["model"] == 2
+
+
+@case(33, "a sharded checkpoint of which a part is missing or lies elsewhere", "refused; names the "
+      "part", code=4)  # fmt: skip
+@pytest.mark.parametrize("part", ["model-00002-of-00002.safetensors", "../../x.safetensors"])
+def test_a_missing_shard_is_named(checkpoint, ask, part):
+    index = {"weight_map": {"a": "model.safetensors", "b": part}}
+    (checkpoint / "model.safetensors.index.json").write_text(json.dumps(index))
+    ask().says(str(checkpoint), part, "Fetch the checkpoint again")
+
+
+@case(67, "a folder that is no checkpoint, a name that is not in the cache", "refused; says that "
+      "nothing is downloaded", code=4)  # fmt: skip
+@pytest.mark.parametrize(("name", "words"), [
+    ("/nowhere", "no such folder"), ("nobody/nothing", "harness downloads nothing by itself"),
+    ("a/b/c", "no such folder"), ("{file}", "found a file"), ("{empty}", "found No such file"),
+])  # fmt: skip
+def test_what_is_no_checkpoint_is_refused(harness, counting, monkeypatch, name, words):
+    monkeypatch.setenv("HF_HOME", str(harness.folder / "cache"))
+    (harness.folder / "file").write_text("")
+    (harness.folder / "empty").mkdir()
+    place = name.format(file=harness.folder / "file", empty=harness.folder / "empty")
+    if name == "{empty}":
+        words = "model.safetensors"
+    harness.eval(model=f"qwen_vl(checkpoint={place})", tasks="counting").says("checkpoint", words)
+
+
+@case(68, "configurations that are damaged, or of an unknown architecture", "refused; names the "
+      "file, or says what must be declared", code=4)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "words"), [
+    ("config.json", "{", "config.json"), ("config.json", "[]", "config.json"),
+    ("config.json", None, "config.json"), ("config.json", '{"model_type": "new"}', "coordinates="),
+    ("generation_config.json", "{", "generation_config.json"),
+    ("generation_config.json", '{"repetition_penalty": "x"}', "'repetition_penalty'"),
+    ("tokenizer.json", "{", "processor of checkpoint"),
+    ("tokenizer.json", None, "processor of checkpoint"),
+    ("processor_config.json", None, "processor of checkpoint"),
+    ("adapter_config.json", "{}", "whole weights and adapter_config.json"),
+])  # fmt: skip
+def test_a_damaged_configuration_is_refused(checkpoint, ask, name, text, words):
+    path = checkpoint / name
+    path.unlink() if text is None else path.write_text(text)
+    ask().says(words, str(checkpoint) if "coordinates" not in words else "a new checkpoint")
+
+
+@case(68, "an adapter without its base", "refused", code=4)
+def test_an_adapter_alone_is_refused(checkpoint, ask):
+    (checkpoint / "model.safetensors").unlink()
+    (checkpoint / "adapter_config.json").write_text("{}")
+    ask().says("an adapter without its base", "Merge")
+
+
+@case(40, "torch or transformers that are not installed", "refused before the first sample; says "
+      "what to install", code=6)  # fmt: skip
+@pytest.mark.parametrize("module", ["torch", "transformers"])
+def test_a_missing_package_is_named(ask, monkeypatch, module):
+    import sys
+
+    monkeypatch.setitem(sys.modules, module, None)
+    ask().says(f"the package '{module}'", "not installed", 'pip install "visual-reasoning-harness[')

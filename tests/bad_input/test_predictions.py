@@ -1,0 +1,240 @@
+"""Predictions files of other programs: `harness score --predictions`."""
+
+import gzip
+import json
+
+import pytest
+
+from harness.interchange import MAX_LINE
+from harness.masks import Rle
+
+case = pytest.mark.case
+
+
+@pytest.fixture
+def wide(reason_seg):
+    """(id, width, height) of a picture that is not square."""
+    from PIL import Image
+
+    for path in sorted(reason_seg.glob("*.jpg")):
+        width, height = Image.open(path).size
+        if width != height:
+            return path.stem, width, height
+    raise AssertionError("the world has pictures that are not square")
+
+
+def full(height, width):
+    return Rle.full(height, width).to_json()
+
+
+@case(25, "masks for too few or too many frames", "refused; names the line and both numbers",
+      code=3)  # fmt: skip
+@pytest.mark.parametrize("count", [0, 7, 9])
+def test_a_mask_a_frame_is_needed(harness, mevis, count):
+    (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
+    rows = [{"id": f"{video}/0", "masks": [None] * count}]
+    harness.score(rows).says("line 1", f"{video}/0", "8 masks, one a frame", f"{count} of them")
+
+
+@case(25, "`null` for a frame", "an empty mask: said, not missing", code=0)
+def test_null_is_an_empty_mask(harness, mevis):
+    (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
+    found = harness.score([{"id": f"{video}/0", "masks": [None] * 8}]).task("mevis")
+    assert found["n_scored"] == 1 and found["failures"]["infrastructure"] == found["n_total"] - 1
+
+
+@case(8, "run-lengths that do not add up, in predictions", "refused before C code decodes them; "
+      "names the line, the id and the frame", code=3)  # fmt: skip
+@pytest.mark.parametrize("counts", ["5", "", "é0", "P" * 30, [1, 2], [-5, 10], [True, 3], None, 5])
+def test_run_lengths_are_checked_before_they_are_decoded(harness, wide, counts):
+    name, width, height = wide
+    rows = [{"id": name, "masks": [{"size": [height, width], "counts": counts}]}]
+    harness.score(rows).says("line 1", name, "frame 0", "expected", "found")
+
+
+@case(9, "masks of 10⁶ × 10⁶ or of negative size, in predictions", "refused; names the line",
+      code=3)  # fmt: skip
+@pytest.mark.parametrize("size", [[10**6, 10**6], [-1, 5], [0, 0], [1.5, 2], 7, ["1", "2"], None])
+def test_an_impossible_size_is_refused(harness, wide, size):
+    rows = [{"id": wide[0], "masks": [{"size": size, "counts": "5"}]}]
+    harness.score(rows).says("line 1", wide[0], "frame 0", "size")
+
+
+@case(19, "NaN, Infinity, 1e999, a key twice or text behind the object", "refused; names the line",
+      code=3)  # fmt: skip
+@pytest.mark.parametrize(("row", "words"), [
+    ('{"id": "0", "boxes": [[1, 2, NaN, 4]]}', "NaN"),
+    ('{"id": "0", "boxes": [[1, 2, Infinity, 4]]}', "Infinity"),
+    ('{"id": "0", "boxes": [[1e999, 2, 1, 4]]}', "finite"),
+    ('{"id": "0", "answer": 3, "answer": 4}', "'answer' twice"),
+    ('{"id": "0", "answer": 3} and more', "Extra data"),
+    ('{"id": "0", "answer": 3}{"id": "1", "answer": 3}', "Extra data"),
+])  # fmt: skip
+def test_json_is_read_strictly(harness, counting, row, words):
+    harness.score(row.encode(), tasks="counting").says("said.jsonl, line 1", words)
+
+
+@case(20, "boxes without area, of three numbers, or for a question about masks", "refused; edges "
+      "are never swapped", code=3)  # fmt: skip
+@pytest.mark.parametrize("box", [[9, 2, 1, 4], [1, 4, 9, 2], [1, 1, 1, 1], [1, 2, 3], ["1"] * 4])
+def test_a_box_without_area_is_refused(harness, counting, box):
+    harness.score([{"id": "0", "boxes": [box]}], tasks="counting").says("line 1", "id '0'", "box")
+
+
+@case(21, "more than 100 000 boxes, or a count beyond a thousand million", "refused", code=3)
+@pytest.mark.parametrize("row", [
+    {"boxes": [[1, 2, 3, 4]] * 100_001}, {"answer": 10**10}, {"answer": 10**400},
+    {"points": [[1, 2]] * 100_001},
+])  # fmt: skip
+def test_there_are_bounds(harness, counting, row):
+    harness.score([{"id": "0", **row}], tasks="counting").says("line 1", "id '0'", "000")
+
+
+@case(22, "10⁵ digits or 10⁵ levels of nesting", "refused; names the line", code=3)
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"id": "0", "answer": ' + "9" * 100_000 + "}"])
+def test_depth_and_digits_are_bounded(harness, counting, text):
+    harness.score(text.encode(), tasks="counting").says("line 1", "expected one JSON object")
+
+
+@case(50, "predictions for another split", "refused: so many ids are not of this split", code=3)
+def test_predictions_for_another_split_are_refused(harness, reason_seg):
+    rows = [{"id": f"test_{number:05d}", "no_target": True} for number in range(8)]
+    harness.score(rows).says("8 others", "'test_00000'", "line 1", "split val", "--allow-extra")
+
+
+@case(51, "masks whose size is [width, height]", "refused; says which order is meant", code=3)
+def test_turned_masks_are_told_apart(harness, wide):
+    name, width, height = wide
+    done = harness.score([{"id": name, "masks": [full(width, height)]}])
+    done.says(f"[{height}, {width}], as the picture is", f"[{width}, {height}]", "[height, width]")
+
+
+@case(52, "masks at another scale", "refused; never resized", code=3)
+def test_masks_at_another_scale_are_refused(harness, wide):
+    name, width, height = wide
+    done = harness.score([{"id": name, "masks": [full(height // 2, width // 2)]}])
+    done.says("line 1", "as the picture is", "never resized")
+
+
+@case(53, "an id twice, or a number for an id", "refused; names the line", code=3)
+@pytest.mark.parametrize(("rows", "words"), [
+    ([{"id": "0", "answer": 1}, {"id": "0", "answer": 1}], "line 2: id '0'"),
+    ([{"id": 0, "answer": 1}], "a text"), ([{"answer": 1}], "a text"), ([["0", 1]], "a text"),
+    ([{"id": None, "answer": 1}], "a text"), ([{"id": "\ud800", "answer": 1}], "whole characters"),
+])  # fmt: skip
+def test_an_id_is_text_and_occurs_once(harness, counting, rows, words):
+    harness.score(rows, tasks="counting").says(words)
+
+
+@case(54, "a byte-order mark, CRLF, blank lines, no newline at the end", "read as if they were not "
+      "there", code=0)  # fmt: skip
+def test_marks_and_line_ends_change_nothing(harness, counting):
+    rows = [json.dumps({"id": str(number), "answer": number}) for number in range(4)]
+    plain = harness.score("\n".join(rows).encode(), tasks="counting").task("counting")
+    odd = b"\xef\xbb\xbf" + "\r\n\r\n".join(rows).encode() + b"\r\n"
+    assert harness.score(odd, tasks="counting").task("counting") == plain
+    assert plain["n_scored"] == 4
+
+
+@case(55, "a gzip or zip file, UTF-16, one JSON list, indented JSON", "refused; says what a line "
+      "must be, or to unpack it", code=3)  # fmt: skip
+@pytest.mark.parametrize("form", ["gzip", "zip", "utf-16", "list", "indented", "nul"])
+def test_other_forms_are_refused(harness, counting, form):
+    rows = [{"id": str(number), "answer": number} for number in range(4)]
+    text = "\n".join(map(json.dumps, rows))
+    raw, words = {
+        "gzip": (gzip.compress(text.encode()), "Unpack it first"),
+        "zip": (b"PK\x03\x04" + text.encode(), "Unpack it first"),
+        "utf-16": (text.encode("utf-16"), "line 1: expected one JSON object"),
+        "list": (json.dumps(rows).encode(), "line 1: expected an object"),
+        "indented": (json.dumps(rows, indent=1).encode(), "line 1: expected one JSON object"),
+        "nul": (b"\0" * 999, "line 1: expected one JSON object"),
+    }[form]
+    harness.score(raw, tasks="counting").says("said.jsonl", words)
+
+
+@case(56, "a line of 100 MB", "refused after 64 MiB; the rest is not read", code=3)
+def test_an_endless_line_is_not_read_whole(harness, counting):
+    done = harness.score(b'{"id": "' + b"x" * (MAX_LINE + 10**6), tasks="counting")
+    done.says("line 1", f"at most {MAX_LINE} bytes", "a longer line")
+
+
+@case(57, "a folder, or no file, as predictions", "refused; names the path", code=3)
+@pytest.mark.parametrize("name", ["", "none.jsonl"])
+def test_predictions_must_be_a_file(harness, counting, name):
+    path = harness.folder / name
+    done = harness("score", "--tasks", "counting", "--data", harness.folder / "data",
+                   "--predictions", path, "--json")  # fmt: skip
+    done.says(f"predictions {path}", "a readable file", "directory")
+
+
+@case(58, "an empty predictions file", "refused: nothing was predicted, not everything wrongly",
+      code=3)  # fmt: skip
+@pytest.mark.parametrize("raw", [b"", b"\n\n \n", b"\xef\xbb\xbf"])
+def test_an_empty_file_is_refused(harness, counting, raw):
+    harness.score(raw, tasks="counting").says("said.jsonl", "at least one line")
+
+
+@case(59, "a sample without a line", "a failure of the infrastructure, counted in the score",
+      code=0)  # fmt: skip
+def test_a_sample_without_a_line_fails(harness, counting):
+    found = harness.score([{"id": "0", "answer": 3}], tasks="counting").task("counting")
+    assert found["failures"]["infrastructure"] == found["n_failed"] == found["n_total"] - 1 == 7
+
+
+@case(60, "boxes for masks, masks for a count, two kinds, an unknown field", "refused; says what "
+      "fits the question", code=3)  # fmt: skip
+@pytest.mark.parametrize(("task", "row", "words"), [
+    ("reason_seg", {"id": "val_00000", "boxes": [[1, 2, 3, 4]]}, "masks or no_target"),
+    ("reason_seg", {"id": "val_00000", "answer": "B"}, "masks or no_target"),
+    ("counting", {"id": "0", "masks": [None]}, "answer or boxes or points"),
+    ("counting", {"id": "0", "answer": "3"}, "a whole number"),
+    ("counting", {"id": "0", "answer": 3.0}, "a whole number"),
+    ("counting", {"id": "0", "answer": True}, "a whole number"),
+    ("counting", {"id": "0", "answer": -1}, "a whole number"),
+    ("counting", {"id": "0", "no_target": "yes"}, "expected true"),
+    ("counting", {"id": "0", "answer": 3, "boxes": []}, "exactly one of"),
+    ("counting", {"id": "0", "count": 3}, "exactly one of"),
+    ("counting", {"id": "0"}, "exactly one of"),
+    ("counting", {"id": "0", "box_scores": [1], "boxes": 5}, "box_scores"),
+    ("counting", {"id": "0", "box_scores": [1], "boxes": [[1, 2, 3, 4]] * 2}, "box_scores"),
+    ("counting", {"id": "0", "reply": 5}, "text or a list of texts"),
+])  # fmt: skip
+def test_a_row_must_fit_its_question(harness, bench, task, row, words):
+    bench(task)
+    more = ["--model", "qwen_vl(backend=stored)"] if "reply" in row else []
+    harness.score([row], *more, tasks=task).says("line 1", words)
+
+
+@case(61, "replies without a model that reads them", "refused; names one that does", code=2)
+@pytest.mark.parametrize("model", [[], ["--model", "random"]])
+def test_replies_need_a_reader(harness, counting, model):
+    rows = [{"id": "0", "reply": "3"}]
+    harness.score(rows, *model, tasks="counting").says("qwen_vl(backend=stored)")
+
+
+@case(62, "predictions for a split whose truth is hidden", "refused; says what writes the server's "
+      "file", code=3)  # fmt: skip
+def test_hidden_truth_cannot_be_scored(harness, shapes):
+    (video,) = list(videos_of(shapes))[:1]
+    path = harness.folder / "said.jsonl"
+    path.write_text(json.dumps({"id": f"{video}/0", "no_target": True}))
+    done = harness("score", "--tasks", "mevis(split=valid)", "--data", shapes,
+                   "--predictions", path, "--json")  # fmt: skip
+    done.says("truth to score against", "the organisers keep it", "harness eval")
+
+
+def videos_of(root):
+    listed = json.loads((root / "mevis" / "valid" / "meta_expressions.json").read_text())
+    return listed["videos"]
+
+
+@case(63, "predictions whose run folder is there already", "refused; the old run stays", code=5)
+def test_an_earlier_run_of_predictions_is_kept(harness, counting, contents):
+    rows = [{"id": "0", "answer": 3}]
+    out = harness.folder / "runs"
+    harness.score(rows, "--out", out, tasks="counting", code=0)
+    before = contents(out)
+    rows = [{"id": "0", "answer": 4}]
+    harness.score(rows, "--out", out, tasks="counting").says("a new folder", "--out or --name")
+    assert contents(out) == before

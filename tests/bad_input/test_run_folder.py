@@ -1,0 +1,216 @@
+"""Run folders: resumed, shared, damaged, mixed up."""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.store.lease import lease
+
+case = pytest.mark.case
+
+
+@pytest.fixture
+def finished(harness, counting):
+    """The folder of a finished run of `random`."""
+    harness.eval(model="random", tasks="counting", code=0)
+    return harness.run
+
+
+def again(harness, *arguments, **options):
+    return harness.eval(*arguments, model="random", tasks="counting", **options)
+
+
+@case(36, "going on with another seed, subset, batch or version of a task", "refused; shows old → "
+      "new; the old run stays", code=5)  # fmt: skip
+@pytest.mark.parametrize(("option", "value", "words"), [
+    ("--seed", 7, "seed: 0 → 7"), ("--batch-size", 3, "batch_size: 64 → 3"),
+])  # fmt: skip
+def test_another_configuration_is_not_mixed_in(harness, finished, contents, option, value, words):
+    before = contents(finished)
+    again(harness, option, value).says("begun with something else", words, "--restart")
+    assert contents(finished) == before
+
+
+@case(36, "`--restart`", "the old run is renamed, not removed", code=0)
+def test_an_old_run_is_set_aside_whole(harness, finished, contents):
+    before = {path.name: raw for path, raw in contents(finished).items()}
+    again(harness, "--restart", "--seed", 7)
+    kept = finished.with_name(f"{finished.name}.old1")
+    after = {path.name: raw for path, raw in contents(kept).items()}
+    assert {name: after[name] for name in before} == before
+
+
+@case(37, "two evaluations at once into one folder", "the second is refused; says which process "
+      "holds it", code=5)  # fmt: skip
+def test_two_writers_are_refused(harness, finished, contents):
+    with lease(finished):
+        before = contents(finished)
+        again(harness).says("nobody else to write to it", "process", "another --out")
+        assert contents(finished) == before
+    again(harness, code=0)
+
+
+@case(37, "two evaluations at once, as two commands", "one ends with 0, the other with 5; the "
+      "results are whole", code=5)  # fmt: skip
+def test_of_two_commands_one_runs(harness, counting, plugin, command):
+    place = plugin("models", toy="""
+def toy():
+    import time
+
+    def answer(query):
+        time.sleep(0.15)
+        return Answer(count=3)
+
+    return Model(answer)
+""")  # fmt: skip
+    command.path.append(place)
+    line = [sys.executable, "-m", "harness", "eval", "--model", "toy", "--tasks", "counting",
+            "--data", str(harness.folder / "data"), "--out", str(harness.folder / "runs"),
+            "--quiet", "--json"]  # fmt: skip
+    started = [
+        subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         env=command.environment())
+        for _ in range(2)
+    ]  # fmt: skip
+    ended = [(process.communicate(timeout=60), process.returncode) for process in started]
+    assert sorted(code for _, code in ended) == [0, 5]
+    ((_, err),) = [output for output, code in ended if code == 5]
+    assert "nobody else to write to it" in err and "Traceback" not in err
+    assert json.loads((harness.run / "results.json").read_text())["n_scored"] == 8
+
+
+@case(78, "results.json that was deleted", "written again from the journal, byte for byte; no "
+      "sample is predicted again", code=0)  # fmt: skip
+def test_lost_results_are_scored_again_from_the_journal(harness, finished):
+    kept = {name: (finished / name).read_bytes() for name in ("results.json", "scores.jsonl")}
+    for name in kept:
+        (finished / name).unlink()
+    again(harness)
+    assert {name: (finished / name).read_bytes() for name in kept} == kept
+    assert len(list(finished.glob("samples.*"))) == 1
+
+
+@case(79, "a journal of another run that was copied in", "refused; nothing of it is scored", code=5)
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_journal_of_another_run_is_refused(harness, finished, manifest, contents):
+    harness.eval("--seed", 9, model="random", tasks="counting", out="other", code=0)
+    (other,) = (harness.folder / "other").rglob("samples.0.1.jsonl")
+    shutil.copy(other, finished / "samples.0.7.jsonl")
+    if not manifest:
+        for path in [*finished.glob("*.json"), finished / "samples.0.1.jsonl"]:
+            path.unlink()
+    before = contents(finished)
+    again(harness).says("samples.0.7.jsonl", "another configuration", "Take it out")
+    assert contents(finished) == before
+    if manifest:
+        harness("score", finished).says("samples.0.7.jsonl")
+        harness("explain", finished, "0").says("samples.0.7.jsonl")
+
+
+@case(80, "a manifest that is cut, no object, of another version or without a field", "refused; "
+      "names the file and says how to begin anew", code=5)  # fmt: skip
+@pytest.mark.parametrize("text", ["", '{"version": 1', "[]", "{}", '{"version": 0}',
+                                  '{"version": 1}', '{"version": 1, "task": 3}'])  # fmt: skip
+def test_a_damaged_manifest_is_refused_everywhere(harness, finished, contents, text):
+    (finished / "manifest.json").write_text(text)
+    before = contents(finished)
+    commands = [
+        ("score", finished), ("explain", finished, "0"),
+        ("board", "build", "--runs", finished, "--out", harness.folder / "board"),
+        ("board", "check", "--baseline", finished, "--candidate", finished),
+    ]  # fmt: skip
+    for arguments in commands:
+        harness(*arguments).says(str(finished), "--restart")
+    again(harness).says(str(finished), "--restart")
+    assert contents(finished) == before and not (harness.folder / "board").exists()
+    again(harness, "--restart", code=0)
+
+
+@case(81, "results or scores that are cut or of another form", "refused by boards and the gate; "
+      "the same evaluation writes them again", code=5)  # fmt: skip
+@pytest.mark.parametrize(("name", "text"), [
+    ("results.json", "[]"), ("results.json", "{}"), ("results.json", '{"a'), ("results.json", ""),
+    ("scores.jsonl", '{"a'), ("scores.jsonl", "[]\n"), ("scores.jsonl", '{"unit": 3}\n'),
+    ("scores.jsonl", "null\n"),
+])  # fmt: skip
+def test_damaged_results_are_refused_and_written_again(harness, finished, name, text):
+    whole = (finished / name).read_bytes()
+    (finished / name).write_text(text)
+    harness("board", "check", "--baseline", finished, "--candidate", finished).says(name)
+    harness("board", "build", "--runs", finished, "--out", harness.folder / "board").says(name)
+    again(harness, code=0)
+    assert (finished / name).read_bytes() == whole
+
+
+@case(82, "a journal that is missing or has a damaged line", "what is left counts; the rest is "
+      "predicted again, to the same results", code=0)  # fmt: skip
+@pytest.mark.parametrize("damage", ["missing", "cut", "bit", "zeros", "glued"])
+def test_a_damaged_journal_costs_only_what_is_damaged(harness, finished, damage):
+    results = (finished / "results.json").read_bytes()
+    path = finished / "samples.0.1.jsonl"
+    raw = path.read_bytes()
+    middle = raw.index(b"\n", len(raw) // 2) + 1
+    damaged = {
+        "cut": raw[:-7], "bit": raw[: middle + 90] + bytes([raw[middle + 90] ^ 1])
+        + raw[middle + 91 :], "zeros": raw[:middle] + b"\0" * 500, "glued": raw[:-1] + raw[-50:],
+    }  # fmt: skip
+    path.unlink() if damage == "missing" else path.write_bytes(damaged[damage])
+    done = again(harness)
+    assert (finished / "results.json").read_bytes() == results
+    if damage != "missing":
+        done.says("quarantined", "samples.0.1.jsonl", "predicted again")
+
+
+@case(82, "a journal that lacks a sample, for commands that only read", "refused", code=5)
+def test_what_reads_needs_the_whole_journal(harness, finished):
+    (finished / "samples.0.1.jsonl").unlink()
+    harness("score", finished).says("expected a prediction")
+    harness("explain", finished, "0").says("expected a prediction")
+
+
+@case(83, "a timing.json or a lease that is damaged", "of no consequence", code=0)
+@pytest.mark.parametrize(("name", "text"), [
+    ("timing.json", "[]"), ("timing.json", '{"attempts": 5}'), ("timing.json", '{"attempts": [1]}'),
+    ("timing.json", ""), ("lease.json", '{"host": "x", "pid": 1, "beat": "now"}'),
+    ("lease.json", "[]"), ("lease.json", ""),
+])  # fmt: skip
+def test_damaged_side_files_do_no_harm(harness, finished, name, text):
+    results = (finished / "results.json").read_bytes()
+    (finished / name).write_text(text)
+    again(harness)
+    assert (finished / "results.json").read_bytes() == results
+
+
+@case(84, "a lease of another machine that shows signs of life", "refused until it is silent for a "
+      "minute", code=5)  # fmt: skip
+def test_a_living_lease_of_another_machine_is_respected(harness, finished):
+    other = {"host": socket.gethostname() + "x", "pid": 7, "beat": time.time()}
+    (finished / "lease.json").write_text(json.dumps(other))
+    again(harness).says("process 7 on", "x")
+    (finished / "lease.json").write_text(json.dumps(other | {"beat": time.time() - 100}))
+    again(harness, code=0)
+
+
+@case(85, "a folder that is no run, or has none below", "refused; says what makes a run", code=5)
+@pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
+def test_what_is_no_run_is_refused(harness, name):
+    (harness.folder / "empty").mkdir()
+    (harness.folder / "file").write_text("")
+    path = harness.folder / name
+    harness("score", path).says(str(path), "manifest.json")
+    harness("explain", path, "0").says(str(path), "manifest.json")
+    harness("board", "build", "--runs", path, "--out", harness.folder / "board").says(str(path))
+    assert not (harness.folder / "board").exists()
+
+
+@case(86, "a run whose data root has moved", "refused; `--data` says where it is now", code=3)
+def test_a_moved_data_root_is_said(harness, finished):
+    (harness.folder / "data").rename(harness.folder / "moved")
+    harness("score", finished).says(str(harness.folder / "data"), "official layout")
+    done = harness("score", finished, "--data", harness.folder / "moved", "--json", code=0)
+    assert done.json["tasks"]

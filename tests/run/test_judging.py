@@ -1,0 +1,235 @@
+"""Rubrics, verdicts as they are read, and judges with a memory."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness import plugins
+from harness.errors import DataError, ModelError, StoreError, UsageError
+from harness.judging import JUDGED, Case, judgement, rubric, same_words, statistics
+from harness.model import Verdict
+from harness.run.judging import remembered, stored
+from harness.scores import Totals
+from harness.store.ledger import Ledger
+
+YES = Case("Which car?", "the car that is red", "a red car")
+
+
+@dataclass
+class Scripted:
+    """A judge that replies what its script says, by answer."""
+
+    replies: dict[str, str]
+    name: str = "scripted(model=none,temperature=0)"
+    asked: list[str] = field(default_factory=list)
+    spoiled: float = 0.0
+
+    def judge(self, rubric, question, answer, truth):
+        self.asked.append(answer)
+        verdict = plan(rubric).verdict(self.replies[answer])
+        return Verdict(verdict.score + self.spoiled, verdict.text)
+
+
+plan = rubric
+
+
+def test_every_rubric_of_harness_can_be_loaded_and_asks_about_one_answer():
+    for name in ("same_meaning", "graded"):
+        by = rubric(name)
+        assert by.name == name and by.version >= 1
+        prompt = by.prompt(Case("Why {x}?", "{answer} %s", "because"))
+        assert "Why {x}?" in prompt and "{answer} %s" in prompt and "because" in prompt
+        assert by.read(str(by.highest)) == by.highest
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [("2", 2), (" 3\n", 3), ("**1**", 1), ("0.", 0), ("4", None), ("-1", None), ("", None),
+     ("2 of 3", None), ("two", None), ("2.5", None), ("٢", None), ("1e0", None), ("9" * 5000, None),
+     ("Score: 2", None), ("\ud800", None)],
+)  # fmt: skip
+def test_only_a_whole_reply_that_is_a_grade_is_read(reply, grade):
+    by = rubric("graded")
+    assert by.read(reply) == grade
+    assert by.verdict(reply) == Verdict((grade or 0) / 3, reply)
+
+
+def test_words_stand_for_grades_in_any_case():
+    by = rubric("same_meaning")
+    assert [by.read(one) for one in ("yes", "No.", "YES", "maybe", "yes, it is")] == [
+        1, 0, 1, None, None,
+    ]  # fmt: skip
+
+
+def test_an_unreadable_verdict_has_the_defined_value_and_is_reported():
+    judge = Scripted({YES.answer: "I would say so"})
+    found = judgement(judge, rubric("graded"), YES)
+    assert (found.score, found.correct, found.by, found.readable) == (0.0, False, "judge", False)
+    totals = Totals(JUDGED)
+    totals.add(statistics(found))
+    totals.add(statistics(judgement(Scripted({YES.answer: "3"}), rubric("graded"), YES)))
+    assert totals.values() == {
+        "judged correct": 0.5, "judged score": 0.5, "unreadable verdicts": 0.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "correct"), [("1", False), ("2", True), ("3", True)])
+def test_an_answer_is_right_from_the_grade_that_the_rubric_says(reply, correct):
+    assert judgement(Scripted({YES.answer: reply}), rubric("graded"), YES).correct is correct
+
+
+def test_exact_and_missing_answers_are_not_asked_about():
+    judge = Scripted({})
+    exact = judgement(judge, rubric("graded"), YES._replace(answer="A red  car."))
+    blank = judgement(judge, rubric("graded"), YES._replace(answer=" \n"))
+    assert (exact.score, exact.by, blank.score, blank.by) == (1.0, "exact match", 0.0, "no answer")
+    assert judge.asked == []
+    assert not same_words("red car", "a red car")
+
+
+def test_a_rubric_can_ask_about_exact_answers_too(tmp_path):
+    by = rubric(str(written(tmp_path, exact_match="false")))
+    judge = Scripted({"a red car": "0"})
+    assert judgement(judge, by, YES._replace(answer="a red car")).score == 0.0
+    assert judge.asked == ["a red car"]
+
+
+def test_a_score_that_is_not_what_the_reply_says_is_refused():
+    with pytest.raises(ModelError, match="the score that its reply says"):
+        judgement(Scripted({YES.answer: "3"}, spoiled=-0.5), rubric("graded"), YES)
+
+
+def written(folder, **changes):
+    lines = {"name": '"mine"', "version": "1", "exact_match": "true",
+             "prompt": '"Q {question} T {truth} A {answer}"',
+             "scale": "{ lowest = 0, highest = 1, correct_from = 1, unreadable = 0 }"}  # fmt: skip
+    path = folder / "mine.toml"
+    text = "\n".join(f"{key} = {value}" for key, value in {**lines, **changes}.items() if value)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [({"prompt": '"{answer}"'}, "fields"), ({"prompt": '"{answer} {truth} {file}"'}, "fields"),
+     ({"prompt": '"{answer} {truth} {"'}, "prompt"), ({"version": '"1"'}, "version"),
+     ({"name": ""}, "name"), ({"scale": "{ lowest = 0 }"}, "scale"), ({"extra": "1"}, "extra"),
+     ({"scale": "{ lowest = 1, highest = 1, correct_from = 1, unreadable = 1 }"}, "scale"),
+     ({"scale": "{ lowest = 0, highest = 1, correct_from = 1, unreadable = -1 }"}, "scale"),
+     ({"name": "["}, "TOML")],
+)  # fmt: skip
+def test_a_file_that_is_no_rubric_is_refused_with_what_is_wrong(tmp_path, changes, found):
+    with pytest.raises(DataError, match=found):
+        rubric(str(written(tmp_path, **changes)))
+
+
+def test_an_unknown_rubric_lists_those_there_are():
+    with pytest.raises(UsageError, match=r"graded or same_meaning.*\.toml"):
+        rubric("nonsense")
+
+
+def test_the_key_of_a_verdict_changes_with_everything_that_could_change_it(tmp_path):
+    by = rubric("graded")
+    keys = {by.key(YES, "a"), by.key(YES, "b"), rubric("same_meaning").key(YES, "a")}
+    for field_name in Case._fields:
+        keys.add(by.key(YES._replace(**{field_name: "other"}), "a"))
+    assert len(keys) == 6
+    assert by.key(Case("ab", "c", "d"), "a") != by.key(Case("a", "bc", "d"), "a")
+    first = rubric(str(written(tmp_path)))
+    other = tmp_path / "other"
+    other.mkdir()
+    assert rubric(str(written(other))).digest == first.digest
+    third = tmp_path / "third"
+    third.mkdir()
+    assert rubric(str(written(third, version="2"))).digest != first.digest
+
+
+def test_a_judge_is_asked_once_and_its_verdicts_are_read_back(tmp_path):
+    file = tmp_path / "verdicts" / "judge.jsonl"
+    judge = Scripted({YES.answer: "2"})
+    first = judgement(remembered(judge, file=file), rubric("graded"), YES)
+    again = judgement(remembered(judge, file=file), rubric("graded"), YES)
+    assert first == again and judge.asked == [YES.answer]
+    replayed = plugins.build("judges", f"stored(file={file})") if installed() else stored(file=file)
+    assert replayed.name == judge.name
+    assert judgement(replayed, rubric("graded"), YES) == first
+    (record,) = Ledger(file).records.values()
+    assert record["judge"] == judge.name and record["text"] == "2"
+    assert record["rubric"]["name"] == "graded" and YES.truth in record["prompt"]
+
+
+def installed():
+    return "stored" in plugins.installed("judges")
+
+
+def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
+    file = tmp_path / "v.jsonl"
+    remembered(Scripted({YES.answer: "2"}), file=file).judge("graded", *YES)
+    replayed = stored(file=file)
+    others = [YES._replace(answer=f"answer {k}") for k in range(8)]
+    exact = YES._replace(answer=YES.truth)
+    assert replayed.missing(rubric("graded"), [YES, exact, *others]) == others
+    with pytest.raises(DataError, match=r"none on 8: 'answer 0'.*and 3 more"):
+        replayed.require(rubric("graded"), [YES, exact, *others])
+    with pytest.raises(DataError, match="graded"):
+        judgement(replayed, rubric("graded"), others[0])
+    with pytest.raises(DataError, match="same_meaning"):
+        replayed.judge("same_meaning", *YES)
+
+
+def test_verdicts_of_several_judges_need_a_choice(tmp_path):
+    file = tmp_path / "v.jsonl"
+    for name, reply in (("strict", "0"), ("kind", "3")):
+        remembered(Scripted({YES.answer: reply}, name=name), file=file).judge("graded", *YES)
+    with pytest.raises(UsageError, match="kind, strict"):
+        stored(file=file)
+    assert stored(file=file, judge="kind").judge("graded", *YES) == Verdict(1.0, "3")
+    with pytest.raises(UsageError, match="kind or strict"):
+        stored(file=file, judge="other")
+    with pytest.raises(UsageError, match="a file of verdicts"):
+        stored(file=tmp_path / "none.jsonl")
+
+
+def test_a_torn_line_is_a_missing_verdict_and_spoils_no_later_one(tmp_path):
+    file = tmp_path / "v.jsonl"
+    judge = Scripted({YES.answer: "2", "other": "1"})
+    remembered(judge, file=file).judge("graded", *YES)
+    file.write_bytes(file.read_bytes()[:-9])
+    ledger = Ledger(file)
+    assert ledger.records == {} and ledger.damaged == 1
+    remembered(judge, file=file).judge("graded", *YES._replace(answer="other"))
+    ledger = Ledger(file)
+    assert [one["answer"] for one in ledger.records.values()] == ["other"]
+    assert ledger.damaged == 1
+    with pytest.raises(DataError, match="none on 1"):
+        stored(file=file).judge("graded", *YES)
+
+
+def test_a_flipped_byte_is_never_read_as_a_verdict(tmp_path):
+    file = tmp_path / "v.jsonl"
+    remembered(Scripted({YES.answer: "2"}), file=file).judge("graded", *YES)
+    data = file.read_bytes()
+    file.write_bytes(data.replace(b'"text":"2"', b'"text":"3"'))
+    assert Ledger(file).records == {}
+
+
+def test_two_verdicts_of_one_key_are_refused(tmp_path):
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    Ledger(first).append("k", {"score": 1})
+    Ledger(second).append("k", {"score": 0})
+    first.write_bytes(first.read_bytes() + second.read_bytes())
+    with pytest.raises(StoreError, match="two that differ"):
+        Ledger(first)
+    same = Ledger(second)
+    same.append("k", {"score": 0})
+    assert len(second.read_bytes().splitlines()) == 1
+    with pytest.raises(StoreError, match="two that differ"):
+        same.append("k", {"score": 1})
+
+
+def test_texts_that_no_file_can_hold_are_kept_in_a_form_that_it_can(tmp_path):
+    file = tmp_path / "v.jsonl"
+    odd = YES._replace(answer="a \ud800 b\x00")
+    judge = Scripted({odd.answer: "1"})
+    verdict = remembered(judge, file=file).judge("graded", *odd)
+    assert stored(file=file).judge("graded", *odd) == verdict
