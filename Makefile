@@ -47,7 +47,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -c constraints.txt -e ".[torch,dev]"
+	$(PIP) -c constraints.txt -e ".[torch,text,dev]"
 	@touch $@ $(VENV)/.core
 
 clean:

@@ -65,7 +65,7 @@ def main() -> None:
             str(given.official), "FOLDER"
         ),
         "commits": {
-            "harness": commit(Path(__file__).parent),
+            "harness": commit(Path(__file__).parent, "../harness/metrics", "../harness/masks.py"),
             "davis2017-evaluation": commit(given.official),
         },
         "versions": {"numpy": np.__version__, "opencv": cv2.__version__},
@@ -89,21 +89,21 @@ def load(path: Path) -> Any:
     return module
 
 
-def commit(folder: Path) -> str:
-    """The commit that a folder is at; "+" says that files differ from it."""
+def commit(folder: Path, *watched: str) -> str:
+    """The commit that a folder is at; "+" says that watched files differ from it."""
 
     def git(*words: str) -> str:
         return subprocess.run(
             ["git", "-C", str(folder), *words], capture_output=True, text=True, check=False
         ).stdout.strip()
 
-    changed = git("status", "--porcelain", "--", "harness/metrics", "../harness/metrics")
+    changed = watched and git("status", "--porcelain", "--", *watched)
     return (git("rev-parse", "HEAD") or "unknown") + ("+" if changed else "")
 
 
 def bandwidth() -> float:
     """GB a second that one thread reads of an array that no cache holds."""
-    empty = np.ones(2**28, dtype=np.bool_)
+    empty = np.ones(2**27, dtype=np.bool_)
     empty[:] = False  # its pages exist
     seconds = []
     for _ in range(3):
@@ -177,7 +177,7 @@ def by_frame(
         ]
         if len(set(map(float, results))) != 1:
             sys.exit(f"official, of arrays and of run-lengths: {results}")
-    return {name: median(times) * 1e3 for name, times in seconds.items()}
+    return {name: round(median(times) * 1e3, 4) for name, times in seconds.items()}
 
 
 def fastest(seconds: list[float], metric: Callable[..., Any], *masks: Any) -> Any:
@@ -210,11 +210,11 @@ def by_track(
             seconds[name].append((time.perf_counter() - start) / len(pairs))
         if not all((result == results[0]).all() for result in results):
             sys.exit(f"official, of arrays and of run-lengths: {results}")
-    return {name: median(times) * 1e3 for name, times in seconds.items()}
+    return {name: round(median(times) * 1e3, 4) for name, times in seconds.items()}
 
 
 def clips(processes: int) -> dict[str, float]:
-    """Score all clips; clips a second and the peak memory of all processes together."""
+    """Score all clips; clips a second and the peak memory of the scoring processes together."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         list(pool.map(warm, range(processes)))
@@ -222,9 +222,9 @@ def clips(processes: int) -> dict[str, float]:
         shares = [range(first, CLIPS, processes) for first in range(processes)]
         workers = dict(pool.map(score, shares))
         seconds = time.perf_counter() - start
-    total = sum(workers.values()) + peak()
     found = {"processes": processes, "clips": CLIPS, "frames": FRAMES,
-             "clips_a_second": round(CLIPS / seconds, 1), "peak_mb": round(total)}  # fmt: skip
+             "clips_a_second": round(CLIPS / seconds, 1),
+             "peak_mb": round(sum(workers.values()))}  # fmt: skip
     print(f"{processes} process(es): {found['clips_a_second']} clips/s, {found['peak_mb']} MB")
     return found
 

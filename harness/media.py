@@ -9,7 +9,7 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -44,6 +44,16 @@ class Loader(Protocol):
         """Decode the frame."""
 
 
+class Digest(Protocol):
+    """Knows the content of a medium without decoding it."""
+
+    def __call__(self) -> str:
+        """A hash of the content."""
+
+    def weight(self) -> int:
+        """Bytes of the encoded files."""
+
+
 class Media:
     """One picture, or the frames of one video in order.
 
@@ -59,7 +69,7 @@ class Media:
         *,
         size: tuple[int, int],
         times: Sequence[float],
-        digest: Callable[[], str],
+        digest: "Digest",
         is_video: bool,
     ) -> None:
         self._load = tuple(loaders)
@@ -82,6 +92,11 @@ class Media:
         if self._id is None:
             self._id = self._digest()
         return self._id
+
+    @property
+    def weight(self) -> int:
+        """Bytes of its encoded files: other pictures have another weight, nearly always."""
+        return self._digest.weight()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -127,7 +142,7 @@ def _rebuild(
     loaders: Sequence["Loader"],
     size: tuple[int, int],
     times: Sequence[float],
-    digest: Callable[[], str],
+    digest: Digest,
     is_video: bool,
 ) -> Media:
     return Media(loaders, size=size, times=times, digest=digest, is_video=is_video)
@@ -327,6 +342,9 @@ class _FilesDigest:
             whole.update(hashlib.blake2b(path.read_bytes(), digest_size=16).digest())
         return whole.hexdigest()
 
+    def weight(self) -> int:
+        return sum(path.stat().st_size for path in self._paths)
+
 
 class _BytesDigest:
     __slots__ = ("_data",)
@@ -338,6 +356,9 @@ class _BytesDigest:
         inner = hashlib.blake2b(self._data, digest_size=16).digest()
         return hashlib.blake2b(inner, digest_size=16).hexdigest()
 
+    def weight(self) -> int:
+        return len(self._data)
+
 
 class _Known:
     __slots__ = ("_id",)
@@ -347,6 +368,9 @@ class _Known:
 
     def __call__(self) -> str:
         return self._id
+
+    def weight(self) -> int:
+        return 0
 
 
 class FrameCache:

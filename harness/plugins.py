@@ -40,11 +40,20 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 
 def installed(kind: Kind) -> dict[str, EntryPoint]:
-    """Every installed plugin of this kind by name, none of them imported."""
-    return {
-        entry.name: entry
-        for entry in sorted(entry_points(group=f"harness.{kind}"), key=lambda entry: entry.name)
-    }
+    """Every installed plugin of this kind by name, none of them imported.
+
+    Raises:
+        UsageError: two packages bring different plugins of one name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=f"harness.{kind}"), key=lambda entry: entry.name):
+        other = found.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise UsageError(
+                f"{kind.removesuffix('s')} {entry.name!r}", expected="one plugin of this name",
+                found=f"{other.value} and {entry.value}", fix="Uninstall one of their packages.",
+            )  # fmt: skip
+    return found
 
 
 def load(kind: Kind, name: str) -> Any:
@@ -137,6 +146,14 @@ def extra(error: ModuleNotFoundError) -> str | None:
         "evaluate": "text",
     }
     return by_module.get((error.name or "").partition(".")[0])
+
+
+def accepts(kind: Kind, name: str, parameter: str) -> bool:
+    """Whether a plugin has a keyword-only parameter of this name."""
+    import inspect
+
+    known = inspect.signature(load(kind, name)).parameters.get(parameter)
+    return known is not None and known.kind is inspect.Parameter.KEYWORD_ONLY
 
 
 def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:

@@ -14,6 +14,8 @@ PACKAGES = (
     "scipy", "torch", "torchvision", "transformers", "accelerate", "peft", "trl", "safetensors",
     "sam2", "lmms-eval", "vllm", "pycocoevalcap", "bert-score",
 )  # fmt: skip
+SCORING = frozenset({"pycocoevalcap", "bert-score"})
+"""Packages that change scores but no prediction."""
 
 
 def collect() -> dict[str, Any]:

@@ -10,6 +10,7 @@ submission.zip                 instead of numbers, where the organisers keep the
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,12 +121,24 @@ class Run:
         return prediction_from_json(self.journal.record(query_id(sample_id))["prediction"])
 
 
+EARLIER = re.compile(r".*\.old\d+\Z")
+"""The names that `--restart` gives to earlier runs."""
+
+
 def runs_below(folder: Path) -> list[Path]:
-    """Every finished run folder at or below a folder, in the order of their paths."""
+    """Every finished run folder at or below a folder, in the order of their paths.
+
+    Runs that were set aside are not among them, unless the folder itself is one.
+    """
     if not folder.is_dir():
         raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
     found = {path.parent for path in folder.rglob(RESULTS)}
-    return sorted(run for run in found if (run / MANIFEST).is_file())
+    return sorted(
+        run
+        for run in found
+        if (run / MANIFEST).is_file()
+        and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
+    )
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
@@ -153,7 +166,7 @@ def summarise(
     failures: Mapping[str, int],
     usage: Mapping[str, int],
     intervals: Mapping[str, tuple[float, float] | None],
-    ceiling: float,
+    ceiling: float | None,
 ) -> dict[str, Any]:
     """The content of results.json."""
     protocol = task.protocol
@@ -182,6 +195,20 @@ def summarise(
         "usage": dict(usage),
         "config_hash": manifest["config_hash"],
     }
+
+
+def unscored(
+    task: Task,
+    manifest: Mapping[str, Any],
+    n_total: int,
+    failures: Mapping[str, int],
+    usage: Mapping[str, int],
+) -> dict[str, Any]:
+    """The content of results.json where the organisers keep the truth: counts, and no numbers."""
+    nothing = dict.fromkeys(metric.name for metric in task.protocol.metrics)
+    plain = summarise(task, manifest, [], failures, usage, nothing, None)
+    n_failed = sum(failures.values())
+    return {**plain, "n_total": n_total, "n_scored": n_total - n_failed, "n_failed": n_failed}
 
 
 def values(task: Task, units: Iterable[UnitScore]) -> dict[str, float | None]:

@@ -109,7 +109,8 @@ class Totals:
             else:
                 below = math.fsum(self._below.get(metric.name, ()))
                 above = math.fsum(self._above.get(metric.name, ()))
-                found[metric.name] = above / (below + metric.epsilon) if below else None
+                counted = bool(self._below.get(metric.name)) and below + metric.epsilon > 0
+                found[metric.name] = above / (below + metric.epsilon) if counted else None
         return found
 
 

@@ -1,5 +1,6 @@
 """A leaderboard row: one run record, reduced to what a reader compares."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,7 @@ def row(run: Run) -> Row:
         made = Row(
             **{key: results[key] for key in COPIED},
             run=run.folder.resolve().name,
-            data=manifest["data"]["fingerprint"],
+            data=_data(manifest["data"]),
             intervals={
                 name: None if pair is None else _interval(*pair)
                 for name, pair in results["intervals"].items()
@@ -147,3 +148,9 @@ def _seconds(path: Path) -> float | None:
     plain = read_json(path)
     seconds = plain.get("wall_seconds") if isinstance(plain, dict) else None
     return float(seconds) if isinstance(seconds, (int, float)) else None
+
+
+def _data(recorded: Mapping[str, Any]) -> str:
+    """What must be equal for two rows to be of the same data: annotations, and pictures."""
+    parts = [recorded["fingerprint"], recorded.get("pictures", "")]
+    return hashlib.blake2b("".join(parts).encode(), digest_size=16).hexdigest()

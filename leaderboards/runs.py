@@ -1,10 +1,10 @@
 """Finding finished runs, the tasks that they ran, and the metrics that their scores merge by."""
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, StoreError
@@ -12,7 +12,7 @@ from harness.record import Run, runs_below
 from harness.scores import Corpus, Metric, Totals, UnitScore
 from harness.spec import parse
 from harness.statistics.paired import needed
-from harness.task import Task
+from harness.task import Protocol, Task
 
 
 def open_runs(folders: Path | Iterable[Path]) -> list[Run]:
@@ -81,32 +81,51 @@ def task_of(run: Run, data_root: Path | None = None) -> Task:
 def metrics_for(
     run: Run, units: Sequence[UnitScore], *, name: str, data_root: Path | None = None
 ) -> tuple[Metric, ...]:
-    """Metric `name` and what it is derived from.
+    """Metric `name` and what it is derived from, as they were when the run was scored.
 
-    A quotient is taken from the record alone, if the recorded scores give the recorded number;
-    otherwise the task is built and asked.
+    The data is not needed where the task's module lists its protocols in `PROTOCOLS`, as ours do,
+    or where the metric is a plain quotient. What is found must give the recorded number.
 
     Raises:
-        HarnessError: the task cannot be built.
+        HarnessError: the task must be built, and cannot be.
     """
-    metric = Metric(name, better=run.results["better"][name])
-    value: Any = _quotient(metric, units)
-    recorded: Any = run.results["metrics"][name]
-    # A scorer's epsilon in the denominator is far below this tolerance.
-    if None not in (value, recorded) and math.isclose(value, recorded, rel_tol=1e-6, abs_tol=1e-9):
-        return (metric,)
+    plain = Metric(name, better=run.results["better"][name])
+    for metrics in (declared(run), (plain,)):
+        if any(metric.name == name for metric in metrics):
+            chosen = needed(metrics, name)
+            if _gives(chosen, units, name, run.results["metrics"][name]):
+                return chosen
     return needed(task_of(run, data_root).protocol.metrics, name)
 
 
-def _quotient(metric: Metric, units: Sequence[UnitScore]) -> float | None:
-    totals = Totals((metric,))
+def declared(run: Run) -> tuple[Metric, ...]:
+    """The metrics of the run's protocol in the installed task's module, found without its data."""
+    recorded = run.manifest["task"]
+    try:
+        function = plugins.load("tasks", recorded["name"])
+    except HarnessError:
+        return ()
+    protocols = getattr(sys.modules.get(function.__module__), "PROTOCOLS", {})
+    protocol = protocols.get(recorded["protocol"]) if isinstance(protocols, dict) else None
+    return protocol.metrics if isinstance(protocol, Protocol) else ()
+
+
+def _gives(
+    metrics: tuple[Metric, ...], units: Sequence[UnitScore], name: str, recorded: float | None
+) -> bool:
+    """Whether the recorded scores merge to the recorded number."""
+    names = {metric.name for metric in metrics}
+    corpora = {metric.name for metric in metrics if metric.corpus is not None}
+    totals = Totals(metrics)
     for unit in units:
-        statistic = unit.scores.get(metric.name)
-        if isinstance(statistic, Corpus):
-            return None
-        if statistic is not None:
-            totals.add({metric.name: statistic})
-    return totals.values()[metric.name]
+        scores = {key: one for key, one in unit.scores.items() if key in names}
+        if any(isinstance(one, Corpus) != (key in corpora) for key, one in scores.items()):
+            return False
+        totals.add(scores)
+    value = totals.values()[name]
+    if value is None or recorded is None:
+        return value is recorded
+    return math.isclose(value, recorded, rel_tol=1e-12, abs_tol=1e-12)
 
 
 def _words(parts: Sequence[object]) -> str:

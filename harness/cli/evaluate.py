@@ -1,5 +1,6 @@
 """`harness eval`."""
 
+import math
 from argparse import Namespace
 from contextlib import nullcontext
 from typing import Any
@@ -48,10 +49,12 @@ def _options(arguments: Namespace) -> Options:
         if value is not None and value < least:
             raise UsageError(f"--{name.replace('_', '-')}", expected=f"a number ≥ {least}",
                              found=str(value))  # fmt: skip
+    if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
+        raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
     return Options(
         subset=arguments.subset, seed=arguments.seed, batch_size=arguments.batch_size,
         workers=arguments.workers, isolate=arguments.isolate, timeout=arguments.timeout,
-        retry_failed=arguments.retry_failed,
+        retry_failed=arguments.retry_failed, rescore=arguments.rescore,
         allow_missing=arguments.allow_missing, restart=arguments.restart,
         data_root=str(arguments.data.resolve()), checked=True,
     )  # fmt: skip
@@ -69,9 +72,10 @@ def _progress(arguments: Namespace) -> Any:
 
 
 def _outcome(task: Task, run: Run) -> dict[str, Any]:
-    if task.submission is None:
-        return public(run.results)
-    return {"submission": str(run.folder / "submission.zip"), "protocol": task.protocol.name}
+    shown = public(run.results)
+    if task.submission is not None:
+        shown["submission"] = str(run.folder / "submission.zip")
+    return shown
 
 
 def _show(arguments: Namespace, shown: dict[str, dict[str, Any]]) -> None:
@@ -85,9 +89,7 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]]) -> None:
     from harness.cli.tables import show_results
 
     for model, results in shown.items():
-        scored = {key: one for key, one in results.items() if "metrics" in one}
-        if scored:
-            show_results(model, scored)
+        show_results(model, results)
         for key, one in results.items():
             if "submission" in one:
                 print(

@@ -180,6 +180,11 @@ def _add_eval(commands: Any) -> None:
         action="store_true",
         help="set an earlier run in the same folder aside and begin anew",
     )
+    parser.add_argument(
+        "--rescore",
+        action="store_true",
+        help="replace a finished run's numbers if they come out otherwise now",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     _metrics(parser)
     _config(parser)

@@ -14,7 +14,7 @@ from harness.model import ReplyReader
 from harness.record import Run, public
 from harness.run.parallel import TaskSource
 from harness.run.score import Submission, rescore, score_file
-from harness.spec import parse
+from harness.spec import parse, parse_list
 
 
 def score(arguments: Namespace) -> int:
@@ -56,18 +56,25 @@ def _reader(arguments: Namespace) -> tuple[ReplyReader | None, str]:
 
 
 def _score_runs(arguments: Namespace) -> int:
+    """Score runs again; exit code 1 if one comes out otherwise than it is recorded."""
+    for option in ("tasks", "model", "name", "subset", "out", "predictions"):
+        if getattr(arguments, option):
+            raise UsageError(f"--{option} beside RUN", expected="the run's own", found="another")
+    runs = [Run.open(folder) for folder in arguments.runs]
+    names = [run.manifest["task"]["name"] for run in runs]
     shown: dict[str, Any] = {}
-    for folder in arguments.runs:
-        run = Run.open(folder)
+    for run, name in zip(runs, names, strict=True):
         root = arguments.data or Path(run.manifest["data"]["root"])
-        source = TaskSource(run.manifest["task"]["spec"], root, tuple(arguments.metrics or ()))
+        extras = tuple(str(spec) for text in arguments.metrics or () for spec in parse_list(text))
+        source = TaskSource(run.manifest["task"]["spec"], root, extras)
         results, differing = rescore(source, run, processes=arguments.workers)
-        shown[str(folder)] = public(results)
+        key = name if names.count(name) == 1 else str(run.folder)
+        shown[key] = {**public(results), "differs": differing}
         if differing:
-            print(f"{folder}: differs from its results.json\n  " + "\n  ".join(differing),
+            print(f"{run.folder}: differs from its results.json\n  " + "\n  ".join(differing),
                   file=sys.stderr)  # fmt: skip
-    _show(arguments, "scored again", shown)
-    return 0
+    _show(arguments, runs[0].manifest["model"]["spec"] if len(runs) == 1 else "runs", shown)
+    return int(any(one["differs"] for one in shown.values()))
 
 
 def _show(arguments: Namespace, name: str, shown: dict[str, Any]) -> None:

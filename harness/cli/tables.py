@@ -61,12 +61,11 @@ def failures(one: Mapping[str, Any]) -> str:
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table; the last two columns are wrapped where the terminal is narrow."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns[:-2]:
-        table.add_column(column, no_wrap=True)
-    for column in columns[-2:]:
+    """A plain table; its last column is wrapped where the terminal is narrow."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns[:-1]:
         table.add_column(column, overflow="fold")
+    table.add_column(columns[-1], overflow="fold", min_width=8)
     for row in rows:
         table.add_row(*row)
     Console().print(table)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from harness.masks import BoolArray, Rle
 from harness.metrics.bits import Words, dilate_by_disk, outline
 from harness.metrics.operands import Mask, Track, check_masks, check_tracks
-from harness.metrics.overlap import foreground_stretch
 
 TOLERANCE = 0.008  # of the frame's diagonal
 MARGIN = 1  # a boundary lies at most one pixel outside its mask
+STEPS = 8  # in which background after the last foreground is looked for
 
 
 def boundary_f_measure(
@@ -120,7 +120,7 @@ def _crop(truth: Mask, predicted: Mask, void: Mask | None) -> tuple[BoolArray, B
 
 def _window(truth: BoolArray, predicted: BoolArray) -> tuple[slice, slice] | None:
     """The bounding rectangle of both foregrounds and its margin, within the frame."""
-    start, end = foreground_stretch(truth.ravel(), predicted.ravel())
+    start, end = _stretch(truth.ravel(), predicted.ravel())
     if start == end:
         return None
     height, width = truth.shape
@@ -130,6 +130,29 @@ def _window(truth: BoolArray, predicted: BoolArray) -> tuple[slice, slice] | Non
     return _span(first + int(rows[0]), first + int(rows[-1]), height), _span(
         int(columns[0]), int(columns[-1]), width
     )
+
+
+def _stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
+    """Where foreground of two rows of pixels starts, and an end after which there is none.
+
+    The two are equal where there is no foreground. `argmax` passes over background four times as
+    fast as rows are looked through, but only from the start; from the end it is done in steps.
+    """
+    start, end = _leading(first), first.size
+    start = min(start, _leading(second[: start + 1]))
+    step = end // STEPS + 1
+    while end - start > step:
+        tail, other = first[end - step : end], second[end - step : end]
+        if tail[tail.argmax()] or other[other.argmax()]:
+            break
+        end -= step
+    return start, end
+
+
+def _leading(pixels: BoolArray) -> int:
+    """How many background pixels come before the first foreground; all if there is none."""
+    place = int(pixels.argmax())
+    return place if pixels[place] else pixels.size
 
 
 def _span(first: int, last: int, size: int) -> slice:

@@ -19,7 +19,6 @@ LISA_EPSILON = np.float32(1e-5)
 LISA_CIOU_EPSILON = 1e-10
 """Added to the summed union by LISA's cIoU."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
-STEPS = 8  # in which background after the last foreground is looked for
 
 
 class Overlap(NamedTuple):
@@ -63,55 +62,19 @@ def overlap(truth: Mask, predicted: Mask, ignore: Mask | None = None) -> Overlap
 
 
 def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray | None) -> Overlap:
-    # Which pixels lie side by side does not matter; taking them as stored copies nothing.
-    order: Literal["C", "F"] = "F" if truth.flags.fnc else "C"
-    first, second = truth.ravel(order), predicted.ravel(order)
-    start, end = foreground_stretch(first, second)
-    if start == end:
-        return Overlap(0, 0)
-    first, second = first[start:end], second[start:end]
+    """Count without writing a third picture to memory.
+
+    The sum of absolute differences is the number of pixels that are in one mask only; with the two
+    areas it gives intersection and union. Which pixels lie side by side does not matter, and taking
+    them as they are stored copies nothing.
+    """
     if ignore is not None:
-        counts = ~ignore.ravel(order)[start:end]
-        first, second = first & counts, second & counts
-    return _count(first.view(np.uint8), second.view(np.uint8))
-
-
-def foreground_stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
-    """Where foreground of two rows of pixels starts, and an end after which there is none.
-
-    The two are equal where there is no foreground. Passing over background is three times as fast
-    as counting it, but only from the start; from the end it is done in steps.
-
-    >>> first, second = np.zeros((2, 80), bool)
-    >>> first[30:33] = second[31:37] = True
-    >>> foreground_stretch(first, second)
-    (30, 47)
-    """
-    start, end = _leading(first), first.size
-    start = min(start, _leading(second[: start + 1]))
-    step = end // STEPS + 1
-    while end - start > step:
-        tail, other = first[end - step : end], second[end - step : end]
-        if tail[tail.argmax()] or other[other.argmax()]:
-            break
-        end -= step
-    return start, end
-
-
-def _leading(pixels: BoolArray) -> int:
-    """How many background pixels come before the first foreground; all if there is none."""
-    place = int(pixels.argmax())
-    return place if pixels[place] else pixels.size
-
-
-def _count(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Overlap:
-    """Overlap of two rows of zeros and ones.
-
-    The sum of absolute differences is the number of pixels that are in one mask only. With the
-    two areas it gives intersection and union, and no third picture is ever written to memory.
-    """
+        counts = ~ignore
+        truth, predicted = truth & counts, predicted & counts
+    order: Literal["C", "F"] = "F" if truth.flags.fnc else "C"
+    first, second = truth.ravel(order).view(np.uint8), predicted.ravel(order).view(np.uint8)
     differing = cv2.norm(first, second, cv2.NORM_L1)
-    areas = cv2.norm(first, cv2.NORM_L1) + cv2.norm(second, cv2.NORM_L1)
+    areas = cv2.sumElems(first)[0] + cv2.sumElems(second)[0]
     return Overlap(int(areas - differing) // 2, int(areas + differing) // 2)
 
 

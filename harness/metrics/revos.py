@@ -99,7 +99,7 @@ def pixel_table(truth: Sequence[Rle], predicted: Rle) -> PixelTable:
         return np.array(
             [[background, either - union.area], [union.area - shared, shared]], dtype=np.int64
         )
-    covered = np.sum([mask.to_array() for mask in truth], axis=0, dtype=np.uint8)
+    covered = np.asarray(np.sum([mask.to_array() for mask in truth], axis=0, dtype=np.uint8))
     said = predicted.to_array()
     levels = int(covered.max()) + 1
     return np.stack([np.bincount(covered[~said], minlength=levels),

@@ -1,6 +1,8 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +11,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from harness import __version__, provenance
-from harness.errors import DataError, ModelError, ResumeMismatch, StoreError
+from harness.errors import DataError, HarnessError, ModelError, ResumeMismatch, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.plugins import blamed
@@ -21,19 +23,20 @@ from harness.record import (
     Run,
     config_hash,
     differences,
+    unscored,
     write_results,
     write_scores,
 )
 from harness.run.plan import Batch, Selection, Survey, batches, select, survey
 from harness.run.predict import Outcome
-from harness.run.scoring import Scorer
+from harness.run.scoring import Scorer, Tally, tally
 from harness.run.workers import Hello, Here, Processes, Workers, build_model
 from harness.spec import Spec
-from harness.store.atomic import cannot_write, read_json, write_json
+from harness.store.atomic import cannot_write, forget, read_json, write_json
 from harness.store.journal import Journal, Place
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import FailureKind, Prediction
+from harness.types import FailureKind, Prediction, Sample
 
 CRASHES_IN_A_ROW = 20
 PROBLEMS_SHOWN = 10
@@ -91,6 +94,8 @@ class Options:
     """Go on with samples whose pictures are missing or damaged; they count as failed."""
     restart: bool = False
     """Set an earlier run in this folder aside (it is renamed, not removed) and begin anew."""
+    rescore: bool = False
+    """Let a finished run's numbers be replaced, if the same predictions score otherwise now."""
     checked: bool = False
     """The benchmark's files were looked at already, by `preflight`."""
     data_root: str = ""
@@ -169,8 +174,11 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     The commit is recorded, not compared: between two attempts people commit their notes.
     """
     made_with = manifest["provenance"]
-    kept = {name: made_with[name] for name in ("packages", "python", "platform", "device")}
-    return {**manifest, "provenance": kept}
+    kept = {name: made_with[name] for name in ("python", "platform", "device")}
+    versions = made_with["packages"].items()
+    kept["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
+    data = {name: one for name, one in manifest["data"].items() if name != "pictures"}
+    return {**manifest, "provenance": kept, "data": data}
 
 
 def set_aside(folder: Path) -> None:
@@ -198,6 +206,7 @@ class _Evaluation:
     progress: Progress
     selection: Selection
     survey: Survey
+    _scoring_error: HarnessError | None = None
 
     def run(self) -> Run:
         self._mend()
@@ -213,7 +222,7 @@ class _Evaluation:
             close = getattr(workers, "close", None)
             if close is not None:
                 close()
-        self._finish(manifest, scorer)
+        self._finish(manifest, scorer, predicted=predicted > 0)
         self._time(perf_counter() - started, predicted)
         self.progress.end()
         return Run.open(self.folder)
@@ -257,11 +266,15 @@ class _Evaluation:
                 "name": hello.name,
                 "description": dict(hello.description),
             },
-            "data": {"fingerprint": self.survey.fingerprint, "n_total": self.survey.n_total},
+            "data": {
+                "fingerprint": self.survey.fingerprint,
+                "pictures": self.survey.pictures,
+                "n_total": self.survey.n_total,
+            },
             "seed": options.seed,
             "batch_size": options.batch_size or hello.batch_size,
             "sorted": hello.sort,
-            "provenance": provenance.collect(),
+            "provenance": {**provenance.collect(), "device": hello.device},
         }
         manifest = {**plain, "config_hash": config_hash(repeatable(plain))}
         manifest["data"] = {"root": options.data_root, **plain["data"]}
@@ -283,9 +296,15 @@ class _Evaluation:
                 f"run folder {self.folder} was begun with something else (old → new)\n  {shown}\n"
                 "Choose another --out, or pass --restart to set the old run aside and begin anew"
             )
+        before, now_there = old["data"].get("pictures"), manifest["data"]["pictures"]
+        if before != now_there:
+            self.progress.note("pictures have changed since the run began; that is recorded")
+            old = {**old, "data": {**old["data"], "pictures": now_there,
+                                   "pictures_before": before}}  # fmt: skip
+            write_json(path, old)
         code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
         now = manifest["provenance"]["commit"]
-        if not (self.folder / RESULTS).exists() and now != code[-1]:
+        if now != code[-1]:
             self.progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
             write_json(path, {**old, "resumed_at": [*old.get("resumed_at", []), now]})
 
@@ -295,6 +314,9 @@ class _Evaluation:
         hidden = self.task.submission is not None
         scorer = Scorer(self.task, partial(self.selection.samples, self.task))
         wanted, redone = self._unfinished(journal, manifest)
+        if redone:
+            # Numbers must never stand beside predictions that they were not computed from.
+            forget(self.folder / RESULTS)
         ready = set(journal.places) - redone
 
         def lookup(query: str) -> Prediction | None:
@@ -303,7 +325,7 @@ class _Evaluation:
             return prediction_from_json(journal.record(query)["prediction"])
 
         self.progress.start(self.task.name, self.survey.n_total, len(ready))
-        scorer.advance(lookup)
+        self._score(scorer, lookup)
         in_a_row, shown = 0, 0.0
         headline: float | None = None
         todo = (batch for batch in self._plan(manifest) if batch.index in wanted)
@@ -311,12 +333,25 @@ class _Evaluation:
             in_a_row = self._watch(outcome, in_a_row)
             ready.update(outcome.samples)
             journal.refresh()
-            scorer.advance(lookup)
+            self._score(scorer, lookup)
             if perf_counter() - shown > SHOWN_EVERY and scorer.done:
-                shown, headline = perf_counter(), scorer.headline()
+                headline = scorer.headline()
+                shown = perf_counter()
             self.progress.advance(len(outcome.samples), outcome.failed, headline)
         self._check_complete(ready)
+        if self._scoring_error is not None:
+            raise self._scoring_error
         return scorer, len(redone)
+
+    def _score(self, scorer: Scorer, lookup: Callable[[str], Prediction | None]) -> None:
+        """Score what is complete; a scorer's error waits until all predictions are made."""
+        if self._scoring_error is not None:
+            return
+        try:
+            scorer.advance(lookup)
+        except HarnessError as error:
+            self._scoring_error = error
+            self.progress.note(f"scoring failed, predictions go on: {error}")
 
     def _plan(self, manifest: dict[str, Any]) -> Iterator[Batch]:
         return batches(self.selection.samples(self.task), size=manifest["batch_size"],
@@ -358,24 +393,55 @@ class _Evaluation:
             raise StoreError(f"run {self.folder}", expected=f"{self.survey.n_total} predictions",
                              found=str(len(ready)), fix="Run the same command again.")  # fmt: skip
 
-    def _finish(self, manifest: dict[str, Any], scorer: Scorer) -> None:
-        if self.task.submission is None:
-            write_scores(self.folder, scorer.done)
-            results = scorer.results(manifest)
-            write_results(self.folder, results)
-            if results["n_scored"] == 0:
-                failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
-                assert failure is not None, "no sample was answered"
-                self.progress.note(f"no sample was answered, the first because of: "
-                                   f"{failure.message}")  # fmt: skip
+    def _finish(self, manifest: dict[str, Any], scorer: Scorer, *, predicted: bool) -> None:
+        if self.task.submission is not None:
+            self._submit(manifest)
             return
-        run = Run(self.folder)
-        pairs = (
-            (sample, run.prediction(sample.id)) for sample in self.selection.samples(self.task)
+        results = scorer.results(manifest)
+        if not predicted and (self.folder / RESULTS).exists():
+            self._refuse_other_numbers(results)
+        write_scores(self.folder, scorer.done)
+        write_results(self.folder, results)
+        if results["n_scored"] == 0:
+            failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
+            assert failure is not None, "no sample was answered"
+            self.progress.note(f"no sample was answered, the first because of: {failure.message}")
+
+    def _refuse_other_numbers(self, results: dict[str, Any]) -> None:
+        """Raise ResumeMismatch if equal predictions score otherwise than they did.
+
+        The code that scores has changed then, or --metrics: nobody should learn of it by chance.
+        """
+        diff = differences(Run(self.folder).results, json.loads(json.dumps(results)))
+        if diff and not self.options.rescore:
+            shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
+            raise ResumeMismatch(
+                f"run {self.folder} is finished, and its predictions score otherwise now "
+                f"(old → new)\n  {shown}\nPass --rescore to replace its numbers"
+            )
+
+    def _submit(self, manifest: dict[str, Any]) -> None:
+        """Write the file for the organisers' server, and how many samples were answered."""
+        run, task = Run(self.folder), self.task
+        counted = Tally(Counter(), Counter())
+        with blamed(f"the submission of {task.name}"):
+            assert task.submission is not None, "only called with one"
+            written = task.submission(self._counted(run, counted), self.folder)
+        write_results(self.folder, unscored(task, manifest, self.survey.n_total, counted.failures,
+                                            counted.usage))  # fmt: skip
+        failed = sum(counted.failures.values())
+        self.progress.note(
+            f"the truth is hidden; the file for the organisers' server: {written}"
+            + (f" ({failed} of {self.survey.n_total} samples failed)" if failed else "")
         )
-        with blamed(f"the submission of {self.task.name}"):
-            written = self.task.submission(pairs, self.folder)
-        self.progress.note(f"the truth is hidden; the file for the organisers' server: {written}")
+
+    def _counted(self, run: Run, counted: Tally) -> Iterator[tuple[Sample, Prediction]]:
+        for sample in self.selection.samples(self.task):
+            prediction = run.prediction(sample.id)
+            one = tally([prediction])
+            counted.failures.update(one.failures)
+            counted.usage.update(one.usage)
+            yield sample, prediction
 
     def _attempts(self) -> list[dict[str, Any]]:
         """What timing.json holds; nothing if it is damaged, for no score depends on it."""

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import plugins
 from harness.errors import DataError, UsageError
 from harness.judging import Case, Rubric, asked
 from harness.judging import rubric as find
 from harness.model import Judge, Verdict
 from harness.replies import storable
+from harness.spec import Spec
 from harness.store.ledger import Ledger
 
 LISTED = 5  # missing verdicts that an error shows
@@ -88,9 +90,19 @@ class StoredJudge:
             )
 
 
-def remembered(judge: Judge, *, file: Path) -> RememberedJudge:
+def remember(judge: Judge, *, file: Path) -> RememberedJudge:
     """The same judge, its verdicts kept in a file."""
     return RememberedJudge(judge, Ledger(file))
+
+
+def remembered(*, judge: Spec, file: Path) -> RememberedJudge:
+    """A judge whose verdicts are kept: `remembered(judge=chat(…),file=verdicts.jsonl)`.
+
+    Args:
+        judge: Who is asked.
+        file: Where the verdicts are kept, and read back from.
+    """
+    return remember(plugins.build("judges", judge), file=file)
 
 
 def stored(*, file: Path, judge: str | None = None) -> StoredJudge:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError, UsageError
+from harness.media import Media
 from harness.plugins import blamed
 from harness.task import Task
 from harness.types import Query, Sample
@@ -112,6 +113,12 @@ class Survey:
     n_total: int
     fingerprint: str
     """A hash of the annotation files' content and of every sample's id, question and size."""
+    pictures: str
+    """A hash of every sample's group and its pictures' sizes in bytes.
+
+    Apart, because a damaged picture that was mended does not make other data of a benchmark: a run
+    goes on with it, and says so. Boards and gates compare both.
+    """
 
 
 def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
@@ -121,7 +128,7 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         DataError: an id occurs twice, a unit's samples do not follow each other, or there is
             nothing to do; or a picture is lost, unless that is allowed.
     """
-    whole = hashlib.blake2b(digest_size=16)
+    whole, pictures = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for path in task.annotations:
         whole.update(hashlib.blake2b(path.read_bytes(), digest_size=16).digest())
     ids: set[str] = set()
@@ -143,10 +150,19 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
             _refuse_lost(task, sample)
         sizes = [(media.size, len(media)) for media in sample.query.media]
         whole.update(repr((sample.id, sample.query.text, sizes)).encode())
+        weights = [_weight(media) for media in sample.query.media]
+        pictures.update(repr((sample.group, weights)).encode())
     if not ids:
         raise DataError(f"{task.name}, split {task.split}", expected="at least one sample",
                         found="none")  # fmt: skip
-    return Survey(len(ids), whole.hexdigest())
+    return Survey(len(ids), whole.hexdigest(), pictures.hexdigest())
+
+
+def _weight(media: Media) -> int:
+    try:
+        return media.weight
+    except OSError:  # some of its frames are missing, which --allow-missing has let pass
+        return -1
 
 
 def _refuse_lost(task: Task, sample: Sample) -> None:

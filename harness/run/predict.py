@@ -1,5 +1,6 @@
 """Turn a batch of queries into predictions, whatever the model does."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from harness.errors import (
     OutOfMemory,
     UsageError,
 )
-from harness.interchange import MAX_COUNT, prediction_to_json
+from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
 from harness.media import CACHE
 from harness.model import Model
 from harness.plugins import blamed, missing, told
@@ -79,8 +80,8 @@ class Predictor:
                     return
                 self.decoders.submit(_decode, media)
 
-    def run(self, batch: Batch) -> Outcome:
-        """Predict a batch and append it to the journal with one write.
+    def prepare(self) -> None:
+        """Load what the model loads before its first prediction.
 
         Raises:
             ModelError: the model has a `prepare` and that fails: no sample is to blame for it.
@@ -89,6 +90,10 @@ class Predictor:
             with blamed(f"model {self.model.name}", ModelError):
                 getattr(self.model, "prepare", _nothing)()
             self.prepared = True
+
+    def run(self, batch: Batch) -> Outcome:
+        """Predict a batch and append it to the journal with one write."""
+        self.prepare()
         self.journal.append([begin(batch)])
         start = perf_counter()
         outcome = Outcome(batch.index, tuple(query.id for query in batch.queries), 0.0)
@@ -187,7 +192,8 @@ def _checked(query: Query, prediction: Prediction) -> Prediction:
     if fault:
         return failed(query, FailureKind.MODEL, fault, replies=prediction.replies,
                       usage=prediction.usage)  # fmt: skip
-    line({"prediction": prediction_to_json(prediction)})  # raises if JSON cannot hold it
+    # Raises, as a fault of the model, if the journal could not give the prediction back.
+    prediction_from_json(json.loads(line({"one": prediction_to_json(prediction)}))["record"]["one"])
     return prediction
 
 

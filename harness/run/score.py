@@ -26,7 +26,7 @@ from harness.run.parallel import TaskSource, score_journal
 from harness.run.plan import Selection, select, survey, units
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write, write_json
-from harness.store.journal import Writer
+from harness.store.journal import Journal, Writer
 from harness.store.lease import lease
 from harness.task import Task
 from harness.types import Failure, FailureKind, Prediction, Sample
@@ -67,6 +67,10 @@ def score_file(
     Raises:
         DataError: a line is malformed, its id is not one of the task's, or there is no line.
     """
+    if not submission.path.is_file():
+        # It is read twice, and hashed: a pipe would be empty the second time.
+        found = "something else" if submission.path.exists() else "none"
+        raise DataError(f"predictions {submission.path}", expected="a file", found=found)
     selection = select(task, submission.subset)
     rows = {row.id: row for row in read_rows(submission.path)}
     if not rows:
@@ -111,7 +115,7 @@ def _refuse_unknown(
 
 def _manifest(task: Task, submission: Submission, task_spec: str) -> dict[str, Any]:
     found = survey(task, select(task, submission.subset))
-    plain = {
+    plain: dict[str, Any] = {
         "version": VERSION,
         "harness": __version__,
         "task": {
@@ -128,16 +132,16 @@ def _manifest(task: Task, submission: Submission, task_spec: str) -> dict[str, A
                 "reader": submission.reader_spec or None,
             },
         },
-        "data": {"fingerprint": found.fingerprint, "n_total": found.n_total},
+        "data": {
+            "fingerprint": found.fingerprint, "pictures": found.pictures, "n_total": found.n_total,
+        },
         "seed": submission.seed,
         "batch_size": None,
         "sorted": False,
         "provenance": provenance.collect(),
     }  # fmt: skip
     manifest = {**plain, "config_hash": config_hash(repeatable(plain))}
-    manifest["data"] = {
-        "root": submission.data_root, "fingerprint": found.fingerprint, "n_total": found.n_total,
-    }  # fmt: skip
+    manifest["data"] = {"root": submission.data_root, **plain["data"]}
     return manifest
 
 
@@ -154,8 +158,8 @@ def _keep(
     except OSError as error:
         raise cannot_write(folder, error) from error
     with lease(folder):
-        write_json(folder / MANIFEST, manifest)
-        with Writer(folder, 0, 1) as journal:
+        attempt = Journal(folder).next_attempt  # of a call that was killed before its manifest
+        with Writer(folder, 0, attempt) as journal:
             for start in range(0, len(predictions), BATCH):
                 journal.append([
                     {"begin": start // BATCH, "run": manifest["config_hash"]},
@@ -165,6 +169,7 @@ def _keep(
                 ])  # fmt: skip
         write_scores(folder, scorer.done)
         write_results(folder, results)
+        write_json(folder / MANIFEST, manifest)  # last: without it the folder is no run
 
 
 def rescore(
@@ -193,16 +198,19 @@ def _selection(task: Task, run: Run) -> Selection:
     """The run's samples among a task's, if the task's data is the run's.
 
     Raises:
-        StoreError: the subset was a file of ids, which the record does not hold.
+        StoreError: the task is another one by now.
         DataError: the data is other data.
     """
-    subset = run.manifest["subset"]
+    recorded, subset = run.manifest["task"], run.manifest["subset"]
+    now = (task.name, task.version, task.split, task.protocol.name)
+    then = tuple(recorded[key] for key in ("name", "version", "split", "protocol"))
+    if now != then:
+        raise StoreError(f"run {run.folder}", expected=f"the task that it was made with, {then}",
+                         found=f"{now} installed")  # fmt: skip
     if subset is not None and subset.startswith("ids-"):
-        raise StoreError(
-            f"run {run.folder}", expected="a subset that can be named again",
-            found="a file of ids", fix="`harness eval` with that file asks the model nothing.",
-        )  # fmt: skip
-    selection = select(task, subset)
+        selection = Selection(subset, frozenset(unit.unit for unit in run.units()))
+    else:
+        selection = select(task, subset)
     found = survey(task, selection, allow_missing=True)
     if found.fingerprint != run.manifest["data"]["fingerprint"]:
         raise DataError(

@@ -55,9 +55,12 @@ class Scorer:
         self.usage.update(counted.usage)
 
     def headline(self) -> float | None:
-        """The headline metric over what is scored so far."""
-        with blamed(f"the metrics of {self.task.name}"):
-            return values(self.task, self.done)[self.task.protocol.headline]
+        """The headline metric over what is scored so far; None if only a corpus has one."""
+        protocol = self.task.protocol
+        parts = (protocol.headline, *protocol.metric(protocol.headline).of)
+        if any(protocol.metric(name).corpus is not None for name in parts):
+            return None  # it may take seconds, and a running score is asked for often
+        return values(self.task, self.done)[protocol.headline]
 
     def results(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The content of results.json."""

@@ -22,15 +22,17 @@ from time import monotonic
 from typing import Any, Protocol
 
 from harness import plugins
-from harness.errors import HarnessError, ModelError
-from harness.media import Media, pixels
+from harness.errors import HarnessError, MediaError, ModelError
+from harness.media import Media, lost, pixels
 from harness.model import Model
+from harness.provenance import device
 from harness.run.plan import Batch
 from harness.run.predict import Outcome, Predictor, begin, records
 from harness.spec import Spec
 from harness.store.journal import Writer
 from harness.types import FailureKind, failed
 
+READY = "ready"  # what a worker says once its model is loaded
 TRIES = 2  # worker processes that one batch may cost
 AHEAD = 2  # batches that a worker holds: one in work, one being decoded
 
@@ -43,6 +45,8 @@ class Hello:
     batch_size: int
     sort: bool
     description: Mapping[str, Any]
+    device: str = "cpu"
+    """Where the model computes, told by the process that holds it."""
 
 
 def hello(model: Model) -> Hello:
@@ -54,7 +58,7 @@ def hello(model: Model) -> Hello:
     with plugins.blamed(f"model {type(model).__name__}", ModelError):
         sort = bool(getattr(model, "sorts_by_length", False))
         description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
-        said = Hello(str(model.name), model.batch_size, sort, description)
+        said = Hello(str(model.name), model.batch_size, sort, description, device())
     if type(said.batch_size) is not int or said.batch_size < 1:
         raise ModelError(f"batch_size of model {said.name}", expected="a whole number ≥ 1",
                          found=repr(said.batch_size))  # fmt: skip
@@ -108,6 +112,8 @@ class _Process:
     process: Any
     held: list[Batch] = field(default_factory=list)
     """Batches that it was given and has not finished; the first one is in work."""
+    ready: bool = False
+    """It has loaded the model; the time that this takes is not held against it."""
     since: float = 0.0
     """When it was last heard of, or was given work after having none."""
 
@@ -187,18 +193,21 @@ class Processes:
                 self._give(worker, batch)
             for worker in self._heard():
                 outcome = self._receive(worker)
+                worker.since = monotonic()
                 if outcome is None:
                     yield from self._replace(worker, waiting)
+                elif outcome == READY:
+                    worker.ready = True
                 else:
                     worker.held.pop(0)
-                    worker.since = monotonic()
                     yield outcome
         self.close()
 
     def _free(self) -> _Process | None:
         """The worker with the least to do, if it takes more."""
         least = min(self._workers, key=lambda worker: len(worker.held))
-        return least if len(least.held) < AHEAD else None
+        # Decoded pictures are large: an isolated worker holds those of one batch.
+        return least if len(least.held) < (1 if self.isolate else AHEAD) else None
 
     def _give(self, worker: _Process, batch: Batch) -> None:
         if not worker.held:
@@ -213,7 +222,8 @@ class Processes:
         pipes = {id(worker.pipe): worker for worker in busy}
         ready = [pipes[id(pipe)] for pipe in wait([worker.pipe for worker in busy], timeout=0.2)]
         for worker in busy:
-            late = self.timeout is not None and monotonic() - worker.since > self.timeout
+            silent = monotonic() - worker.since
+            late = self.timeout is not None and worker.ready and silent > self.timeout
             if late and worker not in ready:
                 worker.process.kill()  # its end of the pipe closes, and it is heard of as dead
         return ready
@@ -244,7 +254,8 @@ class Processes:
             ]
             journal.append([begin(batch), *records(batch, predictions)])
         ids = tuple(query.id for query in batch.queries)
-        return Outcome(batch.index, ids, 0.0, failed=len(ids))
+        # Counted like crashes of the model, so that one which never survives ends the run.
+        return Outcome(batch.index, ids, 0.0, failed=len(ids), crashed=len(ids))
 
     def _receive(self, worker: _Process) -> Any:
         """The next message; None if the worker is dead."""
@@ -274,18 +285,20 @@ def quiet_main() -> Iterator[None]:
     """Keep a child that is started from running code which it does not need.
 
     That is the caller's main module (a script without an `if __name__` guard would start itself
-    over and over), and whatever lies in the current folder under the name of a module, such as a
-    multiprocessing.py beside somebody's data.
+    over and over), whatever lies in the current folder under the name of a module, such as a
+    multiprocessing.py beside somebody's data, and the command line, which names the data.
     """
     main = sys.modules["__main__"]
     saved = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-    safe = os.environ.get("PYTHONSAFEPATH")
+    safe, line = os.environ.get("PYTHONSAFEPATH"), sys.argv
     os.environ["PYTHONSAFEPATH"] = "1"
+    sys.argv = line[:1]
     try:
         for name in saved:
             setattr(main, name, None)
         yield
     finally:
+        sys.argv = line
         for name, value in saved.items():
             setattr(main, name, value)
         if safe is None:
@@ -297,18 +310,24 @@ def quiet_main() -> Iterator[None]:
 def carried(batch: Batch) -> Batch:
     """The same batch with pictures decoded, for a process that may not read files.
 
-    A picture that cannot be decoded is left as it is: the worker meets the same error.
+    A picture that cannot be decoded becomes one that says so, in the words of the error.
     """
+    made: dict[int, Media] = {}  # queries of one video share it, also on the way
     queries = []
     for query in batch.queries:
-        with suppress(HarnessError):
-            query = replace(query, media=tuple(_decoded(media) for media in query.media))
-        queries.append(query)
+        for media in query.media:
+            if id(media) not in made:
+                made[id(media)] = _decoded(media)
+        queries.append(replace(query, media=tuple(made[id(media)] for media in query.media)))
     return replace(batch, queries=tuple(queries))
 
 
 def _decoded(media: Media) -> Media:
-    return pixels(media.frames(), times=media.times(), is_video=media.is_video, id=media.id)
+    try:
+        frames = media.frames()
+    except MediaError as error:
+        return lost(error, size=media.size, frames=len(media))
+    return pixels(frames, times=media.times(), is_video=media.is_video, id=media.id)
 
 
 def serve(
@@ -326,10 +345,11 @@ def serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     try:
         # The journal is opened first: model code may give up the right to open files.
-        with Writer(folder, index, attempt) as journal, tempfile.TemporaryDirectory() as empty:
+        with Writer(folder, index, attempt) as journal, _empty_folder() as empty:
+            model = build_model(spec, seed)  # in the folder where its SPEC's paths are right
             if isolate:
                 os.chdir(empty)
-            _serve(pipe, build_model(spec, seed), journal)
+            _serve(pipe, model, journal)
     except HarnessError as error:
         with suppress(OSError):
             pipe.send(error)
@@ -341,6 +361,11 @@ def serve(
             pipe.send(fault)
 
 
+def _empty_folder() -> tempfile.TemporaryDirectory[str]:
+    # Model code may have given up the right to remove it.
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+
 def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
     pipe.send(hello(model))
     predictor = Predictor(model, journal)
@@ -350,6 +375,9 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
             while not waiting or (len(waiting) < AHEAD and pipe.poll()):
                 waiting.append(pipe.recv())
                 predictor.prefetch(waiting[-1])
+            if not predictor.prepared:
+                predictor.prepare()
+                pipe.send(READY)
             pipe.send(predictor.run(waiting.pop(0)))
     finally:
         predictor.decoders.shutdown(wait=False, cancel_futures=True)
@@ -357,10 +385,7 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
 
 def build_model(spec: Spec, seed: int) -> Model:
     """Build a model; one that samples takes the run's seed unless its spec names one."""
-    import inspect
-
-    function = plugins.load("models", spec.name)
-    if "seed" in inspect.signature(function).parameters:
+    if plugins.accepts("models", spec.name, "seed"):
         spec = spec.with_defaults(seed=seed)
     model: Model = plugins.build("models", spec)
     return model

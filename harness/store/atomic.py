@@ -62,3 +62,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def forget(path: Path) -> None:
+    """Remove a file durably, if it is there."""
+    try:
+        path.unlink()
+        sync_folder(path.parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise cannot_write(path, error) from error

@@ -136,7 +136,11 @@ class Journal:
         return 1 + max((number(path)[0] for path in files(self.folder)), default=0)
 
     def refresh(self) -> None:
-        """Index what was appended since the last look."""
+        """Index what was appended since the last look.
+
+        A last line without an end is left alone: its writer may be in the middle of it. Whether it
+        is torn is known when nobody writes any more; see `mend`.
+        """
         for path in files(self.folder):
             self._index(path)
 
@@ -147,6 +151,8 @@ class Journal:
         with path.open("rb") as file:
             file.seek(offset)
             for raw in file:
+                if not raw.endswith(b"\n"):
+                    break
                 record = parse_line(raw)
                 if record is None:
                     self.damaged.append((path, offset))
@@ -162,7 +168,7 @@ class Journal:
     def check(self, run: str) -> None:
         """Raise StoreError if a file holds predictions of another run than that of this hash."""
         for path, named in self._runs.items():
-            if named - {run}:
+            if named - {run, None}:
                 raise StoreError(
                     f"journal {path}", expected="predictions of this run",
                     found="some that were made with another configuration",
@@ -193,13 +199,16 @@ class Journal:
         Only the holder of the folder's lease may call this.
         """
         done = []
-        for path, offset in self.damaged:
+        for path, offset in [*self.damaged, *self._tails()]:
+            kept = self.folder / "quarantine" / f"{path.name}.{offset}"
+            if kept.exists():
+                continue  # said and done at an earlier attempt
             raw = path.read_bytes()[offset:].split(b"\n", 1)[0]
             torn = offset + len(raw) >= path.stat().st_size
             quarantine = self.folder / "quarantine"
             try:
                 quarantine.mkdir(exist_ok=True)
-                (quarantine / f"{path.name}.{offset}").write_bytes(raw)
+                kept.write_bytes(raw)
                 if torn:
                     os.truncate(path, offset)
             except OSError as error:
@@ -207,6 +216,12 @@ class Journal:
             done.append(f"{path.name}: {'torn tail' if torn else 'damaged line'} at byte {offset}")
         self.damaged = []
         return done
+
+    def _tails(self) -> Iterator[tuple[Path, int]]:
+        """Files that end in the middle of a line, and where that line begins."""
+        for path, offset in self._read.items():
+            if path.stat().st_size > offset:
+                yield path, offset
 
 
 def files(folder: Path) -> Iterator[Path]:

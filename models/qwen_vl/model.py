@@ -13,7 +13,7 @@ from harness.models.grammar import Prompt
 from harness.models.qwen_vl.locate import Locate
 from harness.models.qwen_vl.questions import Questions
 from harness.models.visionreasoner.grammar import VisionReasoner
-from harness.spec import Spec
+from harness.spec import Spec, Value
 
 PROMPTS: dict[str, type[Locate] | type[VisionReasoner]] = {
     "visionreasoner": VisionReasoner,
@@ -33,6 +33,7 @@ def qwen_vl(
     max_new_tokens: int = 1024,
     batch_size: int = 8,
     system: str | None = None,
+    seed: int = 0,
 ) -> PromptedModel:
     """Qwen2.5-VL or Qwen3-VL through a backend: asked for boxes, which are then segmented.
 
@@ -47,10 +48,15 @@ def qwen_vl(
         frames: How many frames of a video are shown where more than the key frame is.
         max_new_tokens: Longest reply.
         batch_size: Queries at once.
+        seed: Of a backend that samples, unless the backend's SPEC names one.
         system: System message; None leaves it to the checkpoint's chat template.
     """
     chosen: Prompt = PROMPTS[prompt]()
-    given = {"batch_size": batch_size} | ({} if checkpoint is None else {"checkpoint": checkpoint})
+    given: dict[str, Value] = {"batch_size": batch_size}
+    if checkpoint is not None:
+        given["checkpoint"] = checkpoint
+    if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "seed"):
+        given["seed"] = seed
     chat: Chat = (
         plugins.build("backends", backend.with_defaults(**given))
         if isinstance(backend, Spec)

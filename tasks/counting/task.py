@@ -203,13 +203,15 @@ def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
             raise record
         if record.picture is None:
             continue
+        media = _media_or_lost(record)
         yield Sample(
             id=record.id,
             query=Query(
-                id=query_id(record.id), text=record.text, media=(_media_or_lost(record),),
+                id=query_id(record.id), text=record.text, media=(media,),
                 forms=(AnswerForm.COUNT,),
             ),
             target=Target(answer=Answer(count=record.count, points=record.points)),
+            group=media.id,  # a picture may be asked about under several labels
             categories={"count": str(record.count)},
         )  # fmt: skip
 

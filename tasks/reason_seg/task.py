@@ -74,6 +74,7 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
                 id=query_id(stem), text=text[0].strip(), media=(media,), forms=(AnswerForm.MASK,)
             ),
             target=_target(shapes, media, protocol, str(place / f"{stem}.json")),
+            group=media.id,  # a picture may lie there twice, with two questions
             categories={"length": "long" if is_sentence else "short"},
         )
 

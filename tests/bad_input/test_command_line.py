@@ -127,6 +127,14 @@ def test_what_is_typed_replaces_what_is_configured(harness, configured):
     assert list(done.json["tasks"]) == ["counting"]
 
 
+@case(69, "a configuration file with every kind of value", "means what the same options mean",
+      code=0)  # fmt: skip
+def test_a_right_configuration_is_taken(harness, configured):
+    text = 'batch-size = 2\nsubset = "first2"\nseed = 3\nworkers = 1\nallow-missing = true'
+    typed = ("--batch-size", 2, "--subset", "first2", "--seed", 3)
+    assert configured(text).json == harness.eval(*typed, tasks="counting").json
+
+
 @case(70, "an option that is needed and not given", "refused; says what it is for", code=2)
 @pytest.mark.parametrize(("missing", "words"), [
     ("--model", "NAME"), ("--tasks", "NAME"), ("--data", "one folder a benchmark"),

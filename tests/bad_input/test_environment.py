@@ -228,8 +228,9 @@ def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
     ):  # fmt: skip
         # As the installed command does, whose first place to look is not the current folder.
         line = [sys.executable, "-P", "-c", entry, *map(str, arguments)]
+        paths = os.pathsep.join(filter(None, [str(quick), os.environ.get("PYTHONPATH")]))
         done = subprocess.run(line, capture_output=True, text=True, cwd=place, timeout=60,
-                              env={**os.environ, "PYTHONPATH": str(quick)})  # fmt: skip
+                              env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert not (harness.folder / "canary").exists()
 

@@ -2,11 +2,12 @@
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 
 from harness.interchange import MAX_LINE
-from harness.masks import Rle
+from harness.masks import Rle, encode_runs
 
 case = pytest.mark.case
 
@@ -50,6 +51,18 @@ def test_run_lengths_are_checked_before_they_are_decoded(harness, wide, counts):
     name, width, height = wide
     rows = [{"id": name, "masks": [{"size": [height, width], "counts": counts}]}]
     harness.score(rows).says("line 1", name, "frame 0", "expected", "found")
+
+
+@case(8, "run-lengths with a letter that is no ASCII", "refused; it is not read as another letter",
+      code=3)  # fmt: skip
+def test_a_letter_beyond_ascii_is_not_read_as_another(harness, wide):
+    name, width, height = wide
+    text = encode_runs([15, width * height - 15])
+    assert text[0] == "?", "what Python puts in the place of such a letter"
+    rows = [{"id": name, "masks": [{"size": [height, width], "counts": text}]}]
+    assert harness.score(rows, code=0).task("reason_seg")["n_scored"] == 1
+    rows[0]["masks"][0]["counts"] = "é" + text[1:]
+    harness.score(rows).says("line 1", name, "frame 0", "characters from '0' to 'o'")
 
 
 @case(9, "masks of 10⁶ × 10⁶ or of negative size, in predictions", "refused; names the line",
@@ -155,8 +168,18 @@ def test_other_forms_are_refused(harness, counting, form):
 
 @case(56, "a line of 100 MB", "refused after 64 MiB; the rest is not read", code=3)
 def test_an_endless_line_is_not_read_whole(harness, counting):
-    done = harness.score(b'{"id": "' + b"x" * (MAX_LINE + 10**6), tasks="counting")
+    path = harness.folder / "said.jsonl"
+    with path.open("wb") as file:
+        file.truncate(8 * MAX_LINE)  # takes no room on the disk
+    tracemalloc.start()
+    try:
+        done = harness("score", "--tasks", "counting", "--data", harness.folder / "data",
+                       "--predictions", path, "--json")  # fmt: skip
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     done.says("line 1", f"at most {MAX_LINE} bytes", "a longer line")
+    assert most < 4 * MAX_LINE
 
 
 @case(57, "a folder, or no file, as predictions", "refused; names the path", code=3)

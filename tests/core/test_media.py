@@ -122,7 +122,9 @@ def test_a_handle_does_not_tell_where_its_file_lies(tmp_path):
     media = image(save(tmp_path / "secret.png", COLOUR))
     assert "secret" not in repr(media)
     public = {name for name in dir(media) if not name.startswith("_")}
-    assert public == {"frame", "frames", "id", "is_video", "size", "times"}
+    assert public == {
+        "fault", "frame", "frames", "id", "is_video", "size", "times", "weight",
+    }  # fmt: skip
 
 
 def test_handles_travel_between_processes(tmp_path):

@@ -13,7 +13,8 @@ from harness.judging import Case, judgement, rubric
 from harness.model import ChatReply
 from harness.models.judges.chat import ChatJudge
 from harness.models.neural_metrics.texts import said_text, true_texts
-from harness.scores import Corpus, Mean
+from harness.scores import Corpus, Mean, Metric
+from harness.task import Ceiling, Protocol, Task, with_metrics
 from harness.types import Answer, Failure, FailureKind, Prediction, Target
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bertscore" / "minilm.json"
@@ -111,6 +112,22 @@ def test_the_metric_is_named_by_model_and_layer_and_tells_its_hash():
     scores = found.score([sample("a red car"), sample()], [said(None), said("a")])
     assert scores == {found.metric.name: Mean(0.0, weight=1)}
     assert found.score([sample()], [said("a")]) == {}
+
+
+@needs_bert
+def test_any_task_can_be_scored_by_it(minilm):
+    from harness.models.neural_metrics.bertscore import MINILM, bertscore
+
+    protocol = Protocol(
+        name="p", score=lambda unit, predictions: {"exact": Mean(0.0)}, metrics=(Metric("exact"),),
+        headline="exact", ceiling=Ceiling(value=1.0), about="",
+    )  # fmt: skip
+    task = Task(name="t", version=1, split="s", forms=(), protocol=protocol, samples=lambda: [],
+                annotations=(), check=lambda: [])  # fmt: skip
+    scored = with_metrics(task, [bertscore(model=MINILM, device="cpu")]).protocol
+    found = scored.score([sample(text="a red car")], [said("a red car")])
+    assert found[minilm.name].value == pytest.approx(1.0)
+    assert [metric.name for metric in scored.metrics] == ["exact", minilm.name]
 
 
 @needs_bert

@@ -8,8 +8,9 @@ from harness import plugins
 from harness.errors import DataError, ModelError, StoreError, UsageError
 from harness.judging import JUDGED, Case, judgement, rubric, same_words, statistics
 from harness.model import Verdict
-from harness.run.judging import remembered, stored
+from harness.run.judging import remember, remembered, stored
 from harness.scores import Totals
+from harness.spec import parse
 from harness.store.ledger import Ledger
 
 YES = Case("Which car?", "the car that is red", "a red car")
@@ -147,10 +148,10 @@ def test_the_key_of_a_verdict_changes_with_everything_that_could_change_it(tmp_p
 def test_a_judge_is_asked_once_and_its_verdicts_are_read_back(tmp_path):
     file = tmp_path / "verdicts" / "judge.jsonl"
     judge = Scripted({YES.answer: "2"})
-    first = judgement(remembered(judge, file=file), rubric("graded"), YES)
-    again = judgement(remembered(judge, file=file), rubric("graded"), YES)
+    first = judgement(remember(judge, file=file), rubric("graded"), YES)
+    again = judgement(remember(judge, file=file), rubric("graded"), YES)
     assert first == again and judge.asked == [YES.answer]
-    replayed = plugins.build("judges", f"stored(file={file})") if installed() else stored(file=file)
+    replayed = stored(file=file)
     assert replayed.name == judge.name
     assert judgement(replayed, rubric("graded"), YES) == first
     (record,) = Ledger(file).records.values()
@@ -158,13 +159,20 @@ def test_a_judge_is_asked_once_and_its_verdicts_are_read_back(tmp_path):
     assert record["rubric"]["name"] == "graded" and YES.truth in record["prompt"]
 
 
-def installed():
-    return "stored" in plugins.installed("judges")
+def test_the_plugins_are_built_from_what_is_typed(tmp_path, monkeypatch):
+    judge = Scripted({YES.answer: "2"})
+    functions = {"stored": stored, "remembered": remembered, "scripted": lambda: judge}
+    monkeypatch.setattr(plugins, "load", lambda kind, name: functions[name])
+    file = tmp_path / "v.jsonl"
+    kept = plugins.build("judges", parse(f"remembered(judge=scripted,file={file})"))
+    verdict = kept.judge("graded", *YES)
+    replayed = plugins.build("judges", parse(f"stored(file={file})"))
+    assert replayed.judge("graded", *YES) == verdict and replayed.name == kept.name
 
 
 def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
     file = tmp_path / "v.jsonl"
-    remembered(Scripted({YES.answer: "2"}), file=file).judge("graded", *YES)
+    remember(Scripted({YES.answer: "2"}), file=file).judge("graded", *YES)
     replayed = stored(file=file)
     others = [YES._replace(answer=f"answer {k}") for k in range(8)]
     exact = YES._replace(answer=YES.truth)
@@ -180,7 +188,7 @@ def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
 def test_verdicts_of_several_judges_need_a_choice(tmp_path):
     file = tmp_path / "v.jsonl"
     for name, reply in (("strict", "0"), ("kind", "3")):
-        remembered(Scripted({YES.answer: reply}, name=name), file=file).judge("graded", *YES)
+        remember(Scripted({YES.answer: reply}, name=name), file=file).judge("graded", *YES)
     with pytest.raises(UsageError, match="kind, strict"):
         stored(file=file)
     assert stored(file=file, judge="kind").judge("graded", *YES) == Verdict(1.0, "3")
@@ -193,11 +201,11 @@ def test_verdicts_of_several_judges_need_a_choice(tmp_path):
 def test_a_torn_line_is_a_missing_verdict_and_spoils_no_later_one(tmp_path):
     file = tmp_path / "v.jsonl"
     judge = Scripted({YES.answer: "2", "other": "1"})
-    remembered(judge, file=file).judge("graded", *YES)
+    remember(judge, file=file).judge("graded", *YES)
     file.write_bytes(file.read_bytes()[:-9])
     ledger = Ledger(file)
     assert ledger.records == {} and ledger.damaged == 1
-    remembered(judge, file=file).judge("graded", *YES._replace(answer="other"))
+    remember(judge, file=file).judge("graded", *YES._replace(answer="other"))
     ledger = Ledger(file)
     assert [one["answer"] for one in ledger.records.values()] == ["other"]
     assert ledger.damaged == 1
@@ -207,7 +215,7 @@ def test_a_torn_line_is_a_missing_verdict_and_spoils_no_later_one(tmp_path):
 
 def test_a_flipped_byte_is_never_read_as_a_verdict(tmp_path):
     file = tmp_path / "v.jsonl"
-    remembered(Scripted({YES.answer: "2"}), file=file).judge("graded", *YES)
+    remember(Scripted({YES.answer: "2"}), file=file).judge("graded", *YES)
     data = file.read_bytes()
     file.write_bytes(data.replace(b'"text":"2"', b'"text":"3"'))
     assert Ledger(file).records == {}
@@ -231,5 +239,5 @@ def test_texts_that_no_file_can_hold_are_kept_in_a_form_that_it_can(tmp_path):
     file = tmp_path / "v.jsonl"
     odd = YES._replace(answer="a \ud800 b\x00")
     judge = Scripted({odd.answer: "1"})
-    verdict = remembered(judge, file=file).judge("graded", *odd)
+    verdict = remember(judge, file=file).judge("graded", *odd)
     assert stored(file=file).judge("graded", *odd) == verdict

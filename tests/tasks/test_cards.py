@@ -106,7 +106,8 @@ def test_the_record_and_the_ids_of_reason_seg(build, example, tmp_path):
     (place / "x.json").write_text(card("reason_seg").example, encoding="utf-8")
     (sample,) = build("reason_seg", tmp_path).samples()
     assert "the sample of `x.jpg` and `x.json` is `x`" in card("reason_seg").ids
-    assert sample.id == sample.unit == sample.group == "x"
+    assert sample.id == sample.unit == "x"
+    assert sample.group == sample.query.media[0].id
     assert sample.query.text == "the item used to keep rain off the person"
     assert sample.categories == {"length": "long"}
     (truth,), (ignored,) = sample.target.answer.masks, sample.target.ignore

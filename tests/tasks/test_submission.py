@@ -123,14 +123,15 @@ def test_equal_predictions_give_equal_bytes(valid, done, tmp_path):
             assert (member.create_system, member.external_attr) == (3, 0o644 << 16)
 
 
-def test_a_hidden_truth_leaves_no_number(valid, done):
+def test_a_hidden_truth_leaves_counts_and_no_number(valid, done):
     left = {path.name for path in done.folder.iterdir()}
     assert {"manifest.json", "submission.zip", "timing.json"} <= left
-    assert not left & {"results.json", "scores.jsonl"}
+    assert "scores.jsonl" not in left
     assert not [name for name in left if name.endswith(".tmp")]
     assert all(sample.target is None and not sample.categories for sample in valid.samples())
-    with pytest.raises(StoreError, match=r"results\.json"):
-        _ = done.results
+    found = done.results
+    assert set(found["metrics"].values()) == {None} and found["ceiling"] is None
+    assert found["n_scored"] + found["n_failed"] == found["n_total"] == 8
     with pytest.raises(DataError, match="truth to verify with"):
         list(verify(valid, None))
 
@@ -139,7 +140,7 @@ def test_commands_write_the_zip_and_refuse_a_score(command, shapes):
     task = "mevis(split=valid)"
     shown = command.json("eval", "--model", "whole_frame", "--tasks", task, "--data", shapes,
                          "--out", "runs")["tasks"]["mevis"]  # fmt: skip
-    assert set(shown) == {"submission", "protocol"}
+    assert shown["metrics"] == {"J": None, "F": None, "J&F": None} and shown["n_total"] == 8
     pictures = members(command.folder / shown["submission"])
     assert len(pictures) == 64
     assert all(np.asarray(picture).min() == 255 for picture in pictures.values())

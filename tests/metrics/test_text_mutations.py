@@ -1,0 +1,233 @@
+"""The golden captions and worked examples are sharp: plausible mistakes are found.
+
+Each mutation changes one place in one module. The modules are executed anew, and a comparison with
+the golden files or an example worked out by hand has to differ. The Java tokenizer is asked once
+for each input, whichever module asks.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import harness
+from harness.errors import HarnessError
+from harness.model import Verdict
+from harness.types import Answer, Prediction, Usage
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("pycocoevalcap") is None, reason="needs the extra [text]"),
+    pytest.mark.skipif(shutil.which("java") is None, reason="needs Java"),
+]
+FOLDER = Path(harness.__file__).parent
+GOLDEN = Path(__file__).parents[1] / "golden"
+ORDER = (
+    "metrics.penn_treebank", "metrics.caption_tokens", "metrics.captions",
+    "metrics.caption_ceiling", "metrics.efficiency", "judging",
+)  # fmt: skip
+ASKED = ("tokens", "BLEU-2", "BLEU-4", "ROUGE-L", "CIDEr")
+CANNOT = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError,
+          HarnessError, StopIteration)  # fmt: skip
+
+MUTATIONS = {
+    "PTB: quotes stay": ("penn_treebank", "{\"''\", \"'\",", "{\"'\","),
+    "PTB: full stops stay": ("penn_treebank", '| {".", "?",', '| {"?",'),
+    "PTB: breaks stay": ("penn_treebank", "text.translate(BREAKS)", "text"),
+    "PTB: known by some": ("penn_treebank", "if any(key not in known", "if all(key not in known"),
+    "PTB: order of known texts": ("penn_treebank", "return keys[::-1]", "return keys"),
+    "PTB: no surroundings": ("penn_treebank", "if not STOP.search(text)", "if True"),
+    "PTB: an initial like others": ("penn_treebank", "elif INITIAL.search(text)", "elif False"),
+    "PTB: numbers like words": ("penn_treebank", 'else "9"', 'else "A"'),
+    "PTB: capital letters": ("penn_treebank", '"-preserveLines", "-lowerCase"', '"-preserveLines"'),
+    "tokens: no line between": ("caption_tokens", "(*flat, BETWEEN, *said)", "(*flat, '', *said)"),
+    "tokens: the line between stays": ("caption_tokens", "del lines[len(flat)]", "del lines[-1]"),
+    "tokens: captions first": ("caption_tokens", "(*flat, BETWEEN, *said)",
+                               "(*said, BETWEEN, *flat)"),
+    "tokens: simple with capitals": ("caption_tokens", "text.lower()", "text"),
+    "tokens: no references": ("caption_tokens", "        or not texts\n", ""),
+    "BLEU: n": ("captions", "names[n - 1]", "names[n - 2]"),
+    "BLEU: another n": ("captions", "int(name[-1]) - 1", "int(name[-1]) - 2"),
+    "BLEU: up to 3": ("captions", "Bleu(4)", "Bleu(3)"),
+    "CIDEr: without tokens": ("captions", "return Scored(0.0,", "return Scored(1.0,"),
+    "CIDEr: always 0": ("captions", "if not any(text.split()", "if any(text.split()"),
+    "ROUGE for CIDEr": ("captions", 'if name == "ROUGE-L"', 'if name == "CIDEr"'),
+    "a metric's tokens": ("captions", 'tokenizer == "ptb" else', 'tokenizer != "ptb" else'),
+    "captions: as references": ("captions", "place: [text] for", "place: [text + ' x'] for"),
+    "ceiling: the last reference": ("caption_ceiling", "texts[0] if", "texts[-1] if"),
+    "ceiling: how short": ("caption_ceiling", "split()) < n", "split()) <= n"),
+    "ceiling: all short": ("caption_ceiling", "== count:", "!= count:"),
+    "ceiling: alone": ("caption_ceiling", "if count == 1", "if count == 2"),
+    "ceiling: other references": ("caption_ceiling", "len(set(texts)) > 1", "len(texts) > 0"),
+    "costs: sum": ("efficiency", "/ len(unit), weight=len(unit)", ", weight=len(unit)"),
+    "costs: weight": ("efficiency", ", weight=len(unit))}", ")}"),
+    "costs: the wrong tokens": ("efficiency", "usage.reasoning_tokens,", "usage.prompt_tokens,"),
+    "costs: tokens of the first": ("efficiency", "sum(prediction.usage.completion_tokens for",
+                                   "max(prediction.usage.completion_tokens for"),
+    "costs: first reply only": ("efficiency", "for reply in prediction.replies)",
+                                "for reply in prediction.replies[:1])"),
+    "reasoning: with spaces": ("efficiency", '[0].strip())', "[0])"),
+    "reasoning: the last": ("efficiency", 'after.partition(f"</{tag}>")',
+                            'after.rpartition(f"</{tag}>")'),
+    "reasoning: without tags": ("efficiency", "if closing else 0", "if True else 0"),
+    "judge: right above": ("judging", ">= by.correct_from", "> by.correct_from"),
+    "judge: lowest grade": ("judging", "(grade - self.lowest) /", "grade /"),
+    "judge: highest grade": ("judging", "(self.highest - self.lowest)", "self.highest"),
+    "judge: any grade": ("judging", "if self.lowest <= grade <= self.highest else None", ""),
+    "judge: a grade anywhere": ("judging", "re.fullmatch(", "re.search("),
+    "judge: unreadable is highest": ("judging", "self.share(self.unreadable if",
+                                     "self.share(self.highest if"),
+    "judge: unreadable is readable": ("judging", '"judge", grade is not None)', '"judge", True)'),
+    "judge: blank is right": ("judging", 'Judgement(0.0, False, "no answer"',
+                              'Judgement(1.0, True, "no answer"'),
+    "judge: exact always": ("judging", "if by.exact_match and same_words(case.answer",
+                            "if same_words(case.answer"),
+    "judge: any score": ("judging", "if not math.isclose(", "if False and math.isclose("),
+    "judge: the key without its judge": ("judging", "*map(storable, case), judge])",
+                                         "*map(storable, case)])"),
+    "judge: asked for the exact": ("judging", "and not (by.exact_match and same_words",
+                                   "and not (False and same_words"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def java():
+    """The Java program, each input given to it once."""
+    known = {}
+
+    def run(command, **given):
+        key = (tuple(command), given["input"])
+        if key not in known:
+            known[key] = subprocess.run(command, **given)
+        return known[key]
+
+    return SimpleNamespace(run=run)
+
+
+@pytest.fixture
+def compare(monkeypatch):
+    monkeypatch.syspath_prepend(str(GOLDEN))
+    return importlib.import_module("compare_text")
+
+
+def executed(changed, java, monkeypatch):
+    """All modules executed anew, one of them from another source."""
+    fresh = {}
+    for name in ORDER:
+        module = ModuleType(f"harness.{name}")
+        module.__file__ = str(FOLDER / f"{name.replace('.', '/')}.py")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        short = name.rpartition(".")[2]
+        source = changed.get(short) or Path(module.__file__).read_text(encoding="utf-8")
+        exec(compile(source, f"{short}.py", "exec"), module.__dict__)
+        fresh[short] = module
+    fresh["penn_treebank"].subprocess = java
+    return SimpleNamespace(**fresh)
+
+
+def worked_differ(modules):
+    """Whether an example that was worked out by hand comes out otherwise."""
+    found = [*worked_tokens(modules), *worked_costs(modules.efficiency), *judged(modules.judging)]
+    return any(not right for right in found)
+
+
+def worked_tokens(modules):
+    tokens, captions = modules.caption_tokens, modules.captions
+    penn = modules.penn_treebank
+    yield penn.penn_treebank(["a\u2028b", "C"]) == ["a b", "c"]
+    penn.penn_treebank(["x", "see No.", "5 cats", "by A.", "The end"])
+    yield penn.penn_treebank(["see No.", "5 cats"]) == ["see no.", "5 cats"]
+    yield penn.penn_treebank(["see No.", "The cat", "x"]) == ["see no", "the cat", "x"]
+    yield penn.surroundings(["No.", "5", "A.", "The", "B.", "of"]) == [
+        ("No.", "9"), ("5",), ("A.", "", "The"), ("The",), ("B.", "", "of"), ("of",),
+    ]  # fmt: skip
+    items = [{"said": "It's A dog", "references": ["A dog runs far", "no"]},
+             {"said": "5 cats", "references": ["five cats", "see No."]}]  # fmt: skip
+    simple = tokens.tokenised(items, tokenizer="simple")
+    yield simple.said == ("it's a dog", "5 cats")
+    yield tokens.tokenised(items).references[1] == ("five cats", "see no")
+    last = tokens.tokenised([{"said": "The end", "references": ["by A."]}])
+    yield last == (("the end",), (("by a.",),))  # an initial at the end of the file
+    yield round(captions.bleu(items, n=2, tokenizer="simple"), 6) == 0.366148
+    yield captions.cider([{"said": "a", "references": ["."]}], tokenizer="simple") == 0.0
+    yield [one.name for one in captions.caption_metrics(["CIDEr"])] == ["CIDEr"]
+    with contextlib.suppress(HarnessError):
+        tokens.tokenised([{"said": "a", "references": []}], tokenizer="simple")
+        yield False
+    ceiling = modules.caption_ceiling
+    made = ceiling.caption_ceiling([["a dog runs far", "x"], ["two", "two"]], name="CIDEr",
+                                   tokenizer="simple")  # fmt: skip
+    yield made.why == ("1 of 2 captions have fewer than 4 tokens, and so no 4-gram; 1 of 2 captions"
+                       " are also compared with references that say something else")  # fmt: skip
+    yield made.value == captions.cider(
+        [{"said": "a dog runs far", "references": ["a dog runs far", "x"]},
+         {"said": "two", "references": ["two", "two"]}], tokenizer="simple")  # fmt: skip
+    plain = tokens.Captions(("a b c d", "e f g h"), (("a b c d",), ("e f g h",)))
+    yield list(ceiling.reasons(plain, "CIDEr")) == []
+    yield list(ceiling.reasons(plain, "BLEU-4")) == ["1e-9 is added to every count"]
+
+
+def worked_costs(efficiency):
+    replies = ("<think> ab </think>c</think>", "x")
+    usage = Usage(prompt_tokens=1, completion_tokens=10, reasoning_tokens=6, frames=3)
+    one = Prediction(query_id="a", answer=Answer(), usage=usage, replies=replies)
+    other = dataclasses.replace(one, replies=("y", "<think>cdef"), usage=Usage(completion_tokens=4))
+    plans = {"reasoning_tokens": 3, "completion_tokens": 7, "frames": 1.5,
+             "reasoning_characters": 3}  # fmt: skip
+    for name, mean in plans.items():
+        extra = getattr(efficiency, name)()
+        (found,) = extra.score([None, None], [one, other]).values()
+        yield (found.value, found.weight) == (mean, 2)
+    yield efficiency.tokens_per_correct().cost([one, other]) == 14
+
+
+def judged(judging):
+    graded, case = judging.rubric("graded"), judging.Case("?", "an answer", "the truth")
+    low = dataclasses.replace(graded, lowest=1, highest=3, correct_from=2, unreadable=1)
+    yield [low.read(reply) for reply in ("2", "0", "x3", "3")] == [2, None, None, 3]
+    yield [low.verdict(reply).score for reply in ("2", "3", "?")] == [0.5, 1.0, 0.0]
+
+    def by(reply, *, more=0.0):
+        verdict = graded.verdict(reply)
+        return SimpleNamespace(name="j", judge=lambda *_: Verdict(verdict.score + more, reply))
+
+    yield judging.judgement(by("2"), graded, case)[1:] == (True, "judge", True)
+    yield judging.judgement(by("?"), graded, case)[1:] == (False, "judge", False)
+    yield judging.judgement(by("3"), graded, case._replace(answer=" "))[0] == 0.0
+    asking = dataclasses.replace(graded, exact_match=False)
+    exact = case._replace(answer="The truth.")
+    yield judging.judgement(by("0"), asking, exact).by == "judge"
+    yield judging.judgement(by("0"), graded, exact).score == 1.0
+    yield judging.asked(graded, [exact, case]) == [case]
+    yield graded.key(case, "a") != graded.key(case, "b")
+    with contextlib.suppress(HarnessError):
+        judging.judgement(by("2", more=0.1), graded, case)
+        yield False
+
+
+def test_unchanged_modules_executed_anew_differ_nowhere(compare, java, monkeypatch):
+    modules = executed({}, java, monkeypatch)
+    assert not worked_differ(modules)
+    assert all(compare.CHECKS[name](modules).deviation == 0 for name in ASKED)
+
+
+@pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
+def test_a_mistake_is_found(name, old, new, compare, java, monkeypatch):
+    path = next(FOLDER / f"{one.replace('.', '/')}.py" for one in ORDER if one.endswith(name))
+    source = path.read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"{old!r} is not a place in {name}.py, or is several"
+    modules = executed({name: source.replace(old, new)}, java, monkeypatch)
+    with contextlib.suppress(*CANNOT):
+        assert worked_differ(modules) or any(
+            compare.CHECKS[asked](modules).deviation > 0 for asked in ASKED
+        )
+
+
+def test_every_module_is_mutated():
+    assert {name for name, _, _ in MUTATIONS.values()} == {one.rpartition(".")[2] for one in ORDER}
