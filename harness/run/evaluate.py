@@ -412,7 +412,12 @@ class _Evaluation:
 
         The code that scores has changed then, or --metrics: nobody should learn of it by chance.
         """
-        diff = differences(Run(self.folder).results, json.loads(json.dumps(results)))
+        try:
+            stored = Run(self.folder).results
+        except StoreError as error:
+            self.progress.note(f"{error}. It is written again")
+            return
+        diff = differences(stored, json.loads(json.dumps(results)))
         if diff and not self.options.rescore:
             shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
             raise ResumeMismatch(

@@ -60,7 +60,8 @@ class Scorer:
         parts = (protocol.headline, *protocol.metric(protocol.headline).of)
         if any(protocol.metric(name).corpus is not None for name in parts):
             return None  # it may take seconds, and a running score is asked for often
-        return values(self.task, self.done)[protocol.headline]
+        with blamed(f"the metrics of {self.task.name}"):
+            return values(self.task, self.done)[protocol.headline]
 
     def results(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The content of results.json."""

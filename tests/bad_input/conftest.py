@@ -100,17 +100,21 @@ class Harness:
 
     def __call__(self, *arguments: Any, code: int | None = None) -> Done:
         before = self._data()
-        self.capsys.readouterr()
-        try:
-            found = main([str(argument) for argument in arguments])
-        except SystemExit as error:  # argparse
-            found = int(error.code or 0)
-        out, err = self.capsys.readouterr()
-        done = Done(found, out, err)
-        assert found == (self.expected if code is None else code), f"exit code {found}\n{err}"
+        done = self.main(*arguments)
+        expected = self.expected if code is None else code
+        assert done.code == expected, f"exit code {done.code}\n{done.err}"
         self.check(done)
         assert self._data() == before, "a benchmark's files were touched"
         return done
+
+    def main(self, *arguments: Any) -> Done:
+        """The command, whatever it does."""
+        self.capsys.readouterr()
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as error:  # argparse
+            code = int(error.code or 0)
+        return Done(code, *self.capsys.readouterr())
 
     def check(self, done: Done) -> None:
         """No traceback, no half of a file, no number beside an error, nothing executed."""

@@ -188,7 +188,7 @@ def test_predictions_must_be_a_file(harness, counting, name):
     path = harness.folder / name
     done = harness("score", "--tasks", "counting", "--data", harness.folder / "data",
                    "--predictions", path, "--json")  # fmt: skip
-    done.says(f"predictions {path}", "a readable file", "directory")
+    done.says(f"predictions {path}", "expected a file", "found")
 
 
 @case(58, "an empty predictions file", "refused: nothing was predicted, not everything wrongly",

@@ -149,6 +149,20 @@ def test_damaged_results_are_refused_and_written_again(harness, finished, name, 
     assert (finished / name).read_bytes() == whole
 
 
+@case(81, "a number in results.json that was changed by hand", "`harness score RUN` shows old and new "
+      "and ends with 1; an evaluation replaces it only with `--rescore`", code=5)  # fmt: skip
+def test_a_changed_number_is_noticed(harness, finished, edit):
+    whole = (finished / "results.json").read_bytes()
+    edit(finished / "results.json", lambda plain: plain["metrics"].update(accuracy=0.99))
+    edited = (finished / "results.json").read_bytes()
+    again(harness).says("metrics.accuracy: 0.99 →", "--rescore")
+    assert (finished / "results.json").read_bytes() == edited
+    found = harness.main("score", finished, "--json")
+    assert found.code == 1 and "metrics.accuracy: 0.99 →" in found.err
+    again(harness, "--rescore", code=0)
+    assert (finished / "results.json").read_bytes() == whole
+
+
 @case(82, "a journal that is missing or has a damaged line", "what is left counts; the rest is "
       "predicted again, to the same results", code=0)  # fmt: skip
 @pytest.mark.parametrize("damage", ["missing", "cut", "bit", "zeros", "glued"])

@@ -54,8 +54,8 @@ def rows() -> Iterator[tuple[str, float]]:
 
 
 def shown(deviation: float) -> str:
-    """Zero exactly, or the power of ten that the deviation stays below."""
-    return "0" if deviation == 0 else f"< 1e{math.floor(math.log10(deviation)) + 1:+03d}"
+    """Zero exactly, or the power of ten that the deviation does not exceed."""
+    return "0" if deviation == 0 else f"≤ 1e{math.ceil(math.log10(deviation)):+03d}"
 
 
 def check() -> list[str]:
