@@ -149,8 +149,8 @@ def test_damaged_results_are_refused_and_written_again(harness, finished, name, 
     assert (finished / name).read_bytes() == whole
 
 
-@case(81, "a number in results.json that was changed by hand", "`harness score RUN` shows old and new "
-      "and ends with 1; an evaluation replaces it only with `--rescore`", code=5)  # fmt: skip
+@case(81, "a number in results.json that was changed by hand", "`harness score RUN` shows old and "
+      "new and ends with 1; an evaluation replaces it only with `--rescore`", code=5)  # fmt: skip
 def test_a_changed_number_is_noticed(harness, finished, edit):
     whole = (finished / "results.json").read_bytes()
     edit(finished / "results.json", lambda plain: plain["metrics"].update(accuracy=0.99))

@@ -268,3 +268,16 @@ def test_a_short_video_is_tracked_from_a_stored_reply(ask, reader):
     said = reader.read(asked, [reader.prompt.write([middle])])
     for mask, disc in zip(said.answer.masks, discs, strict=True):
         assert (mask.to_array() & disc).sum() / (mask.to_array() | disc).sum() > 0.7
+
+
+def test_the_seed_of_a_run_reaches_the_network_that_samples(tiny_qwen):
+    from harness.run.workers import build_model
+    from harness.spec import parse
+
+    def seed(text, given):
+        return build_model(parse(text), given).describe()["chat"]["seed"]
+
+    sampling = f"qwen_vl(checkpoint={tiny_qwen},backend=transformers(temperature=1.0))"
+    assert (seed(sampling, 1), seed(sampling, 2)) == (1, 2)
+    named = f"qwen_vl(checkpoint={tiny_qwen},backend=transformers(temperature=1.0,seed=9))"
+    assert seed(named, 1) == 9

@@ -21,7 +21,9 @@ from harness.run.evaluate import Options, evaluate
 from harness.run.parallel import TaskSource
 from harness.run.plan import batches, select, survey
 from harness.run.score import Submission, rescore, score_file
+from harness.scores import Mean
 from harness.spec import parse
+from harness.store.journal import Journal
 from harness.store.lease import lease
 
 
@@ -297,3 +299,75 @@ def test_a_worker_that_is_silent_for_too_long_is_replaced(dots, tmp_path):
 def test_a_worker_that_dies_while_it_loads_ends_the_run_with_its_exit_code(dots, tmp_path):
     with pytest.raises(ModelError, match="exit code 3"):
         run(dots, tmp_path / "a", spec="dot_finder(exit=3)", workers=2)
+
+
+def test_a_killed_retry_leaves_no_numbers_of_other_predictions(dots, tmp_path, monkeypatch):
+    spec = "dot_finder(fault=raise,every=3)"
+    run(dots, tmp_path / "a", spec=spec)
+    assert (tmp_path / "a" / "results.json").exists()
+    monkeypatch.setattr("harness.run.predict.predict", _stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run(dots, tmp_path / "a", spec=spec, retry_failed=True)
+    assert not (tmp_path / "a" / "results.json").exists()
+
+
+def _stopped(*_):
+    raise KeyboardInterrupt
+
+
+def test_other_numbers_for_the_same_predictions_are_refused(dots, tmp_path, monkeypatch):
+    first = run(dots, tmp_path / "a").results["metrics"]["IoU"]
+    import toys
+
+    official = toys.score
+    halved = replace(toys.PROTOCOL, score=lambda unit, said: {
+        **official(unit, said), "IoU": Mean(official(unit, said)["IoU"].value / 2),
+    })  # fmt: skip
+    monkeypatch.setattr(toys, "PROTOCOL", halved)
+    with pytest.raises(ResumeMismatch, match=r"metrics\.IoU.*→(.|\n)*--rescore"):
+        run(dots, tmp_path / "a")
+    again = run(dots, tmp_path / "a", rescore=True).results["metrics"]["IoU"]
+    assert again == pytest.approx(first / 2)
+
+
+def test_a_scorer_that_fails_does_not_stop_the_predictions(dots, tmp_path, monkeypatch):
+    import toys
+
+    def wrong(unit, said):
+        if unit[0].id == "dot/3":
+            raise DataError("the scorer")
+        return official(unit, said)
+
+    official = toys.score
+    monkeypatch.setattr(toys, "PROTOCOL", replace(toys.PROTOCOL, score=wrong))
+    with pytest.raises(DataError, match="the scorer"):
+        run(dots, tmp_path / "a")
+    assert len(Journal(tmp_path / "a").places) == 40
+
+
+def test_runs_that_were_set_aside_are_not_on_boards(dots, tmp_path):
+    run(dots, tmp_path / "runs" / "a")
+    run(dots, tmp_path / "runs" / "a", restart=True)
+    assert [path.name for path in runs_below(tmp_path / "runs")] == ["a"]
+    assert runs_below(tmp_path / "runs" / "a.old1") == [tmp_path / "runs" / "a.old1"]
+
+
+def test_a_model_that_kills_every_worker_ends_the_run(dots, tmp_path):
+    with pytest.raises(ModelError, match="in a row"):
+        run(dots, tmp_path / "a", spec="dot_finder(fault=die,every=1,batch=10)", workers=1,
+            isolate=True)  # fmt: skip
+
+
+def test_changed_pictures_are_noticed_and_do_not_stop_a_resume(dots, tmp_path):
+    first = run(dots, tmp_path / "a").manifest["data"]
+    path = dots / "dots" / "0003.png"
+    path.write_bytes((dots / "dots" / "0004.png").read_bytes() + b" " * 50)
+    again = Run.open(run(dots, tmp_path / "a").folder).manifest["data"]
+    assert again["fingerprint"] == first["fingerprint"]
+    assert again["pictures"] != first["pictures"] == again["pictures_before"]
+
+
+def test_an_isolated_worker_is_not_told_of_the_command_line(toy_command, dots, tmp_path):
+    shown = toy_command.json("eval", "--model", "dot_finder(fault=argv)", "--tasks", "dots",
+                             "--data", dots, "--out", tmp_path / "a", "--isolate")  # fmt: skip
+    assert shown["tasks"]["dots"]["n_failed"] == 0

@@ -88,6 +88,37 @@ def test_a_journal_can_be_read_while_it_grows(tmp_path):
             assert name in journal.places and not journal.damaged
 
 
+def test_a_line_that_is_still_being_written_is_left_for_later(tmp_path):
+    whole = line(record("a", "y" * 100_000))
+    path = tmp_path / "samples.0.1.jsonl"
+    for end in (1, 5_000, 50_000, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        journal = Journal(tmp_path)
+        assert not journal.places and not journal.damaged
+        path.write_bytes(whole)
+        journal.refresh()
+        assert set(journal.places) == {"a"} and not journal.damaged
+        path.unlink()
+
+
+def write_large(folder, worker):
+    with Writer(folder, worker, 1) as writer:
+        for number in range(150):
+            writer.append([record(f"{worker}/{number}", "z" * 60_000)])
+
+
+def test_reading_beside_two_writers_of_long_lines_misses_nothing(tmp_path):
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=write_large, args=(tmp_path, k)) for k in range(2)]
+    for process in writers:
+        process.start()
+    journal = Journal(tmp_path)
+    while any(process.is_alive() for process in writers):
+        journal.refresh()
+    journal.refresh()
+    assert len(journal.places) == 300 and not journal.damaged
+
+
 def test_an_attempt_in_which_nothing_happened_leaves_no_file(tmp_path):
     with Writer(tmp_path, 0, 1):
         pass

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ PROTOCOL = Protocol(
 def dot_finder(
     *, delay: float = 0.0, seed: int = 0,
     fault: Literal["", "raise", "wrong size", "memory", "number", "privileges", "die",
-                   "hang"] = "",
+                   "hang", "argv"] = "",
     every: int = 5, secret: Path | None = None, batch: int = 4, exit: int | None = None,
 ) -> "DotFinder":  # fmt: skip
     """Finds the dot, adds noise that depends on the seed and the query alone."""
@@ -129,6 +130,8 @@ class DotFinder:
         key = int(query.id, 16)
         noise = np.random.Generator(np.random.Philox(key=[self.seed, key % 2**64]))
         mask = mask & (noise.random(mask.shape) < 0.9)
+        if self.fault == "argv" and any("data" in word for word in sys.argv):
+            raise AssertionError(sys.argv)
         if key % self.every == 0:
             if self.fault == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
