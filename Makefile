@@ -35,7 +35,8 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m tests.bad_input.page
+	$(BIN)/python tests/bad_input/page.py
+	$(BIN)/python tests/golden/conformance.py
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }

@@ -152,5 +152,7 @@ def _seconds(path: Path) -> float | None:
 
 def _data(recorded: Mapping[str, Any]) -> str:
     """What must be equal for two rows to be of the same data: annotations, and pictures."""
-    parts = [recorded["fingerprint"], recorded.get("pictures", "")]
-    return hashlib.blake2b("".join(parts).encode(), digest_size=16).hexdigest()
+    fingerprint, pictures = recorded["fingerprint"], recorded.get("pictures")
+    if pictures is None:
+        return str(fingerprint)
+    return hashlib.blake2b(f"{fingerprint}{pictures}".encode(), digest_size=16).hexdigest()

@@ -9,6 +9,7 @@ import ctypes
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -361,9 +362,15 @@ def serve(
             pipe.send(fault)
 
 
-def _empty_folder() -> tempfile.TemporaryDirectory[str]:
-    # Model code may have given up the right to remove it.
-    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+@contextmanager
+def _empty_folder() -> Iterator[str]:
+    """A folder of the process's own, left behind if model code gave up the right to remove it."""
+    folder = tempfile.mkdtemp()
+    Path(folder).chmod(0o755)  # to be entered after that as well
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _serve(pipe: Connection, model: Model, journal: Writer) -> None:

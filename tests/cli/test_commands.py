@@ -117,7 +117,7 @@ def test_a_run_is_scored_again_from_its_journal(command, evaluated):
     shown = command("score", run, "--json")
     assert shown.returncode == 0 and shown.stderr == ""
     stored = json.loads((run / "results.json").read_text())
-    assert json.loads(shown.stdout)["tasks"][str(run)]["metrics"] == stored["metrics"]
+    assert json.loads(shown.stdout)["tasks"]["mevis"]["metrics"] == stored["metrics"]
 
 
 def test_explain_tells_everything_about_a_sample(command, evaluated):
