@@ -131,7 +131,8 @@ class Rle:
 
     def to_array(self) -> BoolArray:
         """Decode to a boolean array of height × width."""
-        return coco.decode(self._coco()).view(np.bool_)
+        decoded: BoolArray = coco.decode(self._coco()).view(np.bool_)
+        return decoded
 
     @property
     def size(self) -> tuple[int, int]:
