@@ -193,25 +193,24 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for item in rows:
-        place = {"image_id": images[item["image"]], "category_id": categories[item["category"]]}
-        for *box, area, crowd in item["truth"]:
-            number = len(annotations) + 1  # pycocotools takes 0 for "no match"
-            annotations.append(
-                {"id": number, **place, "bbox": _corner_and_size(box), "area": area,
-                 "iscrowd": crowd}
-            )  # fmt: skip
-        for *box, score in item["predicted"]:
-            results.append({**place, "bbox": _corner_and_size(box), "score": score})
+        image, category = images[item["image"]], categories[item["category"]]
+        annotations += [
+            # Numbered from 1 on: pycocotools takes 0 for "no match".
+            {"id": number, "image_id": image, "category_id": category,
+             "bbox": [left, top, right - left, bottom - top], "area": area, "iscrowd": crowd}
+            for number, (left, top, right, bottom, area, crowd) in enumerate(
+                item["truth"], start=len(annotations) + 1)
+        ]  # fmt: skip
+        results += [
+            {"image_id": image, "category_id": category,
+             "bbox": [left, top, right - left, bottom - top], "score": score}
+            for left, top, right, bottom, score in item["predicted"]
+        ]  # fmt: skip
     return {
         "images": [{"id": number, "width": 1, "height": 1} for number in images.values()],
         "annotations": annotations,
         "categories": [{"id": number, "name": str(name)} for name, number in categories.items()],
     }, results
-
-
-def _corner_and_size(box: Sequence[float]) -> list[float]:
-    left, top, right, bottom = box
-    return [left, top, right - left, bottom - top]
 
 
 def _area(box: Box) -> float:

@@ -190,7 +190,12 @@ MUTATIONS = {
     "V-STaR: LGM of the fraction": ("vstar", "rest = 1 - np.minimum", "rest = 0 + np.minimum"),
     "V-STaR: LGM not averaged": ("vstar", "_log_of_rest(where)) / 3", "_log_of_rest(where))"),
     "V-STaR: not clamped": ("vstar", "1 - 2**-53", "2 - 2**-52"),
-    "detection: corners": ("detection", "right - left, bottom - top]", "right, bottom]"),
+    "detection: corners of the truth": (
+        "detection", 'bottom - top], "area"', 'bottom], "area"',
+    ),
+    "detection: corners of predictions": (
+        "detection", 'bottom - top], "score"', 'bottom], "score"',
+    ),
     "detection: area of the box": ("detection", '"area": area', '"area": 1'),
     "detection: no crowd": ("detection", '"iscrowd": crowd', '"iscrowd": 0'),
     "detection: order of pictures": (
