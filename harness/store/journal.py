@@ -201,10 +201,10 @@ class Journal:
         done = []
         for path, offset in [*self.damaged, *self._tails()]:
             kept = self.folder / "quarantine" / f"{path.name}.{offset}"
-            if kept.exists():
-                continue  # said and done at an earlier attempt
             raw = path.read_bytes()[offset:].split(b"\n", 1)[0]
             torn = offset + len(raw) >= path.stat().st_size
+            if kept.exists() and not torn:
+                continue  # a damaged line stays where it is, and was told of before
             quarantine = self.folder / "quarantine"
             try:
                 quarantine.mkdir(exist_ok=True)

@@ -16,14 +16,13 @@ from harness.errors import DataError, MediaError
 from harness.layout import field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
 from harness.media import Media, header_size, image, lost
-from harness.metrics.overlap import lisa_iou, overlap, visionreasoner_iou
+from harness.metrics.overlap import THRESHOLDS, lisa_iou, overlap, precision_at, visionreasoner_iou
 from harness.metrics.polygons import rasterise
 from harness.scores import Mean, Metric, Ratio, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks reason_seg` says where the data is had."
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 ENCODINGS = ("utf-8", "cp1252")  # LISA reads the second where the first fails
 
 
@@ -188,7 +187,8 @@ def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Predictio
 
 
 def _precision(iou: float) -> dict[str, Mean]:
-    return {f"P@{threshold}": Mean(float(iou >= threshold)) for threshold in THRESHOLDS}
+    reached = precision_at([iou], thresholds=THRESHOLDS)
+    return {f"P@{one}": Mean(float(hit)) for one, hit in zip(THRESHOLDS, reached, strict=True)}
 
 
 def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]:

@@ -65,6 +65,20 @@ def test_a_torn_tail_is_quarantined_and_cut_off(tmp_path, cut):
     assert not Journal(tmp_path).damaged
 
 
+def test_a_tail_whose_copy_was_kept_before_a_kill_is_cut_off_all_the_same(tmp_path):
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([record("a"), record("b")])
+    path = tmp_path / "samples.0.1.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    kept = tmp_path / "quarantine" / f"{path.name}.{len(line(record('a')))}"
+    kept.parent.mkdir()
+    kept.write_bytes(b"half")  # killed in the middle of mending
+    assert "torn tail" in Journal(tmp_path).mend()[0]
+    assert path.read_bytes() == line(record("a"))
+    assert path.read_bytes() + kept.read_bytes() == whole[:-5]
+
+
 def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path):
     with Writer(tmp_path, 0, 1) as writer:
         writer.append([record("a"), record("b"), record("c")])
