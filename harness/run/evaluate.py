@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from harness import __version__, provenance
 from harness.errors import DataError, HarnessError, ModelError, ResumeMismatch, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
@@ -19,14 +18,13 @@ from harness.record import (
     MANIFEST,
     RESULTS,
     TIMING,
-    VERSION,
     Run,
-    config_hash,
     differences,
     unscored,
     write_results,
     write_scores,
 )
+from harness.run.manifest import manifest_of, repeatable
 from harness.run.plan import Batch, Selection, Survey, batches, select, survey
 from harness.run.predict import Outcome
 from harness.run.scoring import Scorer, Tally, tally
@@ -168,19 +166,6 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
                   f"\n  {text}")  # fmt: skip
 
 
-def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal for a run to be resumed: all but where the code and the data lie.
-
-    The commit is recorded, not compared: between two attempts people commit their notes.
-    """
-    made_with = manifest["provenance"]
-    kept = {name: made_with[name] for name in ("python", "platform", "device")}
-    versions = made_with["packages"].items()
-    kept["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
-    data = {name: one for name, one in manifest["data"].items() if name != "pictures"}
-    return {**manifest, "provenance": kept, "data": data}
-
-
 def set_aside(folder: Path) -> None:
     """Rename an earlier run, so that nothing is lost."""
     if not folder.exists():
@@ -247,38 +232,14 @@ class _Evaluation:
 
     def _manifest(self, hello: Hello) -> dict[str, Any]:
         task, options = self.task, self.options
-        plain: dict[str, Any] = {
-            "version": VERSION,
-            "harness": __version__,
-            "task": {
-                "spec": self.task_spec or task.name,
-                "name": task.name,
-                "version": task.version,
-                "split": task.split,
-                "protocol": task.protocol.name,
-                "arguments": dict(task.arguments),
-            },
-            "subset": self.selection.name,
-            "model": {
-                "spec": str(self.model)
-                if isinstance(self.model, Spec)
-                else self.model_spec or hello.name,
-                "name": hello.name,
-                "description": dict(hello.description),
-            },
-            "data": {
-                "fingerprint": self.survey.fingerprint,
-                "pictures": self.survey.pictures,
-                "n_total": self.survey.n_total,
-            },
-            "seed": options.seed,
-            "batch_size": options.batch_size or hello.batch_size,
-            "sorted": hello.sort,
-            "provenance": {**provenance.collect(), "device": hello.device},
-        }
-        manifest = {**plain, "config_hash": config_hash(repeatable(plain))}
-        manifest["data"] = {"root": options.data_root, **plain["data"]}
-        return manifest
+        spec = str(self.model) if isinstance(self.model, Spec) else self.model_spec
+        return manifest_of(
+            task, task_spec=self.task_spec, subset=self.selection.name, survey=self.survey,
+            model={"spec": spec or hello.name, "name": hello.name,
+                   "description": dict(hello.description)},
+            seed=options.seed, batch_size=options.batch_size or hello.batch_size, sort=hello.sort,
+            device=hello.device, data_root=options.data_root,
+        )  # fmt: skip
 
     def _check_resume(self, manifest: dict[str, Any]) -> None:
         path = self.folder / MANIFEST

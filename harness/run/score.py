@@ -7,21 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, provenance
 from harness.errors import DataError, StoreError
 from harness.interchange import Row, prediction_from_json, prediction_to_json, read_rows
 from harness.interchange import row_to_prediction as read_row
 from harness.model import ReplyReader
 from harness.record import (
     MANIFEST,
-    VERSION,
     Run,
     config_hash,
     differences,
     write_results,
     write_scores,
 )
-from harness.run.evaluate import repeatable
+from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
 from harness.run.plan import Selection, select, survey, units
 from harness.run.scoring import Scorer
@@ -114,35 +112,19 @@ def _refuse_unknown(
 
 
 def _manifest(task: Task, submission: Submission, task_spec: str) -> dict[str, Any]:
-    found = survey(task, select(task, submission.subset))
-    plain: dict[str, Any] = {
-        "version": VERSION,
-        "harness": __version__,
-        "task": {
-            "spec": task_spec or task.name, "name": task.name, "version": task.version,
-            "split": task.split, "protocol": task.protocol.name,
-            "arguments": dict(task.arguments),
-        },
-        "subset": select(task, submission.subset).name,
-        "model": {
-            "spec": f"predictions({submission.path.name})", "name": submission.name,
-            "description": {
-                "predictions": submission.path.name,
-                "content": config_hash({"lines": submission.path.read_text("utf-8", "replace")}),
-                "reader": submission.reader_spec or None,
-            },
-        },
-        "data": {
-            "fingerprint": found.fingerprint, "pictures": found.pictures, "n_total": found.n_total,
-        },
-        "seed": submission.seed,
-        "batch_size": None,
-        "sorted": False,
-        "provenance": provenance.collect(),
-    }  # fmt: skip
-    manifest = {**plain, "config_hash": config_hash(repeatable(plain))}
-    manifest["data"] = {"root": submission.data_root, **plain["data"]}
-    return manifest
+    selection = select(task, submission.subset)
+    described = {
+        "predictions": submission.path.name,
+        "content": config_hash({"lines": submission.path.read_text("utf-8", "replace")}),
+        "reader": submission.reader_spec or None,
+    }
+    return manifest_of(
+        task, task_spec=task_spec, subset=selection.name, survey=survey(task, selection),
+        model={"spec": f"predictions({submission.path.name})", "name": submission.name,
+               "description": described},
+        seed=submission.seed, batch_size=None, sort=False, device=None,
+        data_root=submission.data_root,
+    )  # fmt: skip
 
 
 def _keep(

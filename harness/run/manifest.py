@@ -1,0 +1,75 @@
+"""What is written before a run: everything that is needed to repeat it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness import __version__, provenance
+from harness.record import VERSION, config_hash
+from harness.run.plan import Survey
+from harness.task import Task
+
+
+def manifest_of(
+    task: Task,
+    *,
+    task_spec: str,
+    subset: str | None,
+    survey: Survey,
+    model: Mapping[str, Any],
+    seed: int,
+    batch_size: int | None,
+    sort: bool,
+    device: str | None,
+    data_root: str,
+) -> dict[str, Any]:
+    """The content of manifest.json.
+
+    Args:
+        task: What is scored on.
+        task_spec: How it was asked for.
+        subset: The name of the part of its samples.
+        survey: What one pass over them told.
+        model: `spec`, `name` and `description` of what answers.
+        seed: Of sampling.
+        batch_size: Queries in a batch of the plan; None where nothing is predicted.
+        sort: Whether the plan puts queries of similar length together.
+        device: Where the model computes; None: this process.
+        data_root: Where the benchmarks lie; recorded, and left out of the hash.
+    """
+    made_with = provenance.collect()
+    data = {"fingerprint": survey.fingerprint, "pictures": survey.pictures,
+            "n_total": survey.n_total}  # fmt: skip
+    plain: dict[str, Any] = {
+        "version": VERSION,
+        "harness": __version__,
+        "task": {
+            "spec": task_spec or task.name,
+            "name": task.name,
+            "version": task.version,
+            "split": task.split,
+            "protocol": task.protocol.name,
+            "arguments": dict(task.arguments),
+        },
+        "subset": subset,
+        "model": dict(model),
+        "data": data,
+        "seed": seed,
+        "batch_size": batch_size,
+        "sorted": sort,
+        "provenance": made_with if device is None else {**made_with, "device": device},
+    }
+    hashed = config_hash(repeatable(plain))
+    return {**plain, "config_hash": hashed, "data": {"root": data_root, **data}}
+
+
+def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be equal for a run to be resumed: all but where the code and the data lie.
+
+    The commit is recorded, not compared: between two attempts people commit their notes.
+    """
+    made_with = manifest["provenance"]
+    kept = {name: made_with[name] for name in ("python", "platform", "device")}
+    versions = made_with["packages"].items()
+    kept["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
+    data = {name: one for name, one in manifest["data"].items() if name != "pictures"}
+    return {**manifest, "provenance": kept, "data": data}
