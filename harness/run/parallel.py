@@ -17,7 +17,7 @@ from harness import plugins
 from harness.errors import HarnessError, StoreError
 from harness.interchange import prediction_from_json
 from harness.record import Run
-from harness.run.plan import select, units
+from harness.run.plan import Selection, units
 from harness.run.scoring import Tally, score_unit, tally
 from harness.run.workers import quiet_main
 from harness.scores import UnitScore
@@ -44,7 +44,7 @@ class TaskSource:
 
 
 def score_journal(
-    source: TaskSource, run: Run, *, processes: int
+    source: TaskSource, run: Run, *, selection: Selection, processes: int
 ) -> Iterator[tuple[UnitScore, Tally]]:
     """Every unit's score, in the task's order.
 
@@ -55,7 +55,7 @@ def score_journal(
     workers = []
     for index in range(processes):
         ours, theirs = context.Pipe(duplex=False)
-        arguments = (theirs, source, run.folder, run.manifest["subset"], index, processes)
+        arguments = (theirs, source, run.folder, selection, index, processes)
         process = context.Process(target=_serve, args=arguments, daemon=True)
         with quiet_main():
             process.start()
@@ -87,12 +87,12 @@ def _received(pipe: Connection) -> Iterator[tuple[UnitScore, Tally]]:
 
 
 def _serve(
-    pipe: Connection, source: TaskSource, folder: Path, subset: str | None, index: int, count: int
+    pipe: Connection, source: TaskSource, folder: Path, selection: Selection, index: int, count: int
 ) -> None:
     with suppress(BrokenPipeError):
         try:
             chunk: list[tuple[UnitScore, Tally]] = []
-            for item in _scored(source, folder, subset, index, count):
+            for item in _scored(source, folder, selection, index, count):
                 chunk.append(item)
                 if len(chunk) == CHUNK:
                     pipe.send(chunk)
@@ -104,14 +104,14 @@ def _serve(
 
 
 def _scored(
-    source: TaskSource, folder: Path, subset: str | None, index: int, count: int
+    source: TaskSource, folder: Path, selection: Selection, index: int, count: int
 ) -> Iterator[tuple[UnitScore, Tally]]:
     task, journal = source.build(), Journal(folder)
 
     def predicted(query: str) -> Prediction:
         return prediction_from_json(journal.record(query)["prediction"])
 
-    for number, unit in enumerate(units(select(task, subset).samples(task))):
+    for number, unit in enumerate(units(selection.samples(task))):
         if number % count == index:
             predictions = [predicted(sample.query.id) for sample in unit]
             yield score_unit(task, unit, predictions), tally(predictions)

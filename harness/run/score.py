@@ -169,7 +169,7 @@ def rescore(
     if processes == 1:
         scorer.advance(lambda query: prediction_from_json(journal.record(query)["prediction"]))
     else:
-        for score, counted in score_journal(source, run, processes=processes):
+        for score, counted in score_journal(source, run, selection=selection, processes=processes):
             scorer.take(score, counted)
     results = scorer.results(run.manifest)
     stored = json.loads(json.dumps(run.results))

@@ -207,15 +207,18 @@ class Processes:
     def _free(self) -> _Process | None:
         """The worker with the least to do, if it takes more."""
         least = min(self._workers, key=lambda worker: len(worker.held))
-        # Decoded pictures are large: an isolated worker holds those of one batch.
-        return least if len(least.held) < (1 if self.isolate else AHEAD) else None
+        # Decoded pictures are large: an isolated worker holds those of one batch. And where silence
+        # is watched, nothing more is sent to a worker that may hang, for sending would wait for it.
+        most = 1 if self.isolate or self.timeout is not None else AHEAD
+        return least if len(least.held) < most else None
 
     def _give(self, worker: _Process, batch: Batch) -> None:
+        message = carried(batch) if self.isolate else batch  # decoding is not the worker's time
         if not worker.held:
             worker.since = monotonic()
         worker.held.append(batch)
         with suppress(OSError):  # it is dead: that is found where it is listened to
-            worker.pipe.send(carried(batch) if self.isolate else batch)
+            worker.pipe.send(message)
 
     def _heard(self) -> list[_Process]:
         """Workers that have something to say, are dead, or were silent for too long."""

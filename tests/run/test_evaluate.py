@@ -371,3 +371,12 @@ def test_an_isolated_worker_is_not_told_of_the_command_line(toy_command, dots, t
     shown = toy_command.json("eval", "--model", "dot_finder(fault=argv)", "--tasks", "dots",
                              "--data", dots, "--out", tmp_path / "a", "--isolate")  # fmt: skip
     assert shown["tasks"]["dots"]["n_failed"] == 0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_run_on_a_file_of_ids_is_scored_again(dots, tmp_path, processes):
+    (tmp_path / "ids").write_text("dot/3\ndot/5\n")
+    done = run(dots, tmp_path / "a", subset=str(tmp_path / "ids"))
+    again, differing = rescore(TaskSource("dots", dots), Run.open(tmp_path / "a"),
+                               processes=processes)  # fmt: skip
+    assert differing == [] and again == done.results
