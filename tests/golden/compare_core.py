@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from comparison import Comparison
+from comparison import Comparison, gap
 
 from harness.masks import Rle
 from harness.metrics.boundary import boundary_f_measure, boundary_f_measure_frame
@@ -46,7 +46,7 @@ def davis() -> Iterator[Comparison]:
         masks = rle(case, "truth"), rle(case, "predicted")
         for name, function in functions.items():
             found = function(*masks, void=rle(case, "void"))
-            worst[name] = max(worst[name], abs(found - case[name]))
+            worst[name] = max(worst[name], gap(found, case[name]))
     for name, deviation in worst.items():
         yield Comparison(f"rvos/*: {name}", "davis2017-evaluation", file["commit"],
                          len(file["cases"]), deviation)  # fmt: skip
@@ -62,8 +62,8 @@ def mevis() -> Iterator[Comparison]:
         said = [Rle(*size, counts) for counts in case["predicted"]]
         worst = max(
             worst,
-            abs(float(region_similarity(truth, said).mean()) - case["J"]),
-            abs(float(boundary_f_measure(truth, said).mean()) - case["F"]),
+            gap(float(region_similarity(truth, said).mean()), case["J"]),
+            gap(float(boundary_f_measure(truth, said).mean()), case["F"]),
         )
     yield Comparison("rvos/mevis", "MeViS eval_mevis.py", file["commit"], len(file["cases"]), worst)
 
@@ -89,11 +89,11 @@ def lisa() -> Iterator[Comparison]:
             shared, union = overlap(rle(case, "truth"), rle(case, "predicted"),
                                     ignore=rle(case, "ignore"))  # fmt: skip
             iou = lisa_iou(shared, union)
-            sample = max(sample, abs(iou - case["iou"]))
+            sample = max(sample, gap(iou, case["iou"]))
             totals.add({"gIoU": Mean(iou), "cIoU": Ratio(shared, union)})
             count += 1
         values = totals.values()
-        mean = max(mean, *(abs((values[name] or 0.0) - group[name]) for name in values))
+        mean = max(mean, *(gap(values[name], group[name]) for name in values))
     yield Comparison("seg/lisa: IoU of a sample", "LISA validate", file["commit"], count, sample)
     yield Comparison("seg/lisa: gIoU, cIoU (LISA adds up in float32)", "LISA validate",
                      file["commit"], len(file["groups"]), mean)  # fmt: skip
@@ -110,7 +110,7 @@ def visionreasoner() -> Iterator[Comparison]:
             "bbox_iou": Mean(float(any_box_hits(case["box"], case["boxes"]))),
         })  # fmt: skip
     values = totals.values()
-    worst = max(abs((values[name] or 0.0) - file[name]) for name in values)
+    worst = max(gap(values[name], file[name]) for name in values)
     yield Comparison("seg/visionreasoner: gIoU, cIoU, bbox_AP",
                      "VisionReasoner calculate_iou_with_bbox.py", file["commit"],
                      len(file["cases"]), worst)  # fmt: skip
@@ -118,12 +118,12 @@ def visionreasoner() -> Iterator[Comparison]:
     rows = [row[:2] for row in counts["cases"]]
     accuracy = sum(exact(*row) for row in rows) / len(rows)
     error = sum(absolute_error(*row) for row in rows) / len(rows)
-    worst = max(abs(accuracy - counts["correct_count"]), abs(error - counts["mae"]))
+    worst = max(gap(accuracy, counts["correct_count"]), gap(error, counts["mae"]))
     yield Comparison("count/exact", "VisionReasoner calculate_counting.py", counts["commit"],
                      len(rows), worst)  # fmt: skip
     boxes = read("visionreasoner/boxes.json")
     truth, said, expected = zip(*boxes["cases"], strict=True)
     found = box_iou(truth, said)
-    worst = max(abs(float(found[k, k]) - value) for k, value in enumerate(expected))
+    worst = max(gap(float(found[k, k]), value) for k, value in enumerate(expected))
     yield Comparison("box IoU, right and bottom exclusive", "VisionReasoner compute_bbox_iou",
                      boxes["commit"], len(boxes["cases"]), worst)  # fmt: skip

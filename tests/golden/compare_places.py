@@ -6,8 +6,8 @@ A check takes the modules to test, so that the mutation tests can hand it spoile
 from collections.abc import Iterator
 from typing import Any
 
-from comparison import Comparison
-from scored import OURS, Check, Modules, gap, line, read
+from comparison import Comparison, gap
+from scored import OURS, Check, Modules, line, read
 
 from harness.scores import Totals
 from harness.types import Box, Interval

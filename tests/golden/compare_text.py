@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from comparison import Comparison
+from comparison import Comparison, gap
 
 from harness.metrics import caption_tokens, captions
 from harness.models.neural_metrics.bertscore import MINILM, bert_score
@@ -58,7 +58,7 @@ def metric(modules: Any, *, name: str) -> Comparison:
         found = modules.captions.caption_scores(corpus["items"], [name])[name]
         true = corpus[name]
         pairs = [(found.value, true["value"]), *zip(found.each, true["each"], strict=True)]
-        worst = max(worst, *(abs(ours - theirs) for ours, theirs in pairs))
+        worst = max(worst, *(gap(ours, theirs) for ours, theirs in pairs))
         cases += len(pairs)
     return _line(f"captions: {name}", name.partition("-")[0], cases, worst)
 
@@ -85,7 +85,7 @@ def bertscore() -> Comparison:
     for case in file["cases"]:
         found = scorer.score(case["said"], case["references"])
         true = (case["P"], case["R"], case["F1"])
-        worst = max(worst, *(abs(a - b) for a, b in zip(found, true, strict=True)))
+        worst = max(worst, *(gap(a, b) for a, b in zip(found, true, strict=True)))
     return Comparison(f"{scorer.name}: P, R, F1 (float32)", "bert-score score()", file["commit"],
                       len(file["cases"]), max(worst, BERT_BOUND))  # fmt: skip
 

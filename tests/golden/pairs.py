@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from comparison import Comparison
+from comparison import Comparison, gap
 
 from harness.masks import Rle
 from harness.scores import Metric, Totals
@@ -54,6 +54,6 @@ def totals(metrics: Iterable[Metric], scores: Iterable[dict[str, Any]]) -> dict[
 
 def compared(protocol: str, file: Any, pairs: Pairs) -> Comparison:
     """The largest deviation of all pairs."""
-    gaps = [0.0 if ours == official else abs(ours - official) for ours, official in pairs]
+    gaps = [gap(ours, official) for ours, official in pairs]
     tool = f"{file['tool']} {file['source'].split()[0].rpartition('/')[2]}"
     return Comparison(protocol, tool, file["commit"], len(gaps), max(gaps))

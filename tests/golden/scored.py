@@ -1,7 +1,6 @@
 """What the comparisons of answers and of places share: our modules, files, and differences."""
 
 import json
-import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -59,10 +58,3 @@ def line(protocol: str, source: str, file: Any, deviations: list[float]) -> Comp
     """One comparison: the largest of the deviations, which may be 0 and 1 for unequal texts."""
     tool = f"{file['tool']} {source}"
     return Comparison(protocol, tool, file["commit"], len(deviations), max(deviations))
-
-
-def gap(ours: float | None, official: float | None) -> float:
-    """The absolute difference; 1 where only one of them is a number."""
-    if ours is None or official is None:
-        return float(ours is not official)
-    return 0.0 if ours == official else abs(ours - official) or math.inf
