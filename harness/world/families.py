@@ -4,27 +4,28 @@ A candidate that breaks a rule is thrown away and the next attempt drawn from it
 that which scene comes out depends on nothing but seed, family, split and index.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
 
+from harness.world import levelled
+from harness.world.composing import Compose, combination, mixed, resting, with_depths
 from harness.world.draws import Draws
 from harness.world.language import Noun
-from harness.world.placing import Path, draw_path, place_at_rest
+from harness.world.placing import draw_path
 from harness.world.raster import has_holes, is_outside, visible_masks, whole_areas
 from harness.world.scene import (
     BACKGROUNDS,
     COLOURS,
     COMBINATIONS,
-    HELD_OUT,
-    RADIUS,
+    LEVELS,
     SHAPES,
     Background,
-    Combination,
+    BackgroundKind,
+    Level,
     Scene,
     Size,
     Split,
@@ -33,11 +34,11 @@ from harness.world.scene import (
 
 PICTURE_SIZES = ((168, 168), (224, 168), (256, 192), (160, 224))  # (width, height) in pixels
 VIDEO_FRAMES = 8
+BACKGROUNDS_AT: Mapping[Level, tuple[BackgroundKind, ...]] = MappingProxyType(
+    {"easy": ("plain",), "medium": BACKGROUNDS, "hard": ("noisy", "textured")}
+)
 FEWEST, MOST = 2, 10
 """Counts that are asked for, as in the counting benchmarks."""
-
-Compose: TypeAlias = Callable[[Draws, Scene], tuple[Thing, ...] | None]
-"""Draws the things of an empty scene, or None where they found no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,20 @@ class Family:
 
     compose: Compose
     frames: int = 1
+    has_levels: bool = False
+    """Whether easy, medium and hard scenes are drawn; otherwise all are `medium`."""
+    well_seen: int | None = None
+    """In how many frames most of each thing is visible; None for half of them."""
 
 
 def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
     """The scene with this index: the same whatever else is drawn, and wherever."""
     kind = FAMILIES[family]
+    level = wanted_level(seed, family, split, index) if kind.has_levels else "medium"
     for attempt in count():
         draws = Draws(seed, family, split, index, attempt)
         width, height = draws.choice(PICTURE_SIZES)
+        backgrounds = BACKGROUNDS_AT[level] if kind.has_levels else BACKGROUNDS
         empty = Scene(
             seed=seed,
             family=family,
@@ -61,33 +68,38 @@ def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
             index=index,
             width=width,
             height=height,
-            background=Background(draws.choice(BACKGROUNDS), draws.below(2**32)),
+            background=Background(draws.choice(backgrounds), draws.below(2**32)),
             things=(),
             frames=kind.frames,
+            level=level,
         )
         things = kind.compose(draws, empty)
-        if things is not None and is_clear(scene := replace(empty, things=things)):
+        if things is not None and is_clear(
+            scene := replace(empty, things=things), well_seen=kind.well_seen
+        ):
             return scene
     raise AssertionError("unreachable: attempts do not end")
 
 
-def is_clear(scene: Scene) -> bool:
+def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
     """Whether every thing can be seen well enough to be asked about.
 
-    In at least half of the frames, 60 % or more of each thing is visible. In every frame something
-    is visible of each thing that is not outside, so that what goes out of view has left; and no
-    visible part encloses a hole, so that outer contours tell each mask exactly.
+    In at least half of the frames (or `well_seen` of them), 60 % or more of each thing is visible.
+    In every frame something is visible of each thing that is not outside, so that what goes out of
+    view has left; and no visible part encloses a hole, so that outer contours tell each mask
+    exactly.
     """
     whole = whole_areas(scene)
-    well_seen = np.zeros(len(scene.things), dtype=np.int64)
+    often = np.zeros(len(scene.things), dtype=np.int64)
     for frame in range(scene.frames):
         masks = visible_masks(scene, frame)
         areas = masks.sum((1, 2))
         gone = [is_outside(scene, thing, frame) for thing in scene.things]
         if not np.array_equal(areas == 0, gone) or any(map(has_holes, masks)):
             return False
-        well_seen += areas * 5 >= whole * 3
-    return bool((well_seen * 2 >= scene.frames).all())
+        often += areas * 5 >= whole * 3
+    least = (scene.frames + 1) // 2 if well_seen is None else well_seen
+    return bool((often >= least).all())
 
 
 def wanted_count(scene: Scene) -> int:
@@ -97,15 +109,25 @@ def wanted_count(scene: Scene) -> int:
     return order.shuffled(range(FEWEST, MOST + 1))[place]
 
 
+def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:
+    """How difficult a scene with levels is: each of the three once in three scenes.
+
+    It is drawn before anything else, so that no level is rarer because its scenes are harder to
+    lay out.
+    """
+    block, place = divmod(index, len(LEVELS))
+    return Draws(seed, family, split, "levels", block).shuffled(LEVELS)[place]
+
+
 def _still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    combinations = _mixed(draws, empty.split, draws.between(3, 7))
-    return _resting(draws, empty, combinations, crowded=draws.chance(1, 2))
+    combinations = mixed(draws, empty.split, draws.between(3, 7))
+    return resting(draws, empty, combinations, crowded=draws.chance(1, 2))
 
 
 def _video(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    combinations = _mixed(draws, empty.split, draws.between(3, 5))
+    combinations = mixed(draws, empty.split, draws.between(3, 5))
     paths = [(each, draw_path(draws, empty, each)) for each in combinations]
-    return _with_depths(draws, paths)
+    return with_depths(draws, paths)
 
 
 def _crowd(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
@@ -125,10 +147,10 @@ def _crowd(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     pools += [draws.choice((others, related)) for _ in range(draws.between(1, 5))]
     largest: Size = "medium" if wanted > 5 else "large"
     combinations = [
-        _combination(draws, empty.split, place, pool, largest=largest)
+        combination(draws, empty.split, place, pool, largest=largest)
         for place, pool in enumerate(pools)
     ]
-    return _resting(draws, empty, draws.shuffled(combinations), crowded=False)
+    return resting(draws, empty, draws.shuffled(combinations), crowded=False)
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
@@ -137,59 +159,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "video": Family(_video, VIDEO_FRAMES),
         "count": Family(_crowd),
         "countbench": Family(_crowd),
+        "qa": Family(levelled.still, has_levels=True),
+        "referring": Family(levelled.referring, has_levels=True),
+        "qa_video": Family(levelled.moving, VIDEO_FRAMES, has_levels=True),
+        "arrivals": Family(levelled.arriving, VIDEO_FRAMES, has_levels=True, well_seen=2),
     }
 )
-
-
-def _combination(
-    draws: Draws,
-    split: Split,
-    place: int,
-    options: Sequence[Combination],
-    *,
-    largest: Size = "large",
-) -> Combination:
-    """One of the options: never a held-out one in `train`, every second time one elsewhere.
-
-    Sizes above `largest` are taken only where the options allow no other.
-    """
-    held = split != "train" and place % 2 == 0
-    allowed = [option for option in options if (option in HELD_OUT) == held]
-    fitting = [option for option in allowed if RADIUS[option.size] <= RADIUS[largest]]
-    return draws.choice(fitting or allowed)
-
-
-def _mixed(draws: Draws, split: Split, number: int) -> list[Combination]:
-    """Combinations that share a shape or a colour with an earlier one more often than by chance.
-
-    Without shared attributes, one word would be enough to single anything out.
-    """
-    chosen: list[Combination] = []
-    for place in range(number):
-        noun = Noun()
-        if chosen and draws.chance(3, 5):
-            model = draws.choice(chosen)
-            noun = draws.choice((Noun(model.shape), Noun(None, model.colour)))
-        options = [option for option in COMBINATIONS if noun.fits(option)]
-        chosen.append(_combination(draws, split, place, options))
-    return chosen
-
-
-def _resting(
-    draws: Draws, empty: Scene, combinations: Sequence[Combination], *, crowded: bool
-) -> tuple[Thing, ...] | None:
-    paths: list[tuple[Combination, Path]] = []
-    for combination in combinations:
-        path = place_at_rest(draws, empty, combination, paths, crowded=crowded)
-        if path is None:
-            return None
-        paths.append((combination, path))
-    return _with_depths(draws, paths)
-
-
-def _with_depths(draws: Draws, paths: Sequence[tuple[Combination, Path]]) -> tuple[Thing, ...]:
-    depths = draws.shuffled(range(len(paths)))
-    return tuple(
-        Thing(**combination._asdict(), **path._asdict(), depth=depth)
-        for (combination, path), depth in zip(paths, depths, strict=True)
-    )

@@ -6,6 +6,7 @@ A new kind of question is a generator (see `harness.world.language`) and its nam
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
 
 from harness.world.draws import Draws
 from harness.world.families import wanted_count
@@ -14,6 +15,11 @@ from harness.world.motion import motions, speeds
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.scene import Scene
+
+Asks: TypeAlias = Literal["single", "several", "reasoning"]
+ASKS: tuple[Asks, ...] = get_args(Asks)
+REASONED = ("riddle", "likeness", "odd_one", "extreme")
+"""Kinds of questions that do not name what they mean."""
 
 
 def counts(scene: Scene) -> Iterator[Question]:
@@ -44,6 +50,10 @@ KINDS: Mapping[str, tuple[Generator, ...]] = MappingProxyType(
         "video": (motions, motions, motions, speeds, attributes),
         "count": (counts,),
         "countbench": (counts,),
+        "referring": (
+            *(attributes, relations, superlatives),
+            *(riddles, likenesses, odd_ones, extremes),
+        ),
     }
 )
 """Generators by the family of scenes; one that stands twice is asked twice as often."""
@@ -58,11 +68,14 @@ def ask(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
     """Choose up to `number` questions with different texts; fewer where a scene allows no more.
 
     For each it is drawn whether to ask a sentence or a phrase, then which kind, then which one.
+    Scenes of `referring` are asked for one thing, for several, or by a question to reason about,
+    each once in three scenes (`asks`).
     """
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
+    draw = _draw_asked if scene.family == "referring" else _draw_question
     chosen: dict[str, Question] = {}
     while len(chosen) < number:
-        question = _draw_question(draws, scene, set(chosen))
+        question = draw(draws, scene, set(chosen))
         if question is None:
             break
         chosen[question.text] = question
@@ -77,6 +90,32 @@ def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Quest
                 question
                 for question in kind(scene)
                 if question.is_sentence == form and question.text not in taken
+            ]
+            if options:
+                return draws.choice(options)
+    return None
+
+
+def asks(question: Question) -> Asks:
+    """What a question asks for: one thing or several that it describes, or something to work out.
+
+    What has to be worked out may be one thing or several.
+    """
+    if question.kind in REASONED:
+        return "reasoning"
+    return "several" if question.count > 1 else "single"
+
+
+def _draw_asked(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
+    """One that asks for what this scene's turn is, or else for anything."""
+    block, place = divmod(scene.index, len(ASKS))
+    wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffled(ASKS)[place]
+    for strict in (True, False):
+        for kind in draws.shuffled(KINDS[scene.family]):
+            options = [
+                question
+                for question in kind(scene)
+                if question.text not in taken and (asks(question) == wanted or not strict)
             ]
             if options:
                 return draws.choice(options)

@@ -17,10 +17,12 @@ Colour: TypeAlias = Literal["red", "green", "blue", "yellow", "purple", "orange"
 Size: TypeAlias = Literal["small", "medium", "large"]
 Split: TypeAlias = Literal["train", "val", "test"]
 BackgroundKind: TypeAlias = Literal["plain", "noisy", "textured"]
+Level: TypeAlias = Literal["easy", "medium", "hard"]
 
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 SIZES: tuple[Size, ...] = get_args(Size)
 SPLITS: tuple[Split, ...] = get_args(Split)
+LEVELS: tuple[Level, ...] = get_args(Level)
 BACKGROUNDS: tuple[BackgroundKind, ...] = get_args(BackgroundKind)
 
 COLOURS: Mapping[Colour, tuple[int, int, int]] = MappingProxyType(
@@ -122,6 +124,8 @@ class Scene:
     background: Background
     things: tuple[Thing, ...]
     frames: int = 1
+    level: Level = "medium"
+    """How difficult it is; the families for which it is drawn say what by."""
 
     @property
     def id(self) -> str:

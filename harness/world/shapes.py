@@ -14,11 +14,11 @@ from harness.errors import UsageError
 from harness.world.families import draw_scene
 from harness.world.fingerprint import manifest
 from harness.world.language import Question
+from harness.world.qa import QA, ask_qa
 from harness.world.questions import ask
 from harness.world.scene import SPLITS, Scene, Split
 
 TRAIN_FACTOR = 4  # how many times as many samples `train` has
-EXPRESSIONS = (4, 3, 5)  # expressions of one video, in turn
 MANIFEST = "shapes.json"
 
 
@@ -28,6 +28,9 @@ class Example:
 
     scene: Scene
     questions: tuple[Question, ...]
+    """What is to be segmented or counted."""
+    quizzes: tuple[QA, ...] = ()
+    """What is answered by a choice or a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,30 +60,61 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 
 
 def make_world(*, seed: int, size: int) -> World:
-    """Draw all scenes and questions; nothing is rendered and nothing is written."""
+    """A world whose scenes and questions are drawn when they are asked for, a family at a time."""
     if size < 1:
         raise UsageError("size of a world", expected="at least 1 sample a split", found=str(size))
-    examples: dict[tuple[str, Split], tuple[Example, ...]] = {}
-    for family, splits in FAMILY_SPLITS.items():
-        for split in splits:
-            number = size * (TRAIN_FACTOR if split == "train" else 1)
-            examples[family, split] = tuple(_examples(seed, family, split, number))
-    return World(seed=seed, size=size, examples=MappingProxyType(examples))
+    return World(seed=seed, size=size, examples=_Examples(seed, size))
 
 
 FAMILY_SPLITS: Mapping[str, tuple[Split, ...]] = MappingProxyType(
-    {"still": SPLITS, "video": SPLITS, "count": SPLITS, "countbench": ("test",)}
+    {
+        **{"still": SPLITS, "video": SPLITS, "count": SPLITS, "countbench": ("test",)},
+        **{"qa": SPLITS, "referring": SPLITS, "qa_video": SPLITS, "arrivals": SPLITS},
+    }
 )
+QUIZZED = ("qa", "qa_video", "arrivals")
+"""Families whose scenes are asked questions with options or numbers."""
+SHARES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {"video": (4, 3, 5), "qa": (2, 1), "qa_video": (3, 2, 4), "arrivals": (2, 1, 3)}
+)
+"""Questions of one scene, in turn; one where none are given."""
+
+
+class _Examples(Mapping[tuple[str, Split], tuple[Example, ...]]):
+    """The examples of a world, each family and split drawn when it is first asked for."""
+
+    def __init__(self, seed: int, size: int) -> None:
+        self._seed = seed
+        self._size = size
+        self._drawn: dict[tuple[str, Split], tuple[Example, ...]] = {}
+
+    def __getitem__(self, key: tuple[str, Split]) -> tuple[Example, ...]:
+        if key not in self._drawn:
+            family, split = key
+            if split not in FAMILY_SPLITS[family]:
+                raise KeyError(key)
+            number = self._size * (TRAIN_FACTOR if split == "train" else 1)
+            self._drawn[key] = tuple(_examples(self._seed, family, split, number))
+        return self._drawn[key]
+
+    def __iter__(self) -> Iterator[tuple[str, Split]]:
+        return ((family, split) for family, splits in FAMILY_SPLITS.items() for split in splits)
+
+    def __len__(self) -> int:
+        return sum(map(len, FAMILY_SPLITS.values()))
 
 
 def _examples(seed: int, family: str, split: Split, number: int) -> Iterator[Example]:
     """Examples with `number` questions together; the last one is cut to fit."""
-    shares = cycle(EXPRESSIONS if family == "video" else (1,))
+    shares = cycle(SHARES.get(family, (1,)))
     for index, share in enumerate(shares):
         scene = draw_scene(seed, family=family, split=split, index=index)
-        questions = ask(scene, number=share)[:number]
-        number -= len(questions)
-        yield Example(scene, questions)
+        if family in QUIZZED:
+            example = Example(scene, (), ask_qa(scene, number=share)[:number])
+        else:
+            example = Example(scene, ask(scene, number=share)[:number])
+        number -= len(example.questions) + len(example.quizzes)
+        yield example
         if number <= 0:
             return
 

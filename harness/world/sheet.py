@@ -1,30 +1,42 @@
 """A contact sheet: examples of a world on one picture, to be looked at by people."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from harness.media import Frame
 from harness.world.language import Question
+from harness.world.qa import KINDS_OF_QA, QA, ask_qa
 from harness.world.raster import render, visible_masks
-from harness.world.scene import Scene
-from harness.world.shapes import World
+from harness.world.scene import Scene, Split
+from harness.world.shapes import FAMILY_SPLITS, QUIZZED, World
 
-FAMILY_ROWS = 2  # rows of each family
-CELL_WIDTH, PICTURE_HEIGHT, TEXT_HEIGHT = 264, 232, 40  # pixels
-LINE_LENGTH, LINE_HEIGHT = 44, 12  # characters, pixels
+CELL_WIDTH, PICTURE_HEIGHT, TEXT_HEIGHT = 264, 232, 88  # pixels
+LINE_LENGTH, LINE_HEIGHT = 50, 12  # characters, pixels
+GAP = 4  # pixels between the frames of a video
 PAPER, INK = 255, 0
 OUTLINE = (255, 0, 255)
+SHOWN: Split = "test"
 
 
 def contact_sheet(world: World, columns: int = 6) -> Frame:
-    """Two rows a family from the unseen splits: what is meant is tinted, the question below it.
+    """A row a family of what is to be found or counted, then a cell a kind of other questions.
 
-    Of a video the middle frame is shown, or the nearest one in which what is meant can be seen.
+    All are from a split that trainers do not see. What is meant is tinted, the question below it;
+    of a video the middle frame is shown, or the nearest one in which what is meant can be seen. Of
+    questions with options or numbers there is one of each kind, the answer in brackets; of their
+    videos four frames are shown.
     The result is height × width × 3, uint8, RGB.
     """
-    cells = [_cell(*shown) for shown in _shown(world, FAMILY_ROWS * columns)]
+    cells = [
+        _asked(*pair)
+        for family, splits in FAMILY_SPLITS.items()
+        if family not in QUIZZED and SHOWN in splits
+        for pair in _varied(world, family, columns)
+    ]
+    cells += [_quizzed(*pair) for pair in _one_a_kind(world)]
     cells += [np.full_like(cells[0], PAPER)] * (-len(cells) % columns)
     rows = [
         np.concatenate(cells[start : start + columns], axis=1)
@@ -44,14 +56,39 @@ def tinted(scene: Scene, frame: int, referents: Sequence[int]) -> Frame:
     return picture.astype(np.uint8)
 
 
-def _shown(world: World, number: int) -> Iterator[tuple[Scene, Question]]:
-    for (_, split), examples in world.examples.items():
-        if split == "test":
-            asked = ((each.scene, question) for each in examples for question in each.questions)
-            yield from (pair for _, pair in zip(range(number), asked, strict=False))
+def _varied(world: World, family: str, number: int) -> Iterator[tuple[Scene, Question]]:
+    """Questions of one family: other kinds before the same one, other scenes before the same."""
+    asked = [(each.scene, one) for each in world.of(family, SHOWN) for one in each.questions]
+    seen: Counter[str] = Counter()
+    for _ in range(min(number, len(asked))):
+        pair = min(asked, key=lambda pair: (seen[pair[1].kind], seen[pair[0].id]))
+        asked.remove(pair)
+        seen.update((pair[1].kind, pair[0].id))
+        yield pair
 
 
-def _cell(scene: Scene, question: Question) -> Frame:
+def _one_a_kind(world: World) -> Iterator[tuple[Scene, QA]]:
+    """A question of each kind with options or a number, each of another scene where there is one.
+
+    Kinds that no scene allows are left out.
+    """
+    scenes = {family: world.scenes(family, SHOWN) for family in QUIZZED}
+    used: Counter[str] = Counter()
+    for kind in dict.fromkeys(kind for family in QUIZZED for kind in KINDS_OF_QA[family]):
+        candidates = [
+            (scene, question)
+            for family in QUIZZED
+            if kind in KINDS_OF_QA[family]
+            for scene in scenes[family]
+            for question in ask_qa(scene, kinds=[kind])
+        ]
+        if candidates:
+            scene, question = min(candidates, key=lambda pair: used[pair[0].id])
+            used[scene.id] += 1
+            yield scene, question
+
+
+def _asked(scene: Scene, question: Question) -> Frame:
     frame = min(
         range(scene.frames),
         key=lambda each: (
@@ -59,12 +96,40 @@ def _cell(scene: Scene, question: Question) -> Frame:
             abs(2 * each - scene.frames),
         ),
     )
+    return _cell(tinted(scene, frame, question.referents), f"{question.text} [{question.count}]")
+
+
+def _quizzed(scene: Scene, question: QA) -> Frame:
+    named = [index for index, _ in question.named]
+    if scene.frames > 1:
+        picture = _four(scene)
+    else:
+        picture = tinted(scene, 0, named) if named else render(scene)
+    options = question.options or (f"{question.answer:g}",)
+    shown = [
+        f"[{option}]" if question.is_number or option == question.answer else option
+        for option in options
+    ]
+    return _cell(picture, f"{question.kind}: {question.text} {' / '.join(shown)}")
+
+
+def _four(scene: Scene) -> Frame:
+    """Four frames, from the first to the last, every second pixel of each."""
+    frames = [render(scene, part * (scene.frames - 1) // 3)[::2, ::2] for part in range(4)]
+    height, width = frames[0].shape[:2]
+    picture = np.full((2 * height + GAP, 2 * width + GAP, 3), PAPER, dtype=np.uint8)
+    for place, frame in enumerate(frames):
+        top, left = place // 2 * (height + GAP), place % 2 * (width + GAP)
+        picture[top : top + height, left : left + width] = frame
+    return picture
+
+
+def _cell(picture: Frame, text: str) -> Frame:
+    height, width = picture.shape[:2]
     cell = np.full((PICTURE_HEIGHT + TEXT_HEIGHT, CELL_WIDTH, 3), PAPER, dtype=np.uint8)
-    top, left = (PICTURE_HEIGHT - scene.height) // 2, (CELL_WIDTH - scene.width) // 2
-    cell[top : top + scene.height, left : left + scene.width] = tinted(
-        scene, frame, question.referents
-    )
-    cell[PICTURE_HEIGHT:] = _caption(f"{question.text} [{question.count}]")
+    top, left = (PICTURE_HEIGHT - height) // 2, (CELL_WIDTH - width) // 2
+    cell[top : top + height, left : left + width] = picture
+    cell[PICTURE_HEIGHT:] = _caption(text)
     return cell
 
 

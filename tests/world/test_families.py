@@ -8,11 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.world.families import PICTURE_SIZES, draw_scene, is_clear
+from harness.world.qa_video import visible_frames
+from harness.world.questions import ask, asks
 from harness.world.raster import has_holes, is_inside, is_outside, visible_masks, whole_areas
+from harness.world.referring import names
 from harness.world.scene import (
     COLOURS,
     COMBINATIONS,
     HELD_OUT,
+    LEVELS,
     SHAPES,
     SIZES,
     Background,
@@ -69,7 +73,7 @@ def test_val_and_test_hold_three_in_ten_combinations_that_train_lacks(seed: int,
 
 
 @settings(max_examples=15, deadline=None)
-@given(SEEDS, st.sampled_from(["still", "video", "count"]))
+@given(SEEDS, st.sampled_from(["still", "video", "count", "qa", "referring", "arrivals"]))
 def test_no_scene_of_train_has_a_combination_that_is_held_out(seed: int, family: str) -> None:
     for index in range(4):
         scene = draw_scene(seed, family=family, split="train", index=index)
@@ -171,3 +175,91 @@ def test_some_things_leave_some_enter_some_stand_still_and_some_are_covered() ->
         still = draw_scene(6, family="still", split="train", index=index)
         found["covered"] += visible_masks(still).sum() < whole_areas(still).sum()
     assert all(found[what] >= 5 for what in ("leaves", "enters", "rests", "aslant", "covered"))
+
+
+# Families with levels
+
+LEVELLED = ("qa", "referring", "qa_video", "arrivals")
+THINGS = {
+    "qa": {"easy": {2, 3}, "medium": {4, 5}, "hard": {6, 7}},
+    "qa_video": {"easy": {2}, "medium": {3}, "hard": {4}},
+}
+GROUNDS = {
+    "easy": {"plain"},
+    "medium": {"plain", "noisy", "textured"},
+    "hard": {"noisy", "textured"},
+}
+
+
+def test_scenes_without_levels_are_medium() -> None:
+    for family in ("still", "video", "count", "countbench"):
+        assert draw_scene(0, family=family, split="test", index=5).level == "medium"
+
+
+@pytest.mark.parametrize("family", LEVELLED)
+def test_levels_are_drawn_evenly_and_set_the_number_of_things_and_the_background(
+    family: str,
+) -> None:
+    scenes = [draw_scene(3, family=family, split="test", index=index) for index in range(60)]
+    assert Counter(scene.level for scene in scenes) == dict.fromkeys(LEVELS, 20)
+    numbers = THINGS["qa_video" if scenes[0].frames > 1 else "qa"]
+    for level in LEVELS:
+        there = [scene for scene in scenes if scene.level == level]
+        assert {len(scene.things) for scene in there} == numbers[level]
+        assert {scene.background.kind for scene in there} == GROUNDS[level]
+        covered = [visible_masks(one).sum() < whole_areas(one).sum() for one in there]
+        if family in ("qa", "referring"):
+            low, high = {"easy": (0, 0), "medium": (1, 19), "hard": (16, 20)}[level]
+            assert low <= sum(covered) <= high
+
+
+@pytest.mark.parametrize("family", LEVELLED)
+def test_half_of_the_things_of_unseen_splits_are_held_out(family: str) -> None:
+    things = [
+        thing.combination
+        for split in ("val", "test")
+        for index in range(30)
+        for thing in draw_scene(5, family=family, split=split, index=index).things  # type: ignore[arg-type]
+    ]
+    assert 0.4 < sum(each in HELD_OUT for each in things) / len(things) < 0.75
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, st.sampled_from(["qa", "referring", "qa_video"]))
+def test_things_of_levelled_scenes_can_be_seen_and_named(seed: int, family: str) -> None:
+    scene = draw_scene(seed, family=family, split="val", index=seed % 3)
+    assert scene.frames == (8 if family == "qa_video" else 1)
+    assert is_clear(scene)
+    named = names(scene)
+    assert len(named) >= min(3, len(scene.things))
+    if scene.frames > 1:
+        assert len(named) == len(scene.things)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_arrivals_come_at_clearly_different_times_and_stay_to_be_seen(seed: int) -> None:
+    scene = draw_scene(seed, family="arrivals", split="train", index=seed % 6)
+    assert scene.frames == 8 and is_clear(scene, well_seen=2)
+    assert len(names(scene)) == len(scene.things)
+    first = [visible_frames(scene, index)[0] for index in range(len(scene.things))]
+    coming = sorted(frame for frame in first if frame)
+    assert 2 <= len(coming) <= 3 and all(after - before >= 2 for before, after in pairwise(coming))
+    for thing, frame in zip(scene.things, first, strict=True):
+        assert is_inside(scene, thing, 7 if frame else 0)
+
+
+def test_some_arrivals_find_something_there() -> None:
+    scenes = [draw_scene(2, family="arrivals", split="val", index=index) for index in range(30)]
+    waiting = [
+        sum(visible_frames(scene, i)[0] == 0 for i in range(len(scene.things))) for scene in scenes
+    ]
+    assert 5 < sum(number > 0 for number in waiting) < 28
+
+
+def test_a_third_of_referring_scenes_is_asked_for_one_for_several_and_to_reason() -> None:
+    scenes = [draw_scene(4, family="referring", split="val", index=index) for index in range(60)]
+    found = Counter(asks(ask(scene)[0]) for scene in scenes)
+    assert found == {"single": 20, "several": 20, "reasoning": 20}
+    for scene in scenes[:9]:
+        assert len({question.text for question in ask(scene, number=4)}) == 4

@@ -10,6 +10,7 @@ from PIL import Image
 from harness import __version__
 from harness.errors import UsageError
 from harness.world.fingerprint import fingerprint
+from harness.world.qa import KINDS_OF_QA
 from harness.world.shapes import World, Writer, make, make_world
 from harness.world.sheet import contact_sheet, tinted
 
@@ -89,9 +90,12 @@ def test_rows_are_hashed_and_not_the_file_of_a_table(tmp_path: Path) -> None:
 
 def test_a_world_has_so_many_questions_a_family_and_split(small: World) -> None:
     for (family, split), examples in small.examples.items():
-        asked = sum(len(example.questions) for example in examples)
+        asked = sum(len(example.questions) + len(example.quizzes) for example in examples)
         assert asked == (36 if split == "train" else 9), (family, split)
-    assert {family for family, _ in small.examples} == {"still", "video", "count", "countbench"}
+    old, new = {"still", "video", "count", "countbench"}, {"qa", "referring", "qa_video"}
+    assert {family for family, _ in small.examples} == old | new | {"arrivals"}
+    assert len(small.examples) == len(list(small.examples)) == 3 * 7 + 1
+    assert ("countbench", "val") not in small.examples
     assert 2 <= len(small.of("video", "val")) <= 4
 
 
@@ -158,15 +162,21 @@ def test_progress_is_told_step_by_step(tmp_path: Path) -> None:
     ]
 
 
-def test_a_contact_sheet_shows_two_rows_a_family(small: World) -> None:
-    sheet = contact_sheet(small, 3)
-    assert sheet.dtype == np.uint8 and sheet.shape == (8 * 272, 3 * 264, 3)
-    assert np.array_equal(sheet, contact_sheet(small, 3))
-    marked = (sheet == (255, 0, 255)).all(2)
-    for row in range(8):
-        for column in range(3):
-            cell = marked[row * 272 : (row + 1) * 272, column * 264 : (column + 1) * 264]
-            assert cell.sum() > 20
+HIGH, WIDE, TEXT = 320, 264, 88
+
+
+def test_a_contact_sheet_shows_a_row_a_family_and_a_cell_a_kind(world: World) -> None:
+    sheet = contact_sheet(world, 3)
+    kinds = len(KINDS_OF_QA["qa"]) + len(KINDS_OF_QA["qa_video"])
+    rows = 5 + -(-kinds // 3)
+    assert sheet.dtype == np.uint8 and sheet.shape == (rows * HIGH, 3 * WIDE, 3)
+    assert np.array_equal(sheet, contact_sheet(world, 3))
+    cells = sheet.reshape(rows, HIGH, 3, WIDE, 3).swapaxes(1, 2).reshape(-1, HIGH, WIDE, 3)
+    for cell in cells[:15]:
+        assert (cell == (255, 0, 255)).all(2).sum() > 20, "what is meant is outlined"
+    shown = [bool((cell[-TEXT:] < 100).any()) for cell in cells]
+    assert shown == [place < 15 + kinds for place in range(3 * rows)], "each has a text"
+    assert all((cell[: HIGH - TEXT] != 255).any() for cell in cells[: 15 + kinds])
 
 
 def test_tinting_keeps_what_is_meant_and_fades_the_rest(small: World) -> None:

@@ -1,0 +1,77 @@
+"""The pieces that families compose their scenes of: which things, where, and in front of which."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from harness.world.draws import Draws
+from harness.world.language import Noun
+from harness.world.placing import Path, place_at_rest
+from harness.world.scene import (
+    COMBINATIONS,
+    HELD_OUT,
+    RADIUS,
+    Combination,
+    Scene,
+    Size,
+    Split,
+    Thing,
+)
+
+Compose: TypeAlias = Callable[[Draws, Scene], tuple[Thing, ...] | None]
+"""Draws the things of an empty scene, or None where they found no room."""
+
+
+def combination(
+    draws: Draws,
+    split: Split,
+    place: int,
+    options: Sequence[Combination],
+    *,
+    largest: Size = "large",
+) -> Combination:
+    """One of the options: never a held-out one in `train`, every second time one elsewhere.
+
+    Sizes above `largest` are taken only where the options allow no other.
+    """
+    held = split != "train" and place % 2 == 0
+    allowed = [option for option in options if (option in HELD_OUT) == held]
+    fitting = [option for option in allowed if RADIUS[option.size] <= RADIUS[largest]]
+    return draws.choice(fitting or allowed)
+
+
+def mixed(draws: Draws, split: Split, number: int) -> list[Combination]:
+    """Combinations that share a shape or a colour with an earlier one more often than by chance.
+
+    Without shared attributes, one word would be enough to single anything out.
+    """
+    chosen: list[Combination] = []
+    for place in range(number):
+        noun = Noun()
+        if chosen and draws.chance(3, 5):
+            model = draws.choice(chosen)
+            noun = draws.choice((Noun(model.shape), Noun(None, model.colour)))
+        options = [option for option in COMBINATIONS if noun.fits(option)]
+        chosen.append(combination(draws, split, place, options))
+    return chosen
+
+
+def resting(
+    draws: Draws, empty: Scene, combinations: Sequence[Combination], *, crowded: bool
+) -> tuple[Thing, ...] | None:
+    """Things at rest, apart from one another by `place_at_rest`; None where there was no room."""
+    paths: list[tuple[Combination, Path]] = []
+    for each in combinations:
+        path = place_at_rest(draws, empty, each, paths, crowded=crowded)
+        if path is None:
+            return None
+        paths.append((each, path))
+    return with_depths(draws, paths)
+
+
+def with_depths(draws: Draws, paths: Sequence[tuple[Combination, Path]]) -> tuple[Thing, ...]:
+    """Things on their paths, in a drawn order from the viewer."""
+    depths = draws.shuffled(range(len(paths)))
+    return tuple(
+        Thing(**each._asdict(), **path._asdict(), depth=depth)
+        for (each, path), depth in zip(paths, depths, strict=True)
+    )

@@ -1,0 +1,154 @@
+"""Scenes in three levels of difficulty: how many things, how crowded, and on which background.
+
+| | easy | medium | hard |
+| --- | --- | --- | --- |
+| things in a still | 2 or 3 | 4 or 5 | 6 or 7 |
+| things in a video | 2 | 3 | 4 |
+| one covers part of another | no | every second time | yes |
+| background | plain | any | noisy or textured |
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from harness.world.composing import mixed, with_depths
+from harness.world.draws import Draws
+from harness.world.language import nouns
+from harness.world.placing import BORDER, Path, draw_path, place_at_rest
+from harness.world.raster import extents, is_inside
+from harness.world.referring import names
+from harness.world.scene import Combination, Level, Scene, Thing, radius_in
+
+STILL_THINGS: Mapping[Level, tuple[int, int]] = MappingProxyType(
+    {"easy": (2, 3), "medium": (4, 5), "hard": (6, 7)}
+)
+VIDEO_THINGS: Mapping[Level, int] = MappingProxyType({"easy": 2, "medium": 3, "hard": 4})
+ARRIVALS: Mapping[Level, tuple[int, int]] = MappingProxyType(
+    {"easy": (2, 2), "medium": (2, 3), "hard": (3, 3)}
+)
+LEAST_NAMED = 3
+TRIES = 20
+EARLIEST, LATEST, APART = 1, 5, 2  # frames in which things come in
+SLOWEST = 5  # pixels a frame, of what comes in
+
+
+def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
+    """Things at rest of which three or more (or all) have a name of their own."""
+    crowded = empty.level == "hard" or (empty.level == "medium" and draws.chance(1, 2))
+    combinations = mixed(draws, empty.split, draws.between(*STILL_THINGS[empty.level]))
+    placed: list[tuple[Combination, Path]] = []
+    for each in combinations:
+        if crowded and len(placed) == 1:
+            path = _over(draws, empty, each, placed[0])
+        else:
+            path = place_at_rest(draws, empty, each, placed, crowded=crowded)
+        if path is None:
+            return None
+        placed.append((each, path))
+    things = with_depths(draws, placed)
+    named = len(names(replace(empty, things=things)))
+    return things if named >= min(LEAST_NAMED, len(things)) else None
+
+
+def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
+    """The same, where some words mean one thing and others several."""
+    things = still(draws, empty)
+    if things is None:
+        return None
+    said = [members for noun, members in nouns(replace(empty, things=things)) if noun.said]
+    return things if any(len(members) > 1 for members in said) else None
+
+
+def moving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
+    """Things that move, leave, come or stand still, each with a name of its own."""
+    combinations = mixed(draws, empty.split, VIDEO_THINGS[empty.level])
+    return _named(draws, empty, [(each, draw_path(draws, empty, each)) for each in combinations])
+
+
+def arriving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
+    """Two or three things that come in at different times, and perhaps one that is there."""
+    combinations = mixed(draws, empty.split, VIDEO_THINGS[empty.level])
+    paths: list[tuple[Combination, Path]] = []
+    for each, frame in zip(combinations, _times(draws, empty), strict=False):
+        path = _entering(draws, empty, each, frame)
+        if path is None:
+            return None
+        paths.append((each, path))
+    for each in combinations[len(paths) :]:
+        path = _there(draws, empty, each)
+        if path is None:
+            return None
+        paths.append((each, path))
+    return _named(draws, empty, draws.shuffled(paths))
+
+
+def _named(
+    draws: Draws, empty: Scene, paths: Sequence[tuple[Combination, Path]]
+) -> tuple[Thing, ...] | None:
+    things = with_depths(draws, paths)
+    return things if len(names(replace(empty, things=things))) == len(things) else None
+
+
+def _times(draws: Draws, empty: Scene) -> list[int]:
+    """Frames in which something comes in, two or more apart."""
+    number = draws.between(*ARRIVALS[empty.level])
+    spare = LATEST - EARLIEST - APART * (number - 1)
+    steps = sorted(draws.below(spare + 1) for _ in range(number))
+    return [EARLIEST + APART * place + step for place, step in enumerate(steps)]
+
+
+def _over(
+    draws: Draws, empty: Scene, combination: Combination, other: tuple[Combination, Path]
+) -> Path | None:
+    """A place where a thing and another share a quarter to a half of the room between them."""
+    reach = _reach(empty, combination)
+    both = [own + its for own, its in zip(reach, _reach(empty, other[0]), strict=True)]
+    for _ in range(TRIES):
+        axis = draws.below(2)
+        moved = [draws.between(-side // 5, side // 5) for side in both]
+        moved[axis] = draws.sign() * both[axis] * draws.between(50, 75) // 100
+        x, y = other[1].x + moved[0], other[1].y + moved[1]
+        if all(
+            end + BORDER <= at < side - end - BORDER
+            for at, end, side in zip((x, y), reach, (empty.width, empty.height), strict=True)
+        ):
+            return Path(x, y)
+    return None
+
+
+def _entering(draws: Draws, empty: Scene, combination: Combination, frame: int) -> Path | None:
+    """First seen in a frame, all inside in the last one; None where it is too large for that.
+
+    It moves straight in from a drawn side, so fast that a good part of it is seen at once.
+    """
+    last = empty.frames - 1
+    axis = draws.below(2)
+    reach, sides = _reach(empty, combination), (empty.width, empty.height)
+    extent, side = reach[axis], sides[axis]
+    slowest = max(-(-(2 * extent + 1 + BORDER) // (last - frame)), SLOWEST)
+    fastest = min((side - BORDER) // (last - frame + 1), slowest + 6)
+    if fastest < slowest:
+        return None
+    speed = draws.between(slowest, fastest)
+    along = -extent - 1 + speed - draws.below(speed // 3 + 1)  # in the frame of its arrival
+    start, step = along - frame * speed, speed
+    if draws.chance(1, 2):
+        start, step = side - 1 - start, -speed
+    other = sides[1 - axis]
+    across = draws.between(reach[1 - axis] + BORDER, other - reach[1 - axis] - BORDER - 1)
+    return Path(start, across, step, 0) if axis == 0 else Path(across, start, 0, step)
+
+
+def _there(draws: Draws, empty: Scene, combination: Combination) -> Path | None:
+    """A way through the picture that begins inside it."""
+    for _ in range(TRIES):
+        path = draw_path(draws, empty, combination)
+        thing = Thing(**combination._asdict(), **path._asdict(), depth=0)
+        if is_inside(empty, thing, 0):
+            return path
+    return None
+
+
+def _reach(empty: Scene, combination: Combination) -> tuple[int, int]:
+    return extents(combination.shape, radius_in(empty.unit, combination.size))

@@ -1,0 +1,46 @@
+"""Frames to small MP4 files, as video benchmarks have them.
+
+The bytes depend on the encoder in the installed FFmpeg; what they decode to is close to the frames,
+not equal.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from harness.errors import MissingDependency
+from harness.media import Frame
+
+CLOCK = 1000  # steps of a second in which frames are timed
+QUALITY = "26"  # x264's constant rate factor: shapes keep their edges and colours
+
+
+def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) -> None:
+    """Write frames (of one size, both sides even) as H.264 in MP4.
+
+    Args:
+        path: The file.
+        frames: RGB pictures.
+        times: When each is shown, in seconds, rising; the last is shown as long as the one before.
+
+    Raises:
+        MissingDependency: the package av is not installed.
+    """
+    try:
+        import av
+    except ModuleNotFoundError as error:
+        raise MissingDependency("writing videos", expected="the package av", found="none",
+                                fix="pip install av") from error  # fmt: skip
+    height, width = frames[0].shape[:2]
+    step = (times[-1] - times[0]) / max(len(times) - 1, 1) or 1.0
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=Fraction(1 / step).limit_denominator(1000))
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, CLOCK)
+        # One thread: the bytes do not depend on the number of cores.
+        stream.options = {"crf": QUALITY, "preset": "fast", "threads": "1"}
+        for picture, time in zip(frames, times, strict=True):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts, frame.time_base = round(time * CLOCK), Fraction(1, CLOCK)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())

@@ -1,0 +1,104 @@
+"""Which questions with options or numbers a scene is asked: drawn by kind from all it allows.
+
+A new kind of question is a generator (see `harness.world.quiz`) and its name in `KINDS_OF_QA`.
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from harness.errors import UsageError
+from harness.world import qa_looks, qa_places, qa_video
+from harness.world.draws import Draws
+from harness.world.qa_video import interval, visible_frames
+from harness.world.quiz import LETTERS, QA, QAGenerator
+from harness.world.scene import Scene
+
+__all__ = ["KINDS_OF_QA", "LETTERS", "QA", "ask_qa", "every_qa", "interval", "visible_frames"]
+
+Generators: TypeAlias = Mapping[str, QAGenerator]
+"""By the kind of their questions."""
+
+STILL: Generators = MappingProxyType(
+    {
+        "relation": qa_places.relations,
+        "relation4": qa_places.corners,
+        "size": qa_looks.sizes,
+        "largest": qa_looks.largest,
+        "depth": qa_places.depths,
+        "colour": qa_looks.colours,
+        "shape": qa_looks.shapes,
+        "nearest": qa_places.nearest,
+        "extreme": qa_places.extremes,
+        "count_choice": qa_looks.count_choices,
+        "exists": qa_looks.existence,
+        "count": qa_looks.counts,
+        "width": qa_looks.widths,
+        "height": qa_looks.heights,
+        "distance": qa_places.distances,
+    }
+)
+VIDEO: Generators = MappingProxyType(
+    {
+        "direction": qa_video.directions,
+        "speed": qa_video.speeds,
+        "order": qa_video.arrivals,
+        "order3": qa_video.orders,
+        "leaves": qa_video.departures,
+        "end_relation": qa_video.end_relations,
+        "path": qa_video.paths,
+        "enter_count": qa_video.arrival_counts,
+    }
+)
+KINDS_OF_QA: Mapping[str, Generators] = MappingProxyType(
+    {
+        **dict.fromkeys(("still", "count", "countbench", "qa", "referring"), STILL),
+        **dict.fromkeys(("video", "qa_video", "arrivals"), VIDEO),
+    }
+)
+"""Generators by the family of scenes and the kind of question."""
+
+
+def every_qa(scene: Scene) -> list[QA]:
+    """All unambiguous questions that the scene allows, in a fixed order."""
+    return [each for generator in KINDS_OF_QA[scene.family].values() for each in generator(scene)]
+
+
+def ask_qa(
+    scene: Scene, *, number: int = 1, kinds: Collection[str] | None = None
+) -> tuple[QA, ...]:
+    """Choose up to `number` questions with different texts; fewer where a scene allows no more.
+
+    For each the kind is drawn, then the answer, then one of the questions with this answer: so
+    kinds come about as often as scenes allow, and no answer is likelier because more questions
+    happen to have it.
+
+    Args:
+        scene: A scene of any family in `KINDS_OF_QA`; its own draws decide.
+        number: How many at most.
+        kinds: The kinds to choose among, of which other families' are never asked; None for all.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
+    generators = KINDS_OF_QA[scene.family]
+    known = {**STILL, **VIDEO}
+    if unknown := sorted(set(kinds or ()) - set(known)):
+        raise UsageError(f"kind of question {unknown[0]!r}", expected=f"one of {', '.join(known)}",
+                         found="none of them")  # fmt: skip
+    draws = Draws(scene.seed, scene.id, "qa")
+    all_of: dict[str, list[QA]] = {}
+    chosen: dict[str, QA] = {}
+    while len(chosen) < number:
+        for kind in draws.shuffled([kind for kind in generators if kinds is None or kind in kinds]):
+            if kind not in all_of:
+                all_of[kind] = list(generators[kind](scene))
+            left = [each for each in all_of[kind] if each.text not in chosen]
+            if left:
+                answer = draws.choice(list(dict.fromkeys(each.answer for each in left)))
+                question = draws.choice([each for each in left if each.answer == answer])
+                chosen[question.text] = question
+                break
+        else:
+            break
+    return tuple(chosen.values())

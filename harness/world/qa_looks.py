@@ -1,0 +1,174 @@
+"""Questions about what things are: colour, shape, size, number, and how much room they take."""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from itertools import combinations, product
+
+from harness.world.draws import Draws
+from harness.world.language import ALSO_CALLED, Noun, nouns
+from harness.world.quiz import QA, Named, called, choice, groups, percent, pick, sole, turned
+from harness.world.raster import template, visible_areas, whole_areas
+from harness.world.scene import COLOURS, SHAPES, SIZES, Scene, Shape
+
+OPTIONS = 4
+"""How many options a question has where more would be possible."""
+MOST_COUNTED = 10
+LOWER_OPTIONS = ((0,), (0, 1), (0, 1, 2, 2), (0, 1, 2, 3, 3, 3))
+"""How many options are below a count of 0, 1, 2 and more: small counts are many and have few below
+them, so that large ones make up for it and no place in the row is right more often."""
+SIZE_ADJECTIVES = ((1, "larger", "largest"), (-1, "smaller", "smallest"))
+
+
+def sizes(scene: Scene) -> Iterator[QA]:
+    """`Which is larger, the red circle or the blue square?`."""
+    ranks = _ranks(scene)
+    for pair in combinations(called(scene), 2):
+        for sign, comparative, _ in SIZE_ADJECTIVES:
+            found = _greatest(scene, ranks, pair, sign)
+            if found is not None:
+                first, second = turned(scene, comparative, pair)
+                text = f"Which is {comparative}, the {first[1]} or the {second[1]}?"
+                yield pick(scene, "size", text, answer=found, group=pair, named=(first, second))
+
+
+def largest(scene: Scene) -> Iterator[QA]:
+    """`Which of these is the largest?`, of three or four things."""
+    ranks = _ranks(scene)
+    for group in groups(called(scene)):
+        for sign, _, superlative in SIZE_ADJECTIVES:
+            found = _greatest(scene, ranks, group, sign)
+            if found is not None:
+                text = f"Which of these is the {superlative}?"
+                yield pick(scene, "largest", text, answer=found, group=group)
+
+
+def colours(scene: Scene) -> Iterator[QA]:
+    """`What colour is the star?`; colours of other things are among the options."""
+    for index, noun in sole(scene, by="shape"):
+        right = scene.things[index].colour
+        near = {thing.colour for thing in scene.things}
+        text = f"What colour is the {noun.words()}?"
+        others = _others(scene, text, right, tuple(COLOURS), near)
+        yield choice(scene, "colour", text, answer=right, others=others,
+                     named=[(index, noun.words())])  # fmt: skip
+
+
+def shapes(scene: Scene) -> Iterator[QA]:
+    """`What shape is the red object?`; no option could be said of it but the right one."""
+    for index, noun in sole(scene, by="colour"):
+        right = scene.things[index].shape
+        apart = tuple(shape for shape in SHAPES if shape == right or not _confused(shape, right))
+        near = {thing.shape for thing in scene.things}
+        text = f"What shape is the {noun.words()}?"
+        others = _others(scene, text, right, apart, near)
+        yield choice(scene, "shape", text, answer=right, others=others,
+                     named=[(index, noun.words())])  # fmt: skip
+
+
+def counts(scene: Scene) -> Iterator[QA]:
+    """`How many red objects are there in the picture?`, for a number."""
+    for text, named in _counted(scene):
+        yield QA(kind="count", text=text, answer=float(len(named)), named=named)
+
+
+def count_choices(scene: Scene) -> Iterator[QA]:
+    """The same questions with four numbers in a row to choose from, shuffled."""
+    for text, named in _counted(scene):
+        count = len(named)
+        draws = Draws(scene.seed, scene.id, "numbers", text)
+        first = count - draws.choice(LOWER_OPTIONS[min(count, 3)])
+        others = [str(first + step) for step in range(OPTIONS) if first + step != count]
+        yield choice(scene, "count_choice", text, answer=str(count), others=others, named=named)
+
+
+def existence(scene: Scene) -> Iterator[QA]:
+    """`Is there a red star in the picture?`: no combines a shape and a colour that are there."""
+    present = [Noun(thing.shape, thing.colour) for thing in scene.things]
+    seen = dict.fromkeys(noun.shape for noun in present), dict.fromkeys(c.colour for c in present)
+    wholes = [Noun(shape, colour) for shape, colour in product(*seen)]
+    if len(seen[0]) == 1 or len(seen[1]) == 1:  # then all that is combined of them is there
+        wholes += [Noun(present[0].shape, colour) for colour in COLOURS if colour not in seen[1]]
+    for noun in wholes:
+        there = tuple((i, noun.words()) for i, thing in enumerate(scene.things) if noun.fits(thing))
+        possible = any(noun.could_fit(thing) for thing in scene.things)
+        if there or not possible:
+            article = "an" if noun.words()[0] in "aeiou" else "a"
+            text = f"Is there {article} {noun.words()} in the picture?"
+            yield choice(scene, "exists", text, answer="yes" if there else "no",
+                         others=["no" if there else "yes"], named=there)  # fmt: skip
+
+
+def widths(scene: Scene) -> Iterator[QA]:
+    """`How wide is the star, in percent of the picture's width?`, of what nothing covers."""
+    yield from _extents(scene, "width", "wide", 0)
+
+
+def heights(scene: Scene) -> Iterator[QA]:
+    """`How high is the star, in percent of the picture's height?`, of what nothing covers."""
+    yield from _extents(scene, "height", "high", 1)
+
+
+def _extents(scene: Scene, kind: str, adjective: str, axis: int) -> Iterator[QA]:
+    uncovered = visible_areas(scene)[0] == whole_areas(scene)
+    for index, words in called(scene):
+        if uncovered[index]:
+            thing = scene.things[index]
+            reach = _reach(thing.shape, scene.radius(thing))[axis]
+            text = f"How {adjective} is the {words}, in percent of the picture's {kind}?"
+            yield from percent(kind, text, reach, (scene.width, scene.height)[axis], (index, words))
+
+
+def _reach(shape: Shape, radius: int) -> tuple[int, int]:
+    """(width, height) in pixels of all that belongs to a shape."""
+    mask = template(shape, radius)
+    return int(mask.any(0).sum()), int(mask.any(1).sum())
+
+
+def _ranks(scene: Scene) -> list[tuple[int, int]]:
+    """Each thing's size as a rank, and its visible area."""
+    areas = visible_areas(scene)[0]
+    return [(SIZES.index(thing.size), int(areas[i])) for i, thing in enumerate(scene.things)]
+
+
+def _greatest(
+    scene: Scene, ranks: list[tuple[int, int]], group: tuple[Named, ...], sign: int
+) -> str | None:
+    """The words of the thing that is largest (or, by the sign, smallest) clearly, or None.
+
+    It is so by its size and by all of its area, a quarter more than any other's, and by what is
+    seen of it.
+    """
+    whole = whole_areas(scene)
+
+    def beats(one: int, other: int) -> bool:
+        big, small = (one, other) if sign > 0 else (other, one)
+        return bool(
+            ranks[big][0] > ranks[small][0]
+            and 4 * whole[big] >= 5 * whole[small]
+            and ranks[big][1] > ranks[small][1]
+        )
+
+    for index, words in group:
+        if all(beats(index, other) for other, _ in group if other != index):
+            return words
+    return None
+
+
+def _others(
+    scene: Scene, text: str, right: str, options: tuple[str, ...], near: AbstractSet[str]
+) -> list[str]:
+    """Three wrong options, those that are seen in the picture first."""
+    draws = Draws(scene.seed, scene.id, "others", text)
+    wrong = draws.shuffled([option for option in options if option != right])
+    return sorted(wrong, key=lambda option: option not in near)[: OPTIONS - 1]
+
+
+def _confused(one: Shape, other: Shape) -> bool:
+    return other in ALSO_CALLED.get(one, ()) or one in ALSO_CALLED.get(other, ())
+
+
+def _counted(scene: Scene) -> Iterator[tuple[str, tuple[Named, ...]]]:
+    for noun, members in nouns(scene):
+        if noun.size is None and len(members) <= MOST_COUNTED:
+            text = f"How many {noun.words(plural=True)} are there in the picture?"
+            yield text, tuple((member, noun.words()) for member in members)

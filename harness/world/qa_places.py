@@ -1,0 +1,136 @@
+"""Questions about where things are: sides, distances, and which lies in front."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, permutations
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.world.quiz import QA, Named, called, choice, groups, percent, pick, turned
+from harness.world.raster import extents, owners
+from harness.world.referring import DIRECTIONS, foremost
+from harness.world.scene import Scene, Shape
+
+SIDES = (("left", "right"), ("above", "below"))
+CORNERS = ("upper left", "upper right", "lower left", "lower right")
+LOPSIDED: tuple[Shape, ...] = ("triangle", "star")
+"""Shapes whose middle is not at half their height, by area and by outline."""
+LEAST_OVERLAP = 24  # pixels that both cover
+
+
+def relations(scene: Scene) -> Iterator[QA]:
+    """`Is the red circle to the left or to the right of the blue square?`; also above or below."""
+    for one, other in permutations(called(scene), 2):
+        for axis in (0, 1):
+            if side := side_of(scene, one[0], other[0], axis):
+                yield side_question(scene, "relation", one, other, axis, side)
+
+
+def corners(scene: Scene) -> Iterator[QA]:
+    """`Where is the red circle, seen from the blue square?`, where both axes are clear."""
+    for one, other in permutations(called(scene), 2):
+        across, down = (side_of(scene, one[0], other[0], axis) for axis in (0, 1))
+        if across and down:
+            right = CORNERS[(across > 0) + 2 * (down > 0)]
+            yield choice(scene, "relation4", f"Where is the {one[1]}, seen from the {other[1]}?",
+                         answer=right, others=[each for each in CORNERS if each != right],
+                         named=(one, other))  # fmt: skip
+
+
+def extremes(scene: Scene) -> Iterator[QA]:
+    """`Which of these is furthest to the left?`, of three or four things."""
+    for group in groups(called(scene)):
+        things = dict(group)
+        for direction in DIRECTIONS:
+            first = foremost(scene, tuple(things), direction)
+            if first is not None:
+                text = f"Which of these is {direction.far}?"
+                yield pick(scene, "extreme", text, answer=things[first], group=group)
+
+
+def nearest(scene: Scene) -> Iterator[QA]:
+    """`Which of these is nearest to the star?`: by its centre and by its edge."""
+    things = called(scene)
+    for anchor in things:
+        for group in groups([thing for thing in things if thing != anchor]):
+            found = _nearest(scene, anchor, group)
+            if found is not None:
+                text = f"Which of these is nearest to the {anchor[1]}?"
+                yield pick(scene, "nearest", text, answer=found, group=group, named=[anchor])
+
+
+def depths(scene: Scene) -> Iterator[QA]:
+    """`Which is in front, the red circle or the blue square?`, where one is seen to cover one."""
+    owner = owners(scene)
+    for pair in combinations(called(scene), 2):
+        front, back = sorted(pair, key=lambda thing: scene.things[thing[0]].depth)
+        shared = _alone(scene, front[0]) & _alone(scene, back[0])
+        seen = int((shared & (owner == front[0])).sum())
+        if seen >= LEAST_OVERLAP and 10 * seen >= 9 * int(shared.sum()):
+            first, second = turned(scene, "front", pair)
+            text = f"Which is in front, the {first[1]} or the {second[1]}?"
+            yield pick(scene, "depth", text, answer=front[1], group=pair, named=(first, second))
+
+
+def distances(scene: Scene) -> Iterator[QA]:
+    """`How far apart are the centres of …?`, sideways or upwards, in percent of the picture."""
+    for one, other in combinations(called(scene), 2):
+        first, second = scene.things[one[0]], scene.things[other[0]]
+        across, down = (abs(a - b) for a, b in zip(first.centre(0), second.centre(0), strict=True))
+        start = f"How far apart are the centres of the {one[1]} and the {other[1]}"
+        text = f"{start} from left to right, in percent of the picture's width?"
+        yield from percent("distance", text, across, scene.width, one, other)
+        if first.shape not in LOPSIDED and second.shape not in LOPSIDED:
+            text = f"{start} from top to bottom, in percent of the picture's height?"
+            yield from percent("distance", text, down, scene.height, one, other)
+
+
+def side_of(scene: Scene, one: int, other: int, axis: int, *, frame: int = 0) -> int:
+    """-1 where one lies clearly left of (or above) the other, 1 beyond it, 0 where it is unclear.
+
+    Clearly is an eighth of the picture's side between the centres.
+    """
+    first, second = (scene.things[index].centre(frame)[axis] for index in (one, other))
+    if abs(first - second) < scene.unit // 8:
+        return 0
+    return 1 if first > second else -1
+
+
+def side_question(
+    scene: Scene, kind: str, one: Named, other: Named, axis: int, side: int, *, start: str = ""
+) -> QA:
+    """`Is A to the left or to the right of B?`, after such a start as `At the end, `."""
+    between = ("to the left or to the right of", "above or below")[axis]
+    verb = "is" if start else "Is"
+    before, beyond = SIDES[axis]
+    right, wrong = (beyond, before) if side > 0 else (before, beyond)
+    return choice(scene, kind, f"{start}{verb} the {one[1]} {between} the {other[1]}?",
+                  answer=right, others=[wrong], named=(one, other))  # fmt: skip
+
+
+def _alone(scene: Scene, index: int) -> BoolArray:
+    """The mask of a thing if it were the only one."""
+    mask: BoolArray = owners(replace(scene, things=(scene.things[index],))) == 0
+    return mask
+
+
+def _nearest(scene: Scene, anchor: Named, group: tuple[Named, ...]) -> str | None:
+    """The words of the nearest one, or None where it is not clear.
+
+    The next centre is at least half as far again, and no other edge is as near.
+    """
+    here = np.array(scene.things[anchor[0]].centre(0))
+    squares, gaps = [], []
+    for index, _ in group:
+        thing = scene.things[index]
+        apart = np.abs(np.array(thing.centre(0)) - here)
+        reach = np.add(extents(thing.shape, scene.radius(thing)),
+                       extents(scene.things[anchor[0]].shape,
+                               scene.radius(scene.things[anchor[0]])))  # fmt: skip
+        squares.append(int((apart**2).sum()))
+        gaps.append(int((np.maximum(apart - reach, 0) ** 2).sum()))
+    first, second = np.argsort(squares, kind="stable")[:2]
+    clear = 4 * squares[second] >= 9 * squares[first]
+    others = [gap for place, gap in enumerate(gaps) if place != first]
+    return group[int(first)][1] if clear and gaps[int(first)] < min(others) else None

@@ -1,0 +1,174 @@
+"""Questions about videos: which way, how fast, in which order, and how things end."""
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise, permutations
+
+from harness.types import Interval
+from harness.world.draws import Draws
+from harness.world.qa_places import side_of, side_question
+from harness.world.quiz import QA, Named, called, choice, percent, pick, turned
+from harness.world.raster import is_inside, is_outside
+from harness.world.scene import Scene, Thing
+
+WAYS = {(-1, 0): "left", (1, 0): "right", (0, -1): "up", (0, 1): "down", (0, 0): "it does not move"}
+OPTIONS = 4
+APART = 2
+"""Frames between two events, so that their order is clear."""
+
+
+def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
+    """The frames in which something of a thing lies in the picture.
+
+    In drawn scenes nothing that is in the picture is ever covered altogether.
+    """
+    thing = scene.things[index]
+    return tuple(k for k in range(scene.frames) if not is_outside(scene, thing, k))
+
+
+def interval(scene: Scene, index: int) -> Interval:
+    """The first and the last second in which a thing is seen; frame k is second k.
+
+    What is drawn moves straight on, so that it is seen all the time in between.
+    """
+    frames = visible_frames(scene, index)
+    return Interval(float(frames[0]), float(frames[-1]))
+
+
+def directions(scene: Scene) -> Iterator[QA]:
+    """`In which direction does the star move?`, of what moves straight or not at all."""
+    for index, words in called(scene):
+        thing = scene.things[index]
+        if thing.dx and thing.dy:
+            continue
+        right = WAYS[_sign(thing.dx), _sign(thing.dy)]
+        text = f"In which direction does the {words} move?"
+        wrong = [way for way in WAYS.values() if way != right]
+        others = Draws(scene.seed, scene.id, "ways", text).shuffled(wrong)[: OPTIONS - 1]
+        yield choice(scene, "direction", text, answer=right, others=others, named=[(index, words)])
+
+
+def speeds(scene: Scene) -> Iterator[QA]:
+    """`Which moves faster, the star or the cross?`: at least 1.4 times as fast."""
+    for pair in combinations(called(scene), 2):
+        slow, fast = sorted(pair, key=lambda named: _square(scene.things[named[0]]))
+        low, high = (_square(scene.things[index]) for index, _ in (slow, fast))
+        if low and high >= 2 * low:
+            first, second = turned(scene, "faster", pair)
+            text = f"Which moves faster, the {first[1]} or the {second[1]}?"
+            yield pick(scene, "speed", text, answer=fast[1], group=pair, named=(first, second))
+
+
+def arrivals(scene: Scene) -> Iterator[QA]:
+    """`Which comes into the picture first, the star or the cross?`."""
+    times = _arrivals(scene)
+    for pair in combinations([named for named in called(scene) if named[0] in times], 2):
+        first, second = turned(scene, "arrives", pair)
+        if abs(times[first[0]] - times[second[0]]) >= APART:
+            early = min(pair, key=lambda named: times[named[0]])
+            text = f"Which comes into the picture first, the {first[1]} or the {second[1]}?"
+            yield pick(scene, "order", text, answer=early[1], group=pair, named=(first, second))
+
+
+def orders(scene: Scene) -> Iterator[QA]:
+    """`In which order do A, B and C come into the picture?`: one of four orders."""
+    times = _arrivals(scene)
+    for group in combinations([named for named in called(scene) if named[0] in times], 3):
+        ordered = sorted(group, key=lambda named: times[named[0]])
+        if any(times[b[0]] - times[a[0]] < APART for a, b in pairwise(ordered)):
+            continue
+        draws = Draws(scene.seed, scene.id, "orders", *(index for index, _ in group))
+        said = draws.shuffled(group)
+        right = _listed(ordered)
+        wrong = [listed for order in permutations(group) if (listed := _listed(order)) != right]
+        names = [f"the {words}" for _, words in said]
+        text = f"In which order do {names[0]}, {names[1]} and {names[2]} come into the picture?"
+        yield choice(scene, "order3", text, answer=right,
+                     others=draws.shuffled(wrong)[: OPTIONS - 1], named=said)  # fmt: skip
+
+
+def departures(scene: Scene) -> Iterator[QA]:
+    """`Does the star leave the picture?`, `Which leaves the picture first, A or B?`."""
+    times: dict[int, int] = {}
+    staying: list[Named] = []
+    for index, words in called(scene):
+        thing, frames = scene.things[index], visible_frames(scene, index)
+        if frames[-1] + 1 < scene.frames:
+            times[index] = frames[-1]
+        elif is_inside(scene, thing, scene.frames - 1):
+            staying.append((index, words))
+    leaving = [named for named in called(scene) if named[0] in times]
+    if staying and leaving:  # or else "no" would be right far more often than "yes"
+        for one in called(scene):
+            if one in leaving or one in staying:
+                answer, other = ("yes", "no") if one in leaving else ("no", "yes")
+                yield choice(scene, "leaves", f"Does the {one[1]} leave the picture?",
+                             answer=answer, others=[other], named=[one])  # fmt: skip
+    for pair in combinations(leaving, 2):
+        first, second = turned(scene, "leaves", pair)
+        if abs(times[first[0]] - times[second[0]]) >= APART:
+            early = min(pair, key=lambda named: times[named[0]])
+            text = f"Which leaves the picture first, the {first[1]} or the {second[1]}?"
+            yield pick(scene, "leaves", text, answer=early[1], group=pair, named=(first, second))
+
+
+def end_relations(scene: Scene) -> Iterator[QA]:
+    """`At the end of the video, is A to the left or to the right of B?`: one of them moves."""
+    last = scene.frames - 1
+    there = [one for one in called(scene) if is_inside(scene, scene.things[one[0]], last)]
+    for one, other in permutations(there, 2):
+        if scene.things[one[0]].moves or scene.things[other[0]].moves:
+            for axis in (0, 1):
+                if side := side_of(scene, one[0], other[0], axis, frame=last):
+                    yield side_question(scene, "end_relation", one, other, axis, side,
+                                        start="At the end of the video, ")  # fmt: skip
+
+
+def paths(scene: Scene) -> Iterator[QA]:
+    """`How far does the star move sideways …?`, of what is all in the picture at both ends."""
+    last = scene.frames - 1
+    for index, words in called(scene):
+        thing = scene.things[index]
+        if is_inside(scene, thing, 0) and is_inside(scene, thing, last):
+            start = f"How far does the {words} move"
+            across, down = last * abs(thing.dx), last * abs(thing.dy)
+            text = f"{start} to the side from the first frame to the last, in percent of the " \
+                   "picture's width?"  # fmt: skip
+            yield from percent("path", text, across, scene.width, (index, words))
+            text = f"{start} up or down from the first frame to the last, in percent of the " \
+                   "picture's height?"  # fmt: skip
+            yield from percent("path", text, down, scene.height, (index, words))
+
+
+def arrival_counts(scene: Scene) -> Iterator[QA]:
+    """`How many objects come into the picture?`, where none is half inside at the start."""
+    coming = _arrivals(scene)
+    words = dict(called(scene))
+    if coming and not any(_hangs_over(scene, thing) for thing in scene.things):
+        yield QA(
+            kind="enter_count",
+            text="How many objects come into the picture?",
+            answer=float(len(coming)),
+            named=tuple((index, words.get(index, "object")) for index in coming),
+        )
+
+
+def _arrivals(scene: Scene) -> dict[int, int]:
+    """When each thing that is outside at the start is first seen, by its index."""
+    first = {index: visible_frames(scene, index)[0] for index in range(len(scene.things))}
+    return {index: frame for index, frame in first.items() if frame}
+
+
+def _hangs_over(scene: Scene, thing: Thing) -> bool:
+    return not is_inside(scene, thing, 0) and not is_outside(scene, thing, 0)
+
+
+def _listed(things: "tuple[Named, ...] | list[Named]") -> str:
+    return ", ".join(words for _, words in things)
+
+
+def _square(thing: Thing) -> int:
+    return thing.dx**2 + thing.dy**2
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
