@@ -48,7 +48,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -c constraints.txt -e ".[torch,text,dev]"
+	$(PIP) -c constraints.txt -e ".[torch,text,train,dev]"
 	@touch $@ $(VENV)/.core
 
 clean:

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.errors import DataError
 
@@ -31,6 +32,10 @@ class Card:
     example: str = ""
     """One record as it stands in the files; `…` stands for bytes or text that is left out."""
     notes: str = ""
+    hub: Mapping[str, Any] | None = None
+    """For `harness data fetch`: `repository` on the Hugging Face hub (or a table `repositories`,
+    by the folders that they go to), `revision` (a commit, or a branch that is resolved when it is
+    fetched) and `files` (patterns; all, without)."""
 
     @classmethod
     def read(cls, path: Path) -> "Card":

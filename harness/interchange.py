@@ -3,7 +3,8 @@
 A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
 
     "reply"      text, or a list of texts, read by the parser and segmenter of a model
-    "boxes"      [[left, top, right, bottom], …] in original pixels, with "box_scores" if any
+    "boxes"      [[left, top, right, bottom], …] in original pixels, with "box_scores" if any; for
+                 a track one a frame, null where a frame does not show it
     "points"     [[x, y], …] in original pixels
     "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
     "answer"     a letter, number, text or [start, end], as the question asks
@@ -188,14 +189,28 @@ def _masks(row: Row, query: Query) -> Answer:
 
 
 def _boxes(row: Row, query: Query) -> Answer:
+    if query.form is AnswerForm.BOX_TRACK:
+        return _box_track(row, query)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError('"boxes"', expected=f"a list of at most {MAX_BOXES} boxes",
                          found=_length(row.value))  # fmt: skip
-    boxes = tuple(Box(*finite_numbers(item, 4, "box")) for item in row.value)
-    for box in boxes:
-        if box.right <= box.left or box.bottom <= box.top:
-            raise ParseError("box", expected="left < right and top < bottom", found=str(tuple(box)))
-    return Answer(boxes=boxes, box_scores=row.box_scores)
+    return Answer(boxes=tuple(map(_box, row.value)), box_scores=row.box_scores)
+
+
+def _box_track(row: Row, query: Query) -> Answer:
+    """One box a frame, null where the frame does not show it."""
+    frames = len(query.media[0])
+    if not isinstance(row.value, list) or len(row.value) != frames:
+        raise ParseError('"boxes"', expected=f"a list of {frames} boxes, one a frame, or null",
+                         found=_length(row.value))  # fmt: skip
+    return Answer(box_track=tuple(None if item is None else _box(item) for item in row.value))
+
+
+def _box(plain: Any) -> Box:
+    box = Box(*finite_numbers(plain, 4, "box"))
+    if box.right <= box.left or box.bottom <= box.top:
+        raise ParseError("box", expected="left < right and top < bottom", found=str(tuple(box)))
+    return box
 
 
 def _points(row: Row, query: Query) -> Answer:

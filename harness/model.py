@@ -112,6 +112,8 @@ class ChatRequest:
     resize: tuple[int, int] | None = None
     """(width, height) to squash every picture to, bilinear; None leaves it to the processor."""
     system: str | None = None
+    prefix: str = ""
+    """What the reply begins with, and its text too: the network goes on from there."""
     max_new_tokens: int = 1024
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import harness
 
 PACKAGES = (
-    "visual-reasoning-harness", "numpy", "opencv-python-headless", "pillow", "pycocotools",
+    "visual-reasoning-harness", "av", "numpy", "opencv-python-headless", "pillow", "pycocotools",
     "scipy", "torch", "torchvision", "transformers", "accelerate", "peft", "trl", "safetensors",
     "sam2", "lmms-eval", "vllm", "pycocoevalcap", "bert-score",
 )  # fmt: skip

@@ -39,6 +39,11 @@ class Protocol:
     ceiling: Ceiling
     about: str
     """One line: whose scorer it is, and what is particular about it."""
+    rubric: str | None = None
+    """By what a judge grades free answers, where the protocol needs one (`harness.judging`)."""
+    judged: Callable[[Any], ScoreUnit] | None = None
+    """`score` by a `model.Judge`, given with `rubric`. `score` itself scores what needs no judge,
+    such as perfect answers, and raises UsageError for what does."""
 
     def metric(self, name: str) -> Metric:
         """The declared metric of this name."""
@@ -137,17 +142,24 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
             raise extra.unfit(f"{headline.name}, which is computed over all samples")
         names.append(extra.metric.name)
 
-    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        scores = dict(protocol.score(unit, predictions))
-        for extra in extras:
-            if isinstance(extra, CostMetric):
-                scores.update(extra.score(scores.get(protocol.headline), predictions))
-            else:
-                scores.update(extra.score(unit, predictions))
-        return scores
+    def more(inner: ScoreUnit) -> ScoreUnit:
+        def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+            scores = dict(inner(unit, predictions))
+            for extra in extras:
+                if isinstance(extra, CostMetric):
+                    scores.update(extra.score(scores.get(protocol.headline), predictions))
+                else:
+                    scores.update(extra.score(unit, predictions))
+            return scores
 
-    metrics = (*protocol.metrics, *(extra.metric for extra in extras))
-    return replace(task, protocol=replace(protocol, score=score, metrics=metrics))
+        return score
+
+    judged = protocol.judged
+    return replace(task, protocol=replace(
+        protocol, score=more(protocol.score),
+        judged=None if judged is None else lambda judge: more(judged(judge)),
+        metrics=(*protocol.metrics, *(extra.metric for extra in extras)),
+    ))  # fmt: skip
 
 
 def choose(what: str, options: Mapping[str, Any], name: str) -> Any:

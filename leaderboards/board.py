@@ -1,7 +1,7 @@
 """A board: the rows of many runs, in one table for each thing that may be compared.
 
-Rows share a table only if task, version, split, protocol, subset and the data's fingerprint are
-equal, because a number by another protocol or on other samples is another quantity.
+Rows share a table only if task, version, split, protocol, judge, subset and the data's fingerprint
+are equal, because a number by another protocol or on other samples is another quantity.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ OTHER_DATA = (
     "Another table has the same title: its runs read other annotations or other samples than "
     "those of {}, so the two are not ranked together."
 )
-Key: TypeAlias = tuple[str, int, str, str, str, str]
+Key: TypeAlias = tuple[str, int, str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,8 @@ class Table:
     task_version: int
     split: str
     protocol: str
+    judge: str | None
+    """Who graded free answers, by which rubric."""
     subset: str | None
     data: str
     """Fingerprint of the annotations and samples, equal in all rows."""
@@ -117,18 +119,23 @@ def build(
 
 def _name_twins(tables: Sequence[Table]) -> list[Table]:
     """Say of tables that differ in nothing but their data that they do."""
-    counts = Counter((made.title, made.task_version, made.protocol) for made in tables)
+    counts = Counter(map(_shown_as, tables))
     return [
         replace(made, notes=(*made.notes, OTHER_DATA.format(made.data[:12])))
-        if counts[made.title, made.task_version, made.protocol] > 1
+        if counts[_shown_as(made)] > 1
         else made
         for made in tables
     ]
 
 
+def _shown_as(made: Table) -> tuple[str, int, str, str | None]:
+    return made.title, made.task_version, made.protocol, made.judge
+
+
 def key(row: Row) -> Key:
     """What must be equal for two rows to be compared."""
-    return (row.task, row.task_version, row.split, row.protocol, row.subset or "", row.data)
+    rules = (row.protocol, row.judge or "")
+    return (row.task, row.task_version, row.split, *rules, row.subset or "", row.data)
 
 
 def table(
@@ -153,6 +160,7 @@ def table(
         task_version=first.task_version,
         split=first.split,
         protocol=first.protocol,
+        judge=first.judge,
         subset=first.subset,
         data=first.data,
         headline=first.headline,

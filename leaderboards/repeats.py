@@ -169,7 +169,7 @@ def _said(model: Mapping[str, Any], without: frozenset[str]) -> str:
 
 
 def _check_alike(rows: Sequence[Row]) -> None:
-    names = ("task", "version", "split", "protocol", "subset", "data")
+    names = ("task", "version", "split", "protocol", "judge", "subset", "data")
     for other in rows[1:]:
         pairs = zip(names, key(rows[0]), key(other), strict=True)
         unlike = [f"{name}: {one!r} → {two!r}" for name, one, two in pairs if one != two]

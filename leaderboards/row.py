@@ -44,6 +44,8 @@ class Row:
     """Tokens and frames, over all samples."""
     seconds: float | None
     """Wall-clock time of the run, where it was kept."""
+    judge: str | None
+    """Who graded free answers, and by which rubric, where that was done."""
     seed: int | None
     commit: str | None
     dirty: bool | None
@@ -91,6 +93,7 @@ def row(run: Run) -> Row:
                 for name, pair in results["intervals"].items()
             },
             seconds=_seconds(run.folder / TIMING),
+            judge=_judge(manifest.get("task", {}).get("arguments", {})),
             seed=manifest.get("seed"),
             commit=provenance.get("commit"),
             dirty=provenance.get("dirty"),
@@ -136,6 +139,12 @@ COPIED = (
     "usage",
     "config_hash",
 )
+
+
+def _judge(arguments: Mapping[str, Any]) -> str | None:
+    if "judge" not in arguments:
+        return None
+    return f"{arguments['judge']}, rubric {arguments.get('rubric')}"
 
 
 def _interval(low: float, high: float) -> tuple[float, float]:

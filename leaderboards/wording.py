@@ -98,6 +98,7 @@ def facts(table: Table) -> list[str]:
     samples = sorted({entry.row.n_total for entry in table.entries})
     said = [
         f"protocol {table.protocol}",
+        *([f"graded by {table.judge}"] if table.judge else []),
         f"task version {table.task_version}",
         f"{' or '.join(f'{count:,}' for count in samples)} samples",
         f"subset {table.subset}" if table.subset else "all of the split",

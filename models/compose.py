@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from harness.errors import ParseError, UsageError
+from harness.frames import FramePolicy, uniform
 from harness.masks import Rle
 from harness.media import Media
 from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
@@ -69,18 +70,22 @@ class PromptedModel:
     segmenter: Segmenter
     propagator: Propagator
     keyframe: KeyFrame = "middle"
-    frames: int = 8
+    frames: int | FramePolicy = 8
+    """How many, evenly spread, or another rule, which may say how large they are shown."""
     max_new_tokens: int = 1024
     system: str | None = None
     batch_size: int = 8
+    words_resize: tuple[int, int] | None = None
+    """(width, height) to squash pictures to for questions in words; None: the processor's rule."""
 
     def __post_init__(self) -> None:
         for setting in ("frames", "max_new_tokens", "batch_size"):
-            if getattr(self, setting) < 1:
+            value = getattr(self, setting)
+            if isinstance(value, int) and value < 1:
                 raise UsageError(
                     f"{self.name}({setting}=…)",
                     expected="at least 1",
-                    found=str(getattr(self, setting)),
+                    found=str(value),
                 )
 
     def describe(self) -> Mapping[str, Any]:
@@ -91,12 +96,13 @@ class PromptedModel:
             "prompt": self.prompt.name,
             "prompt_text": self.prompt.ask("QUESTION"),
             "resize": self.prompt.resize and list(self.prompt.resize),
+            "words_resize": self.words_resize and list(self.words_resize),
             "system": self.system,
             "coordinates": self.chat.coordinates,
             "segmenter": settings(self.segmenter),
             "propagator": settings(self.propagator),
             "keyframe": self.keyframe,
-            "frames": self.frames,
+            "frames": self.frames if isinstance(self.frames, int) else str(self.frames),
             "max_new_tokens": self.max_new_tokens,
             "batch_size": self.batch_size,
         }
@@ -183,16 +189,32 @@ class PromptedModel:
             else self.words.ask(query, form),
             media=query.media,
             frames=shown,
-            resize=self.prompt.resize if located else None,
+            resize=self.prompt.resize if located else self.words_resize or self._budgeted(query),
             system=self.system,
             max_new_tokens=self.max_new_tokens,
         )
 
     def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
-        spread = [evenly(len(media), self.frames) for media in query.media]
+        spread = [self._spread(media) for media in query.media]
         if located and self.keyframe != "named":
             spread[0] = (self._key_frame(query.media[0]),)
         return tuple(spread)
+
+    def _spread(self, media: Media) -> tuple[int, ...]:
+        if isinstance(self.frames, int):
+            return evenly(len(media), self.frames)
+        return self.frames.choose(media.times()) if len(media) > 1 else (0,)
+
+    def _budgeted(self, query: Query) -> tuple[int, int] | None:
+        """(width, height) within the frame policy's budget of pixels, if it has one."""
+        sizes = {media.size for media in query.media}
+        if isinstance(self.frames, int) or self.frames.budget is None:
+            return None
+        if len(sizes) > 1:
+            raise UsageError(f"frames={self.frames}", expected="pictures of one size in a question "
+                             "where there is a budget of pixels",
+                             found=f"{len(sizes)} sizes")  # fmt: skip
+        return self.frames.size(sizes.pop())
 
     def _key_frame(self, media: Media) -> int:
         return len(media) // 2 if self.keyframe == "middle" else 0
@@ -275,10 +297,7 @@ def evenly(total: int, wanted: int) -> tuple[int, ...]:
     >>> evenly(10, 4)
     (0, 3, 6, 9)
     """
-    if wanted >= total:
-        return tuple(range(total))
-    last = max(wanted - 1, 1)
-    return tuple((2 * index * (total - 1) + last) // (2 * last) for index in range(wanted))
+    return uniform(range(total), wanted)
 
 
 def _boxes(items: Sequence[Item]) -> tuple[Box, ...]:

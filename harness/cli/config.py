@@ -12,6 +12,7 @@ PATHS = ("data", "out", "predictions")
 LISTS = ("tasks", "model", "metrics")
 KINDS: Mapping[str, tuple[type, ...]] = {
     "batch_size": (int,), "subset": (str,), "name": (str,), "timeout": (int, float),
+    "judge": (str,),
 }  # fmt: skip
 """The types of options whose default is "nothing", which tells no type."""
 OURS = ("function", "config")  # not to be set from a file

@@ -1,31 +1,35 @@
-"""`harness data make | check | info`."""
+"""`harness data make | check | info`; `fetch` is in its own module."""
 
 import importlib
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import Any
 
 from harness import plugins
+from harness.cli.ask import specs
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.fetch import recorded
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
+from harness.media import Media
 from harness.run.plan import samples_of, select, survey
 from harness.store.atomic import cannot_write
 from harness.task import Task
+from harness.types import Sample
 
 SHOWN = 20
 
 
 def make(arguments: Namespace) -> int:
-    """Write the generated world in the layout of every task that has a writer."""
+    """Write the generated world in the layouts asked for, or of every task that has a writer."""
     from harness.world.shapes import make as make_shapes
 
     if arguments.size < 1 or arguments.seed < 0:
         raise UsageError("harness data make", expected="--size ≥ 1 and --seed ≥ 0",
                          found=f"{arguments.size} and {arguments.seed}")  # fmt: skip
-    found = writers()
+    found = _wanted(writers(), arguments.tasks)
     try:
         make_shapes(arguments.out, seed=arguments.seed, size=arguments.size, writers=found)
     except OSError as error:
@@ -51,6 +55,17 @@ def writers() -> dict[str, Callable[..., None]]:
     return found
 
 
+def _wanted(
+    found: dict[str, Callable[..., None]], asked: list[str] | None
+) -> dict[str, Callable[..., None]]:
+    names = [spec.name for spec in specs(asked, "--tasks")] if asked else list(found)
+    for name in names:
+        if name not in found:
+            raise UsageError(f"--tasks {name}", expected="a benchmark with a writer: "
+                             f"{', '.join(sorted(found))}", found=name)  # fmt: skip
+    return {name: found[name] for name in names}
+
+
 def _named(arguments: Namespace) -> Namespace:
     if arguments.task:
         arguments.tasks = [*(arguments.tasks or []), arguments.task]
@@ -63,11 +78,15 @@ def check(arguments: Namespace) -> int:
     for key, spec, task in asked_tasks(_named(arguments)):
         with plugins.blamed(f"the check of {task.name}"):
             problems = [{"path": one.path, "message": one.message} for one in task.check()]
-        line: dict[str, Any] = {"name": key, "split": task.split, "problems": problems}
-        if not problems:
-            found = survey(task, select(task, None))
-            line |= {"samples": found.n_total, "fingerprint": found.fingerprint,
-                     "published": _published(spec.name, task.split)}  # fmt: skip
+        card = _card(task)
+        published = card.get("splits", {}).get(task.split) or None
+        line: dict[str, Any] = {"name": key, "split": task.split, "problems": problems,
+                                "published": published}  # fmt: skip
+        if problems:
+            line["data"] = card.get("data", "")
+        else:
+            line |= _complete(task)
+        line["fetched"] = recorded(arguments.data / spec.name)
         shown.append(line)
     if arguments.json:
         show_json(shown)
@@ -77,25 +96,53 @@ def check(arguments: Namespace) -> int:
     return 1 if any(line["problems"] for line in shown) else 0
 
 
-def _published(name: str, split: str) -> int | None:
-    from harness.cli.show import describe
+def _complete(task: Task) -> dict[str, Any]:
+    """What is counted of files that are whole."""
+    found = survey(task, select(task, None))
+    return {"samples": found.n_total, "fingerprint": found.fingerprint,
+            "duplicates": duplicates(samples_of(task))}  # fmt: skip
 
-    card = describe("tasks", plugins.installed("tasks")[name])
-    return card.get("splits", {}).get(split) or None
+
+def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
+    """Groups of samples whose pictures or videos have the same content, as lists of their names.
+
+    Only files of equal length are read and compared.
+    """
+    by_weight: dict[tuple[Any, ...], dict[str, Sample]] = {}
+    for sample in samples:
+        for media in sample.query.media[:1]:
+            if media.fault is None and media.weight:
+                key = (media.weight, media.size, len(media))
+                by_weight.setdefault(key, {}).setdefault(sample.group, sample)
+    same: dict[str, list[str]] = {}
+    for alike in by_weight.values():
+        if len(alike) > 1:
+            for group, sample in alike.items():
+                same.setdefault(sample.query.media[0].id, []).append(group)
+    return sorted(sorted(groups) for groups in same.values() if len(groups) > 1)
 
 
 def _show_check(line: dict[str, Any]) -> None:
+    where = f"{line['name']}, split {line['split']}"
     if line["problems"]:
-        print(f"{line['name']}, split {line['split']}: {len(line['problems'])} problem(s)")
+        print(f"{where}: {len(line['problems'])} problem(s)")
         for problem in line["problems"][:SHOWN]:
             print(f"  {problem['path']}: {problem['message']}")
         if (rest := len(line["problems"]) - SHOWN) > 0:
             print(f"  … and {rest} more (--json lists all)")
+        if line["data"]:
+            print(f"  How it is had: {line['data']}")
         return
-    said = f"{line['name']}, split {line['split']}: {line['samples']} samples"
+    said = f"{where}: {line['samples']} samples"
     if line["published"] and line["published"] != line["samples"]:
         said += f" (published: {line['published']})"
     print(f"{said}, fingerprint {line['fingerprint']}")
+    for groups in line["duplicates"][:SHOWN]:
+        print(f"  the same content: {', '.join(groups[:SHOWN])}")
+    if (rest := len(line["duplicates"]) - SHOWN) > 0:
+        print(f"  … and {rest} more (--json lists all)")
+    for one in line["fetched"]:
+        print(f"  fetched from {one['repository']}, commit {one['commit']}")
 
 
 def info(arguments: Namespace) -> int:
@@ -113,28 +160,39 @@ def info(arguments: Namespace) -> int:
 
 def _info(key: str, task: Task) -> dict[str, Any]:
     categories: dict[str, dict[str, int]] = {}
-    groups: set[str] = set()
+    groups: dict[str, int] = {}
     first = None
     count = 0
     for sample in samples_of(task):
         first = first or sample
         count += 1
-        groups.add(sample.group)
+        if sample.group not in groups:
+            groups[sample.group] = sum(map(_weight, sample.query.media))
         for name, value in sample.categories.items():
             counts = categories.setdefault(name, {})
             counts[value] = counts.get(value, 0) + 1
     plain: dict[str, Any] = {
         "name": key, "split": task.split, "samples": count, "groups": len(groups),
+        "bytes": sum(groups.values()),
         "answers": [str(form) for form in task.forms], "protocol": task.protocol.name,
         "headline": task.protocol.headline, "categories": categories,
     }  # fmt: skip
     card = _card(task)
-    plain |= {name: card[name] for name in ("title", "paper", "licence", "data") if name in card}
+    plain |= {name: card[name] for name in ("title", "splits", "paper", "licence", "data", "hub")
+              if card.get(name)}  # fmt: skip
     if first is not None:
         truth = answer_to_json(first.target.answer) if first.target else None
         plain["example"] = {"id": first.id, "text": first.query.text, "media":
                             repr(first.query.media), "truth": _short(truth)}  # fmt: skip
     return plain
+
+
+def _weight(media: Media) -> int:
+    """Bytes of its files; 0 where one is missing."""
+    try:
+        return media.weight
+    except OSError:
+        return 0
 
 
 def _card(task: Task) -> dict[str, Any]:

@@ -26,7 +26,9 @@ NEEDED_FOR = {
     "lmms-eval": "models registered in lmms-eval",
     "ray": "several machines",
 }
-CORE = ("numpy", "opencv-python-headless", "pillow", "pyarrow", "pycocotools", "rich", "scipy")
+CORE = (
+    "av", "numpy", "opencv-python-headless", "pillow", "pyarrow", "pycocotools", "rich", "scipy",
+)  # fmt: skip
 
 
 def doctor(arguments: Namespace) -> int:

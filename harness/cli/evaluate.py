@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.cli.ask import needed, run_folder, specs
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.record import Run, public
@@ -23,6 +24,7 @@ def evaluate(arguments: Namespace) -> int:
     needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
     options = _options(arguments)
     asked = list(asked_tasks(arguments))
+    judge = judge_for(arguments, [task for _, _, task in asked])
     shown: dict[str, dict[str, Any]] = {}
     with _progress(arguments) as progress:
         for _, _, task in asked:  # all of them, before any model is loaded
@@ -35,8 +37,8 @@ def evaluate(arguments: Namespace) -> int:
             for key, task_spec, task in asked:
                 folder = run_folder(out, str(spec), str(task_spec), options.subset)
                 run = run_evaluation(
-                    task, model, folder, options, task_spec=str(task_spec), model_spec=str(spec),
-                    progress=progress,
+                    bind(task, judge, folder), model, folder, options, progress=progress,
+                    task_spec=str(task_spec), model_spec=str(spec),
                 )  # fmt: skip
                 shown[str(spec)][key] = _outcome(task, run)
     _show(arguments, shown)

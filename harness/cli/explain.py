@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from harness import overlay
+from harness.cli.judge import bind
 from harness.cli.output import show_json
 from harness.errors import StoreError
 from harness.interchange import prediction_to_json
@@ -16,6 +17,7 @@ from harness.leaderboards.pictures import draw, say
 from harness.leaderboards.runs import task_of
 from harness.media import Frame
 from harness.record import Run
+from harness.run.judging import verdicts_of
 from harness.run.score import selected
 from harness.run.scoring import score_unit
 from harness.scores import to_json
@@ -29,7 +31,7 @@ FRAMES = 6  # of a video that are drawn
 def explain(arguments: Namespace) -> int:
     """Print one sample's question, replies, answer, truth and score."""
     run = Run.open(arguments.run)
-    task = task_of(run, arguments.data)
+    task = bind(task_of(run, arguments.data), verdicts_of(run), None)
     unit = _unit(task, run, arguments.sample)
     sample = next(one for one in unit if one.id == arguments.sample)
     prediction = run.prediction(sample.id)

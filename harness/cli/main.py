@@ -27,6 +27,10 @@ LINES = """A line of FILE is a JSON object: "id", and one of "reply", "boxes", "
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
 """
 
+FORMATS = ("jsonl", "lmms-eval", "vlmevalkit", "video-mme", "tempcompass", "sti", "vsi",
+           "png-tree", "label-tree")  # fmt: skip
+"""What `harness score` reads; `harness.formats` has them, and takes longer to import."""
+
 KINDS = ("tasks", "models", "trainers", "boards", "metrics", "backends", "segmenters",
          "propagators", "nodes", "judges")  # fmt: skip
 
@@ -127,6 +131,11 @@ def _metrics(parser: Any) -> None:
                         help="further metrics, from plugins")  # fmt: skip
 
 
+def _judge(parser: Any) -> None:
+    parser.add_argument("--judge", metavar="SPEC", help="who grades free answers: chat(backend=…), "
+                        "remembered(judge=…,file=…) or stored(file=…)")  # fmt: skip
+
+
 def _config(parser: Any) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="a TOML file with the same keys; what is typed wins")  # fmt: skip
@@ -187,6 +196,7 @@ def _add_eval(commands: Any) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     _metrics(parser)
+    _judge(parser)
     _config(parser)
     _json(parser)
 
@@ -197,17 +207,23 @@ def _add_score(commands: Any) -> None:
                       epilog=LINES)  # fmt: skip
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     _tasks_and_data(parser)
-    parser.add_argument("--predictions", type=Path, metavar="FILE", help="JSON lines")
+    parser.add_argument("--predictions", type=Path, metavar="FILE", help="JSON lines, or what "
+                        "--format says")  # fmt: skip
+    parser.add_argument("--format", choices=FORMATS, default="jsonl", metavar="NAME",
+                        help=f"of FILE: {', '.join(FORMATS)} (default: %(default)s)")  # fmt: skip
     parser.add_argument(
         "--model", metavar="SPEC", help='reads "reply" lines, for example qwen_vl(backend=stored)'
     )
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
     parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
+    parser.add_argument("--allow-missing", action="store_true",
+                        help="go on where pictures or videos are missing")  # fmt: skip
     parser.add_argument("--workers", type=int, default=1, metavar="N",
                         help="processes that score RUNs (default 1)")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="leave a run folder for boards")
     _metrics(parser)
+    _judge(parser)
     _config(parser)
     _json(parser)
 
@@ -240,7 +256,19 @@ def _add_data(commands: Any) -> None:
         metavar="N",
         help="samples a split and benchmark (default 24)",
     )
+    make.add_argument("--tasks", action="append", metavar="LIST",
+                      help="only these benchmarks, by name (default: all)")  # fmt: skip
     _json(make)
+    fetch = _command(actions, "fetch", "fetch:fetch",
+                     "fetch a benchmark's files from the Hugging Face hub, at a recorded commit",
+                     )  # fmt: skip
+    fetch.add_argument("task", metavar="TASK", help="see `harness list tasks`")
+    fetch.add_argument("--data", type=Path, metavar="ROOT",
+                       help="the folder that holds one folder a benchmark")  # fmt: skip
+    fetch.add_argument("--revision", metavar="NAME", help="a commit or branch (default: what was "
+                       "fetched before, or else what the card says)")  # fmt: skip
+    fetch.add_argument("--quiet", action="store_true", help="no progress")
+    _json(fetch)
     for name, about in (("check", "look at every file of a benchmark"),
                         ("info", "sizes, splits, licence and one example")):  # fmt: skip
         action = _command(actions, name, f"data:{name}", about)
@@ -303,12 +331,35 @@ def _add_board(commands: Any) -> None:
 
 
 def _add_train(commands: Any) -> None:
-    parser = _command(commands, "train", "show:train", "train a model (no trainer is in yet)")
-    parser.add_argument("--method", metavar="SPEC", help="which trainer")
-    for option in ("--model", "--train-tasks", "--data", "--out", "--config", "--set",
-                   "--eval-tasks", "--every", "--resume"):  # fmt: skip
-        # Understood, so that the answer is "no trainer" and not "no such option".
-        parser.add_argument(option, nargs="?", help=argparse.SUPPRESS)
+    parser = _command(commands, "train", "train:train", "train a model, and evaluate it",
+                      epilog='example: harness train --method sft --config pocket_cpu --model '
+                      'pocket --train-tasks "reason_seg(split=train)" --data ROOT --out DIR '
+                      "--eval-tasks reason_seg")  # fmt: skip
+    parser.add_argument("--method", metavar="SPEC",
+                        help="a trainer; see `harness list trainers`")  # fmt: skip
+    parser.add_argument("--model", metavar="SPEC", help="what to start from")
+    parser.add_argument("--train-tasks", action="append", metavar="SPECS",
+                        help="NAME or NAME(split=…), several with commas or repeated")  # fmt: skip
+    parser.add_argument("--data", type=Path, metavar="ROOT",
+                        help="the folder that holds one folder a benchmark")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder for the training")
+    # Not `config`: a name is looked up beside the method, and its keys are settings as well.
+    parser.add_argument(
+        "--config", dest="configuration", metavar="FILE|NAME",
+        help="a TOML file with settings and options, or one that the method brings",
+    )  # fmt: skip
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE",
+                        help="a setting of the trainer; may be repeated")  # fmt: skip
+    parser.add_argument("--eval-tasks", action="append", metavar="SPECS",
+                        help="evaluate the checkpoint on these")  # fmt: skip
+    parser.add_argument("--every", type=int, metavar="N",
+                        help="evaluate while training too, every N steps")  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
+    parser.add_argument("--seed", type=int, help="of everything that is drawn (default 0)")
+    parser.add_argument("--keep-state", action="store_true",
+                        help="keep the optimiser's state when finished")  # fmt: skip
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    _json(parser)
 
 
 def _add_explain(commands: Any) -> None:

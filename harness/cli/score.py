@@ -8,13 +8,19 @@ from typing import Any
 from harness import plugins
 from harness.cli.ask import needed, run_folder
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
 from harness.errors import UsageError
+from harness.formats import FORMATS
 from harness.model import ReplyReader
 from harness.record import Run, public
-from harness.run.parallel import TaskSource
-from harness.run.score import Submission, rescore, score_file
+from harness.run.judging import JudgedSource, verdicts_of
+from harness.run.score import Submission, Tree, rescore, score_file
 from harness.spec import parse, parse_list
+
+TREES = ("png-tree", "label-tree")
+READER = "qwen_vl(backend=stored)"
+"""Reads the replies in other evaluations' files, where no --model is named to read them."""
 
 
 def score(arguments: Namespace) -> int:
@@ -27,25 +33,31 @@ def score(arguments: Namespace) -> int:
         return _score_runs(arguments)
     path = needed(arguments.predictions, "--predictions", "a file of JSON lines, or a RUN")
     reader, reader_spec = _reader(arguments)
+    tree = _tree(arguments.format)
     shown = {}
-    for key, spec, task in asked_tasks(arguments):
+    asked = list(asked_tasks(arguments))
+    judge = judge_for(arguments, [task for _, _, task in asked])
+    for key, spec, task in asked:
         submission = Submission(
             path=path, name=arguments.name or path.stem, reader=reader, reader_spec=reader_spec,
             subset=arguments.subset, allow_extra=arguments.allow_extra,
-            data_root=str(arguments.data.resolve()),
+            data_root=str(arguments.data.resolve()), format=arguments.format, tree=tree,
+            allow_missing=arguments.allow_missing,
         )  # fmt: skip
         folder = None
         if arguments.out is not None:
             folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
-        shown[key] = public(score_file(task, submission, folder=folder, task_spec=str(spec)))
+        judged = bind(task, judge, folder)
+        shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
     _show(arguments, arguments.name or path.stem, shown)
     return 0
 
 
 def _reader(arguments: Namespace) -> tuple[ReplyReader | None, str]:
-    if not arguments.model:
+    if not arguments.model and arguments.format not in FORMATS:
         return None, ""
-    text = arguments.model if isinstance(arguments.model, str) else arguments.model[0]
+    given = arguments.model or READER
+    text = given if isinstance(given, str) else given[0]
     model = plugins.build("models", parse(text))
     if not isinstance(model, ReplyReader):
         raise UsageError(
@@ -55,8 +67,19 @@ def _reader(arguments: Namespace) -> tuple[ReplyReader | None, str]:
     return model, text
 
 
+def _tree(name: str) -> Tree | None:
+    """What reads folders of pictures, if the format is one."""
+    if name not in TREES:
+        return None
+    from harness.tasks.rvos import png_tree  # only here: it is a task's
+
+    return {"png-tree": png_tree.png_tree, "label-tree": png_tree.label_tree}[name]
+
+
 def _score_runs(arguments: Namespace) -> int:
     """Score runs again; exit code 1 if one comes out otherwise than it is recorded."""
+    if arguments.format != "jsonl":
+        raise UsageError("--format beside RUN", expected="the run's own", found=arguments.format)
     for option in ("tasks", "model", "name", "subset", "out", "predictions"):
         if getattr(arguments, option):
             raise UsageError(f"--{option} beside RUN", expected="the run's own", found="another")
@@ -66,7 +89,9 @@ def _score_runs(arguments: Namespace) -> int:
     for run, name in zip(runs, names, strict=True):
         root = arguments.data or Path(run.manifest["data"]["root"])
         extras = tuple(str(spec) for text in arguments.metrics or () for spec in parse_list(text))
-        source = TaskSource(run.manifest["task"]["spec"], root, extras)
+        judge = verdicts_of(run) if arguments.judge is None else build_judge(arguments.judge)
+        refuse_several(judge, arguments.workers)
+        source = JudgedSource(run.manifest["task"]["spec"], root, extras, judge)
         results, differing = rescore(source, run, processes=arguments.workers)
         key = name if names.count(name) == 1 else str(run.folder)
         shown[key] = {**public(results), "differs": differing}

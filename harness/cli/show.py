@@ -1,13 +1,15 @@
-"""`harness list` and `harness train`."""
+"""`harness list`."""
 
 from argparse import Namespace
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from harness import plugins
 from harness.cli.output import show_json
-from harness.errors import UnknownPlugin, UsageError
+from harness.errors import UnknownPlugin
 
 
 def list_plugins(arguments: Namespace) -> int:
@@ -44,7 +46,47 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
         plain.update(card)
     else:
         plain["about"] = plugins.about(entry)
+        if kind == "trainers":
+            plain["settings"] = settings(entry)
+            plain["configs"] = configs(entry)
     return plain
+
+
+def settings(entry: EntryPoint) -> dict[str, str]:
+    """A plugin's keyword-only parameters, read from its source without importing it.
+
+    Each with its type, its default, and what the docstring says of it.
+    """
+    import ast  # slow to import, and only needed here
+    import re
+
+    spec = find_spec(entry.module) if plugins.folder(entry) is not None else None
+    if spec is None or spec.origin is None:
+        return {}
+    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
+            text = ast.get_docstring(node) or ""
+            told = dict(re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE))
+            return {
+                one.arg: _setting(one, default, " ".join(told.get(one.arg, "").split()))
+                for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            }
+    return {}
+
+
+def _setting(argument: Any, default: Any, told: str) -> str:
+    from ast import unparse
+
+    kind = unparse(argument.annotation) if argument.annotation is not None else ""
+    value = " = " + unparse(default) if default is not None else ", needed"
+    return f"{kind}{value}" + (f" ({told.rstrip('.')})" if told else "")
+
+
+def configs(entry: EntryPoint) -> list[str]:
+    """The names that `--config` knows of a trainer."""
+    place = plugins.folder(entry)
+    found = (place / "configs").glob("*.toml") if place is not None else ()
+    return sorted(path.stem for path in found)
 
 
 def _package(entry: EntryPoint) -> str:
@@ -91,13 +133,3 @@ def _show_one(one: dict[str, Any]) -> None:
             print(f"{key}: {', '.join(map(str, value))}")
         else:
             print(f"{key}: {str(value).strip()}")
-
-
-def train(arguments: Namespace) -> int:
-    """Say that no trainer is there yet, or which are."""
-    known = plugins.installed("trainers")
-    raise UsageError(
-        "harness train", expected="an installed trainer",
-        found=", ".join(known) or "none: this version evaluates, scores and compares",
-        fix="A package can bring one through the entry-point group harness.trainers.",
-    )  # fmt: skip

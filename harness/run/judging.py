@@ -5,7 +5,8 @@ nothing that could change it goes unnoticed. With `stored(file=…)` no judge is
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from harness import plugins
@@ -13,11 +14,18 @@ from harness.errors import DataError, UsageError
 from harness.judging import Case, Rubric, asked
 from harness.judging import rubric as find
 from harness.model import Judge, Verdict
+from harness.record import Run
 from harness.replies import storable
+from harness.run.parallel import TaskSource
+from harness.scores import Scores
 from harness.spec import Spec
 from harness.store.ledger import Ledger
+from harness.task import Task
+from harness.types import Prediction, Sample
 
 LISTED = 5  # missing verdicts that an error shows
+VERDICTS = "verdicts.jsonl"
+"""Where a run folder keeps what its judge said."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,64 @@ def stored(*, file: Path, judge: str | None = None) -> StoredJudge:
         raise UsageError(f"stored(judge={judge})", expected=" or ".join(names) or "a judge of "
                          "the file, which has none", found="another")  # fmt: skip
     return StoredJudge(judge or names[0], ledger)
+
+
+def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
+    """The same task, its free answers graded by `judge`; its name and the rubric are recorded.
+
+    Args:
+        task: One whose protocol names a rubric.
+        judge: Who grades.
+        file: Where verdicts are kept beside wherever the judge itself keeps them; it is first
+            opened when a verdict is needed.
+
+    Raises:
+        UsageError: nothing of this task is judged.
+    """
+    protocol, make = task.protocol, task.protocol.judged
+    if protocol.rubric is None or make is None:
+        raise UsageError(f"a judge for {task.name}", expected="a protocol that asks for one",
+                         found=protocol.name)  # fmt: skip
+    by = find(protocol.rubric)
+
+    @cache
+    def asked() -> Judge:
+        return judge if file is None else remember(judge, file=file)
+
+    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        return make(asked())(unit, predictions)
+
+    told = {"judge": judge.name, "rubric": f"{by.name}, version {by.version} ({by.digest[:8]})"}
+    return replace(
+        task, protocol=replace(protocol, score=score), arguments={**task.arguments, **told}
+    )
+
+
+def unjudged(rubric: str) -> UsageError:
+    """What a protocol raises that meets a free answer and has no judge."""
+    return UsageError(
+        f"answers that are graded by the rubric {rubric}", expected="--judge SPEC", found="none",
+        fix='For example --judge "chat(backend=transformers(checkpoint=…))", or '
+        "--judge stored(file=…) for verdicts that are kept.",
+    )  # fmt: skip
+
+
+def verdicts_of(run: Run) -> StoredJudge | None:
+    """What the judge of a finished run said, if the run had a judge."""
+    name = run.manifest["task"]["arguments"].get("judge")
+    return None if name is None else StoredJudge(name, Ledger(run.folder / VERDICTS))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSource(TaskSource):
+    """A task with its judge, which processes are sent."""
+
+    judge: Judge | None = None
+
+    def build(self) -> Task:
+        """The task."""
+        task = TaskSource.build(self)
+        return task if self.judge is None else with_judge(task, self.judge)
 
 
 def _verdict(ledger: Ledger, key: str) -> Verdict:

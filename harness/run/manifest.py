@@ -38,7 +38,7 @@ def manifest_of(
     """
     made_with = provenance.collect()
     data = {"fingerprint": survey.fingerprint, "pictures": survey.pictures,
-            "n_total": survey.n_total}  # fmt: skip
+            "n_total": survey.n_total, "ids": survey.ids}  # fmt: skip
     plain: dict[str, Any] = {
         "version": VERSION,
         "harness": __version__,
@@ -71,5 +71,5 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: made_with[name] for name in ("python", "platform", "device")}
     versions = made_with["packages"].items()
     kept["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
-    data = {name: one for name, one in manifest["data"].items() if name != "pictures"}
+    data = {name: one for name, one in manifest["data"].items() if name not in ("pictures", "ids")}
     return {**manifest, "provenance": kept, "data": data}

@@ -119,6 +119,8 @@ class Survey:
     Apart, because a damaged picture that was mended does not make other data of a benchmark: a run
     goes on with it, and says so. Boards and gates compare both.
     """
+    ids: str
+    """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
 
 
 def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
@@ -155,7 +157,15 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
     if not ids:
         raise DataError(f"{task.name}, split {task.split}", expected="at least one sample",
                         found="none")  # fmt: skip
-    return Survey(len(ids), whole.hexdigest(), pictures.hexdigest())
+    return Survey(len(ids), whole.hexdigest(), pictures.hexdigest(), hash_of_ids(ids))
+
+
+def hash_of_ids(ids: Iterable[str]) -> str:
+    """A hash of a set of ids, by which a choice of samples can be told from another."""
+    whole = hashlib.blake2b(digest_size=16)
+    for one in sorted(ids):
+        whole.update(f"{one}\n".encode())
+    return whole.hexdigest()
 
 
 def _weight(media: Media) -> int:

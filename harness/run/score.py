@@ -1,14 +1,16 @@
 """Score predictions that exist already: a file from elsewhere, or the journal of a run."""
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness.errors import DataError, StoreError
-from harness.interchange import Row, prediction_from_json, prediction_to_json, read_rows
+from harness.formats import Matched, read_format
+from harness.interchange import Row, prediction_from_json, prediction_to_json
 from harness.interchange import row_to_prediction as read_row
 from harness.model import ReplyReader
 from harness.record import (
@@ -29,6 +31,9 @@ from harness.store.lease import lease
 from harness.task import Task
 from harness.types import Failure, FailureKind, Prediction, Sample
 
+Tree: TypeAlias = Callable[..., Iterator[Prediction]]
+"""From a folder, samples and `allow_extra` to the prediction for each sample."""
+SHOWN = 3  # entries of no sample that are named
 BATCH = 64  # predictions that are journalled with one write
 
 
@@ -45,7 +50,13 @@ class Submission:
     seed: int = 0
     allow_extra: bool = False
     """Accept ids that the task does not have, instead of refusing the file."""
+    allow_missing: bool = False
+    """Go on where pictures are missing: what is said about them in words is scored all the same."""
     data_root: str = ""
+    format: str = "jsonl"
+    """Of the file: a name in `harness.formats`, or what `tree` is called."""
+    tree: Tree | None = None
+    """Reads a folder of predictions; None: it is a file of `format`."""
 
 
 def score_file(
@@ -65,28 +76,56 @@ def score_file(
     Raises:
         DataError: a line is malformed, its id is not one of the task's, or there is no line.
     """
-    if not submission.path.is_file():
+    there = submission.path.is_dir() if submission.tree else submission.path.is_file()
+    if not there:
         # It is read twice, and hashed: a pipe would be empty the second time.
         found = "something else" if submission.path.exists() else "none"
-        raise DataError(f"predictions {submission.path}", expected="a file", found=found)
+        raise DataError(f"predictions {submission.path}", found=found,
+                        expected="a folder" if submission.tree else "a file")  # fmt: skip
     selection = select(task, submission.subset)
-    rows = {row.id: row for row in read_rows(submission.path)}
-    if not rows:
-        raise DataError(f"predictions {submission.path}", expected="at least one line",
-                        found="none")  # fmt: skip
-    _refuse_unknown(task, submission, rows, [sample.id for sample in selection.samples(task)])
-    manifest = _manifest(task, submission, task_spec)
     samples = partial(selection.samples, task)
+    matched = None if submission.tree else _matched(task, submission, samples)
+    manifest = _manifest(task, submission, task_spec, matched)
     scorer = Scorer(task, samples)
-    predictions = {
-        sample.query.id: _prediction(sample, rows.get(sample.id), submission)
-        for sample in samples()
-    }
+    predictions = _predictions(submission, samples, matched)
     scorer.advance(predictions.get)
     results = scorer.results(manifest)
     if folder is not None:
         _keep(folder, manifest, scorer, list(predictions.values()), results)
     return results
+
+
+def _matched(
+    task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]]
+) -> Matched:
+    """What a file says of which sample; raises DataError if it is of another benchmark."""
+    matched = read_format(submission.format, submission.path, samples())
+    if not matched.rows and not matched.unmatched:
+        raise DataError(f"predictions {submission.path}", expected="at least one line",
+                        found="none")  # fmt: skip
+    if matched.unmatched and not submission.allow_extra:
+        shown = "; ".join(matched.unmatched[:SHOWN])
+        raise DataError(
+            f"predictions {submission.path}", expected=f"ids of {task.name}, split {task.split}"
+            + (f", subset {submission.subset}" if submission.subset else ""),
+            found=f"{len(matched.unmatched)} others, such as {shown}",
+            fix="Is it the right split? --allow-extra ignores such lines.",
+        )  # fmt: skip
+    return matched
+
+
+def _predictions(
+    submission: Submission, samples: Callable[[], Iterator[Sample]], matched: Matched | None
+) -> dict[str, Prediction]:
+    """The prediction for each sample, by its query."""
+    if matched is None:
+        assert submission.tree is not None, "nothing was matched: it is a folder"
+        made = submission.tree(submission.path, samples(), allow_extra=submission.allow_extra)
+        return {one.query_id: one for one in made}
+    return {
+        sample.query.id: _prediction(sample, matched.rows.get(sample.id), submission)
+        for sample in samples()
+    }
 
 
 def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Prediction:
@@ -98,33 +137,39 @@ def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Pred
     return read_row(row, sample.query, submission.reader)
 
 
-def _refuse_unknown(
-    task: Task, submission: Submission, rows: Mapping[str, Row], known: Iterable[str]
-) -> None:
-    unknown = sorted(set(rows) - set(known))
-    if unknown and not submission.allow_extra:
-        raise DataError(
-            f"predictions {submission.path}", expected=f"ids of {task.name}, split {task.split}"
-            + (f", subset {submission.subset}" if submission.subset else ""),
-            found=f"{len(unknown)} others, such as {unknown[0]!r} ({rows[unknown[0]].where})",
-            fix="Is it the right split? --allow-extra ignores such lines.",
-        )  # fmt: skip
-
-
-def _manifest(task: Task, submission: Submission, task_spec: str) -> dict[str, Any]:
+def _manifest(
+    task: Task, submission: Submission, task_spec: str, matched: Matched | None
+) -> dict[str, Any]:
     selection = select(task, submission.subset)
-    described = {
+    described: dict[str, Any] = {
         "predictions": submission.path.name,
-        "content": config_hash({"lines": submission.path.read_text("utf-8", "replace")}),
+        "content": _content(submission.path),
         "reader": submission.reader_spec or None,
     }
+    if submission.format != "jsonl":
+        described["format"] = submission.format
+        if matched is not None:
+            described |= {"matched": len(matched.rows), "unmatched": list(matched.unmatched),
+                          "repeated": list(matched.repeated)}  # fmt: skip
     return manifest_of(
-        task, task_spec=task_spec, subset=selection.name, survey=survey(task, selection),
+        task, task_spec=task_spec, subset=selection.name,
+        survey=survey(task, selection, allow_missing=submission.allow_missing),
         model={"spec": f"predictions({submission.path.name})", "name": submission.name,
                "description": described},
         seed=submission.seed, batch_size=None, sort=False, device=None,
         data_root=submission.data_root,
     )  # fmt: skip
+
+
+def _content(path: Path) -> str:
+    """A hash of a file, or of all files in a folder with their names."""
+    if path.is_file():
+        return config_hash({"lines": path.read_text("utf-8", "replace")})
+    whole = hashlib.blake2b(digest_size=16)
+    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+        digest = hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
+        whole.update(f"{file.relative_to(path)}\0{digest}\n".encode())
+    return whole.hexdigest()
 
 
 def _keep(

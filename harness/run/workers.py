@@ -33,6 +33,7 @@ from harness.spec import Spec
 from harness.store.journal import Writer
 from harness.types import FailureKind, failed
 
+MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
 READY = "ready"  # what a worker says once its model is loaded
 TRIES = 2  # worker processes that one batch may cost
 AHEAD = 2  # batches that a worker holds: one in work, one being decoded
@@ -327,6 +328,14 @@ def carried(batch: Batch) -> Batch:
 
 
 def _decoded(media: Media) -> Media:
+    size = 3 * media.size[0] * media.size[1] * len(media)
+    if size > MAX_CARRIED:
+        error = MediaError(
+            repr(media), expected=f"at most {MAX_CARRIED} bytes of pixels for a process that may "
+            "not read files", found=str(size),
+            fix="Give the task a rule for frames, such as frames=32, or leave out --isolate.",
+        )  # fmt: skip
+        return lost(error, size=media.size, frames=len(media))
     try:
         frames = media.frames()
     except MediaError as error:

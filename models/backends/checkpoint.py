@@ -23,6 +23,8 @@ CONFIGURATIONS = (
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 ADAPTER = "adapter_config.json"
+TRAINED = "checkpoint"  # the folder of a training that holds what it has made
+TRAINING = "harness.json"  # what a checkpoint that harness has made says of its training
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
 CHUNK = 2**22  # bytes read at once
@@ -31,12 +33,16 @@ CHUNK = 2**22  # bytes read at once
 def find(checkpoint: str, *, revision: str | None = None) -> Path:
     """The folder of a checkpoint: itself a folder, or a name that the Hugging Face cache holds.
 
+    The folder of a training stands for the checkpoint in it.
+
     Raises:
         ModelError: there is neither.
     """
     folder = Path(checkpoint).expanduser()
     if folder.is_dir():
-        return folder
+        inner = folder / TRAINED
+        whole = (folder / "config.json").is_file() or not (inner / "config.json").is_file()
+        return folder if whole else inner
     if folder.exists() or folder.is_absolute() or checkpoint.count("/") != 1:
         raise ModelError(
             f"checkpoint {checkpoint!r}",
@@ -88,6 +94,26 @@ def check(folder: Path) -> dict[str, Any]:
             "used would depend on the packages that are installed.",
         )  # fmt: skip
     return _json(folder / "config.json")
+
+
+def trained(folder: Path) -> dict[str, Any] | None:
+    """What a checkpoint says of its training: method, tasks, seed; None if harness did not make it.
+
+    Raises:
+        ModelError: the file that says so is damaged.
+    """
+    path = folder / TRAINING
+    if not path.is_file():
+        return None
+    plain = _json(path)
+    try:
+        tasks = [{key: task[key] for key in ("spec", "fingerprint", "ids")}
+                 for task in plain["tasks"]]  # fmt: skip
+        return {"method": plain["method"]["spec"], "tasks": tasks, "seed": plain["seed"],
+                "config_hash": plain["config_hash"]}  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"checkpoint file {path}", expected="the manifest of a training",
+                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
 
 
 def saved_dtype(configuration: Mapping[str, Any]) -> str:

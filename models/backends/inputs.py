@@ -75,7 +75,7 @@ def chat_text(processor: Any, request: ChatRequest) -> str:
         system = [{"type": "text", "text": plain(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
     text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return str(text)
+    return f"{text}{plain(processor, request.prefix)}"
 
 
 def plain(processor: Any, text: str) -> str:

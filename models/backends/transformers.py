@@ -50,12 +50,14 @@ class TransformersChat:
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record: settings, and a hash of all weights (reads them once)."""
+        trained = checkpoints.trained(self.folder)
         return {
             "backend": "transformers",
             "checkpoint": self.checkpoint,
             "revision": self.revision,
             "model_type": self.model_type,
             "weights": checkpoints.fingerprint(self.folder),
+            **({} if trained is None else {"trained": trained}),
             "coordinates": self.coordinates,
             "dtype": self.dtype,
             "device": self._device,
@@ -206,7 +208,11 @@ class TransformersChat:
                 do_sample=False,
                 logits_processor=LogitsProcessorList([choice]),
             )
-        replies = (self._reply(row) for row in tokens[:, width:].tolist())
+        replies = [self._reply(row) for row in tokens[:, width:].tolist()]
+        replies = [
+            replace(reply, text=f"{request.prefix}{reply.text}")
+            for request, reply in zip(requests, replies, strict=True)
+        ]
         canvases = seen_canvases(self.processor, requests, inputs)
         return [
             replace(reply, prompt_tokens=length, canvases=canvas)

@@ -7,6 +7,7 @@ harness score --model "qwen_vl(backend=stored)" --predictions replies.jsonl …
 from typing import Literal
 
 from harness import plugins
+from harness.frames import frame_policy
 from harness.model import Chat, Propagator, Segmenter
 from harness.models.compose import KeyFrame, PromptedModel
 from harness.models.grammar import Prompt
@@ -29,7 +30,7 @@ def qwen_vl(
     segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
     propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
     keyframe: KeyFrame = "middle",
-    frames: int = 8,
+    frames: int | Spec = 8,
     max_new_tokens: int = 1024,
     batch_size: int = 8,
     system: str | None = None,
@@ -45,7 +46,8 @@ def qwen_vl(
         segmenter: Makes a mask from a box (and a point, with `visionreasoner`).
         propagator: Carries masks from the key frame through a video.
         keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.
-        frames: How many frames of a video are shown where more than the key frame is.
+        frames: How many frames of a video are shown where more than the key frame is, or a rule
+            such as `fps(rate=2,most=64)`; see docs/data.md.
         max_new_tokens: Longest reply.
         batch_size: Queries at once.
         seed: Of a backend that samples, unless the backend's SPEC names one.
@@ -74,7 +76,7 @@ def qwen_vl(
         if isinstance(propagator, Spec)
         else propagator,
         keyframe=keyframe,
-        frames=frames,
+        frames=frames if isinstance(frames, int) else frame_policy(frames),
         max_new_tokens=max_new_tokens,
         system=system,
         batch_size=batch_size,

@@ -25,16 +25,17 @@ LOOKED_AT = 2_000  # characters in which a letter or a number is looked for
 
 
 @lru_cache
-def templates() -> Mapping[str, str]:
-    """The wording of each form."""
-    return tomllib.loads(
-        files("harness.models.qwen_vl").joinpath("questions.toml").read_text("utf-8")
-    )
+def templates(package: str) -> Mapping[str, str]:
+    """The wording of each form, from the `questions.toml` of a package."""
+    return tomllib.loads(files(package).joinpath("questions.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Questions:
     """Asks for an answer in words, and reads it."""
+
+    package: str = "harness.models.qwen_vl"
+    """The package whose `questions.toml` has the wording."""
 
     def ask(self, query: Query, form: AnswerForm) -> str:
         """The request for one form of answer.
@@ -42,7 +43,7 @@ class Questions:
         Raises:
             UsageError: there is no wording for this form.
         """
-        text = wording(form)
+        text = self.wording(form)
         options = "\n".join(
             f"{letter}. {option}" for letter, option in zip(LETTERS, query.options, strict=False)
         )
@@ -55,7 +56,7 @@ class Questions:
             ParseError: it gives none.
             UsageError: this form cannot be asked for.
         """
-        wording(form)
+        self.wording(form)
         said = spoken(reply)
         if form is AnswerForm.CHOICE:
             return Answer(choice=letter(said, query.options))
@@ -77,17 +78,21 @@ class Questions:
             return json.dumps({"start": answer.interval.start, "end": answer.interval.end})
         return answer.text or ""
 
+    def wording(self, form: AnswerForm) -> str:
+        """The request for a form of answer, with its placeholders.
 
-def wording(form: AnswerForm) -> str:
-    """The request for a form of answer, with its placeholders."""
-    if form not in templates():
-        raise UsageError(
-            f"a question for {form}",
-            expected=f"one for {', '.join(templates())} or places in a picture",
-            found=str(form),
-            fix="Use a model that gives such answers.",
-        )
-    return templates()[form]
+        Raises:
+            UsageError: there is none.
+        """
+        known = templates(self.package)
+        if form not in known:
+            raise UsageError(
+                f"a question for {form}",
+                expected=f"one for {', '.join(known)} or places in a picture",
+                found=str(form),
+                fix="Use a model that gives such answers.",
+            )
+        return known[form]
 
 
 def spoken(reply: str) -> str:

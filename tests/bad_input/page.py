@@ -12,6 +12,7 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "bad-input.md"
 ROOMS = {
     "test_dataset.py": "Benchmarks' files",
+    "test_videos.py": "Video files",
     "test_predictions.py": "Predictions files",
     "test_model_output.py": "What models write",
     "test_checkpoint.py": "Checkpoints",

@@ -34,9 +34,8 @@ def test_lists_are_arrays_of_objects_with_names(command):
     assert {name: shown[name]["forms"] for name in FORMS} == {
         name: [form] for name, form in FORMS.items()
     }
-    for kind in ("models", "segmenters", "propagators", "backends", "metrics"):
+    for kind in ("models", "trainers", "segmenters", "propagators", "backends", "metrics"):
         assert all(one["name"] and one["module"] for one in command.json("list", kind))
-    assert command.json("list", "trainers") == []
 
 
 def test_a_card_is_shown_by_name_and_a_typo_is_corrected(command):
@@ -170,9 +169,9 @@ def test_doctor_tells_what_is_there(command):
     assert shown["numpy"] not in ("absent", "MISSING") and "cores" in shown
 
 
-def test_training_says_that_it_is_not_there_yet(command):
-    done = command("train", "--method", "dr2seg", "--model", "pocket")
-    assert done.returncode == 2 and "trainer" in done.stderr
+def test_training_by_a_method_that_is_not_installed_names_those_that_are(command):
+    done = command("train", "--method", "no_such", "--model", "pocket")
+    assert done.returncode == 2 and "trainer 'no_such'" in done.stderr and "sft" in done.stderr
 
 
 def test_folders_of_runs_are_readable_and_never_the_same_for_two_specs():
@@ -193,3 +192,18 @@ def test_folders_of_runs_are_readable_and_never_the_same_for_two_specs():
     slugs = [slug(text) for text in texts]
     assert len(set(slugs)) == len(texts)
     assert all("/" not in one and not one.startswith(".") and len(one) <= 80 for one in slugs)
+
+
+def test_a_world_of_some_benchmarks_has_only_those(command):
+    made = command.json("data", "make", "shapes", "--out", "some", "--size", "1",
+                        "--tasks", "counting,mevis")  # fmt: skip
+    assert made["tasks"] == ["counting", "mevis"]
+    held = {path.name for path in (command.folder / "some").iterdir()}
+    assert held == {"counting", "mevis", "shapes.json"}
+
+
+def test_a_benchmark_that_cannot_be_written_is_named_before_anything_is(command):
+    done = command("data", "make", "shapes", "--out", "none", "--tasks", "mevis,mewis")
+    assert done.returncode == 2
+    assert "mewis" in done.stderr and "ref_davis17" in done.stderr
+    assert not (command.folder / "none").exists()

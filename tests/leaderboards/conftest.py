@@ -196,7 +196,9 @@ def write_run(folder, task, *, model, predict, root, changes=None, subset=None):
             for sample, prediction in zip(samples, predictions, strict=True)
         ])  # fmt: skip
     for part, values in (changes or {}).items():
-        {"manifest": manifest, "data": manifest["data"], "results": results}[part].update(values)
+        places = {"manifest": manifest, "data": manifest["data"], "results": results,
+                  "arguments": manifest["task"]["arguments"]}  # fmt: skip
+        places[part].update(values)
     write_json(folder / "manifest.json", manifest)
     write_scores(folder, units)
     write_results(folder, results)

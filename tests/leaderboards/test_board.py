@@ -96,8 +96,9 @@ def test_a_quotient_needs_no_data_at_all(world, tmp_path, monkeypatch):
         {"results": {"split": "test"}},
         {"results": {"task_version": 2}},
         {"data": {"fingerprint": "beef" * 8}},
+        {"arguments": {"judge": "a judge", "rubric": "graded"}},
     ],
-    ids=["protocol", "subset", "split", "version", "data"],
+    ids=["protocol", "subset", "split", "version", "data", "judge"],
 )
 def test_what_cannot_be_compared_never_shares_a_ranking(make_run, changed):
     folders = [make_run("a"), make_run("b", model="two", changes=changed)]

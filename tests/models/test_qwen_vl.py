@@ -207,7 +207,7 @@ def test_the_specification_decides_prompt_backend_and_perception():
         "prompt_text": 'Locate "QUESTION", report the bboxes coordinates in JSON format.',
         "resize": None, "system": None, "coordinates": "thousandths", "segmenter": {"name": "box"},
         "propagator": {"name": "still"}, "keyframe": "first", "frames": 8, "max_new_tokens": 1024,
-        "batch_size": 3,
+        "batch_size": 3, "words_resize": None,
     }  # fmt: skip
     assert made.chat.batch_size == 3
 

@@ -1,0 +1,63 @@
+"""`--judge SPEC`: who grades free answers, settled before anything runs."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import plugins
+from harness.errors import DataError, ModelError, UsageError
+from harness.model import Judge
+from harness.run.judging import VERDICTS, StoredJudge, unjudged, with_judge
+from harness.spec import parse
+from harness.task import Task
+
+
+def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
+    """The judge that was asked for, if the tasks need one.
+
+    Raises:
+        UsageError: a task needs a judge and none is given, none needs the one that is given, or it
+            cannot be had.
+    """
+    judged = [task for task in tasks if task.protocol.rubric is not None]
+    if arguments.judge is None:
+        if judged:
+            protocol = judged[0].protocol
+            raise UsageError(f"{judged[0].name}, protocol {protocol.name}: "
+                             f"{unjudged(protocol.rubric or '')}")  # fmt: skip
+        return None
+    if not judged:
+        raise UsageError(f"--judge {arguments.judge}", expected="a task whose answers are judged",
+                         found=", ".join(task.name for task in tasks))  # fmt: skip
+    return build_judge(arguments.judge)
+
+
+def build_judge(text: str) -> Judge:
+    """The judge that a SPEC names, whose name can be told.
+
+    Raises:
+        UsageError: it cannot be had.
+    """
+    try:
+        judge: Judge = plugins.build("judges", parse(text))
+        with plugins.blamed(f"judge {text}", ModelError):
+            assert judge.name, "a judge has a name, which tells its model"
+    except (ModelError, DataError) as error:
+        raise UsageError(f"--judge {text}: {error}") from error
+    return judge
+
+
+def bind(task: Task, judge: Judge | None, folder: Path | None) -> Task:
+    """The task with the judge, if it needs one; a run's folder keeps the verdicts."""
+    if judge is None or task.protocol.rubric is None:
+        return task
+    return with_judge(task, judge, file=None if folder is None else folder / VERDICTS)
+
+
+def refuse_several(judge: Judge | None, workers: int) -> None:
+    """Raise UsageError if several processes would ask one judge."""
+    if workers > 1 and judge is not None and not isinstance(judge, StoredJudge):
+        raise UsageError(
+            "--workers", expected="1 with a judge that is asked", found=str(workers),
+            fix="Verdicts that are kept, stored(file=…), may be read by several.",
+        )  # fmt: skip

@@ -1,0 +1,75 @@
+"""Progress of a training on a terminal: steps a second, the loss, what is left."""
+
+import sys
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from harness.cli.progress import Speed
+
+SHOWN = {"loss": "loss {:.4f}", "learning_rate": "rate {:.1e}"}
+
+
+class Steps:
+    """Draws a bar for each thing that has steps, on standard error."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Bars(
+            TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(),
+            Speed(), TextColumn("{task.fields[numbers]}"), TimeRemainingColumn(compact=True),
+            console=self._console,
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._bars.stop()
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """Steps begin."""
+        self._id = self._bars.add_task(name, total=total, completed=done, numbers="")
+
+    def step(self, done: int, numbers: Mapping[str, float]) -> None:
+        """So many steps are made."""
+        told = [text.format(numbers[name]) for name, text in SHOWN.items() if name in numbers]
+        self._bars.update(self._id, completed=done, numbers="  ".join(told))
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        self._console.print(Text(f"note: {text}", style="yellow"))
+
+    def end(self) -> None:
+        """The steps are made."""
+        self._bars.refresh()
+
+
+class TrainingNotes:
+    """No bars; notes go to standard error, unless another process tells them."""
+
+    def __init__(self, *, speaking: bool = True) -> None:
+        self._speaking = speaking
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """Say nothing."""
+
+    def step(self, done: int, numbers: Mapping[str, float]) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        if self._speaking:
+            print(f"note: {text}", file=sys.stderr)
+
+    def end(self) -> None:
+        """Say nothing."""

@@ -1,0 +1,275 @@
+"""`harness train`."""
+
+import shutil
+import sys
+import tomllib
+from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.cli.ask import needed, slug
+from harness.cli.ask import tasks as asked_tasks
+from harness.cli.output import show_json
+from harness.cli.progress import Notes
+from harness.cli.steps import Steps, TrainingNotes
+from harness.errors import UsageError
+from harness.record import public
+from harness.run.evaluate import Options, Progress, evaluate, preflight
+from harness.run.train import TrainingOptions, is_main
+from harness.run.train import train as run_training
+from harness.run.trained import Overlap, Training, overlap
+from harness.run.workers import build_model
+from harness.spec import Spec, parse
+from harness.task import Task
+from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
+
+OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "every", "seed")
+"""Options that a configuration may give; its other keys are settings of the trainer."""
+LISTS = ("train_tasks", "eval_tasks")
+PATHS = ("data", "out")
+WHOLE = ("every", "seed")
+
+
+def train(arguments: Namespace) -> int:
+    """Train, evaluate what was trained, and print a table or one JSON object."""
+    given, settings = configured(arguments)
+    method = method_of(given, settings)
+    trainer: Trainer = plugins.build("trainers", method)
+    out = needed(given.out, "--out", "a folder for the training")
+    model = parse(given.model) if given.model else None
+    data = given.data.resolve() if given.data else ""
+    train_tasks = _tasks(given, given.train_tasks)
+    watch = Watch(_tasks(given, given.eval_tasks), model, trainer, out, given.seed or 0, str(data))
+    _check(given, watch)
+    main = is_main()
+    with _progress(given, main=main) as progress:
+        training = run_training(
+            trainer, [task for _, task in train_tasks], model, out,
+            TrainingOptions(
+                seed=given.seed or 0, resume=given.resume, keep_state=given.keep_state,
+                every=given.every, evaluate=watch.while_training if given.every else None,
+                data_root=str(data), method_spec=str(method),
+                task_specs=tuple(str(spec) for spec, _ in train_tasks), progress=progress,
+            ),
+        )  # fmt: skip
+    if main:
+        with _evaluation_progress(given) if watch.tasks else nullcontext() as shown:
+            results = watch.after_training(shown or Notes())
+        _show(given, training, watch, results)
+    return 0
+
+
+def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Any]]:
+    """The options with what a configuration adds, and the settings that it gives.
+
+    What is typed wins.
+
+    Raises:
+        UsageError: the configuration cannot be read, or an option in it is of another type.
+    """
+    if arguments.configuration is None:
+        return arguments, {}
+    path = _configuration(arguments)
+    try:
+        plain = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"config {path}", expected="a TOML file", found=str(error)) from error
+    given, settings = dict(vars(arguments)), {}
+    for key, value in plain.items():
+        name = key.replace("-", "_")
+        if name not in OURS:
+            settings[name] = _setting(path, name, value)
+        elif given[name] is None:
+            given[name] = _option(path, name, value)
+    return Namespace(**given), settings
+
+
+def _configuration(arguments: Namespace) -> Path:
+    text = str(arguments.configuration)
+    if Path(text).is_file():
+        return Path(text)
+    entry = plugins.installed("trainers").get(parse(arguments.method).name) \
+        if arguments.method else None  # fmt: skip
+    folder = plugins.folder(entry) if entry is not None else None
+    own = sorted((folder / "configs").glob("*.toml")) if folder is not None else []
+    for path in own:
+        if path.stem == text:
+            return path
+    known = ", ".join(path.stem for path in own)
+    raise UsageError(f"--config {text}", expected="a TOML file, or a name that the method brings",
+                     found="neither", fix=f"It brings: {known}." if known else "")  # fmt: skip
+
+
+def _option(path: Path, name: str, value: Any) -> Any:
+    if name in WHOLE and type(value) is int:
+        return value
+    if name in LISTS and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return value
+    if name not in WHOLE and isinstance(value, str):
+        return Path(value) if name in PATHS else [value] if name in LISTS else value
+    wanted = "a whole number" if name in WHOLE else "text"
+    raise UsageError(f"config {path}: {name!r}", expected=wanted, found=repr(value)[:60])
+
+
+def _setting(path: Path, name: str, value: Any) -> Any:
+    if not isinstance(value, (str, int, float, bool)):
+        raise UsageError(f"config {path}: {name!r}", expected="a number, text, true or false",
+                         found=repr(value)[:60])  # fmt: skip
+    return value
+
+
+def method_of(given: Namespace, settings: Mapping[str, Any]) -> Spec:
+    """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`."""
+    spec = parse(needed(given.method, "--method", "a trainer; see `harness list trainers`"))
+    typed: dict[str, Any] = {}
+    for text in given.set or ():
+        if "=" not in text:
+            raise UsageError(f"--set {text}", expected="key=value", found=text)
+        typed.update(parse(f"set({text})").arguments)
+    return Spec(spec.name, {**settings, **spec.arguments, **typed})
+
+
+def _tasks(given: Namespace, texts: list[str] | None) -> list[tuple[Spec, Task]]:
+    if not texts:
+        return []
+    asked = Namespace(data=given.data, tasks=texts, metrics=None)
+    return [(spec, task) for _, spec, task in asked_tasks(asked)]
+
+
+def _check(given: Namespace, watch: "Watch") -> None:
+    """Refuse before training what could not be done after it."""
+    for name in WHOLE:
+        value, least = getattr(given, name), 1 if name == "every" else 0
+        if value is not None and value < least:
+            raise UsageError(f"--{name}", expected=f"a number ≥ {least}", found=str(value))
+    if given.every is not None and not watch.tasks:
+        raise UsageError("--every", expected="tasks to evaluate (--eval-tasks)", found="none")
+    if watch.tasks:
+        assert watch.spec(watch.out), "it raises otherwise"
+    for _, task in watch.tasks:
+        preflight(task, Notes(), allow_missing=False)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Evaluates what a training makes."""
+
+    tasks: list[tuple[Spec, Task]]
+    model: Spec | None
+    trainer: Trainer
+    out: Path
+    seed: int
+    data_root: str
+
+    def spec(self, checkpoint: Path) -> Spec:
+        """The model that a checkpoint is loaded by: the one that training began with, or the one
+        that the trainer names.
+
+        Raises:
+            UsageError: none of them takes a checkpoint.
+        """
+        makes = getattr(self.trainer, "makes", None)
+        spec = self.model or (Spec(makes) if isinstance(makes, str) else None)
+        if spec is None:
+            raise UsageError(f"--eval-tasks after {self.trainer.name}", expected="a model that "
+                             "loads its checkpoints (--model)", found="none")  # fmt: skip
+        return with_checkpoint(spec, checkpoint)
+
+    def while_training(self, folder: Path, step: int) -> dict[str, float]:
+        """Headline numbers of a checkpoint; the folder is removed afterwards."""
+        del step
+        numbers = {}
+        try:
+            for name, results in self._evaluate(folder, folder / EVALUATIONS, Notes()).items():
+                value = results["metrics"][results["headline"]]
+                if value is not None:
+                    numbers[f"{name}/{results['headline']}"] = float(value)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return numbers
+
+    def after_training(self, progress: Progress) -> dict[str, dict[str, Any]]:
+        """Results of the finished checkpoint, whose run folders stay."""
+        return self._evaluate(self.out, self.out / EVALUATIONS, progress)
+
+    def overlaps(self, training: Training) -> dict[str, Overlap]:
+        """How much of each task was trained on."""
+        rows = training.samples()
+        return {str(spec): overlap(rows, task) for spec, task in self.tasks}
+
+    def _evaluate(
+        self, checkpoint: Path, runs: Path, progress: Progress
+    ) -> dict[str, dict[str, Any]]:
+        if not self.tasks:
+            return {}
+        spec = self.spec(checkpoint)
+        model = build_model(spec, self.seed)
+        options = Options(seed=self.seed, checked=True, data_root=self.data_root)
+        shown = {}
+        for task_spec, task in self.tasks:
+            run = evaluate(
+                task, model, runs / slug(str(task_spec)), options,
+                task_spec=str(task_spec), model_spec=str(spec), progress=progress,
+            )  # fmt: skip
+            shown[str(task_spec)] = public(run.results)
+        return shown
+
+
+def with_checkpoint(spec: Spec, folder: Path) -> Spec:
+    """The same model with another checkpoint, wherever its SPEC names one.
+
+    Raises:
+        UsageError: it has none.
+    """
+    for key, value in spec.arguments.items():
+        if isinstance(value, Spec) and "checkpoint" in value.arguments:
+            inner = replace(value, arguments={**value.arguments, "checkpoint": str(folder)})
+            return replace(spec, arguments={**spec.arguments, key: inner})
+    if not plugins.accepts("models", spec.name, "checkpoint"):
+        raise UsageError(f"model {spec}", expected="a model with a checkpoint to evaluate",
+                         found="one without")  # fmt: skip
+    return replace(spec, arguments={**spec.arguments, "checkpoint": str(folder)})
+
+
+def _progress(given: Namespace, *, main: bool) -> Any:
+    if not main or given.quiet or given.json:
+        quiet: TrainingProgress = TrainingNotes(speaking=main)
+        return nullcontext(quiet)
+    return Steps()
+
+
+def _evaluation_progress(given: Namespace) -> Any:
+    if given.quiet or given.json:
+        return nullcontext(Notes())
+    from harness.cli.progress import Terminal
+
+    return Terminal()
+
+
+def _show(
+    given: Namespace, training: Training, watch: Watch, results: Mapping[str, Mapping[str, Any]]
+) -> None:
+    overlaps = watch.overlaps(training)
+    if given.json:
+        manifest = training.manifest
+        show_json({
+            "out": str(training.folder), "checkpoint": str(training.checkpoint),
+            "method": manifest["method"], "result": manifest["result"],
+            "seconds": manifest["seconds"], "tasks": results,
+            "trained_on": {name: asdict(one) for name, one in overlaps.items()},
+        })  # fmt: skip
+        return
+    said = training.manifest["result"]
+    told = ", ".join(f"{name} {said[name]}" for name in ("steps", "loss") if name in said)
+    print(f"{training.checkpoint}: {told}" if told else str(training.checkpoint))
+    if results:
+        from harness.cli.tables import show_results
+
+        show_results(str(watch.spec(training.folder)), results)
+    for name, one in overlaps.items():
+        if one.pictures:
+            print(f"note: {name}: {one}", file=sys.stderr)

@@ -1,0 +1,52 @@
+"""Predictions as other evaluations leave them: what is read of each, and whose sample it is.
+
+| name | what it is |
+| --- | --- |
+| `jsonl` | our own lines of JSON (`harness.interchange`) |
+| `lmms-eval` | `*_samples_*.jsonl`, or the older `<task>.json` with "logs" |
+| `vlmevalkit` | its tables of predictions, `.xlsx`, `.tsv` or `.csv`; its `.pkl` is never opened |
+| `video-mme` | the JSON of Video-MME's result files |
+| `tempcompass` | its `predictions/<model>/<format>.json` |
+| `sti` | the JSON that STI-Bench's scripts write |
+| `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
+
+What they hold are replies. A sample is found by its id; where a file has none, by video and
+question, or by its place in the benchmark, if the question there is the one that the file shows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from harness.formats.entries import Entry
+from harness.formats.logs import lmms_eval, sti, tempcompass, video_mme
+from harness.formats.matching import Matched, match
+from harness.formats.tables import vlmevalkit
+from harness.interchange import read_rows
+from harness.types import Sample
+
+__all__ = ["FORMATS", "Matched", "read_format"]
+
+FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
+    {"lmms-eval": lmms_eval, "vlmevalkit": vlmevalkit, "video-mme": video_mme,
+     "tempcompass": tempcompass, "sti": sti, "vsi": lmms_eval}
+)  # fmt: skip
+"""Readers of other evaluations' files, by what `--format` calls them."""
+
+
+def read_format(name: str, path: Path, samples: Iterable[Sample]) -> Matched:
+    """The rows of a file in one of `FORMATS`.
+
+    Raises:
+        DataError: the file is not in this format, or two replies to one question differ.
+        MissingDependency: a package is needed to read it.
+    """
+    if name == "jsonl":
+        return _ours(path, {sample.id for sample in samples})
+    return match(FORMATS[name](path), list(samples))
+
+
+def _ours(path: Path, known: set[str]) -> Matched:
+    rows = {row.id: row for row in read_rows(path)}
+    unmatched = [f"{row.where}, id {row.id!r}" for row in rows.values() if row.id not in known]
+    return Matched(rows, tuple(unmatched))

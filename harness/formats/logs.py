@@ -1,0 +1,137 @@
+"""Logs and result files in JSON: lmms-eval, Video-MME, TempCompass, STI-Bench."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.formats.entries import Entry, ids_in, text_in
+from harness.interchange import MAX_LINE, PACKED
+from harness.layout import read_json
+from harness.replies import unique
+
+
+def lmms_eval(path: Path) -> Iterator[Entry]:
+    """lmms-eval's samples: a JSON object a line, or the older file with a list of "logs"."""
+    if path.suffix == ".jsonl":
+        for number, line in enumerate(_lines(path), start=1):
+            yield _lmms_entry(line, f"{path}, record {number}")
+        return
+    plain = read_json(path)
+    logs = plain.get("logs") if isinstance(plain, dict) else None
+    if not isinstance(logs, list):
+        raise DataError(f"predictions {path}", expected='an object with a list of "logs", or a '
+                        "file that ends in .jsonl", found="neither")  # fmt: skip
+    for number, one in enumerate(logs, start=1):
+        yield _lmms_entry(one, f"{path}, log {number}")
+
+
+def _lmms_entry(one: Any, where: str) -> Entry:
+    if not isinstance(one, dict) or not {"resps", "filtered_resps"} & set(one):
+        raise DataError(where, expected='"resps" or "filtered_resps"', found=repr(one)[:60])
+    given = one.get("doc")
+    document: dict[str, Any] = given if isinstance(given, dict) else {}
+    # Newer files have no document, but what each metric was given, with its question's id.
+    told = [document, *(value for value in one.values() if isinstance(value, dict))]
+    place = one.get("doc_id")
+    return Entry(
+        where=where,
+        reply=_first_text(one.get("resps", one.get("filtered_resps")), where),
+        ids=ids_in(told),
+        video=text_in(document, "videoID", "video_id", "video_path", "video"),
+        question=text_in(document, "question") or text_in(one, "input", "prompt"),
+        place=place if type(place) is int else None,
+    )
+
+
+def _first_text(value: Any, where: str) -> str:
+    """The only reply, however deep in lists it lies."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, str):
+        raise DataError(where, expected="a reply that is text", found=repr(value)[:60])
+    return value
+
+
+def video_mme(path: Path) -> Iterator[Entry]:
+    """Video-MME's result file: a list of videos with their questions and "response"."""
+    for number, video in enumerate(_listed(path)):
+        questions = video.get("questions")
+        if not isinstance(questions, list):
+            raise DataError(f"{path}, video {number}", expected='a list of "questions"',
+                            found=repr(questions)[:60])  # fmt: skip
+        for one in questions:
+            where = f"{path}, video {number}"
+            if not isinstance(one, dict) or not isinstance(one.get("response"), str):
+                raise DataError(where, expected='questions with a text "response"',
+                                found=repr(one)[:60])  # fmt: skip
+            yield Entry(where=where, reply=one["response"], ids=ids_in([one]))
+
+
+def sti(path: Path) -> Iterator[Entry]:
+    """What STI-Bench's scripts write: video, number and times tell a question, "model_out" is said.
+
+    `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole reply.
+    """
+    keys = ("id", "id_file", "time_s", "time_e")
+    for number, one in enumerate(_listed(path)):
+        where = f"{path}, record {number}"
+        if not {*keys, "model_out"} <= set(one) or not isinstance(one["model_out"], str):
+            raise DataError(where, expected=f"{', '.join(keys)} and a text model_out",
+                            found=", ".join(one)[:80])  # fmt: skip
+        yield Entry(where=where, reply=one["model_out"],
+                    ids=("|".join(str(one[key]) for key in keys),))  # fmt: skip
+
+
+def tempcompass(path: Path) -> Iterator[Entry]:
+    """TempCompass' predictions: by video and aspect, in the order of its questions.
+
+    The file is called after the format: `multi-choice.json`.
+    """
+    plain = read_json(path)
+    for video, aspects in _objects(plain, f"predictions {path}").items():
+        for aspect, said in _objects(aspects, f"{path}, video {video!r}").items():
+            where = f"{path}, video {video!r}, {aspect}"
+            for number, one in enumerate(said if isinstance(said, list) else [said]):
+                reply = one.get("prediction") if isinstance(one, dict) else one
+                if not isinstance(one, dict) or not isinstance(reply, (str, type(None))):
+                    raise DataError(where, expected='objects with a "prediction"',
+                                    found=repr(one)[:60])  # fmt: skip
+                yield Entry(where=where, reply=reply or "", question=text_in(one, "question"),
+                            ids=(f"{path.stem}/{video}/{aspect}/{number}",))  # fmt: skip
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(f"predictions {path}", expected="a readable file",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+    with file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
+            if number == 1 and line.startswith(PACKED):
+                raise DataError(f"predictions {path}", expected="JSON lines",
+                                found="a packed file", fix="Unpack it first.")  # fmt: skip
+            if line.strip():
+                try:
+                    plain = json.loads(line.decode("utf-8"), object_pairs_hook=unique)
+                except (ValueError, RecursionError) as error:
+                    raise DataError(f"{path}, line {number}", expected="one JSON object",
+                                    found=str(error)) from error  # fmt: skip
+                yield plain
+
+
+def _listed(path: Path) -> list[dict[str, Any]]:
+    plain = read_json(path)
+    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
+        raise DataError(f"predictions {path}", expected="a list of objects",
+                        found=type(plain).__name__)  # fmt: skip
+    return plain
+
+
+def _objects(plain: Any, where: str) -> dict[str, Any]:
+    if not isinstance(plain, dict):
+        raise DataError(where, expected="an object", found=type(plain).__name__)
+    return plain

@@ -1,0 +1,283 @@
+"""Which frames of a video are shown, and how large: published rules, as pure functions of times.
+
+A rule is named by a SPEC, which stands in the record of whoever applies it: `uniform(n=8)`,
+`fps(rate=2,most=768)`, `linspace(n=32,max_pixels=351232)`. A whole number N is `uniform(n=N)`.
+
+>>> times = tuple(range(10))
+>>> frame_policy(4).choose(times), frame_policy("linspace(n=4)").choose(times)
+((0, 3, 6, 9), (0, 3, 6, 9))
+>>> frame_policy("fps(rate=0.5)").choose(times)
+(0, 3, 6, 9)
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.spec import Spec, parse
+
+Times: TypeAlias = Sequence[float]
+"""Seconds at which the frames of a video are shown, rising."""
+Indices: TypeAlias = tuple[int, ...]
+"""Numbers of frames, not falling."""
+
+PATCH = 28
+"""Side in pixels of what Qwen2-VL and Qwen2.5-VL make one token of."""
+MAX_ASPECT = 200
+PAIR = 2
+"""Frames that Qwen's video encoder joins to one."""
+
+
+def uniform(times: Times, n: int) -> Indices:
+    """At most `n` frames, evenly spread from the first to the last; halves are rounded up.
+
+    >>> uniform(range(10), 4), uniform(range(3), 8), uniform(range(9), 1)
+    ((0, 3, 6, 9), (0, 1, 2), (0,))
+    """
+    total = len(times)
+    if n >= total:
+        return tuple(range(total))
+    last = max(n - 1, 1)
+    return tuple((2 * index * (total - 1) + last) // (2 * last) for index in range(n))
+
+
+def linspace(times: Times, n: int) -> Indices:
+    """`numpy.linspace(0, total - 1, n, dtype=int)`: cut to whole numbers, as lmms-eval does.
+
+    At most `n` frames; a shorter video is shown whole, not with frames twice.
+
+    >>> linspace(range(100), 4), linspace(range(3), 8)
+    ((0, 33, 66, 99), (0, 1, 2))
+    """
+    total = len(times)
+    return tuple(np.linspace(0, total - 1, min(n, total), dtype=int).tolist())
+
+
+def centres(times: Times, n: int) -> Indices:
+    """The middle frame of each of `n` equal stretches.
+
+    >>> centres(range(100), 4)
+    (12, 37, 62, 87)
+    """
+    total = len(times)
+    if n >= total:
+        return tuple(range(total))
+    return tuple((2 * index + 1) * total // (2 * n) for index in range(n))
+
+
+def stride(times: Times, n: int) -> Indices:
+    """LongVideoBench: every `total // n`-th frame, with no more frames than whole seconds.
+
+    As `load_video` in `longvideobench_dataset.py` (commit fc3c553), where the length is that of
+    the file; a video below one second, which it cannot read, shows its first frame.
+
+    >>> stride([index / 2 for index in range(25)], 4)
+    (0, 6, 12, 18)
+    """
+    rate, total = frame_rate(times), len(times)
+    count = max(1, min(n, int(total / rate)))
+    return tuple(min(total - 1, total // count * index) for index in range(count))
+
+
+def qwen(times: Times, n: int) -> Indices:
+    """`nframes` of qwen-vl-utils: `n` rounded to an even number, at most all frames.
+
+    >>> qwen(range(10), 5), qwen(range(10), 4)
+    ((0, 3, 6, 9), (0, 3, 6, 9))
+    """
+    total = len(times)
+    return _rounded(total, max(1, min(round(n / PAIR) * PAIR, total)))
+
+
+def fps(times: Times, *, rate: float = 2.0, least: int = 4, most: int = 768) -> Indices:
+    """`fps` of qwen-vl-utils: so many frames a second, an even number from `least` to `most`.
+
+    As `smart_nframes` and the readers in `vision_process.py` (QwenLM/Qwen2.5-VL, commit f0af299):
+    frames are counted by the average rate and spread evenly over all of them. A video of one
+    frame, which that refuses, shows it.
+
+    >>> fps([index / 30 for index in range(300)], rate=1)
+    (0, 33, 66, 100, 133, 166, 199, 233, 266, 299)
+    """
+    total = len(times)
+    wanted = total / frame_rate(times) * rate
+    lowest = math.ceil(least / PAIR) * PAIR
+    highest = math.floor(min(most, total) / PAIR) * PAIR
+    even = math.floor(min(max(wanted, lowest), highest, total) / PAIR) * PAIR
+    return _rounded(total, max(even, 1))
+
+
+def seconds(times: Times, *, every: float = 1.0, most: int = 768) -> Indices:
+    """The frame on show at 0, `every`, 2 `every`, … seconds; at most `most`, evenly thinned.
+
+    It goes by the true times, also where the rate varies.
+
+    >>> seconds([0.0, 0.5, 0.9, 2.5, 3.0]), seconds([0.0, 0.5, 0.9, 2.5, 3.0], most=2)
+    ((0, 2, 4), (0, 4))
+    """
+    ticks = [times[0] + index * every for index in range(int((times[-1] - times[0]) / every) + 1)]
+    shown = sorted({max(bisect_right(times, tick + 1e-9) - 1, 0) for tick in ticks})
+    return tuple(shown[index] for index in uniform(shown, most))
+
+
+def frame_rate(times: Times) -> float:
+    """Frames a second on average, 1 where there is but one frame.
+
+    A rate such as 30000/1001 comes out as that quotient, so that counts do not hang on the last
+    bit of a time.
+
+    >>> frame_rate([index / 29.97002997 for index in range(1000)])
+    29.97002997002997
+    """
+    span = times[-1] - times[0]
+    if len(times) < 2 or span <= 0:
+        return 1.0
+    exact = (len(times) - 1) / span
+    near = float(Fraction(exact).limit_denominator(1001))
+    return near if abs(near - exact) <= 1e-4 * exact and near > 0 else exact
+
+
+def _rounded(total: int, n: int) -> Indices:
+    """`torch.linspace(0, total - 1, n).round()`: 32 bits, from both ends, halves to even."""
+    if n == 1:
+        return (0,)
+    end = np.float32(total - 1)
+    step = end / np.float32(n - 1)
+    steps = np.arange(n, dtype=np.float32)
+    ahead, back = steps * step, end - step * steps[::-1]
+    chosen = np.where(np.arange(n) < n // 2, ahead, back)
+    return tuple(np.round(chosen).astype(int).tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PixelBudget:
+    """How many pixels a frame may have when it is shown."""
+
+    max_pixels: int
+    min_pixels: int = 4 * PATCH * PATCH
+    factor: int = PATCH
+    """Both sides become multiples of it."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_pixels <= self.max_pixels or self.factor < 1:
+            raise UsageError("a budget of pixels", expected="0 < min_pixels ≤ max_pixels",
+                             found=f"{self.min_pixels} and {self.max_pixels}")  # fmt: skip
+
+    def size(self, size: tuple[int, int]) -> tuple[int, int]:
+        """(width, height) for a picture of this (width, height), its shape kept nearly.
+
+        `smart_resize` of qwen-vl-utils (commit f0af299).
+
+        >>> PixelBudget(max_pixels=448 * 28 * 28).size((1920, 1080))
+        (784, 420)
+        """
+        width, height = size
+        if max(size) > MAX_ASPECT * min(size):
+            raise UsageError("a picture with a budget of pixels",
+                             expected=f"sides of at most 1 : {MAX_ASPECT}",
+                             found=f"{width} × {height}")  # fmt: skip
+        sides = [max(self.factor, round(side / self.factor) * self.factor) for side in size]
+        if sides[0] * sides[1] > self.max_pixels:
+            scale = math.sqrt(width * height / self.max_pixels)
+            sides = [math.floor(side / scale / self.factor) * self.factor for side in size]
+        elif sides[0] * sides[1] < self.min_pixels:
+            scale = math.sqrt(self.min_pixels / (width * height))
+            sides = [math.ceil(side * scale / self.factor) * self.factor for side in size]
+        return max(sides[0], self.factor), max(sides[1], self.factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FramePolicy:
+    """A rule for frames, and a budget of pixels if it has one."""
+
+    spec: Spec
+    """The whole rule, for the record."""
+    rule: Callable[..., Indices]
+    arguments: Mapping[str, float]
+    budget: PixelBudget | None = None
+
+    def __str__(self) -> str:
+        return str(self.spec)
+
+    def choose(self, times: Times) -> Indices:
+        """The frames of a video that are shown, of which there is at least one."""
+        return self.rule(times, **self.arguments)
+
+    def size(self, size: tuple[int, int]) -> tuple[int, int] | None:
+        """(width, height) at which a picture of this size is shown; None: it is not said."""
+        return None if self.budget is None else self.budget.size(size)
+
+
+COUNTED: Mapping[str, Callable[..., Indices]] = MappingProxyType(
+    {"uniform": uniform, "linspace": linspace, "centres": centres, "stride": stride, "qwen": qwen}
+)
+TIMED: Mapping[str, tuple[Callable[..., Indices], tuple[str, ...]]] = MappingProxyType(
+    {"fps": (fps, ("rate", "least", "most")), "seconds": (seconds, ("every", "most"))}
+)
+BUDGET = ("max_pixels", "min_pixels", "factor")
+PUBLISHED: Mapping[str, str] = MappingProxyType(
+    {
+        "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352)",
+        "video_str_train": "qwen(n=16,max_pixels=100352,min_pixels=100352)",
+        "qwen2_5_vl": "fps(rate=2,least=4,most=768,max_pixels=602112,min_pixels=100352)",
+        "lmms_eval": "linspace(n=32)",
+        "long_video_bench": "stride(n=256)",
+    }
+)
+"""Rules by the name of the method, evaluation or benchmark that published them.
+
+Video-STR: 16 frames of 128 · 28² pixels in training, 32 of 448 · 28² in evaluation (arXiv text).
+"""
+
+
+def frame_policy(asked: "int | str | Spec") -> FramePolicy:
+    """The policy that a number, a name or a SPEC asks for.
+
+    Raises:
+        UsageError: there is no such rule, or a number is out of range.
+    """
+    if isinstance(asked, int):
+        asked = Spec("uniform", {"n": asked})
+    spec = parse(asked) if isinstance(asked, str) else asked
+    if spec.name in PUBLISHED:
+        published = parse(PUBLISHED[spec.name])
+        spec = Spec(published.name, {**published.arguments, **spec.arguments})
+    known: tuple[str, ...] = ("n",)
+    if spec.name in COUNTED:
+        rule = COUNTED[spec.name]
+    elif spec.name in TIMED:
+        rule, known = TIMED[spec.name]
+    else:
+        raise UsageError(f"frames={spec}", found=spec.name,
+                         expected=f"a number, or one of {', '.join([*COUNTED, *TIMED, *PUBLISHED])}"
+                         )  # fmt: skip
+    _check(spec, known, required=("n",) if spec.name in COUNTED else ())
+    numbers = {key: value for key, value in spec.arguments.items() if key in known}
+    pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
+    budget = PixelBudget(**pixels) if pixels else None  # type: ignore[arg-type]
+    return FramePolicy(spec=spec, rule=rule, arguments=numbers, budget=budget)  # type: ignore[arg-type]
+
+
+def _check(spec: Spec, known: tuple[str, ...], *, required: tuple[str, ...]) -> None:
+    real = {"rate", "every"}
+    unknown = sorted(set(spec.arguments) - {*known, *BUDGET})
+    lacking = [name for name in required if name not in spec.arguments]
+    if set(spec.arguments) & set(BUDGET) and "max_pixels" not in spec.arguments:
+        lacking.append("max_pixels")
+    if unknown or lacking:
+        raise UsageError(f"frames={spec}", expected=f"{', '.join([*known, *BUDGET])}",
+                         found=", ".join([*unknown, *(f"no {name}" for name in lacking)])
+                         )  # fmt: skip
+    for key, value in spec.arguments.items():
+        whole = type(value) is int and 1 <= value < 10**9
+        if not (whole or (key in real and type(value) is float and 1e-4 <= value < 1e4)):
+            raise UsageError(f"frames={spec}", found=f"{key}={value}",
+                             expected="numbers above 0, whole ones for all but rate and every"
+                             )  # fmt: skip

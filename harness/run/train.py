@@ -1,0 +1,293 @@
+"""`train`: a trainer and tasks in, a finished training folder out, however often it is killed."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+from harness import __version__, provenance
+from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
+from harness.plugins import blamed
+from harness.record import config_hash, differences
+from harness.run.plan import Selection, lost_picture, samples_of, survey
+from harness.run.trained import (
+    COPIED,
+    MANIFEST,
+    SAMPLES,
+    VERSION,
+    Trained,
+    Training,
+    write_samples,
+)
+from harness.run.workers import build_model, hello
+from harness.spec import Spec
+from harness.store.atomic import cannot_write, write_json
+from harness.store.lease import lease
+from harness.task import Task
+from harness.trainer import CHECKPOINT, Silent, Trainer, TrainingProgress, TrainingRun
+from harness.types import Sample
+
+NOT_COMPARED = ("config_hash", "data_root", "devices", "seconds", "result")
+NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
+"""Recorded, but a training goes on with others."""
+SHOWN = 10  # faulty files that are listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """How a training is made."""
+
+    seed: int = 0
+    resume: bool = False
+    every: int | None = None
+    """Steps between calls of `evaluate` while training."""
+    evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
+    keep_state: bool = False
+    """Keep the last state of a training that is finished."""
+    data_root: str = ""
+    """Recorded, and left out of what must be equal for a training to be resumed."""
+    method_spec: str = ""
+    """How the trainer was asked for, for the record."""
+    task_specs: tuple[str, ...] = ()
+    """How the tasks were asked for, for the record."""
+    progress: TrainingProgress = field(default_factory=Silent)
+
+
+def train(
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    model: Spec | None,
+    out: Path,
+    options: TrainingOptions,
+) -> Training:
+    """Train, and leave a folder that says of itself all that is needed to repeat it.
+
+    Raises:
+        UsageError: the folder is not empty, and this is not a resumption.
+        DataError: a file of a benchmark is missing or damaged, or an id comes twice.
+        ResumeMismatch: the folder was begun with something else; the differences are named.
+        Locked: another process trains in this folder.
+        KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` goes on.
+    """
+    main = is_main()
+    _refuse_used(out, resume=options.resume or not main)
+    tasks = [_readable(task, options.progress) for task in tasks]
+    listed = [_listed(task) for task in tasks]
+    manifest = manifest_of(trainer, tasks, model, listed, options)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    with lease(out) if main else nullcontext():
+        manifest, finished = _begun(out, manifest, listed, main=main)
+        if finished:
+            options.progress.note(f"{out} is finished already")
+            return Training(out)
+        with interrupts() as stopping:
+            run = TrainingRun(
+                out=out, tasks=tuple(tasks), model=model, seed=options.seed,
+                resume=options.resume, main=main, progress=options.progress, stopping=stopping,
+                every=options.every, evaluate=options.evaluate,
+            )  # fmt: skip
+            _trained(trainer, run, manifest)
+        if main and not options.keep_state:
+            shutil.rmtree(run.state, ignore_errors=True)
+    return Training(out)
+
+
+def is_main() -> bool:
+    """Whether this is the first of the processes that a launcher has started (or the only one)."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def manifest_of(
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    model: Spec | None,
+    listed: Sequence[Sequence[Trained]],
+    options: TrainingOptions,
+) -> dict[str, Any]:
+    """The content of manifest.json before training; `result` and `seconds` are added after it."""
+    with blamed(f"trainer {trainer.name}", ModelError):
+        settings = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
+    specs = options.task_specs or tuple(task.name for task in tasks)
+    plain: dict[str, Any] = {
+        "version": VERSION,
+        "harness": __version__,
+        "method": {
+            "name": trainer.name, "spec": options.method_spec or trainer.name,
+            "settings": settings,
+        },
+        "finetune": settings.get("finetune"),
+        "model": _described(model, options.seed),
+        "tasks": [
+            _task(task, spec, rows) for task, spec, rows in zip(tasks, specs, listed, strict=True)
+        ],
+        "seed": options.seed,
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+        "provenance": provenance.collect(),
+    }  # fmt: skip
+    return {**plain, "config_hash": config_hash(repeatable(plain)), "data_root": options.data_root}
+
+
+def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be equal for a training to be resumed."""
+    kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
+    made_with = {name: value for name, value in kept["provenance"].items()
+                 if name not in NOT_COMPARED_OF_PROVENANCE}  # fmt: skip
+    versions = made_with["packages"].items()
+    made_with["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
+    tasks = [{name: value for name, value in task.items() if name != "pictures"}
+             for task in kept["tasks"]]  # fmt: skip
+    return {**kept, "provenance": made_with, "tasks": tasks}
+
+
+def _described(model: Spec | None, seed: int) -> dict[str, Any] | None:
+    if model is None:
+        return None
+    said = hello(build_model(model, seed))
+    description = dict(said.description)
+    network = description.get("chat", description)
+    base = {name: network.get(name) for name in ("checkpoint", "weights")}
+    return {"spec": str(model), "name": said.name, "base": base, "description": description}
+
+
+def _task(task: Task, spec: str, rows: Sequence[Trained]) -> dict[str, Any]:
+    found = survey(task, Selection(None, None))
+    ids = hashlib.blake2b("\n".join(row.id for row in rows).encode(), digest_size=16).hexdigest()
+    return {
+        "spec": spec,
+        "name": task.name,
+        "version": task.version,
+        "split": task.split,
+        "arguments": dict(task.arguments),
+        "fingerprint": found.fingerprint,
+        "pictures": found.pictures,
+        "n_total": found.n_total,
+        "ids": ids,
+    }
+
+
+def _readable(task: Task, progress: TrainingProgress) -> Task:
+    """The task without samples whose pictures are missing or no pictures, which are named.
+
+    Nothing is decoded here: what cannot be decoded is the trainer's to find before its first step.
+    """
+    with blamed(f"the check of {task.name}"):
+        problems = [f"{problem.path}: {problem.message}" for problem in task.check()]
+    if not problems:
+        return task
+    lost = [sample.id for sample in samples_of(task) if lost_picture(sample.query)]
+    shown = "\n  ".join([*problems[:SHOWN], *(["…"] if len(problems) > SHOWN else [])])
+    progress.note(f"{task.name}: {len(problems)} faulty file(s), and {len(lost)} sample(s) that "
+                  f"are left out for want of a picture\n  {shown}")  # fmt: skip
+
+    def samples() -> Iterator[Sample]:
+        return (one for one in samples_of(task) if not lost_picture(one.query))
+
+    return replace(task, samples=samples) if lost else task
+
+
+def _listed(task: Task) -> list[Trained]:
+    rows = [Trained.of(task, sample) for sample in samples_of(task)]
+    if not rows:
+        raise DataError(f"{task.name}, split {task.split}", expected="at least one sample",
+                        found="none")  # fmt: skip
+    return rows
+
+
+def _refuse_used(out: Path, *, resume: bool) -> None:
+    if resume or not out.exists():
+        return
+    if not out.is_dir() or any(not path.name.startswith(".") for path in out.iterdir()):
+        raise UsageError(
+            f"--out {out}", expected="a new or empty folder",
+            found="a folder that is not empty" if out.is_dir() else "a file",
+            fix="Choose another, or pass --resume to go on with the training in it.",
+        )  # fmt: skip
+
+
+def _begun(
+    out: Path, manifest: dict[str, Any], listed: Sequence[Sequence[Trained]], *, main: bool
+) -> tuple[dict[str, Any], bool]:
+    """The manifest to go on with, and whether the training is finished."""
+    path = out / MANIFEST
+    if not main:  # a manifest with a result is no work of the process that writes just now
+        return manifest, path.exists() and Training.open(out).finished
+    if not path.exists():
+        write_samples(out / SAMPLES, [row for rows in listed for row in rows])
+        write_json(path, manifest)
+        return manifest, False
+    old = Training.open(out).manifest
+    if old["config_hash"] != manifest["config_hash"]:
+        diff = differences(repeatable(old), repeatable(manifest))
+        shown = "\n  ".join(diff)
+        raise ResumeMismatch(
+            f"training folder {out} was begun with something else (old → new)\n  {shown}\n"
+            "Choose another --out, or give what it was begun with"
+        )
+    return old, "result" in old
+
+
+def _trained(trainer: Trainer, run: TrainingRun, manifest: dict[str, Any]) -> None:
+    """Train, and complete the manifest; what time it took is kept also if it does not end."""
+    started = perf_counter()
+    done: dict[str, Any] = {}
+    try:
+        with blamed(f"trainer {trainer.name}", ModelError):
+            facts = json.loads(json.dumps(dict(trainer.train(run))))
+        done = {"result": facts}
+    finally:
+        seconds = manifest.get("seconds", 0.0) + perf_counter() - started
+        if run.main:
+            # Only now is it known: torch says it, and was not loaded before.
+            devices = list(dict.fromkeys([*manifest.get("devices", []), provenance.device()]))
+            manifest = {**manifest, **done, "devices": devices, "seconds": seconds}
+            if done:
+                _complete(run, manifest)
+            write_json(run.out / MANIFEST, manifest)
+
+
+def _complete(run: TrainingRun, manifest: Mapping[str, Any]) -> None:
+    """Put what a checkpoint was trained on into its own folder, which may be copied elsewhere."""
+    folder = run.out / CHECKPOINT
+    if not folder.is_dir():
+        raise ModelError(f"trainer {manifest['method']['name']}",
+                         expected=f"a checkpoint in {folder}", found="none")  # fmt: skip
+    rows = Training(run.out).samples()
+    write_samples(folder / COPIED[SAMPLES], rows)
+    write_json(folder / COPIED[MANIFEST], manifest)
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C only be noticed, so that a state can be saved; the second one raises.
+
+    SIGTERM, which schedulers send before they kill, is noticed in the same way.
+    """
+    asked = threading.Event()
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        del frame
+        if asked.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set  # signals are the main thread's
+        return
+    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

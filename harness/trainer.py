@@ -1,0 +1,184 @@
+"""What makes checkpoints: the protocol that trainers fulfil, and what one is handed.
+
+A training folder DIR holds
+
+    checkpoint/       the trained network; loads with from_pretrained, has no pickles
+    manifest.json     method, settings, base weights, samples, seed, versions (run/train.py)
+    samples.jsonl     the native id of every sample that was trained on
+    curve.jsonl       one object a logged step, `step` first
+    state/            what a resumed training goes on from
+    eval/             run folders of the tasks that were evaluated
+
+A trainer is a plugin: a function with keyword-only settings that returns a `Trainer`. It writes
+`checkpoint/`, `curve.jsonl` and `state/` and nothing else; the engine writes the rest.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.errors import StoreError
+from harness.spec import Spec
+from harness.store.atomic import cannot_write, write_bytes
+from harness.task import Task
+
+CHECKPOINT, CURVE, STATE, EVALUATIONS = "checkpoint", "curve.jsonl", "state", "eval"
+
+
+class TrainingProgress(Protocol):
+    """Is told how far a training is."""
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """Steps begin (or a pass over samples does); `done` of `total` were made before."""
+
+    def step(self, done: int, numbers: Mapping[str, float]) -> None:
+        """`done` steps are made now; `numbers` are what was logged of the last one."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+
+    def end(self) -> None:
+        """What `start` began is over."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
+        return
+
+    def step(self, done: int, numbers: Mapping[str, float]) -> None:  # noqa: D102
+        return
+
+    def note(self, text: str) -> None:  # noqa: D102
+        return
+
+    def end(self) -> None:  # noqa: D102
+        return
+
+
+class Trainer(Protocol):
+    """Makes a checkpoint. All of its settings were given when it was built.
+
+    It may have an attribute `makes`: the name of the model plugin that loads its checkpoints
+    through `checkpoint=DIR`, for trainings that start from no model.
+    """
+
+    @property
+    def name(self) -> str:
+        """A short name for manifests."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Every setting as resolved, plain data. Equal settings, equal data: a training is
+        resumed only if nothing here has changed.
+        """
+
+    def train(self, run: "TrainingRun") -> Mapping[str, Any]:
+        """Train to the end, and write the checkpoint.
+
+        Returns:
+            Plain facts for the manifest: steps, dropped samples, the last loss, …
+
+        Raises:
+            UsageError: `run` lacks what this trainer needs, such as a model.
+            KeyboardInterrupt: `run.stopping` said so; the state was saved before.
+        """
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRun:
+    """What a trainer is handed.
+
+    With several processes (`accelerate launch -m harness train …`) each has its own; only the one
+    with `main` writes files.
+    """
+
+    out: Path
+    """The training folder; it exists."""
+    tasks: tuple[Task, ...] = ()
+    """What to train on, in this order; none for a trainer that draws its own world."""
+    model: Spec | None = None
+    """What to start from; None: from nothing."""
+    seed: int = 0
+    resume: bool = False
+    """Go on from the newest whole state, if there is one; without it, there is none."""
+    main: bool = True
+    """Whether this process is the one that writes."""
+    progress: TrainingProgress = field(default_factory=Silent)
+    stopping: Callable[[], bool] = _never
+    """Asked after every step. If true (Ctrl-C), save the state and raise KeyboardInterrupt."""
+    every: int | None = None
+    """Steps between evaluations while training; None: none."""
+    evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
+    """Evaluates a checkpoint's folder as of a step; gives numbers for the curve. It draws no
+    random numbers that the trainer uses. Call it in the main process.
+    """
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the trained network goes."""
+        return self.out / CHECKPOINT
+
+    @property
+    def state(self) -> Path:
+        """The folder of resumable states; see `harness.trainers.state`."""
+        return self.out / STATE
+
+    @property
+    def curve(self) -> "Curve":
+        """What is logged."""
+        return Curve(self.out / CURVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """`curve.jsonl`: one object a logged step. It has no clock: equal trainings, equal curves."""
+
+    path: Path
+
+    def append(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Add a step's numbers."""
+        line = json.dumps({"step": step, **numbers}, allow_nan=True)
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+    def cut(self, step: int) -> None:
+        """Drop what was logged after `step`: a resumed training logs those steps again."""
+        kept = [row for row in self.read() if row["step"] <= step]
+        lines = [json.dumps(row, allow_nan=True) + "\n" for row in kept]
+        write_bytes(self.path, "".join(lines).encode())
+
+    def read(self) -> list[dict[str, Any]]:
+        """All records; a last line that a kill cut off is not one.
+
+        Raises:
+            StoreError: another line is no record.
+        """
+        try:
+            lines = self.path.read_text("utf-8").split("\n") if self.path.exists() else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"file {self.path}", expected="text", found=str(error)) from error
+        whole = [line for line in lines[:-1] if line]  # what follows the last newline is cut off
+        return [self._row(line, number) for number, line in enumerate(whole, start=1)]
+
+    def _row(self, line: str, number: int) -> dict[str, Any]:
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise self._damaged(number, str(error)) from error
+        if not isinstance(row, dict) or type(row.get("step")) is not int:
+            raise self._damaged(number, repr(row)[:60])
+        return row
+
+    def _damaged(self, number: int, found: str) -> StoreError:
+        return StoreError(f"file {self.path}, line {number}", expected="an object with its step",
+                          found=found)  # fmt: skip

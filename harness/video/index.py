@@ -1,0 +1,231 @@
+"""When each frame of a video file is shown, without decoding it.
+
+The packets of a file say at which time each frame is to be shown. Sorted, they are the frames in
+order, also where the rate varies. Where packets do not say it (some AVI files) or a packet may hold
+no frame to show (VP8), the file is decoded once to count, and its times are those of the frames or,
+where those make no sense, spread over the file's length.
+"""
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import MaskError, MediaError, MissingDependency
+from harness.masks import check_size
+from harness.video.boxes import Tables, extent
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg"
+"""What is opened, whatever a file is called: playlists, which name other files, are not."""
+HIDING = frozenset({"vp8", "vp6", "vp6f", "vp6a"})
+"""Codecs whose packets may hold a frame that is never shown."""
+MAX_FRAMES = 10_000_000
+MICROSECONDS = 1_000_000
+SMALL = 2**18  # pixels of a frame up to which several threads cost more than they save
+MAX_THREADS = 8
+FIX = "Fetch the file again; a video that was cut is never scored."
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The frames of a video in the order in which they are shown."""
+
+    size: tuple[int, int]
+    """(width, height) in pixels, turned as the file says."""
+    stamps: "array[int]"
+    """When each frame is shown, in units of `unit` seconds; all different, rising."""
+    keys: "array[int]"
+    """The stamps from which decoding can begin, rising."""
+    unit: float
+    """Seconds of one step of a stamp."""
+    start: int
+    """The stamp of time 0, at which the file as a whole begins."""
+    counted: bool = False
+    """The stamps are 0, 1, 2, …: the file's own are useless, and frames are found by counting."""
+
+    def times(self) -> tuple[float, ...]:
+        """Seconds from the start of the file, one a frame."""
+        return tuple((stamp - self.start) * self.unit for stamp in self.stamps)
+
+    def key_before(self, stamp: int) -> int:
+        """The last stamp, at or before this one, from which decoding can begin."""
+        place = bisect_right(self.keys, stamp)
+        return self.keys[max(place - 1, 0)]
+
+
+def index_of(path: Path) -> Index:
+    """The index of a file, which is read once while it stays the same file.
+
+    Raises:
+        MediaError: it is missing, no video, cut, without a frame, or its frames are too large.
+        MissingDependency: the package av is not installed.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise MediaError(
+            f"video {path}", expected="a file", found="none",
+            fix="`harness list tasks NAME` says where a benchmark's data is had.",
+        ) from error  # fmt: skip
+    return _index(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _index(path: Path, size: int, changed: int) -> Index:
+    if not size:
+        raise MediaError(f"video {path}", expected="a video file", found="an empty file", fix=FIX)
+    with faults(path):
+        said = extent(path)
+        if said.end is not None and said.end > size:
+            raise MediaError(f"video {path}", expected=f"{said.end} bytes, as its header says",
+                             found=f"{size}", fix=FIX)  # fmt: skip
+        first, hiding = _first(path)
+        shape = first_size(first)
+        check_size(shape[1], shape[0], f"video {path}")
+        listed = None if hiding else _listed(path, said.payload, shape)
+        return listed or _counted(path, shape)
+
+
+@contextmanager
+def faults(path: Path) -> Iterator[None]:
+    """Turn whatever FFmpeg says of a file into a MediaError that names it."""
+    av = library()
+    try:
+        yield
+    except MaskError as error:
+        raise MediaError(str(error)) from error
+    except (OSError, ValueError, EOFError, av.error.FFmpegError) as error:
+        found = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise MediaError(f"video {path}", expected="a complete video file", found=found,
+                         fix=FIX) from error  # fmt: skip
+
+
+def library() -> ModuleType:
+    """The package av, which is FFmpeg."""
+    try:
+        import av
+    except ModuleNotFoundError as error:
+        raise MissingDependency("video files", expected="the package av", found="none",
+                                fix="pip install av") from error  # fmt: skip
+    return av
+
+
+@contextmanager
+def opened(path: Path | Tables) -> "Iterator[tuple[InputContainer, VideoStream]]":
+    """The file and its video stream, closed at the end."""
+    container = open_file(path)
+    try:
+        yield container, stream_of(container)
+    finally:
+        container.close()
+
+
+def open_file(path: Path | Tables) -> "InputContainer":
+    """Open a file as one of `FORMATS`."""
+    # "file:" keeps a name with a colon from being taken for another protocol.
+    name: Any = f"file:{path}" if isinstance(path, Path) else path
+    container: InputContainer = library().open(name, options={"format_whitelist": FORMATS})
+    return container
+
+
+def stream_of(container: "InputContainer") -> "VideoStream":
+    """The first video stream that is no cover of a sound file."""
+    av = library()
+    for stream in container.streams.video:
+        if not stream.disposition & av.stream.Disposition.attached_pic:
+            small = stream.codec_context.width * stream.codec_context.height <= SMALL
+            stream.codec_context.thread_count = (
+                1 if small else min(os.cpu_count() or 1, MAX_THREADS)
+            )
+            stream.thread_type = "AUTO"
+            return stream
+    others = sorted({stream.type for stream in container.streams})
+    raise ValueError(f"no video stream, only {', '.join(others) or 'nothing'}")
+
+
+def _first(path: Path) -> "tuple[VideoFrame, bool]":
+    """The first frame, and whether the codec may hide frames."""
+    with opened(path) as (container, stream):
+        for frame in container.decode(stream):
+            return frame, stream.codec_context.name in HIDING or stream.name in HIDING
+    raise ValueError("no frame")
+
+
+def first_size(frame: "VideoFrame") -> tuple[int, int]:
+    """(width, height) of a frame after it is turned."""
+    turned = frame.rotation % 180 != 0
+    return (frame.height, frame.width) if turned else (frame.width, frame.height)
+
+
+def _listed(
+    path: Path, payload: tuple[tuple[int, int], ...], size: tuple[int, int]
+) -> Index | None:
+    """The index from the packets alone; None where they do not say enough."""
+    stamps, keys = array("q"), array("q")
+    with closing(Tables(path, payload)) as tables, opened(tables) as (container, stream):
+        unit, start = _clock(container, stream)
+        tables.skipping = bool(payload)
+        for packet in container.demux(stream):
+            if packet.dts is None and packet.pts is None and not packet.size:
+                continue  # the mark of the end
+            if packet.pts is None or len(stamps) >= MAX_FRAMES:
+                return None
+            if packet.is_discard:
+                continue  # outside the file's edit list: decoded by some, shown by none
+            stamps.append(packet.pts)
+            if packet.is_keyframe:
+                keys.append(packet.pts)
+    return _sorted(stamps, keys, unit, start, size)
+
+
+def _sorted(
+    stamps: "array[int]", keys: "array[int]", unit: float, start: int | None, size: tuple[int, int]
+) -> Index | None:
+    if not keys or len(set(stamps)) < len(stamps):
+        return None
+    # What is shown before the first key cannot be decoded.
+    rising = array("q", sorted(stamp for stamp in stamps if stamp >= min(keys)))
+    return Index(size, rising, array("q", sorted(keys)), unit,
+                 rising[0] if start is None else min(start, rising[0]))  # fmt: skip
+
+
+def _clock(container: "InputContainer", stream: "VideoStream") -> tuple[float, int | None]:
+    """Seconds of one step of a stamp, and the stamp at which the file begins."""
+    unit = stream.time_base or Fraction(1)
+    start: int | None = container.start_time  # None, whatever the stubs say, where it is not known
+    if start is None:
+        return float(unit), None
+    # Sound may begin earlier by what its encoder needs to settle; that is not heard.
+    return float(unit), round(max(start, 0) / MICROSECONDS / unit)
+
+
+def _counted(path: Path, size: tuple[int, int]) -> Index:
+    """The index from decoding the whole file; evenly spread if its times are useless."""
+    stamps, keys = array("q"), array("q")
+    number = 0
+    with opened(path) as (container, stream):
+        unit, start = _clock(container, stream)
+        for frame in container.decode(stream):
+            number += 1
+            if frame.pts is not None and not (stamps and frame.pts <= stamps[-1]):
+                stamps.append(frame.pts)
+                if frame.key_frame:
+                    keys.append(frame.pts)
+        seconds = (container.duration or 0) / MICROSECONDS
+        step = seconds / max(number, 1) or 1 / float(stream.average_rate or 1)
+    listed = _sorted(stamps, keys, unit, start, size)
+    if listed is not None and len(listed.stamps) == number:
+        return listed
+    return Index(size, array("q", range(number)), array("q", [0]), step, 0, counted=True)

@@ -1,0 +1,170 @@
+"""A video file as a medium."""
+
+import hashlib
+from array import array
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from harness.errors import MediaError
+from harness.media import CACHE, Frame, Media, lost
+from harness.video.decoder import DECODERS
+from harness.video.disk import disk_cache
+from harness.video.index import Index, index_of
+
+Choose: TypeAlias = Callable[[Sequence[float]], Sequence[int]]
+"""Numbers of frames, by the times of all."""
+PASSED_SHARE = 4  # of the cache, that frames decoded on the way may take
+
+
+def video_file(path: Path, *, choose: Choose | None = None) -> Media:
+    """A video in a file: MP4, WebM, Matroska, AVI, MPEG, …. Reads no more than its tables now.
+
+    Frame k is the k-th that is shown, whatever the rate; `times` are seconds from the start of the
+    file. Frames are turned as the file says; colours are converted by FFmpeg's default rule.
+
+    Args:
+        path: The file.
+        choose: Which of its frames the medium consists of, by their times (see `harness.frames`);
+            None: all.
+
+    Raises:
+        MediaError: it is missing, no video, cut, without a frame, or too large.
+    """
+    index = index_of(path)
+    return VideoFile(path, index, None if choose is None else array("q", choose(index.times())))
+
+
+def video_or_lost(
+    path: Path, *, choose: Choose | None = None, size: tuple[int, int] = (1, 1), frames: int = 1
+) -> Media:
+    """The video, or what stands for it if its file is missing or damaged; see `media.lost`."""
+    try:
+        return video_file(path, choose=choose)
+    except MediaError as error:
+        return lost(error, size=size, frames=frames)
+
+
+class VideoFile(Media):
+    """The frames of a video file; made by `video_file`."""
+
+    __slots__ = ("_index", "_path", "_shown")
+
+    def __init__(self, path: Path, index: Index, shown: "array[int] | None") -> None:
+        first = shown[0] if shown else 0
+        super().__init__(
+            [_Loader(path, first)], size=index.size, times=(), digest=_Digest(path, shown),
+            is_video=True,
+        )  # fmt: skip
+        self._path = path
+        self._index = index
+        self._shown = shown
+
+    def __len__(self) -> int:
+        return len(self._index.stamps if self._shown is None else self._shown)
+
+    def times(self) -> tuple[float, ...]:
+        """Seconds from the start of the file at which each frame is shown."""
+        times = self._index.times()
+        return times if self._shown is None else tuple(times[number] for number in self._shown)
+
+    def frame(self, index: int) -> Frame:
+        """Decode one frame (or take it from the cache). The array must not be written to."""
+        if not 0 <= index < len(self):
+            raise MediaError(f"frame {index}", expected=f"0 to {len(self) - 1}",
+                             found="a frame that the video does not have")  # fmt: skip
+        number = index if self._shown is None else self._shown[index]
+        frame = CACHE.get(_Loader(self._path, number))
+        if (frame.shape[1], frame.shape[0]) != self._size:
+            raise MediaError(
+                f"frame {index} of a video", expected=f"{self._size[0]} × {self._size[1]} pixels",
+                found=f"{frame.shape[1]} × {frame.shape[0]}",
+            )  # fmt: skip
+        return frame
+
+    def __reduce__(self) -> tuple[Callable[..., Media], tuple[object, ...]]:
+        return _again, (self._path, self._shown, self._size, len(self))
+
+
+def _again(path: Path, shown: "array[int] | None", size: tuple[int, int], frames: int) -> Media:
+    """In another process: the same video, or what stands for it if it has gone."""
+    choose = None if shown is None else lambda times: shown
+    return video_or_lost(path, choose=choose, size=size, frames=frames)
+
+
+class _Loader:
+    __slots__ = ("_number", "_path")
+
+    def __init__(self, path: Path, number: int) -> None:
+        self._path, self._number = path, number
+
+    @property
+    def key(self) -> str:
+        return _key(self._path, self._number)
+
+    def __call__(self) -> Frame:
+        disk = disk_cache()
+        if disk is None:
+            return self._decode()
+        name = f"{_Digest(self._path, None)()}-{self._number}"
+        held = disk.get(name)
+        if held is None:
+            held = self._decode()
+            disk.put(name, held)
+        return held
+
+    def _decode(self) -> Frame:
+        decoder = DECODERS.of(self._path)
+        width, height = decoder.index.size
+        room = CACHE.max_bytes // PASSED_SHARE // (3 * width * height)
+        return decoder.frame(self._number, passed=self._keep, room=room)
+
+    def _keep(self, number: int, frame: Frame) -> None:
+        CACHE.get(_Decoded(_key(self._path, number), frame))
+
+
+def _key(path: Path, number: int) -> str:
+    return f"video:{number}:{path}"
+
+
+class _Decoded:
+    """A frame that was decoded already, on its way into the cache."""
+
+    __slots__ = ("_frame", "key")
+
+    def __init__(self, key: str, frame: Frame) -> None:
+        self.key, self._frame = key, np.asarray(frame)
+
+    def __call__(self) -> Frame:
+        return self._frame
+
+
+class _Digest:
+    __slots__ = ("_path", "_shown")
+
+    def __init__(self, path: Path, shown: "array[int] | None") -> None:
+        self._path, self._shown = path, shown
+
+    def __call__(self) -> str:
+        found = self._path.stat()
+        whole = _hash(self._path, found.st_size, found.st_mtime_ns)
+        if self._shown is None:
+            return whole
+        named = f"{whole} {self._shown.tolist()}"
+        return hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
+
+    def weight(self) -> int:
+        return self._path.stat().st_size
+
+
+@lru_cache(maxsize=4096)
+def _hash(path: Path, size: int, changed: int) -> str:
+    """The id of a medium of one file with this content, whatever its name."""
+    inner = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            inner.update(block)
+    return hashlib.blake2b(inner.digest(), digest_size=16).hexdigest()

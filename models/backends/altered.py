@@ -1,0 +1,164 @@
+"""Does it look, and does it mean what it reasons? A backend with pictures or reasoning changed.
+
+harness eval --model "qwen_vl(checkpoint=…,backend=altered(pictures=grey))" …
+
+A model whose score stays when its pictures are grey, or another question's, does not look. One
+whose score stays when its answer has to follow another question's reasoning does not use it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from harness import plugins
+from harness.media import Media, pixels
+from harness.model import Chat, ChatReply, ChatRequest
+from harness.models.backends.inputs import shown
+from harness.models.grammar import reasoning
+from harness.spec import Spec, Value
+
+GREY = 128
+CLOSED = "</think>"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlteredChat:
+    """Another backend, shown other pictures or made to go on from other reasoning."""
+
+    chat: Chat
+    pictures: Literal["own", "grey", "swapped"]
+    reasoning: Literal["own", "swapped"]
+
+    @property
+    def batch_size(self) -> int:
+        """As the backend within likes it."""
+        return self.chat.batch_size
+
+    @property
+    def coordinates(self) -> Literal["pixels", "thousandths"]:
+        """Those of the backend within."""
+        return self.chat.coordinates
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record."""
+        return {
+            "backend": "altered",
+            "pictures": self.pictures,
+            "reasoning": self.reasoning,
+            "chat": dict(self.chat.describe()),
+        }
+
+    def prepare(self) -> None:
+        """Load what the backend within loads."""
+        getattr(self.chat, "prepare", lambda: None)()
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """The canvas of the request's own picture."""
+        return self.chat.canvas(request)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return self.chat.count_tokens(text)
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """One reply a request, in order. What is swapped comes from a request of the same call."""
+        if self.pictures == "grey":
+            requests = [replace(one, media=tuple(map(_grey, one.media))) for one in requests]
+        elif self.pictures == "swapped":
+            requests = _with_others_pictures(requests)
+        replies = list(self.chat.generate(requests))
+        return replies if self.reasoning == "own" else self._on_others_reasoning(requests, replies)
+
+    def _on_others_reasoning(
+        self, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
+    ) -> list[ChatReply]:
+        """Answers that go on from the reasoning of another reply."""
+        thoughts = [reasoning(reply.text) for reply in replies]
+        others = _next_other(thoughts, lambda one, other: one != other)
+        changed: dict[int, ChatRequest] = {}
+        for place, (request, reply, other) in enumerate(
+            zip(requests, replies, others, strict=True)
+        ):
+            before, opened, _ = reply.text.partition("<think>")
+            if opened and other is not None:
+                prefix = f"{before}{opened}{other}{CLOSED}"
+                changed[place] = replace(request, prefix=prefix)
+        said = self.chat.generate(list(changed.values()))
+        whole = list(replies)
+        for place, reply in zip(changed, said, strict=True):
+            whole[place] = reply
+        return whole
+
+
+def _grey(media: Media) -> Media:
+    """A grey medium of the same size, frames and times."""
+    width, height = media.size
+    frame = np.full((height, width, 3), GREY, dtype=np.uint8)
+    return pixels(
+        [frame] * len(media), times=media.times(), is_video=media.is_video, id=f"grey/{media.size}"
+    )
+
+
+def _with_others_pictures(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
+    """Each request with the pictures of the next one that has others of the same make."""
+    others = _next_other(list(requests), _can_swap)
+    return [
+        replace(one, media=tuple(map(_grey, one.media)))
+        if other is None
+        else replace(one, media=other.media, frames=other.frames)
+        for one, other in zip(requests, others, strict=True)
+    ]
+
+
+def _can_swap(one: ChatRequest, other: ChatRequest) -> bool:
+    """Whether another request's pictures are others, as many, with as many frames shown."""
+
+    def frames(request: ChatRequest) -> list[int]:
+        return [len(shown(request, place)) for place in range(len(request.media))]
+
+    different = [media.id for media in one.media] != [media.id for media in other.media]
+    return different and frames(one) == frames(other)
+
+
+def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | None]:
+    """For each item the next one, round the end, that fits it; None where none does."""
+    found: list[T | None] = []
+    for place, item in enumerate(items):
+        following = [*items[place + 1 :], *items[:place]]
+        found.append(next((other for other in following if fits(item, other)), None))
+    return found
+
+
+def altered(
+    *,
+    chat: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
+    pictures: Literal["own", "grey", "swapped"] = "own",
+    reasoning: Literal["own", "swapped"] = "own",
+    checkpoint: str | None = None,
+    batch_size: int = 8,
+    seed: int = 0,
+) -> AlteredChat:
+    """Another backend with its pictures or its reasoning changed: what does the score lose?
+
+    Args:
+        chat: The backend that is asked.
+        pictures: `own`; `grey`: a grey field of the same size; `swapped`: those of another
+            question of the batch (grey where all show the same).
+        reasoning: `own`; `swapped`: the answer goes on from the reasoning of another reply.
+        checkpoint: Handed to the backend within.
+        batch_size: Handed to the backend within.
+        seed: Handed to the backend within, if it takes one.
+    """
+    if isinstance(chat, Spec):
+        given: dict[str, Value] = {"batch_size": batch_size}
+        if checkpoint is not None:
+            given["checkpoint"] = checkpoint
+        if plugins.accepts("backends", chat.name, "seed"):
+            given["seed"] = seed
+        built: Chat = plugins.build("backends", chat.with_defaults(**given))
+        return AlteredChat(chat=built, pictures=pictures, reasoning=reasoning)
+    return AlteredChat(chat=chat, pictures=pictures, reasoning=reasoning)

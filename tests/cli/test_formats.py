@@ -1,0 +1,108 @@
+"""`harness score --format`: other evaluations' files score as our own lines do."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import MediaError
+from harness.media import pixels
+from harness.plugins import build
+from harness.run import workers
+from harness.world.encode import encode_png
+
+TASKS = Path(__file__).resolve().parents[2] / "tasks"
+EXAMPLE = TASKS / "long_video_bench" / "example"
+REPLIES = ("The best answer is {0}.", "({0}) it is", "I do not know")
+
+
+def scored(capsys, path, *more, task="long_video_bench", root=EXAMPLE):
+    code = main(["score", "--tasks", task, "--data", str(root), "--predictions", str(path),
+                 "--json", *map(str, more)])  # fmt: skip
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return json.loads(said.out)["tasks"][task.partition("(")[0]]
+
+
+@pytest.fixture
+def told():
+    """(id, question, reply) of the example's three samples."""
+    samples = build("tasks", "long_video_bench", EXAMPLE).samples()
+    return [(one.id, one.query.text, text.format(one.target.extra["letter"]))
+            for one, text in zip(samples, REPLIES, strict=True)]  # fmt: skip
+
+
+@pytest.fixture
+def ours(tmp_path, told):
+    path = tmp_path / "ours.jsonl"
+    path.write_text("".join(json.dumps({"id": name, "reply": text}) + "\n"
+                            for name, _, text in told))  # fmt: skip
+    return path
+
+
+def test_lmms_evals_log_scores_as_our_lines_do(capsys, tmp_path, told, ours):
+    path = tmp_path / "x_samples_longvideobench_val_v.jsonl"
+    rows = [{"doc_id": place, "input": f"{asked}\nA. …\nAnswer.", "target": "A",
+             "filtered_resps": text} for place, (_, asked, text) in enumerate(told)]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    expected = scored(capsys, ours, "--model", "qwen_vl(backend=stored)")
+    assert scored(capsys, path, "--format", "lmms-eval") == expected
+    assert expected["n_total"] == 3 and expected["metrics"]["accuracy"] >= 2 / 3
+
+
+def test_vlmevalkits_table_scores_as_our_lines_do(capsys, tmp_path, told, ours):
+    path = tmp_path / "x.tsv"
+    lines = [f"{place}\t{asked}\t{text}" for place, (_, asked, text) in enumerate(told)]
+    path.write_text("\n".join(["index\tquestion\tprediction", *lines]) + "\n")
+    expected = scored(capsys, ours, "--model", "qwen_vl(backend=stored)")
+    assert scored(capsys, path, "--format", "vlmevalkit") == expected
+
+
+def test_answers_in_words_are_scored_without_the_videos(capsys, tmp_path, ours):
+    root = tmp_path / "data"
+    shutil.copytree(EXAMPLE, root)
+    for path in root.rglob("*.mp4"):
+        path.unlink()
+    arguments = ["--model", "qwen_vl(backend=stored)"]
+    whole, found = (scored(capsys, ours, "--allow-missing", *arguments, root=one)
+                    for one in (EXAMPLE, root))  # fmt: skip
+    assert {**found, "usage": None} == {**whole, "usage": None} and whole["n_failed"] == 1
+    assert main(["score", "--tasks", "long_video_bench", "--data", str(root), "--predictions",
+                 str(ours), *arguments]) == 3  # fmt: skip
+
+
+def test_a_tree_of_pictures_scores_as_run_lengths_do(capsys, tmp_path, shapes):
+    task = build("tasks", "mevis", shapes)
+    rows, tree = [], tmp_path / "tree"
+    for number, sample in enumerate(task.samples()):
+        masks = sample.target.answer.masks[:: 1 if number % 2 else -1]
+        rows.append({"id": sample.id, "masks": [mask.to_json() for mask in masks]})
+        folder = tree / sample.id
+        folder.mkdir(parents=True)
+        for frame, mask in enumerate(masks):
+            (folder / f"{frame:05}.png").write_bytes(encode_png(mask.to_array() * 255))
+    path = tmp_path / "ours.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    expected = scored(capsys, path, task="mevis", root=shapes)
+    found = scored(capsys, tree, "--format", "png-tree", "--out", tmp_path / "runs", task="mevis",
+                   root=shapes)  # fmt: skip
+    assert found == expected and 0 < found["metrics"]["J&F"] < 1
+    (manifest,) = (tmp_path / "runs").rglob("manifest.json")
+    assert json.loads(manifest.read_text())["model"]["description"]["format"] == "png-tree"
+
+
+def test_a_format_has_no_place_beside_a_run(capsys, tmp_path):
+    assert main(["score", str(tmp_path), "--format", "sti"]) == 2
+    assert "--format beside RUN" in capsys.readouterr().err
+
+
+def test_a_long_video_is_not_sent_to_a_process_without_files(monkeypatch):
+    import numpy as np
+
+    video = pixels([np.zeros((4, 4, 3), np.uint8)] * 9, times=range(9), is_video=True, id="v")
+    assert workers._decoded(video).frame(8).shape == (4, 4, 3)
+    monkeypatch.setattr(workers, "MAX_CARRIED", 9 * 48 - 1)
+    with pytest.raises(MediaError, match="frames=32"):
+        workers._decoded(video).frame(0)

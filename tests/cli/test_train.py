@@ -1,0 +1,213 @@
+"""`harness train` as a user types it."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.cli.train import with_checkpoint
+from harness.errors import UsageError
+from harness.run.trained import Training
+from harness.spec import parse
+
+pytest.importorskip("trl")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DATA = REPOSITORY / "tasks" / "reason_seg" / "example"
+
+
+def _fixtures():
+    """The tiny network of the tests of models, which pytest shares only with tests below them."""
+    path = REPOSITORY / "tests" / "models" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("tests_models_conftest", path)
+    module = sys.modules.setdefault(spec.name, importlib.util.module_from_spec(spec))
+    if not hasattr(module, "tiny_qwen"):
+        spec.loader.exec_module(module)
+    return module
+
+
+tiny_qwen = _fixtures().tiny_qwen
+
+
+@pytest.fixture
+def line(tiny_qwen, tmp_path):
+    """The arguments of a training of three steps."""
+    return [
+        "train", "--method", "sft", "--model", f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8)",
+        "--train-tasks", "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "out"),
+        "--set", "max_steps=3", "--set", "save_every=1,batch_size=2", "--quiet",
+    ]  # fmt: skip
+
+
+def said(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, tmp_path):
+    code = main([*line, "--eval-tasks", "reason_seg", "--every", "2", "--seed", "7", "--json"])
+    assert code == 0
+    shown = said(capsys)
+    assert shown["result"]["steps"] == 3 and shown["method"]["settings"]["batch_size"] == 2
+    assert shown["tasks"]["reason_seg"]["n_total"] == 3
+    assert shown["trained_on"]["reason_seg"]["samples"] == 3
+    out = tmp_path / "out"
+    names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+    assert names == ["checkpoint", "curve.jsonl", "eval", "manifest.json", "samples.jsonl"]
+    rows = Training.open(out).curve.read()
+    assert ["eval/reason_seg/gIoU" in row for row in rows] == [False, True, False]
+    run = json.loads((out / "eval" / "reason_seg" / "manifest.json").read_text())
+    assert run["model"]["description"]["chat"]["trained"]["seed"] == 7
+
+    code = main(["eval", "--model", f"qwen_vl(checkpoint={out},max_new_tokens=8)", "--tasks",
+                 "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "runs"), "--json",
+                 "--seed", "7"])  # fmt: skip
+    assert code == 0
+    again = said(capsys)["tasks"]["reason_seg"]
+    assert again["metrics"] == shown["tasks"]["reason_seg"]["metrics"]
+
+
+def test_a_used_folder_is_refused_and_going_on_needs_the_same_settings(line, capsys, tmp_path):
+    assert main(line) == 0
+    assert "steps 3" in capsys.readouterr().out
+    assert main(line) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main([*line, "--resume", "--set", "learning_rate=1e-3"]) == 5
+    assert "learning_rate: 1e-05 → 0.001" in capsys.readouterr().err
+    assert main([*line, "--resume", "--json"]) == 0
+    assert said(capsys)["result"]["steps"] == 3
+
+
+def test_settings_of_a_file_give_way_to_what_is_typed(line, capsys, tmp_path, monkeypatch):
+    config = tmp_path / "mine.toml"
+    config.write_text('learning_rate = 1e-4\nmax_steps = 50\nseed = 9\nschedule = "constant"\n'
+                      'eval-tasks = ["reason_seg"]\n')  # fmt: skip
+    assert main([*line, "--config", str(config), "--json"]) == 0
+    shown = said(capsys)
+    settings = shown["method"]["settings"]
+    assert (settings["learning_rate"], settings["max_steps"]) == (1e-4, 3)
+    assert settings["schedule"] == "constant" and list(shown["tasks"]) == ["reason_seg"]
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["seed"] == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "expected"),
+    [
+        ("learning-rat = 1\n", [], "Did you mean learning_rate"),
+        ("seed = 'x'\n", [], "'seed': expected a whole number"),
+        ("max_steps = [1]\n", [], "'max_steps'"),
+        ("a = \n", [], "a TOML file"),
+        ("", ["--set", "max_steps"], "key=value"),
+        ("", ["--set", "x=1"], "sft(x=…)"),
+        ("", ["--every", "2"], "--eval-tasks"),
+        ("", ["--every", "0", "--eval-tasks", "reason_seg"], "--every"),
+        ("", ["--eval-tasks", "reason_sag"], "reason_seg"),
+        ("", ["--method", "sff"], "sft"),
+        ("", ["--config", "nothing"], "qwen2_5_vl_7b_lora"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_training(
+    line, capsys, tmp_path, text, more, expected
+):
+    config = tmp_path / "c.toml"
+    config.write_text(text)
+    assert main([*line, "--config", str(config), *more]) == 2
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_configurations_that_come_with_the_method_are_of_its_settings():
+    from harness import plugins
+    from harness.cli.show import configs
+    from harness.cli.train import configured, method_of
+
+    names = configs(plugins.installed("trainers")["sft"])
+    assert {"pocket_cpu", "qwen2_5_vl_7b_full", "qwen2_5_vl_7b_lora"} <= set(names)
+    for name in names:
+        typed = dict.fromkeys(
+            ("model", "train_tasks", "data", "out", "eval_tasks", "every", "seed", "set")
+        )
+        from argparse import Namespace
+
+        given, settings = configured(Namespace(method="sft", configuration=name, **typed))
+        assert given.model
+        settings.pop("deepspeed", None)  # which is not installed everywhere
+        assert plugins.build("trainers", method_of(given, settings)).describe()
+
+
+def test_trainers_are_listed_with_their_settings(capsys):
+    assert main(["list", "trainers", "--json"]) == 0
+    shown = {one["name"]: one for one in said(capsys)}
+    assert shown["sft"]["about"].startswith("Supervised fine-tuning")
+    assert "pocket_cpu" in shown["sft"]["configs"]
+    assert shown["sft"]["settings"]["batch_size"] == "int = 1 (Examples at once on each device)"
+    assert all(text.count("(") for text in shown["sft"]["settings"].values())
+    assert main(["list", "trainers", "sft"]) == 0
+    assert "finetune: Literal['full', 'lora'] = 'full'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pocket", "pocket(checkpoint=DIR)"),
+        ("qwen_vl(checkpoint=a,frames=2)", "qwen_vl(checkpoint=DIR,frames=2)"),
+        (
+            "qwen_vl(backend=transformers(checkpoint=a,dtype=float32))",
+            "qwen_vl(backend=transformers(checkpoint=DIR,dtype=float32))",
+        ),
+    ],
+)
+def test_a_model_is_evaluated_with_its_new_checkpoint(text, expected):
+    assert str(with_checkpoint(parse(text), Path("DIR"))) == expected
+
+
+def test_a_model_without_a_checkpoint_cannot_be_evaluated():
+    with pytest.raises(UsageError, match="a model with a checkpoint"):
+        with_checkpoint(parse("saliency"), Path("DIR"))
+
+
+def test_an_interrupted_training_goes_on(line, capsys, tmp_path):
+    line[line.index("max_steps=3")] = "max_steps=400"
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *line], stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 240
+        while not (out / "curve.jsonl").exists() or not (out / "curve.jsonl").read_text():
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and "interrupted" in errors
+    steps = len(Training.open(out).curve.read())
+    assert [path.name for path in (out / "state").iterdir()] == [f"step-{steps}"]
+    assert not Training.open(out).finished
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
+    assert main(line) == 0
+    alone = Training.open(tmp_path / "out").curve.read()
+    line[line.index(str(tmp_path / "out"))] = str(tmp_path / "two")
+    line[line.index("save_every=1,batch_size=2")] = "save_every=1,batch_size=1"
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2",
+         "--standalone", "-m", "harness", *line],
+        capture_output=True, text=True, timeout=500, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    together = Training.open(tmp_path / "two")
+    assert together.manifest["processes"] == 2
+    # Three samples are an odd number: only the first batch of an epoch is the same for both.
+    assert together.curve.read()[0]["loss"] == pytest.approx(alone[0]["loss"], rel=1e-5)
+    assert together.curve.read()[0]["num_tokens"] == alone[0]["num_tokens"]

@@ -1,0 +1,245 @@
+"""Predictions as other evaluations leave them: whose sample each is, and what is refused."""
+
+import csv
+import json
+import sys
+import types
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.cli.main import FORMATS as OFFERED
+from harness.cli.score import TREES
+from harness.errors import DataError, MissingDependency
+from harness.formats import FORMATS, read_format
+from harness.media import pixels
+from harness.types import AnswerForm, Query, Sample, query_id
+
+PICTURE = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
+QUESTIONS = {"001-1": "Which way does it move?", "001-2": "How many are there?",
+             "002-1": "Which way does it move?", "002-2": "What colour is it?"}  # fmt: skip
+
+
+def sample(name, text):
+    query = Query(id=query_id(name), text=text, media=(PICTURE,), forms=(AnswerForm.CHOICE,),
+                  options=("a", "b"))  # fmt: skip
+    return Sample(id=name, query=query, target=None, group=f"video_{name[:3]}")
+
+
+SAMPLES = [sample(name, text) for name, text in QUESTIONS.items()]
+
+
+def lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def said(matched):
+    return {name: row.value for name, row in matched.rows.items()}
+
+
+def lmms(number, reply, **more):
+    return {"doc_id": number, "filtered_resps": reply, "target": "A",
+            "input": f"Answer.\n{list(QUESTIONS.values())[number]}\nA. a\nB. b"} | more  # fmt: skip
+
+
+def test_all_formats_can_be_asked_for():
+    assert set(OFFERED) == {"jsonl", *FORMATS, *TREES}
+
+
+def test_lmms_eval_by_the_id_in_the_document(tmp_path):
+    rows = [lmms(0, [["B. b"]], doc={"question_id": "001-2", "question": "How many are there?"})]
+    assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)) == {
+        "001-2": "B. b"
+    }
+
+
+def test_lmms_eval_by_the_id_in_a_metric_where_there_is_no_document(tmp_path):
+    rows = [lmms(1, "B", videomme_score={"question_id": "001-2", "score": 1.0})]
+    assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)) == {
+        "001-2": "B"
+    }
+
+
+def test_lmms_eval_by_place_only_where_the_question_is_the_same(tmp_path):
+    path = lines(tmp_path / "x.jsonl", [lmms(k, f"reply {k}") for k in (3, 0)])
+    assert said(read_format("lmms-eval", path, SAMPLES)) == {
+        "002-2": "reply 3", "001-1": "reply 0",
+    }  # fmt: skip
+    shifted = [lmms(1, "A") | {"doc_id": 3}, lmms(0, "B") | {"doc_id": 99}]
+    found = read_format("lmms-eval", lines(tmp_path / "y.jsonl", shifted), SAMPLES)
+    assert said(found) == {} and len(found.unmatched) == 2
+
+
+def test_the_raw_reply_counts_not_what_a_filter_left_of_it(tmp_path):
+    rows = [lmms(0, "A", resps=[["The answer is A"]], doc={"id": "001-1"})]
+    path = lines(tmp_path / "x.jsonl", rows)
+    assert said(read_format("lmms-eval", path, SAMPLES)) == {"001-1": "The answer is A"}
+
+
+def test_the_older_file_of_logs_is_read(tmp_path):
+    for name in ("lmms-eval", "vsi"):
+        path = tmp_path / "vsibench.json"
+        path.write_text(json.dumps({"logs": [lmms(2, ["A"], doc={"id": "002-1"})]}))
+        assert said(read_format(name, path, SAMPLES)) == {"002-1": "A"}
+
+
+def test_an_id_that_shows_another_question_is_not_taken(tmp_path):
+    rows = [lmms(0, "A", doc={"index": "001-1", "question": "Something else entirely?"})]
+    rows[0]["input"] = ""
+    found = read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)
+    assert said(found) == {} and "record 1" in found.unmatched[0]
+
+
+def test_repeated_replies_count_once_and_are_named(tmp_path):
+    rows = [lmms(0, "A", doc={"id": "001-1"})] * 3
+    found = read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)
+    assert said(found) == {"001-1": "A"} and found.repeated == ("001-1", "001-1")
+
+
+def test_two_different_replies_to_one_question_are_refused(tmp_path):
+    rows = [lmms(0, "A", doc={"id": "001-1"}), lmms(0, "B", doc={"id": "001-1"})]
+    with pytest.raises(DataError, match=r"record 2.*'001-1'.*record 1"):
+        read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)
+
+
+def test_video_mmes_result_file(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(
+        json.dumps(
+            [
+                {
+                    "video_id": "001",
+                    "questions": [
+                        {"question_id": "001-1", "response": "A"},
+                        {"question_id": "009-9", "response": "B"},
+                    ],
+                }
+            ]
+        )
+    )
+    found = read_format("video-mme", path, SAMPLES)
+    assert said(found) == {"001-1": "A"} and "009-9" in found.unmatched[0]
+
+
+def test_stis_results_are_told_apart_by_video_number_and_times(tmp_path):
+    samples = [sample("a.mp4|3|0.0|12.0", "?")]
+    path = tmp_path / "x.json"
+    one = {"id": "a.mp4", "id_file": 3, "time_s": 0.0, "time_e": 12.0, "model_out": "(B) it"}
+    path.write_text(json.dumps([one]))
+    assert said(read_format("sti", path, samples)) == {"a.mp4|3|0.0|12.0": "(B) it"}
+
+
+def test_tempcompass_predictions_by_video_aspect_and_number(tmp_path):
+    samples = [sample("yes_no/v/action/1", "Is it so?")]
+    path = tmp_path / "yes_no.json"
+    path.write_text(
+        json.dumps(
+            {
+                "v": {
+                    "action": [
+                        {"question": "Is it?", "prediction": "no"},
+                        {"question": "Is it so?", "prediction": "yes"},
+                    ]
+                }
+            }
+        )
+    )
+    found = read_format("tempcompass", path, samples)
+    assert said(found) == {"yes_no/v/action/1": "yes"} and len(found.unmatched) == 1
+
+
+@pytest.mark.parametrize(("suffix", "comma"), [("tsv", "\t"), ("csv", ",")])
+def test_vlmevalkits_tables_by_video_and_question(tmp_path, suffix, comma):
+    path = tmp_path / f"x.{suffix}"
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        table = csv.writer(file, delimiter=comma)
+        table.writerow(["index", "video", "question", "prediction"])
+        table.writerow([7, "video_002", QUESTIONS["002-1"], "B,\nbecause"])
+        table.writerow([1, "video_001", QUESTIONS["001-2"], ""])
+        table.writerow([0, "video_009", "Something else?", "A"])
+    found = read_format("vlmevalkit", path, SAMPLES)
+    assert said(found) == {"002-1": "B,\nbecause", "001-2": ""}
+    assert len(found.unmatched) == 1 and "row 4" in found.unmatched[0]
+
+
+def test_a_question_of_two_videos_needs_the_video(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(f"question,prediction\n{QUESTIONS['001-1']},A\n{QUESTIONS['001-2']},B\n")
+    found = read_format("vlmevalkit", path, SAMPLES)
+    assert said(found) == {"001-2": "B"} and len(found.unmatched) == 1
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    (tmp_path / "x.pkl").write_bytes(b"cos\nsystem\n(S'touch canary'\ntR.")
+    with pytest.raises(DataError, match="not opened"):
+        read_format("vlmevalkit", tmp_path / "x.pkl", SAMPLES)
+
+
+def test_a_sheet_needs_its_package_and_is_read_as_texts(tmp_path, monkeypatch):
+    path = tmp_path / "x.xlsx"
+    path.write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(MissingDependency, match="openpyxl"):
+        read_format("vlmevalkit", path, SAMPLES)
+    rows = [("index", "question", "prediction"), (1, QUESTIONS["001-2"], 3), (2, None, None)]
+    sheet = types.SimpleNamespace(iter_rows=lambda values_only: iter(rows))
+    book = types.SimpleNamespace(worksheets=[sheet])
+    fake = types.SimpleNamespace(load_workbook=lambda *_, **__: book)
+    monkeypatch.setitem(sys.modules, "openpyxl", fake)
+    assert said(read_format("vlmevalkit", path, SAMPLES)) == {"001-2": "3"}
+
+
+def test_a_real_sheet(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["index", "question", "prediction"])
+    book.active.append([1, QUESTIONS["001-2"], "B"])
+    book.save(tmp_path / "x.xlsx")
+    assert said(read_format("vlmevalkit", tmp_path / "x.xlsx", SAMPLES)) == {"001-2": "B"}
+
+
+BAD = {
+    "lmms-eval": (".jsonl", ["[]", "{}", "not json", '{"filtered_resps": [3]}']),
+    "vsi": (".json", ["[]", "{}", '{"logs": [{}]}', "not json"]),
+    "video-mme": (".json", ["{}", '[{"questions": 3}]', '[{"questions": [{"response": 3}]}]']),
+    "sti": (".json", ["{}", "[{}]", '[{"id": 1, "id_file": 2, "time_s": 3, "time_e": 4}]']),
+    "tempcompass": (".json", ["[]", '{"v": []}', '{"v": {"action": [3]}}']),
+    "vlmevalkit": (".tsv", ["question\nx\n"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_in_another_format_is_refused_by_name(tmp_path, name):
+    suffix, texts = BAD[name]
+    path = tmp_path / f"x{suffix}"
+    for text in texts:
+        path.write_text(text)
+        with pytest.raises(DataError, match=rf"x\{suffix}"):
+            read_format(name, path, SAMPLES)
+    path.write_bytes(b"\x1f\x8b\xff\xfe")
+    with pytest.raises(DataError, match=rf"x\{suffix}"):
+        read_format(name, path, SAMPLES)
+
+
+def test_half_a_character_in_a_reply_does_no_harm(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"doc": {"id": "001-1"}, "resps": ["A \\ud83d"]}\n')
+    ((_, text),) = said(read_format("lmms-eval", path, SAMPLES)).items()
+    assert text.encode() and text.startswith("A ")
+
+
+def test_ours_are_read_as_before(tmp_path):
+    path = lines(tmp_path / "x.jsonl", [{"id": "001-1", "answer": "A"}, {"id": "?", "answer": "B"}])
+    found = read_format("jsonl", path, SAMPLES)
+    assert set(found.rows) == {"001-1", "?"} and len(found.unmatched) == 1
+
+
+def test_options_in_the_question_do_not_hide_it(tmp_path):
+    whole = [replace(one, query=replace(one.query, text=f"{one.query.text}\nA. a\nB. b"))
+             for one in SAMPLES]  # fmt: skip
+    rows = [lmms(1, "B", doc={"id": "001-2", "question": QUESTIONS["001-2"]})]
+    assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), whole)) == {
+        "001-2": "B"
+    }

@@ -1,0 +1,102 @@
+"""The backend that changes pictures or reasoning: what reaches the network, and what comes back."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from harness.media import pixels
+from harness.model import ChatReply, ChatRequest
+from harness.models.backends.altered import altered
+
+
+@dataclass
+class Recorder:
+    """A backend that says what it was asked, and writes whole replies or goes on from a prefix."""
+
+    batch_size: int = 4
+    coordinates: str = "pixels"
+    asked: list = field(default_factory=list)
+
+    def describe(self):
+        return {"backend": "recorder"}
+
+    def generate(self, requests):
+        self.asked.append(list(requests))
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request):
+        if request.prefix:
+            return ChatReply(text=f"{request.prefix}<answer>on {request.prefix}</answer>")
+        return ChatReply(text=f"<think>{request.text}</think><answer>{request.text}</answer>")
+
+    def canvas(self, request):
+        return (8, 8)
+
+    def count_tokens(self, text):
+        return len(text)
+
+
+def picture(level, size=(6, 4)):
+    frame = np.full((size[1], size[0], 3), level, np.uint8)
+    return pixels([frame], times=(0.0,), is_video=False, id=f"level {level}")
+
+
+def request(text, level):
+    return ChatRequest(key=text, text=text, media=(picture(level),))
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+def test_grey_pictures_keep_size_and_nothing_else(recorder):
+    altered(chat=recorder, pictures="grey").generate([request("a", 3), request("b", 200)])
+    for asked in recorder.asked[0]:
+        frame = asked.media[0].frame(0)
+        assert frame.shape == (4, 6, 3)
+        assert np.unique(frame).tolist() == [128]
+
+
+def test_swapped_pictures_are_those_of_another_question(recorder):
+    given = [request("a", 1), request("same picture", 1), request("b", 2), request("c", 3)]
+    altered(chat=recorder, pictures="swapped").generate(given)
+    shown = [int(one.media[0].frame(0)[0, 0, 0]) for one in recorder.asked[0]]
+    assert shown == [2, 2, 3, 1]
+    assert [one.text for one in recorder.asked[0]] == ["a", "same picture", "b", "c"]
+
+
+def test_where_all_show_the_same_picture_it_is_grey(recorder):
+    altered(chat=recorder, pictures="swapped").generate([request("a", 1), request("b", 1)])
+    assert [int(one.media[0].frame(0)[0, 0, 0]) for one in recorder.asked[0]] == [128, 128]
+
+
+def test_swapped_reasoning_is_gone_on_from(recorder):
+    replies = altered(chat=recorder, reasoning="swapped").generate(
+        [request("a", 1), request("b", 2)]
+    )
+    assert [reply.text for reply in replies] == [
+        "<think>b</think><answer>on <think>b</think></answer>",
+        "<think>a</think><answer>on <think>a</think></answer>",
+    ]
+
+
+def test_replies_that_do_not_reason_stay_as_they_are():
+    class Plain(Recorder):
+        def _reply(self, request):
+            return ChatReply(text=f"<answer>{request.text}</answer>")
+
+    replies = altered(chat=Plain(), reasoning="swapped").generate(
+        [request("a", 1), request("b", 2)]
+    )
+    assert [reply.text for reply in replies] == ["<answer>a</answer>", "<answer>b</answer>"]
+
+
+def test_the_record_says_what_was_changed(recorder):
+    model = altered(chat=recorder, pictures="grey", reasoning="swapped")
+    assert model.describe() == {
+        "backend": "altered", "pictures": "grey", "reasoning": "swapped",
+        "chat": {"backend": "recorder"},
+    }  # fmt: skip
+    assert replace(model, pictures="own").describe()["pictures"] == "own"

@@ -1,0 +1,79 @@
+"""A tiny random Qwen2.5-VL (the one that tests of models use), and data roots with few samples."""
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def _models() -> Any:
+    """The fixtures beside the tests of models; pytest shares them only with tests below them."""
+    name = "tests_models_conftest"
+    if name not in sys.modules:
+        path = REPOSITORY / "tests" / "models" / "conftest.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+tiny_qwen = _models().tiny_qwen
+tiny_qwen3 = _models().tiny_qwen3
+
+
+@pytest.fixture(scope="session")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The samples that come with reason_seg, counting and mevis, as one data root."""
+    root = tmp_path_factory.mktemp("data")
+    for name in ("reason_seg", "counting", "mevis"):
+        shutil.copytree(REPOSITORY / "tasks" / name / "example" / name, root / name)
+    return root
+
+
+class Told:
+    """Progress that remembers what it was told, and may end the process at a step."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.steps: list[int] = []
+        self.losses: list[float] = []
+        self.started: list[tuple[str, int, int]] = []
+        self.dies_at: int | None = None
+
+    def start(self, name: str, total: int, done: int) -> None:
+        self.started.append((name, total, done))
+
+    def step(self, done: int, numbers: Mapping[str, float]) -> None:
+        if "loss" not in numbers:
+            return
+        self.steps.append(done)
+        self.losses.append(numbers["loss"])
+        if done == self.dies_at:
+            raise Died
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def end(self) -> None:
+        return
+
+
+class Died(BaseException):
+    """As abrupt as a kill: nothing catches it, nothing is saved because of it."""
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def died() -> type[BaseException]:
+    return Died

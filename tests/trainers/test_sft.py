@@ -1,0 +1,518 @@
+"""Supervised fine-tuning: what is learned, and that a killed training loses nothing."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.errors import DataError, ParseError, ResumeMismatch, UsageError
+from harness.models.grammar import Item
+from harness.run.plan import samples_of
+from harness.run.train import TrainingOptions, train
+from harness.run.trained import Training, overlap, trained_on
+from harness.spec import parse
+from harness.types import AnswerForm, Box, Target
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.trainers.sft.examples import Dropped, Example, examples_of  # noqa: E402
+from harness.trainers.sft.reasoning import about_objects, with_thought  # noqa: E402
+from harness.trainers.sft.trainer import sft, trainable  # noqa: E402
+from harness.trainers.state import newest_state  # noqa: E402
+
+ensure_torchvision()
+pytest.importorskip("peft")
+
+FEW = "max_steps=6,batch_size=2,save_every=2,learning_rate=0.01"
+
+
+@pytest.fixture
+def start(tiny_qwen, examples, tmp_path, told):
+    """Trains on three samples of reason_seg."""
+
+    def started(name, settings=FEW, *, tasks=("reason_seg",), model=None, **options):
+        built = [plugins.build("tasks", parse(task), examples) for task in tasks]
+        given = {"seed": 3, "progress": told, "keep_state": True, **options}
+        return train(
+            plugins.build("trainers", parse(f"sft({settings})")),
+            built,
+            parse(model or f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=400)"),
+            tmp_path / name,
+            TrainingOptions(**given),
+        )
+
+    return started
+
+
+@pytest.fixture
+def task(examples):
+    return plugins.build("tasks", "reason_seg", examples)
+
+
+@pytest.fixture
+def model(tiny_qwen):
+    return trainable(parse(f"qwen_vl(checkpoint={tiny_qwen})"))
+
+
+def tensors(folder: Path) -> dict[str, "torch.Tensor"]:
+    from safetensors.torch import load_file
+
+    return {name: one for path in sorted(folder.glob("*.safetensors"))
+            for name, one in load_file(path).items()}  # fmt: skip
+
+
+def same_tensors(one: Path, other: Path) -> bool:
+    a, b = tensors(one), tensors(other)
+    return bool(a) and set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def optimiser(training: Training) -> dict:
+    state = newest_state(training.folder / "state")
+    plain = torch.load(state / "optimizer.pt", weights_only=True)
+    return {f"{index}.{key}": value for index, values in plain["state"].items()
+            for key, value in values.items()}  # fmt: skip
+
+
+def assert_same_training(one: Training, other: Training) -> None:
+    """Equal weights, optimiser, schedule, generators and curve: bit by bit, step by step."""
+    assert same_tensors(one.checkpoint, other.checkpoint)
+    assert one.curve.path.read_bytes() == other.curve.path.read_bytes()
+    first, second = optimiser(one), optimiser(other)
+    assert first and set(first) == set(second)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    states = [newest_state(training.folder / "state") for training in (one, other)]
+    assert states[0].name == states[1].name
+    names = sorted(path.name for path in states[0].iterdir())
+    assert names == sorted(path.name for path in states[1].iterdir())
+    for name in ("random-0.json", "random-0.safetensors", "counters.json", "trainer_state.json",
+                 "trained.safetensors"):  # fmt: skip
+        assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
+    rates = [torch.load(state / "scheduler.pt", weights_only=True) for state in states]
+    assert rates[0] == rates[1]
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_qwen, examples, tmp_path_factory):
+    """Uninterrupted trainings of six steps, by their settings."""
+    made = {}
+
+    def trained(settings):
+        if settings not in made:
+            made[settings] = train(
+                plugins.build("trainers", parse(f"sft({settings})")),
+                [plugins.build("tasks", "reason_seg", examples)],
+                parse(f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=400)"),
+                tmp_path_factory.mktemp("whole") / "training",
+                TrainingOptions(seed=3, keep_state=True),
+            )
+        return made[settings]
+
+    return trained
+
+
+@pytest.mark.parametrize("extra", ["", ",finetune=lora,lora_dropout=0.1", ",accumulate=2"])
+def test_a_training_that_died_and_goes_on_equals_one_that_did_not(start, whole, told, died, extra):
+    settings = FEW + extra
+    told.dies_at = 3  # step 2 is saved, step 3 is not
+    with pytest.raises(died):
+        start("cut", settings)
+    told.dies_at = None
+    resumed = start("cut", settings, resume=True)
+    assert told.steps == [1, 2, 3, 3, 4, 5, 6]
+    assert_same_training(whole(settings), resumed)
+    if "lora" in extra:
+        assert same_tensors(whole(settings).folder / "adapter", resumed.folder / "adapter")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from harness import plugins
+from harness.run.train import TrainingOptions, train
+from harness.spec import parse
+from harness.trainer import Silent
+import torch
+
+class Killed(Silent):
+    def step(self, done, numbers):
+        if "loss" in numbers and done == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+torch.set_num_threads(1)
+settings, model, data, out = sys.argv[1:]
+task = plugins.build("tasks", "reason_seg", Path(data))
+train(plugins.build("trainers", parse(settings)), [task], parse(model), Path(out),
+      TrainingOptions(seed=3, keep_state=True, progress=Killed()))
+"""
+
+
+def test_a_killed_process_leaves_a_whole_state_and_nothing_is_lost(
+    start, whole, tiny_qwen, examples, tmp_path, told
+):
+    model = f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=400)"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, f"sft({FEW})", model, str(examples), str(tmp_path / "cut")],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert newest_state(tmp_path / "cut" / "state").name == "step-4"
+    assert len(Training.open(tmp_path / "cut").curve.read()) == 5
+    resumed = start("cut", resume=True)
+    assert told.steps == [5, 6]
+    assert_same_training(whole(FEW), resumed)
+
+
+def test_a_half_written_state_is_not_gone_on_from(start, whole, told, died, tmp_path):
+    told.dies_at = 3
+    with pytest.raises(died):
+        start("cut")
+    told.dies_at = None
+    half = tmp_path / "cut" / "state" / ".partial-step-4"
+    half.mkdir()
+    (half / "trained.safetensors").write_bytes(b"half")
+    assert_same_training(whole(FEW), start("cut", resume=True))
+
+
+def test_a_training_that_died_after_its_last_step_is_only_completed(start, whole, told, tmp_path):
+    finished = start("done")
+    manifest = json.loads((tmp_path / "done" / "manifest.json").read_text())
+    del manifest["result"]
+    (tmp_path / "done" / "manifest.json").write_text(json.dumps(manifest))
+    for path in finished.checkpoint.iterdir():
+        path.unlink()
+    finished.checkpoint.rmdir()
+    told.steps.clear()
+    again = start("done", resume=True)
+    assert told.steps == [] and again.manifest["result"]["steps"] == 6
+    assert_same_training(whole(FEW), again)
+
+
+def test_a_finished_training_is_left_alone(start, told):
+    first = start("done", keep_state=False).manifest
+    assert not (Path(first["data_root"] or ".") / "state").exists()
+    told.steps.clear()
+    again = start("done", resume=True)
+    assert again.manifest == first and told.steps == []
+    assert not (again.folder / "state").exists()
+    with pytest.raises(UsageError, match="--resume"):
+        start("done")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"settings": FEW.replace("0.01", "0.02")}, "method.settings.learning_rate: 0.01 → 0.02"),
+        ({"tasks": ("counting",)}, "tasks"),
+        ({"seed": 4}, "seed: 3 → 4"),
+    ],
+)
+def test_going_on_with_something_else_is_refused(start, told, died, change, named):
+    told.dies_at = 1
+    with pytest.raises(died):
+        start("cut")
+    told.dies_at = None
+    with pytest.raises(ResumeMismatch, match=named.replace(".", r"\.")):
+        start("cut", resume=True, **change)
+
+
+def test_two_batches_of_one_are_one_of_two(start):
+    one = start("one", "max_steps=3,batch_size=2,learning_rate=0.001")
+    two = start("two", "max_steps=3,batch_size=1,accumulate=2,learning_rate=0.001")
+    for first, second in zip(one.curve.read(), two.curve.read(), strict=True):
+        assert first["loss"] == pytest.approx(second["loss"], rel=1e-5)
+        assert first["num_tokens"] == second["num_tokens"]
+
+
+def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
+    """Until nothing is left to learn: the reply to a sample is then said word for word."""
+    training = start("learned", "max_steps=60,batch_size=3,learning_rate=0.004,save_every=100",
+                     keep_state=False)  # fmt: skip
+    curve = training.curve.read()
+    assert curve[-1]["loss"] < 0.05 < 3 < curve[0]["loss"]
+    trained = trainable(parse(f"qwen_vl(checkpoint={training.folder},max_new_tokens=400)"))
+    samples = list(samples_of(plugins.build("tasks", "reason_seg", examples)))
+    said = trained.predict([sample.query for sample in samples])
+    for sample, one in zip(samples, said, strict=True):
+        assert one.replies == trained.write(sample.query, sample.target.answer)
+        assert not [note for note in one.notes if "cut off" in note]
+    told = trained.describe()["chat"]["trained"]
+    assert told["method"] == "sft" and told["tasks"][0]["spec"] == "reason_seg"
+
+
+def test_a_frozen_vision_tower_stays_and_the_rest_moves(start, tiny_qwen):
+    training = start("frozen", FEW + ",freeze_vision=true")
+    before, after = tensors(tiny_qwen), tensors(training.checkpoint)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved and not [name for name in moved if "visual" in name]
+    assert {"lm_head.weight", "model.embed_tokens.weight"} <= moved
+
+
+def test_an_adapter_is_merged_into_what_is_evaluated(whole, tiny_qwen):
+    training = whole(FEW + ",finetune=lora,lora_dropout=0.1")
+    before, after = tensors(tiny_qwen), tensors(training.checkpoint)
+    assert set(before) == set(after)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    layers = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    assert {name.split(".")[-2] for name in moved} == set(layers)
+    assert not [name for name in moved if "visual" in name or name.endswith("bias")]
+    adapter = tensors(training.folder / "adapter")
+    name = next(one for one in moved if "layers.0.self_attn.q_proj" in one)
+    pair = {which: tensor for key, tensor in adapter.items() for which in ("lora_A", "lora_B")
+            if which in key and "layers.0.self_attn.q_proj" in key}  # fmt: skip
+    merged = before[name] + (32 / 16) * pair["lora_B"] @ pair["lora_A"]
+    torch.testing.assert_close(after[name], merged)
+    assert training.manifest["finetune"] == "lora"
+    result = training.manifest["result"]
+    assert 0 < result["parameters_trained"] < result["parameters"]
+
+
+def test_evaluating_while_training_changes_nothing_but_the_curve(start, whole):
+    seen = []
+
+    def watch(folder, step):
+        torch.manual_seed(step)
+        torch.rand(3)
+        spec = parse(f"qwen_vl(checkpoint={folder})")
+        seen.append((step, trainable(spec).chat.network.training))
+        return {"gIoU": step / 10}
+
+    for extra in ("", ",finetune=lora,lora_dropout=0.1"):
+        seen.clear()
+        training = start(f"watched{len(extra)}", FEW + extra, every=3, evaluate=watch)
+        assert seen == [(3, False), (6, False)]
+        rows = training.curve.read()
+        assert [row.pop("eval/gIoU", None) for row in rows] == [None, None, 0.3, None, None, 0.6]
+        assert rows == whole(FEW + extra).curve.read()
+        assert same_tensors(training.checkpoint, whole(FEW + extra).checkpoint)
+
+
+def test_the_manifest_tells_what_is_needed_to_repeat_it(whole, task, tiny_qwen):
+    training = whole(FEW)
+    manifest = training.manifest
+    assert manifest["method"]["settings"]["learning_rate"] == 0.01
+    base = manifest["model"]["base"]
+    assert base["checkpoint"] == str(tiny_qwen) and len(base["weights"]) == 32
+    (trained,) = manifest["tasks"]
+    assert (trained["name"], trained["n_total"], trained["split"]) == ("reason_seg", 3, "val")
+    assert manifest["provenance"]["packages"]["trl"]
+    assert manifest["result"] | {"loss": 0} == {
+        "steps": 6, "epochs": 3.0, "loss": 0, "examples": 3, "dropped": {}, "dropped_samples": [],
+        "parameters": 183456, "parameters_trained": 183456,
+    }  # fmt: skip
+    assert json.loads((training.checkpoint / "harness.json").read_text()) == manifest
+    assert [row.id for row in training.samples()] == ["val_00000", "val_00001", "val_00002"]
+    assert trained_on(training.checkpoint) == trained_on(training.folder) == training.samples()
+    found = overlap(training.samples(), task)
+    assert (found.samples, found.pictures, found.n_total) == (3, 3, 3)
+    assert "3 of 3" in str(found)
+
+
+def test_a_question_about_the_same_picture_is_an_overlap_of_pictures_alone(whole, task):
+    rows = whole(FEW).samples()
+    others = [replace(row, id=f"{row.id}b", question="0") for row in rows[:2]]
+    found = overlap(others, task)
+    assert (found.samples, found.pictures) == (0, 2)
+    assert overlap([replace(row, task="mevis") for row in rows], task).pictures == 0
+
+
+def test_no_pickle_is_left_behind(whole):
+    folder = whole(FEW + ",finetune=lora,lora_dropout=0.1").folder
+    for path in folder.rglob("*.pt"):
+        torch.load(path, weights_only=True)
+    assert not [path for path in folder.rglob("*") if path.suffix in (".bin", ".pth", ".pkl")]
+
+
+def damaged(task):
+    """The task with a sample of each kind that cannot be learned from."""
+    good = list(samples_of(task))
+
+    def samples():
+        yield replace(good[0], id="hidden", unit="", target=None)
+        empty = Target(answer=replace(good[1].target.answer, masks=None))
+        yield replace(good[1], id="empty", unit="", target=empty)
+        long = replace(good[2].query, text="where " * 300)
+        yield replace(good[2], id="long", unit="", query=long)
+        yield from good
+
+    return replace(task, samples=samples)
+
+
+def test_samples_that_cannot_be_learned_are_named_before_the_first_step(
+    tiny_qwen, examples, tmp_path, told
+):
+    shutil.copytree(examples / "reason_seg", tmp_path / "data" / "reason_seg")
+    picture = tmp_path / "data" / "reason_seg" / "ReasonSeg" / "val" / "val_00001.jpg"
+    whole_file = picture.read_bytes()
+    picture.write_bytes(whole_file[: len(whole_file) // 2])  # its header is sound
+    training = train(
+        sft(max_steps=1, max_length=1000),
+        [damaged(plugins.build("tasks", "reason_seg", tmp_path / "data"))],
+        parse(f"qwen_vl(checkpoint={tiny_qwen})"), tmp_path / "out",
+        TrainingOptions(progress=told),
+    )  # fmt: skip
+    result = training.manifest["result"]
+    assert result["dropped"] == {
+        "no target": 1, "no reply says its answer": 1, "unreadable": 1,
+        "longer than 1000 tokens": 1,
+    }  # fmt: skip
+    assert {one["sample"] for one in result["dropped_samples"]} == {
+        "hidden", "empty", "val_00001", "long",
+    }  # fmt: skip
+    assert result["examples"] == 2
+    assert any("no target: reason_seg hidden" in note for note in told.notes)
+    assert told.started[0][0] == "checking samples" and told.started[1] == ("training", 1, 0)
+
+
+def test_samples_without_a_picture_are_left_out_and_named(tiny_qwen, examples, tmp_path, told):
+    shutil.copytree(examples / "reason_seg", tmp_path / "data" / "reason_seg")
+    folder = tmp_path / "data" / "reason_seg" / "ReasonSeg" / "val"
+    (folder / "val_00001.jpg").unlink()
+    training = train(
+        sft(max_steps=1), [plugins.build("tasks", "reason_seg", tmp_path / "data")],
+        parse(f"qwen_vl(checkpoint={tiny_qwen})"), tmp_path / "out", TrainingOptions(progress=told),
+    )  # fmt: skip
+    assert [row.id for row in training.samples()] == ["val_00000", "val_00002"]
+    assert training.manifest["tasks"][0]["n_total"] == 2
+    (note,) = told.notes
+    assert "1 sample(s) that are left out" in note and "val_00001.jpg" in note
+
+
+def test_nothing_to_learn_from_is_an_error(start):
+    with pytest.raises(DataError, match="at least one to learn from"):
+        start("none", "max_steps=1,max_length=10")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("batchsize=2", "Did you mean batch_size"),
+        ("batch_size=two", "a whole number"),
+        ("batch_size=0", "at least 1"),
+        ("finetune=half", "'full' or 'lora'"),
+        ("learning_rate=-1", "at least 0"),
+        ("finetune=lora,freeze_vision=true", "lora_layers"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, said):
+    with pytest.raises(UsageError, match=said):
+        plugins.build("trainers", parse(f"sft({settings})"))
+
+
+def test_only_a_network_in_process_can_be_trained(start):
+    with pytest.raises(UsageError, match="a network that transformers calls"):
+        start("other", model="saliency")
+    with pytest.raises(UsageError, match="a model to start from"):
+        trainable(None)
+
+
+def test_examples_in_docstrings_are_right():
+    import doctest
+
+    from harness.trainers.sft import reasoning
+
+    assert doctest.testmod(reasoning).failed == 0
+
+
+TASKS = ("reason_seg", "counting", "mevis")
+
+
+def test_the_prompt_is_the_one_of_evaluation_and_the_loss_sees_the_reply(model, examples):
+    from harness.models.backends.inputs import processor_inputs
+    from harness.trainers.sft.batches import IGNORED, encoded
+
+    tasks = [plugins.build("tasks", name, examples) for name in TASKS]
+    made = [one for one in examples_of(model, tasks) if isinstance(one, Example)]
+    assert {one.task for one in made} == set(TASKS) and len(made) == 9
+    processor = model.chat.processor
+    batch = encoded(processor, made)
+    for row, example in enumerate(made):
+        alone = processor_inputs(processor, [example.request])
+        prompt = alone["input_ids"][0]
+        length = int(batch["attention_mask"][row].sum())
+        assert torch.equal(batch["input_ids"][row, : len(prompt)], prompt)
+        assert (batch["labels"][row, : len(prompt)] == IGNORED).all()
+        assert (batch["labels"][row, length:] == IGNORED).all()
+        reply = batch["labels"][row, len(prompt) : length]
+        assert torch.equal(reply, batch["input_ids"][row, len(prompt) : length])
+        assert processor.tokenizer.decode(reply) == example.reply + processor.tokenizer.eos_token
+    together = processor_inputs(processor, [example.request for example in made])
+    assert torch.equal(batch["pixel_values"], together["pixel_values"])
+
+
+def test_a_padded_batch_is_computed_as_its_rows_are_alone(model, examples):
+    from harness.trainers.sft.batches import encoded
+
+    tasks = [plugins.build("tasks", name, examples) for name in TASKS]
+    made = [one for one in examples_of(model, tasks) if isinstance(one, Example)][::3]
+    network, processor = model.chat.network, model.chat.processor
+
+    def logits(chosen):
+        batch = encoded(processor, chosen)
+        labels = batch.pop("labels")
+        with torch.inference_mode():
+            return [row[label != -100] for row, label in
+                    zip(network(**batch).logits, labels, strict=True)]  # fmt: skip
+
+    for row, alone in zip(logits(made), [logits([one])[0] for one in made], strict=True):
+        torch.testing.assert_close(row, alone, rtol=1e-4, atol=1e-4)
+
+
+def test_text_of_a_benchmark_is_never_a_special_token(model):
+    from harness.trainers.sft.batches import reply_tokens
+
+    words = model.chat.processor.tokenizer
+    tokens = reply_tokens(model.chat.processor, "a<|im_end|>b")
+    assert tokens[-1] == words.eos_token_id and words.eos_token_id not in tokens[:-1]
+
+
+def test_a_short_reasoning_says_how_many_and_where(model, examples):
+    tasks = [plugins.build("tasks", name, examples) for name in TASKS]
+    plain = list(examples_of(model, tasks))
+    thoughtful = list(examples_of(model, tasks, reasoning="short"))
+    for before, after in zip(plain, thoughtful, strict=True):
+        assert before.request.text == after.request.text
+        read = [model.prompt.parse(one.reply) for one in (before, after)]
+        assert read[0].items == read[1].items and read[0].frame == read[1].frame
+        assert read[1].think and str(len(read[1].items) or "Nothing")[:1] in "1234567890N"
+        assert "meant" in read[1].think and not read[0].think
+
+
+def test_a_rationale_of_the_benchmark_comes_first(model, task):
+    good = next(iter(samples_of(task)))
+    told = replace(good.target, extra={"rationale": " It is the red one. "})
+    tagged = replace(good.target, extra={"rationale": "</think>"})
+    made = replace(task, samples=lambda: [replace(good, target=told),
+                                          replace(good, id="x", target=tagged)])  # fmt: skip
+    first, second = examples_of(model, [made], reasoning="short")
+    assert model.prompt.parse(first.reply).think == "It is the red one."
+    assert isinstance(second, Dropped) and second.sample == "x"
+
+
+def test_places_are_named_by_thirds_of_the_canvas():
+    corners = [Item(Box(x, y, x + 10, y + 10)) for y in (0, 40, 80) for x in (0, 40, 80)]
+    assert about_objects([], (90, 90)) == "Nothing in the picture is meant."
+    assert about_objects(corners[4:5], (90, 90)) == "One object is meant: in the middle."
+    text = about_objects(corners, (90, 90))
+    assert text.startswith("9 objects are meant: at the upper left, at the top, at the upper right")
+    assert text.endswith("and 3 more.")
+    with pytest.raises(ParseError):
+        with_thought("B", "<answer>")
+
+
+def test_questions_in_words_are_learned_too(model, task):
+    good = next(iter(samples_of(task)))
+    query = replace(good.query, forms=(AnswerForm.CHOICE, AnswerForm.MASK), options=("x", "y"))
+    target = replace(good.target, answer=replace(good.target.answer, choice="B"))
+    made = replace(task, samples=lambda: [replace(good, query=query, target=target)])
+    choice, mask = examples_of(model, [made])
+    assert choice.reply == "B" and "<answer>" in mask.reply
+    assert choice.request.resize is None and mask.request.resize == (840, 840)

@@ -1,0 +1,176 @@
+"""The engine of trainings, with the trainer of docs/training.md: no network, no framework."""
+
+import json
+import os
+import re
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.errors import DataError, Locked, ModelError, ResumeMismatch, StoreError, UsageError
+from harness.run.train import TrainingOptions, interrupts, train
+from harness.run.trained import Training, overlap, read_samples, trained_on
+from harness.store.lease import lease
+from harness.trainer import Curve, TrainingRun
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "training.md"
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The names that the page's example defines."""
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.M)
+    names: dict[str, object] = {"__name__": "page"}
+    exec(compile(code, str(PAGE), "exec"), names)
+    return names
+
+
+@pytest.fixture
+def mine(page):
+    return page["mine"]
+
+
+@pytest.fixture
+def task(examples):
+    return plugins.build("tasks", "reason_seg", examples)
+
+
+def test_the_trainer_of_the_page_trains(mine, task, tmp_path):
+    training = train(mine(steps=4), [task], None, tmp_path / "out", TrainingOptions(seed=2))
+    assert training.finished and training.manifest["result"] == {"steps": 4}
+    assert [row["step"] for row in training.curve.read()] == [1, 2, 3, 4]
+    assert (training.checkpoint / "weights.json").read_text() == "4"
+    assert training.manifest["seed"] == 2 and training.manifest["model"] is None
+    assert not (training.folder / "state").exists()
+    assert len(trained_on(training.checkpoint)) == 3
+
+
+def test_a_trainer_that_draws_its_own_world_needs_no_task(mine, tmp_path):
+    training = train(mine(), [], None, tmp_path / "out", TrainingOptions())
+    assert training.samples() == [] and training.manifest["tasks"] == []
+    assert trained_on(training.folder) == []
+
+
+def test_a_stopped_training_goes_on(mine, task, tmp_path, told):
+    told.dies_at = 2
+    with pytest.raises(BaseException) as caught:
+        train(mine(), [task], None, tmp_path, TrainingOptions(progress=told))
+    assert type(caught.value).__name__ == "Died" and not Training.open(tmp_path).finished
+    told.dies_at = None
+    training = train(mine(), [task], None, tmp_path, TrainingOptions(resume=True, progress=told))
+    assert told.steps == [1, 2, 2, 3] and training.finished
+    assert [row["step"] for row in training.curve.read()] == [1, 2, 3]
+    with pytest.raises(ResumeMismatch, match=r"method\.settings\.steps: 3 → 4"):
+        train(mine(steps=4), [task], None, tmp_path, TrainingOptions(resume=True))
+
+
+def test_a_signal_is_noticed_and_a_second_one_interrupts():
+    with interrupts() as stopping:
+        assert not stopping()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopping()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_folder_in_use_or_with_files_is_refused(mine, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="not empty"):
+        train(mine(), [], None, tmp_path, TrainingOptions())
+    out = tmp_path / "out"
+    out.mkdir()
+    with lease(out), pytest.raises(Locked):
+        train(mine(), [], None, out, TrainingOptions(resume=True))
+    assert not (out / "manifest.json").exists()
+    assert train(mine(), [], None, out, TrainingOptions()).finished
+
+
+def test_only_the_first_process_writes(page, mine, tmp_path, monkeypatch):
+    seen = []
+
+    class Looking(page["Mine"]):
+        def train(self, run):
+            seen.append(run.main)
+            return {}
+
+    monkeypatch.setenv("RANK", "1")
+    train(Looking(3), [], None, tmp_path / "out", TrainingOptions())
+    assert seen == [False] and list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_trainer_that_fails_is_named_and_what_it_cost_is_kept(page, tmp_path):
+    class Failing(page["Mine"]):
+        def train(self, run):
+            raise ZeroDivisionError("nothing")
+
+    with pytest.raises(ModelError, match=r"trainer mine.*ZeroDivisionError"):
+        train(Failing(3), [], None, tmp_path / "out", TrainingOptions())
+    manifest = Training.open(tmp_path / "out").manifest
+    assert "result" not in manifest and manifest["seconds"] > 0
+
+
+def test_a_trainer_without_a_checkpoint_has_not_finished(page, tmp_path):
+    class Idle(page["Mine"]):
+        def train(self, run):
+            return {}
+
+    with pytest.raises(ModelError, match="a checkpoint in"):
+        train(Idle(3), [], None, tmp_path / "out", TrainingOptions())
+    assert not Training.open(tmp_path / "out").finished
+
+
+def test_a_sample_that_comes_twice_is_a_fault_of_the_data(mine, task, tmp_path):
+    doubled = replace(task, samples=lambda: [*task.samples(), *task.samples()])
+    with pytest.raises(DataError, match="each id once"):
+        train(mine(), [doubled], None, tmp_path / "out", TrainingOptions())
+
+
+def test_a_curve_is_cut_at_a_step_and_forgives_only_a_torn_end(tmp_path):
+    curve = Curve(tmp_path / "curve.jsonl")
+    assert curve.read() == []
+    for step in range(1, 5):
+        curve.append(step, {"loss": 1.0})
+    with curve.path.open("a") as file:
+        file.write('{"step": 5, "lo')
+    assert [row["step"] for row in curve.read()] == [1, 2, 3, 4]
+    curve.cut(2)
+    assert [row["step"] for row in curve.read()] == [1, 2]
+    curve.path.write_text('{"loss": 1}\n')
+    with pytest.raises(StoreError, match="line 1"):
+        curve.read()
+
+
+def test_samples_that_were_tampered_with_are_refused(tmp_path):
+    path = tmp_path / "samples.jsonl"
+    for text in ("{", "[]", '{"task": "a"}', '{"task":1,"split":"","id":"","group":"","size":[],'
+                 '"question":""}'):  # fmt: skip
+        path.write_text(text + "\n")
+        with pytest.raises(StoreError, match="line 1"):
+            read_samples(path)
+
+
+def test_a_folder_that_is_no_training_is_refused(tmp_path):
+    with pytest.raises(StoreError):
+        Training.open(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps({"version": 1}))
+    with pytest.raises(StoreError, match="the field method"):
+        Training.open(tmp_path)
+
+
+def test_other_questions_and_other_benchmarks_do_not_overlap(mine, task, tmp_path):
+    rows = train(mine(), [task], None, tmp_path / "out", TrainingOptions()).samples()
+    assert overlap(rows, task).samples == 3
+    assert overlap([replace(row, split="train") for row in rows], task).samples == 3
+    assert overlap([replace(row, question="") for row in rows], task).samples == 0
+    assert overlap([replace(row, task="mevis") for row in rows], task).pictures == 0
+    assert overlap([], task).pictures == 0
+
+
+def test_a_run_says_where_its_parts_lie(tmp_path):
+    run = TrainingRun(out=tmp_path)
+    assert (run.checkpoint, run.state) == (tmp_path / "checkpoint", tmp_path / "state")
+    assert run.stopping() is False

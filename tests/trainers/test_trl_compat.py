@@ -1,0 +1,250 @@
+"""Contracts with TRL and the transformers Trainer: what is mended, and that it still needs it."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from harness.errors import StoreError  # noqa: E402
+from harness.trainer import TrainingRun  # noqa: E402
+from harness.trainers import trl_compat  # noqa: E402
+from harness.trainers.state import (  # noqa: E402
+    load_tensors,
+    newest_state,
+    save_tensors,
+    saved_state,
+    states,
+    trained_tensors,
+)
+
+TEXTS = ["the red disc", "the blue box", "two discs", "a line"]
+
+
+class Words:
+    """A batch of texts for a language model: every token is learned."""
+
+    def __init__(self, tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def __call__(self, rows):
+        batch = dict(self.tokenizer([TEXTS[row["row"]] for row in rows], padding=True,
+                                    return_tensors="pt"))  # fmt: skip
+        labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+        return {**batch, "labels": labels}
+
+
+@pytest.fixture
+def build(tiny_qwen, tmp_path):
+    """Builds TRL's trainer, mended or as it is, on texts alone."""
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    def built(name="SFTTrainer", *, mended=True, folder="state", callbacks=(), **given):
+        network = AutoModelForImageTextToText.from_pretrained(tiny_qwen, dtype=torch.float32)
+        processor = AutoProcessor.from_pretrained(tiny_qwen)
+        arguments = trl_compat.configuration(
+            "SFTConfig", output_dir=str(tmp_path / folder), use_cpu=True, bf16=False, seed=5,
+            gradient_checkpointing=False, per_device_train_batch_size=2, learning_rate=0.01,
+            max_length=None, dataset_kwargs={"skip_prepare_dataset": True},
+            **{"max_steps": 4, "save_steps": 2, **given},
+        )  # fmt: skip
+        kind = trl_compat.engine(name) if mended else trl_compat.trl(name)
+        return kind(
+            model=network, args=arguments, train_dataset=trl_compat.rows(len(TEXTS)),
+            data_collator=Words(processor.tokenizer), processing_class=processor,
+            callbacks=list(callbacks),
+        )  # fmt: skip
+
+    return built
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("CI", "1")  # TRL's own trainers report to a server otherwise
+
+
+def weights(trainer):
+    return {name: one.detach().clone() for name, one in trainer.model.named_parameters()}
+
+
+def equal(one, other):
+    return set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_trl_by_itself_goes_on_from_the_first_weights(build):
+    """The reason for `_load_from_checkpoint`. If this fails, TRL was mended."""
+    first = build(mended=False, folder="own")
+    before = weights(first)
+    first.train()
+    trained = weights(first)
+    again = build(mended=False, folder="own")
+    again._load_from_checkpoint(str(Path(again.args.output_dir) / "checkpoint-4"))
+    loaded = weights(again)
+    lost = [name for name in trained if not torch.equal(loaded[name], trained[name])]
+    assert lost and all(torch.equal(loaded[name], before[name]) for name in lost)
+    assert (Path(again.args.output_dir) / "checkpoint-4" / "training_args.bin").exists()
+
+
+def test_the_mended_one_loads_every_tensor(build, tmp_path):
+    first = build()
+    first.attach(TrainingRun(out=tmp_path), None)
+    first.go()
+    state = newest_state(tmp_path / "state")
+    assert state.name == "step-4" and states(tmp_path / "state") == [state]
+    again = build()
+    before = weights(again)
+    again._load_from_checkpoint(str(state))
+    assert equal(weights(again), weights(first)) and not equal(before, weights(first))
+    names = {path.name for path in state.iterdir()}
+    assert names == {
+        "trained.safetensors", "optimizer.pt", "scheduler.pt", "random-0.json",
+        "random-0.safetensors", "counters.json", "trainer_state.json",
+    }  # fmt: skip
+    assert json.loads((state / "trainer_state.json").read_text())["log_history"] == []
+
+
+def test_the_hooks_that_are_overridden_are_there():
+    ensure = trl_compat.trl("SFTTrainer")
+    signature = inspect.signature
+    assert list(signature(ensure._save_checkpoint).parameters) == ["self", "model", "trial"]
+    assert list(signature(ensure._load_from_checkpoint).parameters) == [
+        "self", "resume_from_checkpoint", "model",
+    ]  # fmt: skip
+    assert list(signature(ensure._load_rng_state).parameters) == ["self", "checkpoint"]
+    assert list(signature(ensure.log).parameters) == ["self", "logs", "start_time"]
+    for name in ("_send_telemetry", "_save_optimizer_and_scheduler", "_save_scaler"):
+        assert callable(getattr(ensure, name))
+    assert "_total_train_tokens" in inspect.getsource(ensure.__init__)
+    assert "_load_rng_state" in inspect.getsource(ensure._run_epoch)
+
+
+@pytest.mark.parametrize("name", ["SFTTrainer", "GRPOTrainer"])
+def test_the_mends_come_before_the_trainer_that_they_are_for(name):
+    mended = trl_compat.engine(name)
+    assert mended is trl_compat.engine(name)
+    for method in ("_save_checkpoint", "_load_from_checkpoint", "_load_rng_state", "log",
+                   "_send_telemetry"):  # fmt: skip
+        assert getattr(mended, method) is getattr(trl_compat.Mended, method)
+
+
+def test_no_trainer_reports_to_a_server(build, monkeypatch):
+    import trl.trainer.base_trainer as base
+
+    def reported(*arguments, **given):
+        raise AssertionError("it reports")
+
+    monkeypatch.delenv("CI")
+    monkeypatch.setattr(base, "send_telemetry", reported)
+    build()
+    with pytest.raises(AssertionError, match="it reports"):
+        build(mended=False)
+
+
+def test_a_stopped_training_saves_and_says_so(build, tmp_path):
+    asked = []
+
+    def stopping():
+        asked.append(1)
+        return len(asked) == 3
+
+    trainer = build()
+    trainer.attach(TrainingRun(out=tmp_path, stopping=stopping), None)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.go()
+    assert newest_state(tmp_path / "state").name == "step-3"
+    whole = build(folder="whole")
+    whole.attach(TrainingRun(out=tmp_path / "whole"), None)
+    whole.go()
+    again = build()
+    again.attach(TrainingRun(out=tmp_path, resume=True), None)
+    again.go()
+    assert equal(weights(again), weights(whole))
+    assert again.run.curve.read() == whole.run.curve.read()
+
+
+def tied():
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = torch.nn.Embedding(3, 2), torch.nn.Linear(2, 3, bias=False)
+            self.head.weight = self.embed.weight
+            self.frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+            self.register_buffer("mean", torch.zeros(2))
+
+    return Tied()
+
+
+def test_tied_weights_are_saved_once_and_frozen_ones_not_at_all(tmp_path):
+    network, other = tied(), tied()
+    network.mean += 2
+    assert set(trained_tensors(network)) == {"embed.weight", "mean"}
+    save_tensors(tmp_path / "x.safetensors", trained_tensors(network))
+    kept = other.frozen.weight.clone()
+    load_tensors(tmp_path / "x.safetensors", other)
+    assert torch.equal(other.head.weight, network.embed.weight) and other.mean.tolist() == [2, 2]
+    assert torch.equal(other.frozen.weight, kept)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda tensors: tensors.pop("mean"), "exactly the tensors"),
+        (lambda tensors: tensors.update(more=torch.zeros(1)), "exactly the tensors"),
+        (lambda tensors: tensors.update(mean=torch.zeros(3)), "mean"),
+        (lambda tensors: tensors.update(mean=torch.zeros(2, dtype=torch.float64)), "mean"),
+    ],
+)
+def test_a_state_of_another_network_is_refused(tmp_path, change, said):
+    network = tied()
+    tensors = dict(trained_tensors(network))
+    change(tensors)
+    save_tensors(tmp_path / "x.safetensors", tensors)
+    before = network.embed.weight.clone()
+    with pytest.raises(StoreError, match=said):
+        load_tensors(tmp_path / "x.safetensors", network)
+    assert torch.equal(network.embed.weight, before)
+
+
+def test_a_damaged_state_is_a_store_error(tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(b"no")
+    with pytest.raises(StoreError, match="tensors"):
+        load_tensors(tmp_path / "x.safetensors", tied())
+
+
+def test_generators_go_on_where_they_were(tmp_path):
+    import random
+
+    import numpy as np
+
+    from harness.trainers.state import load_random, save_random, undisturbed
+
+    def draw():
+        return random.random(), float(np.random.rand()), float(torch.rand(1)), random.gauss(0, 1)
+
+    draw()
+    save_random(tmp_path)
+    first = draw(), draw()
+    load_random(tmp_path)
+    with undisturbed():
+        draw()
+    assert (draw(), draw()) == first
+    (tmp_path / "random.json").write_text("{}")
+    with pytest.raises(StoreError, match="generators"):
+        load_random(tmp_path)
+
+
+def test_a_state_counts_only_when_it_is_whole(tmp_path):
+    with saved_state(tmp_path, 9) as folder:
+        (folder / "a").write_text("9")
+        assert newest_state(tmp_path) is None
+    with pytest.raises(ValueError, match="kill"), saved_state(tmp_path, 10) as folder:
+        (folder / "a").write_text("10")
+        raise ValueError("kill")
+    assert newest_state(tmp_path).name == "step-9"
+    with saved_state(tmp_path, 100) as folder:
+        (folder / "a").write_text("100")
+    assert [path.name for path in tmp_path.iterdir()] == ["step-100"]

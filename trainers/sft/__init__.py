@@ -1,0 +1,1 @@
+"""Supervised fine-tuning on what a perfect reply would say."""

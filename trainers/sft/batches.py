@@ -1,0 +1,84 @@
+"""Examples as tensors: the prompt exactly as evaluation encodes it, then the reply and its end.
+
+Of every row the loss sees the reply and the token that ends it, and nothing before.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import cpu_count
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.models.backends.inputs import plain, processor_inputs
+from harness.trainers.sft.examples import Dropped, Example
+
+IGNORED = -100
+"""The label of a token that is not learned, as PyTorch's cross-entropy has it."""
+MARKED = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
+"""Tensors with one number a token."""
+
+
+@dataclass(frozen=True)
+class Collator:
+    """Rows of `rows()` (see `trl_compat`) to a batch: tensors of the examples they number."""
+
+    processor: Any
+    examples: Sequence[Example]
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Encode a batch; rows are padded on the right to the longest."""
+        return encoded(self.processor, [self.examples[row["row"]] for row in rows])
+
+
+def encoded(processor: Any, examples: Sequence[Example]) -> dict[str, Any]:
+    """Tokens, masks, labels and pixels of a batch."""
+    import torch
+
+    inputs = processor_inputs(processor, [example.request for example in examples])
+    prompts = inputs["attention_mask"].bool()
+    replies = [torch.tensor(reply_tokens(processor, example.reply)) for example in examples]
+    lengths = [int(mask.sum()) + len(reply) for mask, reply in zip(prompts, replies, strict=True)]
+    shape = (len(examples), max(lengths))
+    fill = {"input_ids": processor.tokenizer.pad_token_id}
+    batch = dict(inputs)
+    for name in MARKED:
+        if name in inputs:
+            batch[name] = torch.full(shape, fill.get(name, 0), dtype=inputs[name].dtype)
+    labels = torch.full(shape, IGNORED, dtype=torch.int64)
+    for row, (mask, reply, length) in enumerate(zip(prompts, replies, lengths, strict=True)):
+        start = length - len(reply)
+        for name in MARKED:
+            if name in inputs:
+                batch[name][row, :start] = inputs[name][row][mask]
+        batch["input_ids"][row, start:length] = reply
+        batch["attention_mask"][row, start:length] = 1
+        labels[row, start:length] = reply
+    return {**batch, "labels": labels}
+
+
+def reply_tokens(processor: Any, reply: str) -> list[int]:
+    """The tokens of a reply and the one that ends it; no text in it is a special token."""
+    words = processor.tokenizer
+    tokens = words(plain(processor, reply), add_special_tokens=False)["input_ids"]
+    return [*tokens, words.eos_token_id]
+
+
+def checked(
+    processor: Any, examples: Sequence[Example], *, max_length: int | None
+) -> Iterator[Dropped | None]:
+    """Encode every example once, as training will: None, or why it cannot be learned from."""
+
+    def check(example: Example) -> Dropped | None:
+        try:
+            length = int(encoded(processor, [example])["input_ids"].shape[1])
+        except (HarnessError, ValueError, OSError) as error:
+            return Dropped(example.task, example.sample, "unreadable", str(error))
+        if max_length is not None and length > max_length:
+            return Dropped(
+                example.task, example.sample, f"longer than {max_length} tokens", f"{length} tokens"
+            )
+        return None
+
+    with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
+        yield from pool.map(check, examples)

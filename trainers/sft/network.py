@@ -1,0 +1,108 @@
+"""The network that is trained: loaded, adapted, and written as a checkpoint for evaluation."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import UsageError
+from harness.models.backends.loading import check_report, loading, memory
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.backends.transformers import TransformersChat
+from harness.trainers.state import replaced_folder
+from harness.trainers.trl_compat import no_bars
+
+LAYERS = {
+    "language": r".*language_model.*\.(q|k|v|o|gate|up|down)_proj",
+    "all": r".*(language_model.*\.(q|k|v|o|gate|up|down)_proj"
+    r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
+}
+"""Linear layers that an adapter is put on, as a pattern of their names."""
+VISION = "visual."
+COPIED = (
+    "generation_config.json", "processor_config.json", "preprocessor_config.json",
+    "video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
+    "merges.txt", "special_tokens_map.json", "added_tokens.json", "chat_template.json",
+    "chat_template.jinja",
+)  # fmt: skip
+"""What a checkpoint has beside its weights and config.json, which training does not change."""
+
+
+def load(chat: TransformersChat, *, dtype: str) -> Any:
+    """The network of a backend, for training: weights as stored, converted to `dtype`."""
+    ensure_torchvision()
+    from transformers import AutoModelForImageTextToText
+
+    attention = {} if chat.attention == "auto" else {"attn_implementation": chat.attention}
+    with no_bars(), loading(f"checkpoint {chat.checkpoint}"), memory():
+        network, report = AutoModelForImageTextToText.from_pretrained(
+            chat.folder, dtype=dtype, use_safetensors=True, local_files_only=True,
+            trust_remote_code=False, output_loading_info=True, **attention,
+        )  # fmt: skip
+    check_report(chat.checkpoint, report)
+    return network
+
+
+def freeze_vision(network: Any) -> None:
+    """Leave the vision tower, with the layers that merge its patches, as it is."""
+    frozen = [one for name, one in network.named_parameters() if VISION in name]
+    if not frozen:
+        raise UsageError("sft(freeze_vision=true)", expected=f"a network with {VISION}…",
+                         found=type(network).__name__)  # fmt: skip
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+
+
+def adapter(
+    *, rank: int, alpha: int, dropout: float, layers: Literal["language", "all"]
+) -> Any:  # fmt: skip
+    """The configuration of a LoRA adapter."""
+    from peft import LoraConfig
+
+    return LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=LAYERS[layers],
+                      task_type="CAUSAL_LM")  # fmt: skip
+
+
+def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any] | None) -> None:
+    """Write a checkpoint that `from_pretrained` loads: weights, and the base's other files.
+
+    An adapter is merged into the weights that are written; the network itself stays as it is.
+
+    Args:
+        network: What was trained, perhaps with an adapter.
+        base: The folder of the checkpoint that training began with.
+        folder: Where to write; replaced as a whole.
+        tensors: All weights by name, where the network does not hold them itself (ZeRO-3).
+    """
+    with replaced_folder(folder) as partial, no_bars(), merged(network) as (plain, weights):
+        plain.save_pretrained(partial, state_dict=dict(tensors or weights))
+        for name in COPIED:
+            if (base / name).is_file():
+                shutil.copyfile(base / name, partial / name)
+
+
+@contextmanager
+def merged(network: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The network without its adapter's layers, and its weights with the adapter merged in."""
+    if not hasattr(network, "merge_adapter"):
+        yield network, network.state_dict()
+        return
+    base = network.get_base_model()
+    layers = [one for one in base.modules() if hasattr(one, "base_layer")]
+    # Taking an adapter out again rounds: the weights are put back as they were instead.
+    before = [layer.base_layer.weight.detach().clone() for layer in layers]
+    network.merge_adapter()
+    try:
+        yield (
+            base,
+            {
+                name.replace(".base_layer.", "."): tensor
+                for name, tensor in base.state_dict().items()
+                if ".lora_" not in name
+            },
+        )
+    finally:
+        network.unmerge_adapter()
+        for layer, weight in zip(layers, before, strict=True):
+            layer.base_layer.weight.data.copy_(weight)

@@ -1,0 +1,282 @@
+"""Supervised fine-tuning with TRL, on what a perfect reply to each sample would say.
+
+harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reason_seg(split=train)"
+    --data ROOT --out DIR --set learning_rate=1e-5
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from harness import plugins
+from harness.errors import MissingDependency, UsageError
+from harness.models.backends.transformers import TransformersChat
+from harness.models.compose import PromptedModel
+from harness.spec import Spec
+from harness.trainer import TrainingRun
+from harness.trainers.sft.examples import Dropped, Example, Reasoning
+from harness.trainers.sft.prepare import prepared
+
+RATES = {"full": 1e-5, "lora": 1e-4}
+"""Learning rates where none is given; an adapter wants about ten times more."""
+SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+SHOWN = 20  # dropped samples that the manifest names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sft:
+    """The trainer with its settings; see `sft`."""
+
+    finetune: Literal["full", "lora"]
+    reasoning: Reasoning
+    dtype: Literal["auto", "float32", "bfloat16"]
+    mixed: bool
+    learning_rate: float
+    schedule: Literal["constant", "linear", "cosine"]
+    warmup_steps: int
+    weight_decay: float
+    clip: float
+    batch_size: int
+    accumulate: int
+    epochs: float
+    max_steps: int | None
+    max_length: int | None
+    freeze_vision: bool
+    gradient_checkpointing: bool
+    lora_rank: int
+    lora_alpha: int
+    lora_dropout: float
+    lora_layers: Literal["language", "all"]
+    save_every: int
+    workers: int
+    deepspeed: str | None
+    name: str = "sft"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Every setting."""
+        return {key: value for key, value in asdict(self).items() if key != "name"}
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """Check every sample, train, and write the checkpoint.
+
+        Raises:
+            UsageError: there is no model that can be trained, or no task.
+            DataError: no sample is left to learn from.
+            KeyboardInterrupt: the run was asked to stop; the state is saved.
+        """
+        model = trainable(run.model)
+        if not run.tasks:
+            raise UsageError("trainer sft", expected="tasks to train on (--train-tasks)",
+                             found="none")  # fmt: skip
+        chat = model.chat
+        assert isinstance(chat, TransformersChat), "`trainable` has checked it"
+        # Before anything is loaded: it says whether there are several processes or devices.
+        arguments = self._arguments(run, chat)
+        examples, dropped = prepared(
+            model, chat.processor, run, reasoning=self.reasoning, max_length=self.max_length
+        )
+        trainer = self._trainer(chat, examples, arguments, run)
+        trainer.go()
+        self._export(chat, trainer, run.checkpoint)
+        if run.main and self.finetune == "lora":
+            trainer.model.save_pretrained(run.out / "adapter", save_embedding_layers=False)
+        return self._facts(trainer, examples, dropped)
+
+    def _arguments(self, run: TrainingRun, chat: TransformersChat) -> Any:
+        import torch
+
+        from harness.trainers.trl_compat import configuration
+
+        # Without CUDA it has to be said, or several processes do not find each other.
+        cpu = chat.device == "cpu" or not torch.cuda.is_available()
+        steps = {"max_steps": self.max_steps} if self.max_steps is not None else {}
+        return configuration(
+            "SFTConfig",
+            output_dir=str(run.state), seed=run.seed, data_seed=run.seed, use_cpu=cpu,
+            per_device_train_batch_size=self.batch_size,
+            gradient_accumulation_steps=self.accumulate,
+            num_train_epochs=self.epochs, **steps,
+            learning_rate=self.learning_rate, lr_scheduler_type=SCHEDULES[self.schedule],
+            warmup_steps=self.warmup_steps, weight_decay=self.weight_decay,
+            max_grad_norm=self.clip, optim="adamw_torch",
+            bf16=self.mixed or self.dtype == "bfloat16",
+            gradient_checkpointing=self.gradient_checkpointing,
+            dataloader_num_workers=self.workers, save_steps=self.save_every,
+            deepspeed=_deepspeed(self.deepspeed),
+            # What a row is, and which part of it is learned, is the collator's business.
+            max_length=None, packing=False, shuffle_dataset=False,
+            dataset_kwargs={"skip_prepare_dataset": True},
+        )  # fmt: skip
+
+    def _trainer(
+        self, chat: TransformersChat, examples: Sequence[Example], arguments: Any, run: TrainingRun
+    ) -> Any:
+        from harness.trainers.sft import network as networks
+        from harness.trainers.sft.batches import Collator
+        from harness.trainers.trl_compat import engine, old_names, rows
+
+        network = networks.load(chat, dtype=chat.dtype if self.dtype == "auto" else self.dtype)
+        if self.freeze_vision:
+            networks.freeze_vision(network)
+        adapter = networks.adapter(
+            rank=self.lora_rank, alpha=self.lora_alpha, dropout=self.lora_dropout,
+            layers=self.lora_layers,
+        ) if self.finetune == "lora" else None  # fmt: skip
+        with old_names():
+            trainer = engine("SFTTrainer")(
+                model=network, args=arguments, train_dataset=rows(len(examples)),
+                data_collator=Collator(chat.processor, examples), processing_class=chat.processor,
+                peft_config=adapter,
+            )  # fmt: skip
+        trainer.attach(run, lambda folder: self._export(chat, trainer, folder))
+        return trainer
+
+    def _export(self, chat: TransformersChat, trainer: Any, folder: Path) -> None:
+        """Write the network as it is now; called in every process."""
+        from harness.trainers.sft.network import export
+
+        tensors = None
+        if trainer.is_deepspeed_enabled:
+            tensors = trainer.accelerator.get_state_dict(trainer.deepspeed)
+        if trainer.run.main:
+            export(trainer.model, chat.folder, folder, tensors=tensors)
+        trainer.accelerator.wait_for_everyone()
+
+    def _facts(
+        self, trainer: Any, examples: Sequence[Example], dropped: Sequence[Dropped]
+    ) -> dict[str, Any]:
+        from harness.trainers.trl_compat import finite
+
+        sizes = [(one.numel(), one.requires_grad) for one in trainer.model.parameters()]
+        last = trainer.run.curve.read()[-1:] if trainer.run.main else []
+        return {
+            "steps": int(trainer.state.global_step),
+            "epochs": finite(trainer.state.epoch or 0),
+            "loss": finite(last[0]["loss"]) if last else None,
+            "examples": len(examples),
+            "dropped": dict(Counter(one.why for one in dropped)),
+            "dropped_samples": [asdict(one) for one in dropped[:SHOWN]],
+            "parameters": sum(size for size, _ in sizes),
+            "parameters_trained": sum(size for size, trained in sizes if trained),
+        }
+
+
+def trainable(spec: Spec | None) -> PromptedModel:
+    """The model to train: a network in process, with the composition that words its requests.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if spec is None:
+        raise UsageError("trainer sft", expected="a model to start from (--model)", found="none")
+    model = plugins.build("models", spec)
+    if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
+        raise UsageError(
+            f"trainer sft, model {spec}", expected="a network that transformers calls, with a "
+            "prompt and a grammar, such as qwen_vl(checkpoint=…)", found=type(model).__name__,
+        )  # fmt: skip
+    return model
+
+
+def _deepspeed(name: str | None) -> str | None:
+    """The path of a DeepSpeed configuration: `zero3` is the one that comes with this trainer."""
+    if name is None:
+        return None
+    from importlib.util import find_spec
+
+    if find_spec("deepspeed") is None:
+        raise MissingDependency("sft(deepspeed=…)", expected="the package 'deepspeed'",
+                                found="it is not installed", fix="Install it.")  # fmt: skip
+    own = files("harness.trainers.sft").joinpath(f"configs/{name}.json")
+    path = Path(str(own)) if own.is_file() else Path(name)
+    if not path.is_file():
+        raise UsageError(f"sft(deepspeed={name})", expected="zero3, or a file", found="neither")
+    return str(path)
+
+
+def sft(
+    *,
+    finetune: Literal["full", "lora"] = "full",
+    reasoning: Literal["none", "short"] = "none",
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto",
+    mixed: bool = False,
+    learning_rate: float | None = None,
+    schedule: Literal["constant", "linear", "cosine"] = "cosine",
+    warmup_steps: int = 0,
+    weight_decay: float = 0.0,
+    clip: float = 1.0,
+    batch_size: int = 1,
+    accumulate: int = 1,
+    epochs: float = 1.0,
+    max_steps: int | None = None,
+    max_length: int | None = None,
+    freeze_vision: bool = False,
+    gradient_checkpointing: bool = False,
+    lora_rank: int = 16,
+    lora_alpha: int = 32,
+    lora_dropout: float = 0.0,
+    lora_layers: Literal["language", "all"] = "language",
+    save_every: int = 100,
+    workers: int = 0,
+    deepspeed: str | None = None,
+) -> Sft:
+    """Supervised fine-tuning of a vision-language network on perfect replies, with TRL.
+
+    Args:
+        finetune: All weights (`full`), or an adapter that is merged into them at the end (`lora`).
+        reasoning: What `<think>` holds: nothing, or a `short` text on how many objects are meant
+            and roughly where (the sample's own rationale where its benchmark has one).
+        dtype: Of the weights while training; `auto` is what the checkpoint was saved in.
+        mixed: Compute in bfloat16 whatever the weights' type is.
+        learning_rate: Peak; None: 1e-5, or 1e-4 for an adapter.
+        schedule: What follows the warm-up.
+        warmup_steps: Steps in which the learning rate rises from 0.
+        weight_decay: Of AdamW.
+        clip: Largest norm of the gradient; 0: no limit.
+        batch_size: Examples at once on each device.
+        accumulate: Batches that one step is made of.
+        epochs: Passes over the examples.
+        max_steps: Steps, whatever `epochs` says.
+        max_length: Examples of more tokens are left out, counted and named.
+        freeze_vision: Train the language model only.
+        gradient_checkpointing: Compute activations twice to keep fewer.
+        lora_rank: Of the adapter's matrices.
+        lora_alpha: The adapter is scaled by this over its rank.
+        lora_dropout: Before the adapter.
+        lora_layers: Linear layers of the language model, or of the vision tower too.
+        save_every: Steps between states that a training can go on from; the last step is one.
+        workers: Processes that decode and encode ahead.
+        deepspeed: `zero3`, or the path of a DeepSpeed configuration.
+
+    Raises:
+        UsageError: a number is out of range, or two settings exclude each other.
+    """
+    _at_least(1, batch_size=batch_size, accumulate=accumulate, save_every=save_every,
+              lora_rank=lora_rank, max_steps=max_steps, max_length=max_length)  # fmt: skip
+    _at_least(0, warmup_steps=warmup_steps, workers=workers, learning_rate=learning_rate,
+              epochs=epochs, clip=clip, weight_decay=weight_decay,
+              lora_dropout=lora_dropout)  # fmt: skip
+    if finetune == "lora" and (deepspeed is not None or freeze_vision):
+        other = "deepspeed" if deepspeed is not None else "freeze_vision"
+        raise UsageError(f"sft(finetune=lora,{other}=…)", expected="one of the two", found="both",
+                         fix="lora_layers says which layers are adapted."
+                         if other == "freeze_vision" else "")  # fmt: skip
+    return Sft(
+        finetune=finetune, reasoning=reasoning, dtype=dtype, mixed=mixed,
+        learning_rate=RATES[finetune] if learning_rate is None else learning_rate,
+        schedule=schedule, warmup_steps=warmup_steps, weight_decay=weight_decay, clip=clip,
+        batch_size=batch_size, accumulate=accumulate, epochs=epochs, max_steps=max_steps,
+        max_length=max_length, freeze_vision=freeze_vision,
+        gradient_checkpointing=gradient_checkpointing, lora_rank=lora_rank, lora_alpha=lora_alpha,
+        lora_dropout=lora_dropout, lora_layers=lora_layers, save_every=save_every,
+        workers=workers, deepspeed=deepspeed,
+    )  # fmt: skip
+
+
+def _at_least(least: int, **numbers: float | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and not number >= least:
+            raise UsageError(f"sft({name}=…)", expected=f"at least {least}", found=str(number))
