@@ -9,7 +9,6 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +17,13 @@ from typing import Any, Literal
 from harness.errors import DataError, MediaError
 from harness.layout import field, folder, inside, read_json
 from harness.masks import Rle
-from harness.media import Media, frame_files, header_size, lost
-from harness.metrics.boundary import boundary_f_measure
-from harness.metrics.region import region_similarity
-from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.media import Media, frame_files, lost
+from harness.task import Problem, Task, choose
 from harness.tasks.mevis.submission import write_submission
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.tasks.rvos.scoring import by_expressions
+from harness.tasks.rvos.tracks import object_track, united
+from harness.tasks.rvos.videos import first_size, missing, refuse_missing, uneven
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks mevis` says where the data is had."
 
@@ -100,10 +99,8 @@ def _samples(layout: Layout) -> Iterator[Sample]:
 def _video(layout: Layout, name: str, video: Any) -> Media:
     """The video's frames; something that stands for them if one of them is missing."""
     paths = frame_paths(layout.place, name, video)
-    gone = next((path for path in paths if not path.is_file()), None)
     try:
-        if gone is not None:
-            raise MediaError(f"picture {gone}", expected="a file", found="none")
+        refuse_missing(paths)
         return frame_files(paths)
     except MediaError as error:
         return lost(error, size=_size(layout, video, paths), frames=len(paths))
@@ -111,9 +108,8 @@ def _video(layout: Layout, name: str, video: Any) -> Media:
 
 def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tuple[int, int]:
     """(width, height) of a video from a frame that is there, or else from a mask."""
-    for path in paths:
-        with suppress(DataError):
-            return header_size(path)
+    if found := first_size(paths):
+        return found
     tracks = (
         (layout.masks or {}).get(str(annotation), ())
         for expression in video.get("expressions", {}).values()
@@ -146,33 +142,20 @@ def _target(
     """The union of the expression's annotations in each frame."""
     if layout.masks is None:
         return None
-    width, height = media.size
     where = f"{layout.place}/mask_dict.json, for {sample_id}"
-    frames = [Rle.empty(height, width)] * len(media)
-    for annotation in field(expression, "anno_id", list, where):
-        track = field(layout.masks, str(annotation), list, where)
-        if len(track) != len(media):
-            raise DataError(f"{where}: annotation {annotation}", found=f"{len(track)} masks",
-                            expected=f"{len(media)}, one a frame")  # fmt: skip
-        for index, plain in enumerate(track):
-            if plain is None:
-                continue
-            mask = Rle.from_json(plain, f"{where}: annotation {annotation}, frame {index}")
-            if mask.size != media.size:
-                raise DataError(
-                    f"{where}: annotation {annotation}, frame {index}",
-                    expected=f"{width} × {height} pixels, as the picture has",
-                    found=f"{mask.width} × {mask.height}",
-                )  # fmt: skip
-            frames[index] = mask if frames[index].area == 0 else frames[index].union(mask)
-    return Target(answer=Answer(masks=tuple(frames)))
+    tracks = [
+        object_track(layout.masks, one, size=media.size, frames=len(media), where=where)
+        for one in field(expression, "anno_id", list, where)
+    ]
+    masks = united(tracks, size=media.size, frames=len(media))
+    return Target(answer=Answer(masks=masks))
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
     for name, video in layout.videos.items():
         try:
             paths = frame_paths(layout.place, name, video)
-            yield from (Problem(str(path), "is missing") for path in paths if not path.is_file())
+            yield from missing(paths)
             if all(path.is_file() for path in paths):
                 yield from _check_video(layout, name, video, paths)
         except DataError as error:
@@ -182,9 +165,8 @@ def _check(layout: Layout) -> Iterator[Problem]:
 def _check_video(
     layout: Layout, name: str, video: Mapping[str, Any], paths: Sequence[Path]
 ) -> Iterator[Problem]:
-    sizes = {header_size(path) for path in paths}
-    if len(sizes) > 1:
-        yield Problem(str(paths[0].parent), f"its frames have {len(sizes)} different sizes")
+    if problem := uneven(paths):
+        yield problem
         return
     media = frame_files(paths)
     for number, expression in field(video, "expressions", dict, f"video {name!r}").items():
@@ -194,44 +176,4 @@ def _check_video(
             yield Problem(str(layout.place / "mask_dict.json"), str(error))
 
 
-def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """J and F of one expression, as tools/eval_mevis.py (7c0620b) computes them.
-
-    Means over all frames. A failure scores 0 and 0, as the official script scores a missing
-    folder; "no target" is a prediction of empty masks.
-    """
-    (sample,), (prediction,) = unit, predictions
-    if prediction.answer is None:
-        return {"J": Mean(0.0), "F": Mean(0.0)}
-    assert sample.target is not None and sample.target.answer.masks is not None
-    truth = sample.target.answer.masks
-    predicted = prediction.answer.masks
-    if predicted is None:
-        predicted = tuple(Rle.empty(mask.height, mask.width) for mask in truth)
-    return {
-        "J": Mean(float(region_similarity(truth, predicted).mean())),
-        "F": Mean(float(boundary_f_measure(truth, predicted).mean())),
-    }
-
-
-def half_sum(region: Any, boundary: Any) -> Any:
-    """J&F of final means."""
-    return (region + boundary) / 2
-
-
-METRICS = (
-    Metric("J", about="region similarity: mean IoU over frames, then over expressions"),
-    Metric("F", about="boundary measure: mean over frames, then over expressions"),
-    Metric("J&F", of=("J", "F"), derived=half_sum, about="mean of J and F"),
-)
-
-PROTOCOLS = {
-    "rvos/mevis": Protocol(
-        name="rvos/mevis",
-        score=score,
-        metrics=METRICS,
-        headline="J&F",
-        ceiling=Ceiling(value=1.0),
-        about="tools/eval_mevis.py: all frames, all expressions alike",
-    )
-}
+PROTOCOLS = {"rvos/mevis": by_expressions("tools/eval_mevis.py: all frames, all expressions alike")}

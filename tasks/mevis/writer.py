@@ -4,18 +4,22 @@
 organisers keep its masks.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from harness.masks import Rle
-from harness.world.encode import write_jpeg
-from harness.world.raster import render, visible_masks
-from harness.world.scene import Scene, Split
+from harness.tasks.rvos.writing import (
+    frame_name,
+    mask_tracks,
+    video_name,
+    write_frames,
+    write_json,
+)
+from harness.world.scene import Split
 from harness.world.shapes import Example, World
+
+__all__ = ["SPLIT_NAMES", "frame_name", "mask_tracks", "video_entry", "video_name", "write"]
 
 SPLIT_NAMES: Mapping[str, Split] = MappingProxyType(
     {"train": "train", "valid_u": "val", "valid": "test"}
@@ -34,20 +38,15 @@ def write(world: World, root: Path) -> None:
         masks: dict[str, list[dict[str, Any] | None]] = {}
         for number, example in enumerate(world.of("video", split)):
             scene = example.scene
-            _write_frames(scene, folder / "JPEGImages" / video_name(scene))
+            write_frames(scene, folder / "JPEGImages" / video_name(scene))
             annotated = None if name in WITHOUT_TRUTH else len(masks)
             videos[video_name(scene)] = video_entry(example, number, first_annotation=annotated)
             if annotated is not None:
                 tracks = enumerate(mask_tracks(scene), start=annotated)
                 masks.update((str(anno_id), track) for anno_id, track in tracks)
-        _write_json(folder / "meta_expressions.json", {"videos": videos})
+        write_json(folder / "meta_expressions.json", {"videos": videos})
         if name not in WITHOUT_TRUTH:
-            _write_json(folder / "mask_dict.json", masks)
-
-
-def video_name(scene: Scene) -> str:
-    """Twelve hexadecimal digits, as the official videos are named."""
-    return hashlib.blake2b(scene.id.encode(), digest_size=6).hexdigest()
+            write_json(folder / "mask_dict.json", masks)
 
 
 def video_entry(example: Example, number: int, *, first_annotation: int | None) -> dict[str, Any]:
@@ -66,27 +65,3 @@ def video_entry(example: Example, number: int, *, first_annotation: int | None) 
             }
     frames = [frame_name(frame) for frame in range(example.scene.frames)]
     return {"vid_id": number, "frames": frames, "expressions": expressions}
-
-
-def mask_tracks(scene: Scene) -> list[list[dict[str, Any] | None]]:
-    """For each thing its COCO run-length in each frame, None where it is not visible."""
-    masks = [visible_masks(scene, frame) for frame in range(scene.frames)]
-    return [
-        [Rle.from_array(frame[thing]).to_json() if frame[thing].any() else None for frame in masks]
-        for thing in range(len(scene.things))
-    ]
-
-
-def frame_name(frame: int) -> str:
-    """The stem of a frame's file."""
-    return f"{frame:05d}"
-
-
-def _write_frames(scene: Scene, folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for frame in range(scene.frames):
-        write_jpeg(folder / f"{frame_name(frame)}.jpg", render(scene, frame))
-
-
-def _write_json(path: Path, plain: dict[str, Any]) -> None:
-    path.write_text(json.dumps(plain), encoding="utf-8", newline="\n")

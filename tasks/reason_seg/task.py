@@ -5,6 +5,8 @@ A pair of files a sample, `x.jpg` and `x.json`:
     {"text": ["the item used to keep rain off the person"], "is_sentence": true,
      "shapes": [{"label": "target", "points": [[102.4, 55.0], [180.2, 54.1], [176.0, 140.9]]},
                 {"label": "ignore", "points": [[10, 10], [30, 10], [30, 40], [10, 40]]}]}
+
+VisionReasoner's copies on the hub, in which regions to ignore became foreground, are read as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +22,7 @@ from harness.metrics.overlap import THRESHOLDS, lisa_iou, overlap, precision_at,
 from harness.metrics.polygons import rasterise
 from harness.scores import Mean, Metric, Ratio, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.tasks.reason_seg.hub import copied_task, in_copy
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks reason_seg` says where the data is had."
@@ -31,6 +34,7 @@ def reason_seg(
     *,
     split: Literal["train", "val", "test"] = "val",
     protocol: str = "seg/lisa",
+    layout: Literal["auto", "lisa", "hub"] = "auto",
 ) -> Task:
     """One sample a picture, asked with its first text.
 
@@ -38,8 +42,12 @@ def reason_seg(
         data: The folder that holds one folder a benchmark.
         split: Which pictures.
         protocol: `seg/lisa` or `seg/visionreasoner`; see the card.
+        layout: LISA's files, or VisionReasoner's copy on the hub; `auto` takes the copy only where
+            LISA's are not there.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
+    if in_copy(data / "reason_seg", split, layout):
+        return copied_task(data / "reason_seg" / f"ReasonSeg_{split}", split, scoring, fix=FIX)
     place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
     # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
     # An annotation without its picture is a sample as well: leaving it out would change the score.

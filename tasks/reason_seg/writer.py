@@ -1,7 +1,8 @@
-"""Still scenes in the layout of ReasonSeg: a picture and its labelme polygons, side by side.
+"""Still scenes in the layouts of ReasonSeg: a picture and its labelme polygons, side by side.
 
 Polygons follow the outermost pixels of what is visible of each thing. LISA truncates points to
-whole pixels, draws the outline and fills it; that gives the scene's masks back exactly.
+whole pixels, draws the outline and fills it; that gives the scene's masks back exactly. The copies
+on the hub are those masks, regions to ignore included.
 """
 
 import json
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.masks import BoolArray
+from harness.metrics.polygons import rasterise
+from harness.tasks.refer.tables import picture, write_table
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
 from harness.world.outlines import outlines
@@ -19,10 +22,17 @@ from harness.world.shapes import Example, World
 
 FLAG = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0))
 """A deprecated annotation without meaning, as some official files carry; readers skip it."""
+COPY = {
+    "image": "image", "text": "string", "mask": "masks", "image_id": "string", "ann_id": "string",
+    "img_height": "int64", "img_width": "int64",
+}  # fmt: skip
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/reason_seg/ReasonSeg/{train,val,test}/<name>.jpg` and `<name>.json`."""
+    """Write `root/reason_seg/ReasonSeg/{train,val,test}/<name>.jpg` and `<name>.json`.
+
+    And the hub's copies of `val` and `test`, `root/reason_seg/ReasonSeg_{val,test}`.
+    """
     for split in SPLITS:
         folder = root / "reason_seg" / "ReasonSeg" / split
         folder.mkdir(parents=True)
@@ -31,6 +41,21 @@ def write(world: World, root: Path) -> None:
             write_jpeg(folder / f"{stem}.jpg", render(example.scene))
             text = json.dumps(annotation(example, split), ensure_ascii=False)
             (folder / f"{stem}.json").write_text(text, encoding="utf-8", newline="\n")
+        if split != "train":
+            rows = [_copy(example, split) for example in world.of("still", split)]
+            write_table(root / "reason_seg" / f"ReasonSeg_{split}", "test", rows, COPY)
+
+
+def _copy(example: Example, split: Split) -> dict[str, Any]:
+    """The row of VisionReasoner's copy, in which an ignored region is foreground."""
+    scene, plain = example.scene, annotation(example, split)
+    name = f"{split}_{scene.index:05d}"
+    painted = rasterise(plain["shapes"], scene.height, scene.width)
+    return {
+        "image": picture(scene, f"{name}.png"), "text": plain["text"][0],
+        "mask": (painted > 0).tolist(), "image_id": name, "ann_id": name,
+        "img_height": scene.height, "img_width": scene.width,
+    }  # fmt: skip
 
 
 def annotation(example: Example, split: Split) -> dict[str, Any]:

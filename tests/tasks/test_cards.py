@@ -17,8 +17,13 @@ from harness.masks import Rle
 from harness.tasks.counting import task as counting
 from harness.tasks.mevis import task as mevis
 from harness.tasks.reason_seg import task as reason_seg
+from harness.tasks.shapes_qa import task as shapes_qa
+from harness.tasks.shapes_referring import task as shapes_referring
 
-MODULES = {"reason_seg": reason_seg, "mevis": mevis, "counting": counting}
+MODULES = {
+    "reason_seg": reason_seg, "mevis": mevis, "counting": counting, "shapes_qa": shapes_qa,
+    "shapes_referring": shapes_referring,
+}  # fmt: skip
 PUBLISHED = {
     "reason_seg": {"train": 239, "val": 200, "test": 779},
     "mevis": {"train": 23051, "valid_u": 793, "valid": 2236},
@@ -40,6 +45,8 @@ def function(name: str):
 def test_every_field_of_a_card_is_filled(name):
     for field in fields(Card):
         value = getattr(card(name), field.name)
+        if value is None and field.default is None:
+            continue  # where a download is, for those that have one
         assert value, field.name
         if isinstance(value, str):
             assert value.strip() and "TODO" not in value

@@ -160,5 +160,5 @@ def test_the_generator_of_the_golden_files_reads_what_this_test_reads(golden, mo
     monkeypatch.syspath_prepend(str(MAKER.parent))
     maker = runpy.run_path(str(MAKER))
     assert maker["WORLD"] == golden("counting")["made"]
-    assert set(maker["WRITERS"]) == set(writers()) == set(NAMES)
+    assert set(maker["WRITERS"]) == set(NAMES) <= set(writers())
     assert set(maker["LISTS"]) == set(golden("counting")["world"])

@@ -1,0 +1,78 @@
+"""COCO's AP of the boxes that were said, with VisionReasoner's scores or the model's own."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.metrics.detection import Library, area_score, average_precision, detection_item
+from harness.scores import Corpus, Metric, Scores
+from harness.task import Ceiling, Protocol, ScoreUnit
+from harness.types import Box, Prediction, Sample
+
+Confidence = Callable[[Sample, Prediction, Sequence[Box]], Sequence[float]]
+STATISTICS = ("AP", "AP50", "AP75")
+
+
+def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
+    """VisionReasoner's: the part of the picture that a box covers."""
+    assert sample.target is not None
+    asked = bool(sample.target.extra["asked"])
+    return [area_score(box, sample.query.size, has_truth=asked) for box in boxes]
+
+
+def as_said(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
+    """The model's own; 1 for each box where it gave none."""
+    assert prediction.answer is not None
+    return prediction.answer.box_scores or (1.0,) * len(boxes)
+
+
+def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
+    """Scores a question: the same item for each metric, by the metric's name."""
+
+    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        (sample,), (prediction,) = unit, predictions
+        assert sample.target is not None and sample.target.answer.boxes is not None
+        extra = sample.target.extra
+        said = (prediction.answer and prediction.answer.boxes) or ()
+        item = detection_item(
+            extra["image"], extra["category"], truth=sample.target.answer.boxes, predicted=said,
+            scores=confidence(sample, prediction, said) if said else (), crowd=extra["crowd"],
+            areas=extra["areas"],
+        )  # fmt: skip
+        return {name: Corpus((item,)) for name in names}
+
+    return score
+
+
+def _protocol(name: str, suffix: str, library: Library, confidence: Confidence, about: str
+              ) -> Protocol:  # fmt: skip
+    names = {f"{statistic}{suffix}": statistic for statistic in STATISTICS}
+    if suffix:
+        names = {f"coco_{name.lower()}": statistic for name, statistic in names.items()}
+    return Protocol(
+        name=name,
+        score=scorer(names, confidence),
+        metrics=tuple(
+            Metric(name, corpus=average_precision(statistic, library=library),
+                   about=f"COCO's {statistic} of boxes over all categories that are asked for")
+            for name, statistic in names.items()
+        ),
+        headline=next(iter(names)),
+        ceiling=Ceiling(
+            value=1.0, tolerance=1e-9,
+            why="COCO adds a rounding unit to each denominator",
+        ),
+        about=about,
+    )  # fmt: skip
+
+
+def protocols(library: Library) -> dict[str, Protocol]:
+    """Both protocols, AP computed by this library."""
+    return {
+        "coco/visionreasoner": _protocol(
+            "coco/visionreasoner", "_area_score", library, by_area,
+            "VisionReasoner's evaluation: a box's score is the part of the picture it covers",
+        ),
+        "coco/scores": _protocol(
+            "coco/scores", "", library, as_said,
+            "AP by the model's own scores, 1 where it has none; only present categories are asked",
+        ),
+    }  # fmt: skip

@@ -1,0 +1,157 @@
+"""COCO detection as VisionReasoner asks for it: one question a category that is in a picture.
+
+Truth is COCO's own `instances_val2017.json`. Questions are either made from it, or are those of
+VisionReasoner's copy on the hub, one row a question:
+
+    {"image": {"bytes": …}, "text": "person", "image_id": "139", "ann_id": "139_1", "cat_id": 1,
+     "bbox": [[412.8, 157.61, 465.85, 295.62]], "img_height": 426, "img_width": 640}
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import folder
+from harness.metrics.detection import Library
+from harness.task import Problem, Protocol, Task, choose
+from harness.tasks.coco_detection.scoring import protocols
+from harness.tasks.refer.annotations import Instances, Thing, read_instances
+from harness.tasks.refer.copies import Copy, parquet_files, read_copies
+from harness.tasks.refer.source import media_of
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks coco_detection` says where the data is had."
+PROTOCOLS = protocols("pycocotools")
+
+
+def coco_detection(
+    data: Path,
+    *,
+    split: Literal["val"] = "val",
+    protocol: str = "coco/visionreasoner",
+    layout: Literal["auto", "coco", "hub"] = "auto",
+    library: Library = "pycocotools",
+) -> Task:
+    """One sample a picture and category.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: COCO's val2017.
+        protocol: `coco/visionreasoner` or `coco/scores`; see the card.
+        layout: Questions from COCO's own files, or VisionReasoner's; `auto` takes the latter if
+            they are there.
+        library: What computes AP; both give equal numbers.
+    """
+    scoring: Protocol = choose("protocol", protocols(library), protocol)
+    root = folder(data / "coco_detection", fix=FIX)
+    copies = root / "coco_val"
+    found = layout if layout != "auto" else "hub" if copies.is_dir() else "coco"
+    path = root / "annotations" / "instances_val2017.json"
+    if not path.is_file():
+        raise DataError(f"file {path}", expected="COCO's annotations", found="none", fix=FIX)
+    truth = Truth(path)
+    files = tuple(parquet_files(copies, "test", fix=FIX)) if found == "hub" else ()
+    samples = partial(_copied, truth, files) if files else partial(_asked, truth, root / "val2017")
+    return Task(
+        name="coco_detection",
+        version=1,
+        split=split,
+        forms=(AnswerForm.BOXES,),
+        protocol=scoring,
+        samples=samples,
+        annotations=(path, *files),
+        check=partial(_check, root, samples),
+        arguments={"split": split, "protocol": protocol, "layout": found, "library": library},
+    )
+
+
+@dataclass(frozen=True)
+class Truth:
+    """COCO's annotations, read when they are first needed and kept."""
+
+    path: Path
+
+    @cached_property
+    def instances(self) -> Instances:
+        """Everything in the file, by its numbers."""
+        return read_instances(self.path)
+
+    @cached_property
+    def by_question(self) -> Mapping[tuple[int, int], Sequence[Thing]]:
+        """The objects of each picture and category, by the order of pictures and categories."""
+        found: dict[tuple[int, int], list[Thing]] = {}
+        for number in self.instances.things:
+            thing = self.instances.thing(number, str(self.path))
+            if thing.category_id not in self.instances.categories:
+                raise DataError(f"{thing.where}: 'category_id'", expected="a known category",
+                                found=str(thing.category_id))  # fmt: skip
+            found.setdefault((thing.image_id, thing.category_id), []).append(thing)
+        return dict(sorted(found.items()))
+
+
+def _asked(truth: Truth, pictures: Path) -> Iterator[Sample]:
+    """Questions made from the annotations: the category's name."""
+    instances = truth.instances
+    for (image_id, category), things in truth.by_question.items():
+        media = media_of(instances.picture(image_id, things[0].where), pictures)
+        name = instances.categories[category]
+        id = f"{image_id}/{category}"
+        query = Query(id=query_id(id), text=name, media=(media,), forms=(AnswerForm.BOXES,))
+        yield _sample(id, query, things, (image_id, category), name, asked=True)
+
+
+def _copied(truth: Truth, files: Sequence[Path]) -> Iterator[Sample]:
+    """Questions of VisionReasoner's copy; their boxes only tell whether anything is there."""
+    for copy in read_copies(files, boxes=True, category=True):
+        image_id, category = _numbers(copy)
+        things = truth.by_question.get((image_id, category), ())
+        if image_id not in truth.instances.pictures or category not in truth.instances.categories:
+            raise DataError(f"{copy.where}: 'image_id' and 'cat_id'",
+                            expected=f"numbers of {truth.path}", found=f"{image_id}, {category}"
+                            )  # fmt: skip
+        id = f"{image_id}/{category}"
+        query = Query(
+            id=query_id(id), text=copy.text, media=(copy.media(),), forms=(AnswerForm.BOXES,)
+        )
+        name = truth.instances.categories[category]
+        yield _sample(id, query, things, (image_id, category), name, asked=bool(copy.boxes))
+
+
+def _numbers(copy: Copy) -> tuple[int, int]:
+    assert copy.category is not None
+    if not copy.image_id.isdigit() or len(copy.image_id) > 12:
+        raise DataError(f"{copy.where}: 'image_id'", expected="a picture's number",
+                        found=repr(copy.image_id)[:40])  # fmt: skip
+    return int(copy.image_id), copy.category
+
+
+def _sample(
+    id: str, query: Query, things: Sequence[Thing], place: tuple[int, int], name: str, *,
+    asked: bool,
+) -> Sample:  # fmt: skip
+    """One question; `asked` says whether it lists a box, on which VisionReasoner's score hangs."""
+    image_id, category = place
+    extra = {
+        "image": image_id, "category": category, "asked": asked,
+        "crowd": [thing.crowd for thing in things], "areas": [thing.area for thing in things],
+    }  # fmt: skip
+    return Sample(
+        id=id,
+        query=query,
+        target=Target(answer=Answer(boxes=tuple(thing.edges for thing in things)), extra=extra),
+        group=str(image_id),
+        categories={"category": name},
+    )
+
+
+def _check(root: Path, samples: partial[Iterator[Sample]]) -> Iterator[Problem]:
+    """Read every question; the first that is wrong ends it, and a lost picture is named."""
+    try:
+        for sample in samples():
+            if fault := sample.query.media[0].fault:
+                yield Problem(f"sample {sample.id!r}", fault)
+    except DataError as error:
+        yield Problem(str(root), str(error))

@@ -1,0 +1,1 @@
+"""gRefCOCO: expressions that mean one object, several, or none."""

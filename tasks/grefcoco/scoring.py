@@ -1,0 +1,163 @@
+"""gRefCOCO's scores: masks by ReLA and by VisionReasoner's variant, boxes by GREC."""
+
+from collections.abc import Iterable, Sequence
+
+from harness.masks import Rle
+from harness.metrics.generalised import (
+    THRESHOLDS,
+    nonobject_box_hit,
+    nonobject_credit,
+    rela_credit,
+)
+from harness.metrics.grec import confident, grec_f1
+from harness.metrics.overlap import overlap, precision_at
+from harness.scores import Mean, Metric, Ratio, Scores
+from harness.task import Ceiling, Protocol
+from harness.types import Answer, Box, Prediction, Sample
+
+
+def _truth(sample: Sample) -> Answer:
+    assert sample.target is not None
+    return sample.target.answer
+
+
+def _masks(sample: Sample, answer: Answer | None) -> tuple[Rle, Rle]:
+    """The true and the predicted mask; the latter is empty where there is none."""
+    masks = _truth(sample).masks
+    assert masks is not None
+    if answer is None or answer.masks is None:
+        return masks[0], Rle.empty(masks[0].height, masks[0].width)
+    return masks[0], answer.masks[0]
+
+
+def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
+    """The share of one of two sets of samples for which it is rightly said what there is."""
+    return {"N_acc" if no_target else "T_acc": Ratio(float(right), 1.0)}
+
+
+def score_rela(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU, cIoU, N_acc, T_acc and Pr@t of ReLA's refer_evaluation.py (3ca9551).
+
+    "No target" is said by NO_TARGET alone; an empty mask is a mask. A failed sample is wrong in
+    every number: it says neither that there is a target nor that there is none.
+    """
+    (sample,), (prediction,) = unit, predictions
+    answer, nothing = prediction.answer, _truth(sample).no_target
+    said_nothing = answer is not None and answer.no_target
+    counts = overlap(*_masks(sample, answer))
+    credit = rela_credit(counts, no_target=nothing, said_no_target=said_nothing)
+    right = answer is not None and said_nothing == nothing
+    scores: dict[str, Mean | Ratio] = {
+        "gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union),
+        **_accuracies(no_target=nothing, right=right),
+    }  # fmt: skip
+    if not nothing:
+        reached = precision_at([credit.iou], thresholds=THRESHOLDS)
+        pairs = zip(THRESHOLDS, reached, strict=True)
+        scores |= {f"Pr@{threshold}": Mean(float(hit)) for threshold, hit in pairs}
+    return scores
+
+
+def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU, cIoU, N_acc and bbox_AP of VisionReasoner's later repository (c013132).
+
+    There "no target" is to predict no box. A mask that came without boxes counts as one box
+    unless it is empty, and not in bbox_AP, which is over expressions of at most one object.
+    """
+    (sample,), (prediction,) = unit, predictions
+    answer, truth = prediction.answer, _truth(sample)
+    mask, said = _masks(sample, answer)
+    boxes = _number_of_boxes(answer, said)
+    credit = nonobject_credit(overlap(mask, said), no_target=truth.no_target, boxes=boxes)
+    scores: dict[str, Mean | Ratio] = {
+        "gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union)
+    }  # fmt: skip
+    if truth.no_target:
+        scores["N_acc"] = Ratio(float(boxes == 0), 1.0)
+    if len(truth.boxes or ()) < 2 and (known := _known_boxes(answer)) is not None:
+        true = truth.boxes[0] if truth.boxes else None
+        hit = answer is not None and nonobject_box_hit(true, known)
+        scores["bbox_AP"] = Mean(float(hit))
+    return scores
+
+
+def _known_boxes(answer: Answer | None) -> tuple[Box, ...] | None:
+    """The predicted boxes; None where a mask came without any."""
+    if answer is None or answer.no_target:
+        return ()
+    return answer.boxes
+
+
+def _number_of_boxes(answer: Answer | None, said: Rle) -> int:
+    if answer is None:
+        return 1  # no answer is not the answer "nothing"
+    known = _known_boxes(answer)
+    return int(said.area > 0) if known is None else len(known)
+
+
+def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """F1_score, N_acc and T_acc of GREC's refexp.py (gRefCOCO 41a8f00).
+
+    Boxes without scores all count. A failed sample is wrong in every number.
+    """
+    (sample,), (prediction,) = unit, predictions
+    truth, answer = _truth(sample), prediction.answer
+    said = () if answer is None or answer.no_target else answer.boxes or ()
+    scores = (answer.box_scores if answer else None) or (1.0,) * len(said)
+    counted = confident(said, scores[: len(said)])
+    f1 = 0.0 if answer is None else grec_f1(truth.boxes or (), counted)
+    right = answer is not None and (not counted) == truth.no_target
+    return {
+        "F1_score": Mean(float(f1 >= 1.0)), "F1": Mean(f1),
+        **_accuracies(no_target=truth.no_target, right=right),
+    }  # fmt: skip
+
+
+def answerable(samples: Iterable[Sample]) -> float:
+    """The share of samples that can score: those without target, or whose truth is not empty."""
+    found = [
+        truth.no_target or bool(truth.masks and truth.masks[0].area)
+        for truth in map(_truth, samples)
+    ]
+    return sum(found) / max(len(found), 1)
+
+
+CEILING = Ceiling(value=answerable, why="a target whose mask is empty scores 0 in any case")
+MASK_METRICS = (
+    Metric("gIoU", about="mean over samples of mask IoU; 1 where rightly nothing is said"),
+    Metric("cIoU", about="sum of intersections / sum of unions"),
+    Metric("N_acc", about="share of expressions without target of which that is said"),
+)
+T_ACC = Metric("T_acc", about="share of expressions with a target of which one is seen")
+
+PROTOCOLS = {
+    "res/rela": Protocol(
+        name="res/rela", score=score_rela, headline="gIoU", ceiling=CEILING,
+        metrics=(
+            *MASK_METRICS, T_ACC,
+            *(Metric(f"Pr@{t}", about=f"share of samples with target with IoU ≥ {t}")
+              for t in THRESHOLDS),
+        ),
+        about="ReLA's evaluation; \"no target\" is an answer of its own",
+    ),
+    "res/visionreasoner-nonobj": Protocol(
+        name="res/visionreasoner-nonobj", score=score_nonobject, headline="gIoU",
+        ceiling=CEILING,
+        metrics=(
+            *MASK_METRICS,
+            Metric("bbox_AP", about="share of samples with the right box, or rightly with none"),
+        ),
+        about="VisionReasoner's later repository; \"no target\" is to predict no box",
+    ),
+    "rec/grec": Protocol(
+        name="rec/grec", score=score_grec, headline="F1_score", ceiling=Ceiling(value=1.0),
+        metrics=(
+            Metric("F1_score", about="Precision@(F1=1, IoU≥0.5): share of exactly right samples"),
+            Metric("F1", about="mean F1"),
+            Metric("N_acc", about="share of expressions without target that have no box"), T_ACC,
+        ),
+        about="GREC's evaluation of boxes, matched by Generalised IoU",
+    ),
+}  # fmt: skip
+BOXED = {"res/rela": "rec/grec", "res/visionreasoner-nonobj": "rec/grec"}
+"""What `answer=box` makes of a protocol for masks."""

@@ -1,0 +1,120 @@
+"""gRefCOCO (Liu et al., 2023): an expression may mean one object, several, or none.
+
+Its files are those of RefCOCO but for `ann_id`, a list, in which [-1] says that nothing is meant:
+
+    {"ref_id": 7, "ann_id": [-1], "category_id": [-1], "image_id": 1234, "split": "testA",
+     "sent_ids": [9], "sentences": [{"sent_id": 9, "sent": "the blue dog", "raw": …, "tokens": …}]}
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import folder
+from harness.masks import Rle
+from harness.media import Media
+from harness.task import Problem, Protocol, Task, choose
+from harness.tasks.grefcoco.scoring import BOXED, PROTOCOLS
+from harness.tasks.refer.annotations import Picture, Thing, union
+from harness.tasks.refer.referents import Listing, Referent, find_referents
+from harness.tasks.refer.source import asked_sample, media_of, problems
+from harness.types import Answer, AnswerForm, Sample
+
+__all__ = ["PROTOCOLS", "grefcoco"]
+
+FIX = "`harness list tasks grefcoco` says where the data is had."
+
+
+def grefcoco(
+    data: Path,
+    *,
+    split: Literal["train", "val", "testA", "testB"] = "val",
+    protocol: str = "res/rela",
+    answer: Literal["mask", "box"] = "mask",
+) -> Task:
+    """One sample an expression.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which expressions.
+        protocol: `res/rela`, `res/visionreasoner-nonobj` or `rec/grec`; see the card.
+        answer: `box` asks for boxes, one an object: `rec/grec`.
+    """
+    name = BOXED.get(protocol, protocol) if answer == "box" else protocol
+    scoring: Protocol = choose("protocol", PROTOCOLS, name)
+    root = folder(data / "refer_seg", fix=FIX)
+    path = find_referents(root / "grefcoco", "grefs(unc)", fix=FIX)
+    listing = Listing(root, path, FIX)
+    boxed = name == "rec/grec"
+    return Task(
+        name="grefcoco",
+        version=1,
+        split=split,
+        forms=(AnswerForm.BOXES if boxed else AnswerForm.MASK,),
+        protocol=scoring,
+        samples=partial(_samples, listing, split, name),
+        annotations=(path, path.parent / "instances.json"),
+        check=partial(_check, listing, split, name),
+        arguments={"split": split, "protocol": name, "answer": "box" if boxed else "mask"},
+    )
+
+
+def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
+    form = AnswerForm.BOXES if protocol == "rec/grec" else AnswerForm.MASK
+    for referent in listing.of(split, exact=True):
+        media, answer = _resolved(listing, referent, protocol)
+        for sentence in referent.sentences:
+            yield asked_sample(
+                str(sentence.id), sentence.text.strip().lower(), media, form=form, answer=answer,
+                group=str(referent.image_id), categories={"objects": _number(referent)},
+            )  # fmt: skip
+
+
+def _number(referent: Referent) -> str:
+    return ("none", "one")[len(referent.things)] if len(referent.things) < 2 else "several"
+
+
+def _resolved(listing: Listing, referent: Referent, protocol: str) -> tuple[Media, Answer]:
+    picture = listing.instances.picture(referent.image_id, referent.where)
+    things = [listing.instances.thing(number, referent.where) for number in referent.things]
+    for thing in things:
+        if thing.image_id != picture.id:
+            raise DataError(f"{referent.where}: 'ann_id' {thing.id}", found=str(thing.image_id),
+                            expected=f"an object of picture {picture.id}")  # fmt: skip
+    return media_of(picture, listing.pictures), truth(things, picture, protocol, referent.where)
+
+
+def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> Answer:
+    """All objects' boxes, or the union of their masks; NO_TARGET where there is none.
+
+    A crowd has no mask, as in gRefCOCO's own reader.
+
+    Raises:
+        DataError: objects are meant, and all of them are crowds.
+    """
+    nothing = not things
+    boxes = tuple(thing.box for thing in things)
+    if protocol == "rec/grec":
+        return Answer(boxes=boxes, no_target=nothing)
+    masks = [union(thing.parts(picture)) for thing in things if not thing.crowd]
+    if things and not masks:
+        raise DataError(f"{where}: 'ann_id'", expected="an object that is no crowd", found="none")
+    mask = union(masks) if masks else Rle.empty(picture.height, picture.width)
+    return Answer(masks=(mask,), boxes=boxes if protocol != "res/rela" else None, no_target=nothing)
+
+
+def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
+    try:
+        referents = listing.of(split, exact=True)
+        _ = listing.instances
+    except DataError as error:
+        yield Problem(str(listing.path.parent), str(error))
+        return
+
+    def look(referent: Referent) -> tuple[Media]:
+        return (_resolved(listing, referent, protocol)[0],)
+
+    for referent in referents:
+        yield from problems(referent.where, partial(look, referent))

@@ -1,0 +1,79 @@
+"""Still scenes in the layout of gRefCOCO: one thing meant, several, or none."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.refer.world import (
+    Mention,
+    Part,
+    category,
+    file_name,
+    instances,
+    mentions,
+    number_of,
+    thing_number,
+    write_pictures,
+)
+from harness.tasks.refer.writer import GAME, Mentions, sentence, write_json
+from harness.world.draws import Draws
+from harness.world.language import Noun
+from harness.world.referring import attributes, relations, superlatives
+from harness.world.scene import COMBINATIONS, Scene
+from harness.world.shapes import World
+
+KINDS = (attributes, relations, superlatives)
+NOTHING_EVERY = 4
+"""One expression in so many means nothing."""
+
+
+def write(world: World, root: Path, *, parts: Mapping[str, Part] = GAME) -> None:
+    """Write `root/refer_seg/grefcoco` and its pictures; referents are JSON, as officially."""
+    place = root / "refer_seg"
+    splits = {
+        split: list(_with_nothing(mentions(world, part, KINDS, name="grefcoco", several=True)))
+        for split, part in parts.items()
+    }
+    scenes = {one.scene.id: one.scene for several in splits.values() for one in several}
+    write_pictures(list(scenes.values()), place / "images/mscoco/images/train2014", named=file_name)
+    folder = place / "grefcoco"
+    folder.mkdir()
+    write_json(folder / "instances.json", instances(list(scenes.values()), named=file_name))
+    write_json(folder / "grefs(unc).json", referents(splits))
+
+
+def _with_nothing(several: Sequence[Mention]) -> Iterator[Mention]:
+    """The same number of expressions; each fourth mention is about what is not in the picture."""
+    for place, one in enumerate(several):
+        if place % NOTHING_EVERY == NOTHING_EVERY - 2:
+            draws = Draws(one.scene.seed, one.scene.id, "nothing")
+            yield Mention(one.scene, (), tuple(absent(one.scene, draws) for _ in one.texts))
+        else:
+            yield one
+
+
+def absent(scene: Scene, draws: Draws) -> str:
+    """A phrase that nothing in the scene could be called by."""
+    said = (Noun(each.shape, each.colour) for each in draws.shuffled(COMBINATIONS))
+    missing = next(noun for noun in said if not any(map(noun.could_fit, scene.things)))
+    return f"the {missing.words()}"
+
+
+def referents(splits: Mentions) -> list[dict[str, Any]]:
+    """The content of the file of referents."""
+    numbers = count(1)
+    pairs = [(split, one) for split, several in splits.items() for one in several]
+    return [
+        {
+            "ref_id": ref_id,
+            "ann_id": [thing_number(one.scene, thing) for thing in one.things] or [-1],
+            "category_id": [category(one.scene, thing) for thing in one.things] or [-1],
+            "image_id": number_of(one.scene),
+            "file_name": file_name(one.scene),
+            "split": split,
+            "sentences": (said := [sentence(next(numbers), text) for text in one.texts]),
+            "sent_ids": [each["sent_id"] for each in said],
+        }
+        for ref_id, (split, one) in enumerate(pairs, start=1)
+    ]

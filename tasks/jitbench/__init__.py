@@ -1,0 +1,1 @@
+"""JiTBench: segment what an implicit question is about, in every frame."""

@@ -1,0 +1,69 @@
+"""LLM-Seg40K's scores: as LISA computes them, or as LLM-Seg's own evaluation does."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.masks import Rle
+from harness.metrics.normalised import llmseg_iou, nearest_resize, normalised_overlap
+from harness.metrics.overlap import overlap
+from harness.scores import Mean, Metric, Ratio, Scores
+from harness.task import Ceiling, Protocol
+from harness.tasks.reason_seg.task import PROTOCOLS as REASON_SEG
+from harness.types import Prediction, Sample
+
+
+def fitted(sample: Sample, prediction: Prediction) -> Prediction:
+    """The prediction at the size of the truth, which SAM may have made on a smaller picture.
+
+    A truth is never resized; a prediction is by the nearest pixel, as LLM-Seg does it.
+    """
+    assert sample.target is not None and sample.target.answer.masks is not None
+    truth, answer = sample.target.answer.masks[0], prediction.answer
+    if answer is None or answer.masks is None or answer.masks[0].size == truth.size:
+        return prediction
+    mask = nearest_resize(answer.masks[0], height=truth.height, width=truth.width)
+    assert isinstance(mask, Rle)
+    return replace(prediction, answer=replace(answer, masks=(mask,)))
+
+
+def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """LISA's scores of a prediction at the size of the truth."""
+    (sample,), (prediction,) = unit, predictions
+    return REASON_SEG["seg/lisa"].score([sample], [fitted(sample, prediction)])
+
+
+def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU, cIoU and ncIoU of LLM-Seg's finetune_llmseg.py (65147a9).
+
+    A failed sample counts as an empty mask with IoU 0, also where the truth is empty.
+    """
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None and sample.target.answer.masks is not None
+    truth = sample.target.answer.masks[0]
+    answer = prediction.answer
+    empty = Rle.empty(truth.height, truth.width)
+    said = answer.masks[0] if answer and answer.masks else empty
+    resized = nearest_resize(said, height=truth.height, width=truth.width)
+    counts = overlap(truth, said if said.size == truth.size else resized)
+    iou = 0.0 if prediction.failure else float(llmseg_iou(*counts))
+    return {"gIoU": Mean(iou), "cIoU": Ratio(*counts),
+            "ncIoU": Ratio(*normalised_overlap(truth, said))}  # fmt: skip
+
+
+PROTOCOLS = {
+    "seg/lisa": replace(
+        REASON_SEG["seg/lisa"], score=score_lisa,
+        about="LISA's validation, of a prediction at the size of the truth",
+    ),
+    "seg/llmseg": Protocol(
+        name="seg/llmseg", score=score_llmseg, headline="gIoU",
+        metrics=(
+            Metric("gIoU", epsilon=1e-5, about="mean over samples of mask IoU"),
+            Metric("cIoU", epsilon=1e-10, about="sum of intersections / sum of unions"),
+            Metric("ncIoU", epsilon=1e-10, about="cIoU after masks are made 1024 × 1024"),
+        ),
+        ceiling=Ceiling(value=1.0, tolerance=1.1e-5,
+                        why="LLM-Seg adds 1e-5 to the number of samples"),
+        about="LLM-Seg's own evaluation, over all samples and not over 100 of them",
+    ),
+}  # fmt: skip

@@ -1,0 +1,43 @@
+"""Still scenes in the layout of LLM-Seg40K: masks as run-lengths and as pictures of their own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray, Rle
+from harness.tasks.refer.writer import write_json
+from harness.world.encode import encode_png, write_jpeg
+from harness.world.raster import render, visible_masks
+from harness.world.scene import Split
+from harness.world.shapes import Example, World
+
+FILES: Mapping[str, Split] = {"train": "train", "validation": "val", "test": "test"}
+SOURCES = (("coco", "coco/train2017"), ("ego_objects", "ego_objects/images"))
+
+
+def write(world: World, root: Path, *, files: Mapping[str, Split] = FILES) -> None:
+    """Write `root/llm_seg40k/LLMSeg-40K/{train,validation,test}.json` and what they name."""
+    place = root / "llm_seg40k"
+    for _, folder in (*SOURCES, ("", "LLMSeg-40K"), ("", "masks")):
+        (place / folder).mkdir(parents=True)
+    for name, split in files.items():
+        examples = world.of("still", split)
+        plain = dict(_entry(example, name, place) for example in examples)
+        write_json(place / "LLMSeg-40K" / f"{name}.json", plain)
+
+
+def _entry(example: Example, split: str, place: Path) -> tuple[str, dict[str, Any]]:
+    scene, question = example.scene, example.questions[0]
+    source, folder = SOURCES[scene.index % 2]
+    name = f"{split}_{scene.index:06d}.jpg"
+    write_jpeg(place / folder / name, render(scene))
+    mask: BoolArray = np.asarray(visible_masks(scene)[list(question.referents)].any(0))
+    drawn = f"masks/{Path(name).stem}.png"
+    (place / drawn).write_bytes(encode_png(mask.astype(np.uint8) * 255))
+    pair = {
+        "question": question.text, "answer": f"{question.count} of them.",
+        "rle_seg": Rle.from_array(mask).to_json(), "segmentation_path": drawn,
+    }  # fmt: skip
+    return name, {"from_dataset": source, "qa_pairs": [pair]}

@@ -1,0 +1,64 @@
+"""Videos of the generated world in LongVideoBench's layout, with both forms of subtitles."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.video_qa.writing import asked, name, write_videos
+from harness.world.quiz import QA
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+GROUPS = (15, 60, 600, 3600)
+STARTS = 100
+"""Seconds of the imagined source at which every second video begins."""
+
+
+def write(world: World, root: Path) -> None:
+    """Write both splits, the videos and their subtitles below `root/long_video_bench`."""
+    folder = root / "long_video_bench"
+    (folder / "subtitles").mkdir(parents=True)
+    for split, file in (("val", "lvb_val.json"), ("test", "lvb_test_wo_gt.json")):
+        examples = asked(world, split, most=2)  # type: ignore[arg-type]
+        records = []
+        for number, (scene, questions) in enumerate(examples):
+            starts = STARTS * (number % 2)
+            records += [
+                _record(scene, question, split, place, starts, number)
+                for place, question in enumerate(questions)
+            ]
+            path = folder / "subtitles" / f"{split}_{name(scene)}_en.json"
+            path.write_text(json.dumps(_subtitles(scene, starts)), encoding="utf-8")
+            write_videos(folder / "videos" / split, [scene])
+        if split == "test":
+            records = [{k: v for k, v in one.items() if k != "correct_choice"} for one in records]
+        (folder / file).write_text(json.dumps(records, indent=1), encoding="utf-8", newline="\n")
+
+
+def _record(
+    scene: Scene, question: QA, split: str, place: int, starts: int, number: int
+) -> dict[str, Any]:
+    return {
+        "id": f"{split}_{name(scene)}_{place}", "video_id": name(scene),
+        "video_path": f"{split}/{name(scene)}.mp4",
+        "subtitle_path": f"{split}_{name(scene)}_en.json",
+        "question": question.text, "candidates": list(question.options),
+        "correct_choice": question.options.index(str(question.answer)),
+        "duration": float(scene.frames), "duration_group": GROUPS[number % len(GROUPS)],
+        "question_category": question.kind, "topic_category": scene.family, "level": "L1",
+        "starting_timestamp_for_subtitles": starts,
+    }  # fmt: skip
+
+
+def _subtitles(scene: Scene, starts: int) -> list[dict[str, Any]]:
+    """What says nothing about the answers; the form depends on where the video begins."""
+    lines: list[dict[str, Any]] = []
+    for second in range(0, scene.frames, 3):
+        start, end = starts + second + 0.25, starts + second + 1.5
+        text = f"This is second {second}."
+        if starts:
+            lines.append({"timestamp": [start, end], "text": text})
+        else:
+            lines.append({"start": f"00:00:{start:06.3f}", "end": f"00:00:{end:06.3f}",
+                          "line": text})  # fmt: skip
+    return lines

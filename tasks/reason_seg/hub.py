@@ -1,0 +1,73 @@
+"""ReasonSeg as VisionReasoner's copies have it: one Parquet row a question, with its mask.
+
+The copies hold `mask.astype(bool)` of LISA's masks, in which 255 marks pixels to ignore: those
+became foreground, and nothing tells them from the target any more. `is_sentence` is lost as well.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from harness.errors import DataError, UsageError
+from harness.task import Problem, Protocol, Task
+from harness.tasks.refer.copies import parquet_files, read_copies
+from harness.tasks.refer.source import asked_sample
+from harness.types import Answer, AnswerForm, Sample
+
+SERVED = "seg/visionreasoner"
+
+
+def in_copy(root: Path, split: str, layout: str) -> bool:
+    """Whether the copy is meant, or is all that is there."""
+    if layout != "auto":
+        return layout == "hub"
+    there = (root / "ReasonSeg" / split).is_dir()
+    return not there and (root / f"ReasonSeg_{split}").is_dir()
+
+
+def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Task:
+    """The task of a copy.
+
+    Raises:
+        UsageError: the protocol needs the regions to ignore, which the copy has lost.
+        DataError: the copy is not there; there is none of `train`.
+    """
+    files = parquet_files(place, "test", fix=fix)
+    if protocol.name != SERVED:
+        raise UsageError(
+            f"protocol={protocol.name}", expected=f"{SERVED} for the copy in {place}, whose masks "
+            "have ignored regions as foreground", found=protocol.name,
+            fix=f"Ask for protocol={SERVED}, or fetch LISA's own files.",
+        )  # fmt: skip
+    return Task(
+        name="reason_seg",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK,),
+        protocol=protocol,
+        samples=partial(_samples, files),
+        annotations=tuple(files),
+        check=partial(_check, files),
+        arguments={
+            "split": split, "protocol": protocol.name, "layout": "hub",
+            "ignored_regions": "foreground, a defect of the copy",
+        },
+    )  # fmt: skip
+
+
+def _samples(files: Sequence[Path]) -> Iterator[Sample]:
+    for copy in read_copies(files, mask=True):
+        media = copy.media()
+        assert copy.mask is not None
+        yield asked_sample(copy.ann_id, copy.text, media, form=AnswerForm.MASK,
+                           answer=Answer(masks=(copy.mask,)), group=media.id)  # fmt: skip
+
+
+def _check(files: Sequence[Path]) -> Iterator[Problem]:
+    """Read every row; the first that is wrong ends it, and a lost picture is named."""
+    try:
+        for sample in _samples(files):
+            if fault := sample.query.media[0].fault:
+                yield Problem(f"sample {sample.id!r}", fault)
+    except DataError as error:
+        yield Problem(str(files[0].parent), str(error))

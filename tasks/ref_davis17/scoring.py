@@ -1,0 +1,69 @@
+"""Ref-DAVIS17's two scores: a video's objects together, or each expression by itself."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.metrics.unsupervised import proposals, soft_argmax, unsupervised_scores
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Protocol
+from harness.tasks.rvos.scoring import by_expressions, half_sum, shown, truth_of
+from harness.types import Prediction, Sample
+
+FOUR = "rvos/davis_unsup_4anno"
+
+
+def score_together(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """J and F of a video's objects, by the expressions of one annotator.
+
+    As inference_davis.py and eval_davis.py of ReferFormer (06fc218) do it: confidences compete for
+    each pixel (a mask says 0 and 1), proposals are matched to the true objects, void pixels do not
+    count, and a video counts by its objects. An expression without an answer takes no pixel: the
+    object that is left without a proposal scores what an empty one scores.
+    """
+    target = unit[0].target
+    assert target is not None and target.ignore is not None
+    confidences = [_confidence(*pair) for pair in zip(unit, predictions, strict=True)]
+    found = proposals(soft_argmax(confidences))
+    objects = [_pixels(track) for track in target.extra["objects"]]
+    if not objects:
+        return {}
+    scores = unsupervised_scores(objects, found, _pixels(target.ignore))
+    weight = float(len(objects))
+    return {
+        "J": Mean(float(scores.j.mean()), weight),
+        "F": Mean(float(scores.f.mean()), weight),
+    }
+
+
+def _confidence(sample: Sample, prediction: Prediction) -> NDArray[np.float32]:
+    """Frames × height × width, from 0 to 1."""
+    answer = prediction.answer
+    if answer is not None and answer.soft_masks is not None and not answer.no_target:
+        return np.stack([mask.to_array() for mask in answer.soft_masks])
+    return _pixels(shown(answer, truth_of(sample))).astype(np.float32)
+
+
+def _pixels(track: Sequence[object]) -> NDArray[np.bool_]:
+    return np.stack([mask.to_array() for mask in track])  # type: ignore[attr-defined]
+
+
+PROTOCOLS = {
+    FOUR: Protocol(
+        name=FOUR,
+        score=score_together,
+        metrics=(
+            Metric("J", about="region similarity: mean over frames, objects and annotators"),
+            Metric("F", about="boundary measure: mean over frames, objects and annotators"),
+            Metric("J&F", of=("J", "F"), derived=half_sum, about="mean of J and F"),
+        ),
+        headline="J&F",
+        ceiling=Ceiling(value=1.0),
+        about="ReferFormer: DAVIS' unsupervised scorer for each of four annotators, and their mean",
+    ),
+    "rvos/visa_davis": by_expressions(
+        "VISA's and Sa2VA's: every expression by itself, no void pixels, mean over expressions",
+        name="rvos/visa_davis",
+    ),
+}

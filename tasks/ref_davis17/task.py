@@ -1,0 +1,229 @@
+"""Ref-DAVIS17 (Khoreva et al., 2018): the objects of DAVIS 2017, described by four annotators.
+
+The files are those that ReferFormer's `convert_davis_to_ytvos.py` makes. Four expressions in a row
+belong to one object, one an annotator; a PNG a frame, `<split>/Annotations/<video>/<frame>.png`,
+has the object's number in each pixel and 255 where nothing counts:
+
+    {"videos": {"blackswan": {"expressions": {"0": {"exp": "a black swan", "obj_id": "1"},
+       "1": {"exp": "a swan swimming", "obj_id": "1"}, …}, "frames": ["00000", "00001"]}}}
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError
+from harness.layout import field, folder, inside, read_json
+from harness.masks import Rle
+from harness.media import Media
+from harness.task import Problem, Task, choose
+from harness.tasks.ref_davis17.scoring import FOUR, PROTOCOLS
+from harness.tasks.rvos.labels import BACKGROUND, VOID, first_size_of, label_tracks, read_labels
+from harness.tasks.rvos.png_tree import ANNOTATORS
+from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, uneven
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+__all__ = ["PROTOCOLS", "ref_davis17"]
+
+FIX = "`harness list tasks ref_davis17` says where the data is had."
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One split as its files describe it."""
+
+    place: Path
+    """The folder of JPEGImages and Annotations."""
+    meta: Path
+    videos: Mapping[str, Any]
+
+
+def ref_davis17(
+    data: Path,
+    *,
+    split: Literal["train", "valid"] = "valid",
+    protocol: str = "rvos/davis_unsup_4anno",
+) -> Task:
+    """One sample an expression, annotator by annotator.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which videos.
+        protocol: `rvos/davis_unsup_4anno`, which scores a video's expressions of one annotator
+            together, or `rvos/visa_davis`, which scores each by itself; see the card.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    root = data / "ref_davis17"
+    place = folder(root / split, fix=FIX)
+    meta = folder(root / "meta_expressions" / split, fix=FIX) / "meta_expressions.json"
+    layout = Layout(place, meta, field(read_json(meta), "videos", dict, str(meta)))
+    return Task(
+        name="ref_davis17",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=scoring,
+        samples=partial(_samples, layout, together=protocol == FOUR),
+        annotations=(meta, *_annotations(layout)),
+        check=partial(_check, layout),
+        arguments={"split": split, "protocol": protocol},
+    )
+
+
+def _annotations(layout: Layout) -> Iterator[Path]:
+    for name, video in layout.videos.items():
+        yield from (path for path in _labels(layout, name, video) if path.is_file())
+
+
+def _frames(layout: Layout, name: str, video: Any) -> list[str]:
+    where = f"{layout.meta}, video {name!r}"
+    return frame_names(field(video, "frames", list, where), where)
+
+
+def _labels(layout: Layout, name: str, video: Any) -> list[Path]:
+    place = inside(layout.place / "Annotations", name)
+    return frame_paths(place, _frames(layout, name, video), suffix=".png")
+
+
+def _pictures(layout: Layout, name: str, video: Any) -> list[Path]:
+    place = inside(layout.place / "JPEGImages", name)
+    return frame_paths(place, _frames(layout, name, video))
+
+
+def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
+    for name, video in layout.videos.items():
+        labels = _labels(layout, name, video)
+        media = film(_pictures(layout, name, video), size=partial(first_size_of, labels))
+        truth = truth_of_video(labels, media)
+        asked = by_annotator(video, f"{layout.meta}, video {name!r}")
+        for annotator, expressions in enumerate(asked):
+            for number, expression in expressions:
+                yield _sample(name, number, expression, media, truth, annotator, together,
+                              f"{layout.meta}, video {name!r}, expression {number!r}")  # fmt: skip
+
+
+def _sample(
+    name: str, number: str, expression: Any, media: Media, truth: "VideoTruth", annotator: int,
+    together: bool, where: str,
+) -> Sample:  # fmt: skip
+    sample_id = f"{name}/{number}"
+    text = field(expression, "exp", str, where)
+    return Sample(
+        id=sample_id,
+        query=Query(
+            # Blanks as the official readers leave them; those lower the case as well.
+            id=query_id(sample_id), text=" ".join(text.split()), media=(media,),
+            forms=(AnswerForm.MASK_TRACK,),
+        ),
+        target=Target(
+            answer=Answer(masks=truth.of(expression, where)), ignore=truth.void,
+            extra={"objects": truth.objects},
+        ),
+        unit=f"{name}, annotator {annotator + 1}" if together else sample_id,
+        group=name,
+        categories={"annotator": ANNOTATORS[annotator]},
+    )  # fmt: skip
+
+
+def by_annotator(video: Any, where: str) -> list[list[tuple[str, Any]]]:
+    """The (id, expression) pairs of each annotator, in the order of the objects.
+
+    The n-th expression of the file, counted from 0, is annotator n mod 4's on object n div 4.
+
+    Raises:
+        DataError: their number is no multiple of four, or four in a row mean different objects.
+    """
+    expressions = list(field(video, "expressions", dict, where).items())
+    annotators = len(ANNOTATORS)
+    if not expressions or len(expressions) % annotators:
+        raise DataError(f"{where}: 'expressions'", expected="four for each object",
+                        found=str(len(expressions)))  # fmt: skip
+    for start in range(0, len(expressions), annotators):
+        said = expressions[start : start + annotators]
+        meant = [str(field(one, "obj_id", (str, int), f"{where}, expression {number!r}"))
+                 for number, one in said]  # fmt: skip
+        if len(set(meant)) > 1:
+            raise DataError(
+                f"{where}: expressions {', '.join(number for number, _ in said)}",
+                expected="one 'obj_id', as four in a row describe one object",
+                found=", ".join(meant),
+            )  # fmt: skip
+    return [expressions[annotator::annotators] for annotator in range(annotators)]
+
+
+@dataclass(frozen=True, slots=True)
+class VideoTruth:
+    """What a video's annotations show."""
+
+    tracks: Mapping[int, tuple[Rle, ...]]
+    """Every object's masks by its number; one that a frame lacks is empty there."""
+    objects: tuple[tuple[Rle, ...], ...]
+    """The objects that the DAVIS scorer knows: 1 to the largest number of the first frame."""
+    void: tuple[Rle, ...]
+    """Pixels that do not count."""
+
+    def of(self, expression: Any, where: str) -> tuple[Rle, ...]:
+        """The masks of the object that an expression means; empty ones if no frame shows it.
+
+        Raises:
+            DataError: it is no number of an object.
+        """
+        number = str(field(expression, "obj_id", (str, int), where))
+        if not (number.isascii() and number.isdecimal() and 0 < int(number) < VOID):
+            raise DataError(f"{where}: 'obj_id'", expected=f"a number from 1 to {VOID - 1}",
+                            found=number[:40])  # fmt: skip
+        empty = tuple(mask.empty(mask.height, mask.width) for mask in self.void)
+        return self.tracks.get(int(number), empty)
+
+
+def truth_of_video(paths: Sequence[Path], media: Media) -> VideoTruth:
+    """Read a video's annotations.
+
+    Raises:
+        DataError: one is missing, damaged or of another size.
+    """
+    first = read_labels(paths[0])
+    count = int(first[first != VOID].max(initial=BACKGROUND))
+    every = label_tracks(paths, size=media.size)
+    void = every.pop(VOID, None)
+    width, height = media.size
+    empty = (Rle.empty(height, width),) * len(paths)
+    objects = tuple(every.get(number, empty) for number in range(1, count + 1))
+    return VideoTruth(every, objects, void or empty)
+
+
+def _check(layout: Layout) -> Iterator[Problem]:
+    for name, video in layout.videos.items():
+        try:
+            pictures, labels = _pictures(layout, name, video), _labels(layout, name, video)
+            gone = [*missing(pictures), *missing(labels)]
+            yield from gone
+            if not gone:
+                yield from _check_video(layout, name, video, pictures, labels)
+        except DataError as error:
+            yield Problem(str(layout.meta), str(error))
+
+
+def _check_video(
+    layout: Layout, name: str, video: Any, pictures: Sequence[Path], labels: Sequence[Path]
+) -> Iterator[Problem]:
+    """Every expression; the annotations are decoded, the pictures are not."""
+    if problem := uneven(pictures):
+        yield problem
+        return
+    media = film(pictures, size=partial(first_size_of, labels))
+    truth = truth_of_video(labels, media)
+    where = f"{layout.meta}, video {name!r}"
+    for said in by_annotator(video, where):
+        for number, expression in said:
+            named = f"{where}, expression {number!r}"
+            try:
+                field(expression, "exp", str, named)
+                shown = any(mask.area for mask in truth.of(expression, named))
+            except DataError as error:
+                yield Problem(str(layout.meta), str(error))
+                continue
+            if not shown:
+                yield Problem(str(layout.meta), f"{named}: no frame shows its object")

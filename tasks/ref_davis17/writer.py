@@ -1,0 +1,85 @@
+"""Video scenes in the layout of Ref-DAVIS17, as ReferFormer's conversion leaves it.
+
+The objects of a video are the things that its first frame shows and that words single out. Where
+there are more, one of the others is void: its pixels do not count.
+"""
+
+from collections.abc import Mapping
+from itertools import cycle, islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from harness.tasks.rvos.labels import VOID
+from harness.tasks.rvos.writing import (
+    frame_name,
+    some_frames,
+    video_name,
+    write_json,
+    write_labels,
+    write_some,
+)
+from harness.world.draws import Draws
+from harness.world.questions import every_question
+from harness.world.raster import visible_masks
+from harness.world.scene import Scene, Split
+from harness.world.shapes import World
+
+SPLIT_NAMES: Mapping[str, Split] = MappingProxyType({"train": "train", "valid": "val"})
+"""The world's split behind each of the benchmark's."""
+
+ANNOTATORS = 4
+LARGEST = 3  # objects of one video
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/ref_davis17`: two splits with their truth."""
+    folder = root / "ref_davis17"
+    for name, split in SPLIT_NAMES.items():
+        videos: dict[str, Any] = {}
+        objects: dict[str, Any] = {}
+        for scene in world.scenes("video", split):
+            texts = described(scene)
+            if not texts:
+                continue
+            video, frames = video_name(scene), some_frames(scene)
+            place = folder / name
+            write_some(scene, place / "JPEGImages" / video)
+            write_labels(scene, place / "Annotations" / video, frames, values=values(scene, texts))
+            videos[video] = video_entry(scene, texts)
+            shapes = enumerate((scene.things[index].shape for index in texts), start=1)
+            objects[video] = {"objects": {str(one): {"category": shape} for one, shape in shapes}}
+        write_json(folder / name / "meta.json", {"videos": objects})
+        meta = folder / "meta_expressions" / name / "meta_expressions.json"
+        write_json(meta, {"videos": videos})
+
+
+def described(scene: Scene) -> dict[int, list[str]]:
+    """Texts for each thing that is an object, by its index, in the order of their numbers."""
+    first = visible_masks(scene, 0)
+    texts: dict[int, list[str]] = {}
+    for question in every_question(scene):
+        if question.count == 1 and first[question.referents[0]].any():
+            texts.setdefault(question.referents[0], []).extend(question.texts)
+    return dict(islice(sorted(texts.items()), LARGEST))
+
+
+def values(scene: Scene, texts: Mapping[int, list[str]]) -> list[int]:
+    """The value of each thing's pixels: an object's number, void, or 0 for the background."""
+    numbers = {index: number for number, index in enumerate(texts, start=1)}
+    draws = Draws(scene.seed, scene.id, "ref_davis17")
+    others = [index for index in range(len(scene.things)) if index not in numbers]
+    if others:
+        numbers[draws.choice(others)] = VOID
+    return [numbers.get(index, 0) for index in range(len(scene.things))]
+
+
+def video_entry(scene: Scene, texts: Mapping[int, list[str]]) -> dict[str, Any]:
+    """The entry of one video: four expressions an object, one an annotator."""
+    expressions: dict[str, Any] = {}
+    for number, (index, said) in enumerate(texts.items(), start=1):
+        draws = Draws(scene.seed, scene.id, "ref_davis17", index)
+        for text in islice(cycle(draws.shuffled(list(dict.fromkeys(said)))), ANNOTATORS):
+            expressions[str(len(expressions))] = {"exp": text, "obj_id": str(number)}
+    frames = [frame_name(frame) for frame in some_frames(scene)]
+    return {"expressions": expressions, "frames": frames}

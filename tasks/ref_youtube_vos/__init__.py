@@ -1,0 +1,1 @@
+"""Ref-YouTube-VOS: segment what an expression refers to, in every frame."""

@@ -1,0 +1,206 @@
+"""Ref-YouTube-VOS (Seo et al., 2020): a mask in every frame for what an expression means.
+
+`meta_expressions/<part>/meta_expressions.json` names videos, frames and expressions,
+`train/meta.json` the objects; a PNG a frame, `train/Annotations/<video>/<frame>.png`, has the
+object's number in each pixel:
+
+    {"videos": {"003234408d": {"expressions": {"0": {"exp": "a penguin is on the left",
+       "obj_id": "1"}}, "frames": ["00000", "00005"]}}}
+    {"videos": {"003234408d": {"objects": {"1": {"category": "penguin", "frames": ["00000"]}}}}}
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout import field, folder, inside, read_json
+from harness.masks import Rle
+from harness.media import Media
+from harness.task import Problem, Task, choose
+from harness.tasks.ref_youtube_vos.splits import Split, chosen
+from harness.tasks.rvos.labels import first_size_of, label_tracks
+from harness.tasks.rvos.scoring import by_expressions
+from harness.tasks.rvos.submission import write_submission
+from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, uneven
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks ref_youtube_vos` says where the data is had."
+PREFIX = "Annotations/"
+"""What names in the server's zip begin with."""
+
+PROTOCOLS = {
+    "rvos/mevis": by_expressions(
+        "J and F as tools/eval_mevis.py computes them: all frames, all expressions alike; the "
+        "server's own code is not published"
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One split as its files describe it."""
+
+    place: Path
+    """The folder of JPEGImages and Annotations."""
+    meta: Path
+    videos: Mapping[str, Any]
+    objects: Mapping[str, Any] | None
+    """Entries of `meta.json` by video; None where the truth is hidden."""
+
+
+def ref_youtube_vos(
+    data: Path, *, split: Split = "train_dev", protocol: str = "rvos/mevis"
+) -> Task:
+    """One sample an expression.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: `train_dev` is one video of `train` in ten, `train_fit` the others; `valid` has no
+            truth: evaluating it writes the server's submission.zip.
+        protocol: `rvos/mevis`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    layout, files = _layout(data / "ref_youtube_vos", split)
+    hidden = layout.objects is None
+    return Task(
+        name="ref_youtube_vos",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=scoring,
+        samples=partial(_samples, layout),
+        annotations=(*files, *(() if hidden else _annotations(layout))),
+        check=partial(_check, layout),
+        submission=partial(write_submission, layout.videos, prefix=PREFIX) if hidden else None,
+        arguments={"split": split, "protocol": protocol},
+    )
+
+
+def _layout(root: Path, split: Split) -> tuple[Layout, list[Path]]:
+    """The layout of a split, and the JSON files that it was read from."""
+    part = "valid" if split == "valid" else "train"
+    place = folder(root / part, fix=FIX)
+    meta = folder(root / "meta_expressions" / part, fix=FIX) / "meta_expressions.json"
+    files = [meta]
+    videos = field(read_json(meta), "videos", dict, str(meta))
+    test: Mapping[str, Any] = {}
+    objects = None
+    if part == "valid":
+        other = root / "meta_expressions" / "test" / "meta_expressions.json"
+        if other.is_file():
+            files.append(other)
+            test = field(read_json(other), "videos", dict, str(other))
+    else:
+        files.append(place / "meta.json")
+        objects = field(read_json(files[-1]), "videos", dict, str(files[-1]))
+    kept = chosen(split, videos, test, str(meta))
+    if not kept:
+        raise DataError(f"split {split} of {meta}", expected="at least one video", found="none",
+                        fix=FIX)  # fmt: skip
+    return Layout(place, meta, kept, objects), files
+
+
+def _annotations(layout: Layout) -> Iterator[Path]:
+    """The pictures of the truth that are there."""
+    for name, video in layout.videos.items():
+        for path in _paths(layout, name, video, "Annotations", ".png"):
+            if path.is_file():
+                yield path
+
+
+def _paths(layout: Layout, name: str, video: Any, kind: str, suffix: str) -> list[Path]:
+    where = f"{layout.meta}, video {name!r}"
+    names = frame_names(field(video, "frames", list, where), where)
+    return frame_paths(inside(layout.place / kind, name), names, suffix=suffix)
+
+
+def _film(layout: Layout, name: str, video: Any) -> Media:
+    labels = _paths(layout, name, video, "Annotations", ".png")
+    return film(_paths(layout, name, video, "JPEGImages", ".jpg"),
+                size=lambda: first_size_of(labels))  # fmt: skip
+
+
+def _samples(layout: Layout) -> Iterator[Sample]:
+    for name, video in layout.videos.items():
+        media = _film(layout, name, video)
+        tracks = None if layout.objects is None else _tracks(layout, name, video, media)
+        where = f"{layout.meta}, video {name!r}"
+        for number, expression in field(video, "expressions", dict, where).items():
+            said = f"{where}, expression {number!r}"
+            text = field(expression, "exp", str, said)
+            sample_id = f"{name}/{number}"
+            yield Sample(
+                id=sample_id,
+                query=Query(
+                    # Blanks as the official readers leave them; those lower the case as well.
+                    id=query_id(sample_id), text=" ".join(text.split()), media=(media,),
+                    forms=(AnswerForm.MASK_TRACK,),
+                ),
+                target=None if tracks is None else _target(tracks, expression, said),
+                group=name,
+            )  # fmt: skip
+
+
+def _objects(layout: Layout, name: str) -> list[int]:
+    """The numbers of a video's objects."""
+    where = f"{layout.place / 'meta.json'}, video {name!r}"
+    assert layout.objects is not None, "the split has its truth"
+    numbers = field(field(layout.objects, name, dict, where), "objects", dict, where)
+    for number in numbers:
+        if not (number.isascii() and number.isdecimal() and 0 < int(number) < 256):
+            raise DataError(f"{where}: 'objects'", expected="numbers from 1 to 255", found=number)
+    return [int(number) for number in numbers]
+
+
+def _tracks(layout: Layout, name: str, video: Any, media: Media) -> dict[int, tuple[Rle, ...]]:
+    paths = _paths(layout, name, video, "Annotations", ".png")
+    return label_tracks(paths, size=media.size, known=_objects(layout, name))
+
+
+def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: Any, where: str) -> Target:
+    number = field(expression, "obj_id", (str, int), where)
+    if str(number) not in map(str, tracks):
+        known = ", ".join(map(str, tracks))
+        raise DataError(f"{where}: 'obj_id'", expected=f"an object of the video: {known}",
+                        found=repr(number)[:40])  # fmt: skip
+    return Target(answer=Answer(masks=tracks[int(number)]))
+
+
+def _check(layout: Layout) -> Iterator[Problem]:
+    for name, video in layout.videos.items():
+        try:
+            paths = _paths(layout, name, video, "JPEGImages", ".jpg")
+            gone = list(missing(paths))
+            if layout.objects is not None:
+                gone += missing(_paths(layout, name, video, "Annotations", ".png"))
+            yield from gone
+            if not gone:
+                yield from _check_video(layout, name, video, paths)
+        except DataError as error:
+            yield Problem(str(layout.meta), str(error))
+
+
+def _check_video(
+    layout: Layout, name: str, video: Mapping[str, Any], paths: Sequence[Path]
+) -> Iterator[Problem]:
+    """Every expression; the annotations are decoded, the pictures are not."""
+    if problem := uneven(paths):
+        yield problem
+        return
+    tracks = None
+    if layout.objects is not None:
+        tracks = _tracks(layout, name, video, _film(layout, name, video))
+    where = f"{layout.meta}, video {name!r}"
+    for number, expression in field(video, "expressions", dict, where).items():
+        said = f"{where}, expression {number!r}"
+        try:
+            field(expression, "exp", str, said)
+            target = None if tracks is None else _target(tracks, expression, said)
+        except DataError as error:
+            yield Problem(str(layout.meta), str(error))
+            continue
+        if target is not None and not any(mask.area for mask in target.answer.masks or ()):
+            yield Problem(str(layout.meta), f"{said}: no frame shows its object")

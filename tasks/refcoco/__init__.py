@@ -1,0 +1,1 @@
+"""RefCOCO: segment or box what a short expression refers to."""

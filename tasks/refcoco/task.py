@@ -1,0 +1,35 @@
+"""RefCOCO (Yu et al., 2016): objects by short expressions, made in a game of two players."""
+
+from pathlib import Path
+from typing import Literal
+
+from harness.task import Task
+from harness.tasks.refer.scoring import PROTOCOLS
+from harness.tasks.refer.task import AnswerKind, Benchmark, Layout, refer
+
+__all__ = ["PROTOCOLS", "refcoco"]
+
+REFCOCO = Benchmark(name="refcoco", folder="refcoco", copies="refcoco", boxes="RefCOCO")
+
+
+def refcoco(
+    data: Path,
+    *,
+    split: Literal["train", "val", "testA", "testB", "test"] = "val",
+    protocol: str = "res/expression",
+    answer: AnswerKind = "mask",
+    split_by: Literal["unc", "google"] = "unc",
+    layout: Layout = "auto",
+) -> Task:
+    """One sample an expression.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which expressions; `testA` and `testB` with `unc`, `test` with `google`.
+        protocol: One of the card's; those of `rec/` ask for boxes.
+        answer: `box` turns a protocol of `res/` into the one of `rec/`.
+        split_by: Who divided the data: UNC's splits are the usual ones.
+        layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
+    """
+    return refer(data, REFCOCO, split=split, protocol=protocol, answer=answer, split_by=split_by,
+                 layout=layout)  # fmt: skip

@@ -1,0 +1,1 @@
+"""RefCOCO+: what an expression without words of place refers to."""

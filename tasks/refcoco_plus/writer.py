@@ -1,0 +1,14 @@
+"""Still scenes in the layouts of RefCOCO+: expressions that say no place."""
+
+from pathlib import Path
+
+from harness.tasks.refcoco_plus.task import REFCOCO_PLUS
+from harness.tasks.refer.writer import GAME, write_refer
+from harness.world.referring import attributes
+from harness.world.shapes import World
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/refer_seg/refcoco+`, its pictures, and its copies of `val` and `testA`."""
+    write_refer(world, root, REFCOCO_PLUS, kinds=(attributes,), divided={"unc": GAME},
+                copied=("val", "testA"))  # fmt: skip

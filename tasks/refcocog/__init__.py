@@ -1,0 +1,1 @@
+"""RefCOCOg: what a longer expression refers to."""

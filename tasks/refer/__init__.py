@@ -1,0 +1,1 @@
+"""What the benchmarks of referring expressions share: their files, their truth, their scoring."""

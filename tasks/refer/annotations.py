@@ -1,0 +1,197 @@
+"""COCO's `instances.json`: pictures and objects, their boxes and their masks.
+
+Only what is asked for is checked: the file of RefCOCO holds ten times as many objects as are
+referred to.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pycocotools import mask as coco
+
+from harness.errors import DataError
+from harness.layout import field, read_json
+from harness.masks import Rle, check_size
+from harness.types import Box
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture's entry."""
+
+    id: int
+    file_name: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object's entry, its box and mask not yet looked at."""
+
+    id: int
+    image_id: int
+    category_id: int
+    crowd: bool
+    plain: Mapping[str, Any]
+    where: str
+
+    @property
+    def box(self) -> Box:
+        """Its box: COCO's [x, y, width, height] as edges.
+
+        Raises:
+            DataError: it is not four finite numbers, or has no area.
+        """
+        box = self.edges
+        if box.right <= box.left or box.bottom <= box.top:
+            raise DataError(f"{self.where}: 'bbox'", expected="a box with area",
+                            found=repr(self.plain["bbox"]))  # fmt: skip
+        return box
+
+    @property
+    def edges(self) -> Box:
+        """As `box`, which may be without area, as a few in COCO are."""
+        sides = self.plain.get("bbox")
+        if not isinstance(sides, list) or len(sides) != 4 or not all(map(_finite, sides)):
+            raise DataError(f"{self.where}: 'bbox'", expected="[x, y, width, height]",
+                            found=repr(sides)[:60])  # fmt: skip
+        x, y, width, height = map(float, sides)
+        if width < 0 or height < 0:
+            raise DataError(f"{self.where}: 'bbox'", expected="no negative side", found=repr(sides))
+        return Box(x, y, x + width, y + height)
+
+    @property
+    def area(self) -> float:
+        """Square pixels as annotated, by which COCO tells small from large objects."""
+        area: Any = self.plain.get("area")
+        if not _finite(area) or area < 0:
+            raise DataError(f"{self.where}: 'area'", expected="a number ≥ 0", found=repr(area)[:40])
+        return float(area)
+
+    def parts(self, picture: Picture) -> list[Rle]:
+        """Its polygons or run-lengths as masks of the picture, in the order of the file.
+
+        Rasterised by COCO's own code, which clips them to the picture. None at all is one empty
+        mask.
+
+        Raises:
+            DataError: it is no segmentation, a polygon has fewer than three corners, a number that
+                is not finite, or lies further out than the picture is large; or a run-length is not
+                of the picture's size.
+        """
+        check_size(picture.height, picture.width, f"{self.where}: size of picture {picture.id}")
+        plain = self.plain.get("segmentation")
+        pieces = [plain] if isinstance(plain, dict) else plain
+        if not isinstance(pieces, list):
+            raise DataError(f"{self.where}: 'segmentation'", expected="polygons or a run-length",
+                            found=repr(plain)[:60])  # fmt: skip
+        if not pieces:
+            return [Rle.empty(picture.height, picture.width)]
+        return [self._part(piece, f"part {number}", picture) for number, piece in enumerate(pieces)]
+
+    def _part(self, piece: Any, what: str, picture: Picture) -> Rle:
+        where = f"{self.where}: 'segmentation', {what}"
+        if isinstance(piece, dict):
+            mask = Rle.from_json(piece, where)
+            if mask.size != (picture.width, picture.height):
+                raise DataError(where, expected=f"{picture.width} × {picture.height} pixels",
+                                found=f"{mask.width} × {mask.height}")  # fmt: skip
+            return mask
+        check_polygon(piece, picture, where)
+        (encoded,) = coco.frPyObjects([piece], picture.height, picture.width)
+        return Rle(picture.height, picture.width, encoded["counts"].decode("ascii"))
+
+
+def check_polygon(piece: Any, picture: Picture, where: str) -> None:
+    """Raise DataError unless `piece` is [x, y, x, y, x, y, …] within reach of the picture.
+
+    COCO's code walks along every edge in whole pixels, in the picture or not, and reads a list of
+    four numbers as a box.
+    """
+    if not isinstance(piece, list) or len(piece) < 6 or len(piece) % 2:
+        raise DataError(where, expected="[x, y, …] of at least three corners",
+                        found=f"{len(piece)} numbers" if isinstance(piece, list) else
+                        repr(piece)[:40])  # fmt: skip
+    for start, side in ((0, picture.width), (1, picture.height)):
+        for value in piece[start::2]:
+            if not _finite(value) or not -side <= value <= 2 * side:
+                raise DataError(where, expected=f"coordinates from {-side} to {2 * side}",
+                                found=repr(value)[:40])  # fmt: skip
+
+
+def _finite(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """An annotation file by its numbers."""
+
+    path: Path
+    pictures: Mapping[int, Mapping[str, Any]]
+    things: Mapping[int, Mapping[str, Any]]
+    categories: Mapping[int, str]
+
+    def picture(self, number: int, where: str) -> Picture:
+        """The picture with this number; a DataError that names `where` if there is none."""
+        plain = _known(self.pictures, number, f"{where}: 'image_id'", f"pictures of {self.path}")
+        place = f"{self.path}, picture {number}"
+        picture = Picture(number, field(plain, "file_name", str, place),
+                          field(plain, "width", int, place), field(plain, "height", int, place)
+                          )  # fmt: skip
+        check_size(picture.height, picture.width, place)
+        return picture
+
+    def thing(self, number: int, where: str) -> Thing:
+        """The object with this number; a DataError that names `where` if there is none."""
+        plain = _known(self.things, number, f"{where}: 'ann_id'", f"annotations of {self.path}")
+        place = f"{self.path}, annotation {number}"
+        return Thing(number, field(plain, "image_id", int, place),
+                     field(plain, "category_id", int, place), bool(plain.get("iscrowd", 0)),
+                     plain, place)  # fmt: skip
+
+
+def _known(index: Mapping[int, Any], number: int, what: str, where: str) -> Any:
+    if number not in index:
+        raise DataError(what, expected=f"one of the {len(index)} {where}", found=str(number))
+    return index[number]
+
+
+def read_instances(path: Path) -> Instances:
+    """Read an annotation file.
+
+    Raises:
+        DataError: it is missing, damaged, or not in COCO's layout, or a number occurs twice.
+    """
+    plain = read_json(path)
+    images, things, categories = (
+        field(plain, name, list, str(path)) for name in ("images", "annotations", "categories")
+    )
+    return Instances(
+        path,
+        by_number(images, "id", f"{path}: 'images'"),
+        by_number(things, "id", f"{path}: 'annotations'"),
+        {number: field(one, "name", str, f"{path}, category {number}")
+         for number, one in by_number(categories, "id", f"{path}: 'categories'").items()},
+    )  # fmt: skip
+
+
+def by_number(items: Iterable[Any], key: str, where: str) -> dict[int, Any]:
+    """The items by their whole numbers, each of which may occur once."""
+    found: dict[int, Any] = {}
+    for place, item in enumerate(items):
+        number = field(item, key, int, f"{where}, entry {place}")
+        if number in found:
+            raise DataError(f"{where}, entry {place}: {key!r} {number}", expected="each once",
+                            found="it a second time")  # fmt: skip
+        found[number] = item
+    return found
+
+
+def union(masks: Sequence[Rle]) -> Rle:
+    """The pixels of any of the masks, of which there is at least one."""
+    return masks[0].union(*masks[1:])

@@ -1,0 +1,64 @@
+"""Masks to polygons that COCO's code turns back into the same masks."""
+
+import numpy as np
+from scipy import ndimage
+
+from harness.masks import BoolArray
+
+Corner = tuple[int, int]
+"""(x, y) between pixels: (0, 0) is the top left corner of the first one."""
+
+
+def borders(mask: BoolArray) -> list[list[float]]:
+    """One polygon [x, y, x, y, …] for each piece, along the edges of its pixels, clockwise.
+
+    Pieces join by edges. Only outer borders are followed: a hole would be filled. COCO takes a
+    pixel whose centre is inside, so that a border between pixels names exactly those within.
+    """
+    pieces, number = ndimage.label(mask)
+    return [_flat(_loop(np.pad(pieces == piece, 1))) for piece in range(1, number + 1)]
+
+
+def _flat(corners: list[Corner]) -> list[float]:
+    kept = [
+        here
+        for before, here, after in zip(
+            [corners[-1], *corners[:-1]], corners, [*corners[1:], corners[0]], strict=True
+        )
+        if not (before[0] == here[0] == after[0] or before[1] == here[1] == after[1])
+    ]
+    return [float(value - 1) for corner in kept for value in corner]
+
+
+def _loop(padded: BoolArray) -> list[Corner]:
+    """The corners that the outer border of one piece passes, one pixel apart."""
+    row = int(padded.any(1).argmax())
+    start = (int(padded[row].argmax()), row)
+    corners, here, step = [start], (start[0] + 1, start[1]), (1, 0)
+    while here != start:
+        corners.append(here)
+        step = _turn(padded, here, step)
+        here = (here[0] + step[0], here[1] + step[1])
+    return corners
+
+
+def _turn(padded: BoolArray, corner: Corner, step: Corner) -> Corner:
+    """The next step with the piece on its right, as far to the left as there is one."""
+    dx, dy = step
+    for turned in ((dy, -dx), (dx, dy), (-dy, dx)):
+        left, right = _sides(padded, corner, turned)
+        if right and not left:
+            return turned
+    raise AssertionError("unreachable: a border goes on")
+
+
+def _sides(padded: BoolArray, corner: Corner, step: Corner) -> tuple[bool, bool]:
+    """Whether the pixels left and right of the next edge belong to the piece."""
+    (x, y), (dx, dy) = corner, step
+    if dx:
+        column = x if dx > 0 else x - 1
+        above, below = bool(padded[y - 1, column]), bool(padded[y, column])
+        return (above, below) if dx > 0 else (below, above)
+    row = y if dy > 0 else y - 1
+    before, after = bool(padded[row, x - 1]), bool(padded[row, x])
+    return (after, before) if dy > 0 else (before, after)

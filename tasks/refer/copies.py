@@ -1,0 +1,181 @@
+"""VisionReasoner's copies of benchmarks on the hub: a Parquet row a question, its mask beside it.
+
+    {"image": {"bytes": …}, "text": "lady in black", "mask": [[false, …], …], "bbox": [x1, y1, x2,
+     y2], "image_id": "581857", "ann_id": "1719310", "img_height": 428, "img_width": 640}
+
+`bbox` is edges in pixels; ReasonSeg's copies have none. All copies name their only split `test`.
+Masks are read from Arrow's own memory, a row at a time: as Python lists, a large picture would take
+gigabytes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import DataError, MediaError
+from harness.layout import rows
+from harness.masks import BoolArray, Rle, check_size
+from harness.media import Media, image_bytes, lost
+from harness.types import Box
+
+COLUMNS = {
+    "image": "picture", "text": "question", "image_id": "picture's number", "ann_id": "object's",
+    "img_height": "size", "img_width": "size",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One row, checked but for its picture."""
+
+    image_id: str
+    ann_id: str
+    text: str
+    size: tuple[int, int]
+    """(width, height) as the row says it."""
+    encoded: bytes
+    where: str
+    mask: Rle | None = None
+    boxes: tuple[Box, ...] = ()
+    category: int | None = None
+
+    def media(self) -> Media:
+        """The picture, or what stands for it if it cannot be read.
+
+        Raises:
+            DataError: its size is not the one that the row says.
+        """
+        try:
+            media = image_bytes(self.encoded, f"of {self.where}")
+        except MediaError as error:
+            return lost(error, size=self.size)
+        if media.size != self.size:
+            raise DataError(f"{self.where}: 'image'", expected="{} × {} pixels".format(*self.size),
+                            found="{} × {}".format(*media.size))  # fmt: skip
+        return media
+
+
+def parquet_files(folder: Path, split: str, *, fix: str) -> list[Path]:
+    """The parts of a split, in order; a DataError if there are none."""
+    files = sorted((folder / "data").glob(f"{split}-*.parquet"))
+    if not files:
+        raise DataError(f"folder {folder / 'data'}", expected=f"{split}-*.parquet",
+                        found="no such file", fix=fix)  # fmt: skip
+    return files
+
+
+def read_copies(
+    files: Sequence[Path], *, mask: bool = False, boxes: bool = False, category: bool = False
+) -> Iterator[Copy]:
+    """Rows in order, with the columns that are asked for.
+
+    Raises:
+        DataError: a file is damaged or lacks a column, or a value is not what it should be.
+    """
+    extra = {"bbox": "boxes"} if boxes else {}
+    extra |= {"cat_id": "category"} if category else {}
+    for path in files:
+        masks = read_masks(path) if mask else None
+        for number, row in enumerate(rows(path, {**COLUMNS, **extra})):
+            where = f"{path}, row {number}"
+            copy = _copy(row, where, None if masks is None else next(masks))
+            yield copy
+
+
+def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
+    height, width = row["img_height"], row["img_width"]
+    check_size(height, width, f"{where}: 'img_height', 'img_width'")
+    if mask is not None and mask.shape != (height, width):
+        raise DataError(f"{where}: 'mask'", expected=f"{height} rows of {width}",
+                        found=" × ".join(map(str, mask.shape)))  # fmt: skip
+    encoded = row["image"].get("bytes") if isinstance(row["image"], dict) else None
+    if not isinstance(encoded, bytes) or not isinstance(row["text"], str):
+        raise DataError(f"{where}: 'image' and 'text'", expected="a picture's bytes and text",
+                        found="something else")  # fmt: skip
+    return Copy(
+        image_id=_id(row, "image_id", where),
+        ann_id=_id(row, "ann_id", where),
+        text=row["text"].strip(),
+        size=(width, height),
+        encoded=encoded,
+        where=where,
+        mask=None if mask is None else Rle.from_array(mask),
+        boxes=tuple(read_boxes(row["bbox"], where)) if "bbox" in row else (),
+        category=int(_id(row, "cat_id", where)) if "cat_id" in row else None,
+    )
+
+
+def _id(row: Mapping[str, Any], column: str, where: str) -> str:
+    """An id, which some copies keep as text and some as a number."""
+    value = row[column]
+    number = column != "cat_id" or (str(value).isdigit() and len(str(value)) < 10)
+    if type(value) not in (str, int) or value == "" or not number:
+        raise DataError(f"{where}: {column!r}", expected="text or a whole number",
+                        found=repr(value)[:40])  # fmt: skip
+    return str(value)
+
+
+def read_boxes(value: Any, where: str) -> Iterator[Box]:
+    """One box [x1, y1, x2, y2], or a list of them."""
+    listed = [value] if isinstance(value, list) and value and _is_number(value[0]) else value
+    if not isinstance(listed, list):
+        raise DataError(f"{where}: 'bbox'", expected="boxes", found=repr(value)[:60])
+    for sides in listed:
+        if not (isinstance(sides, list) and len(sides) == 4 and all(map(_is_number, sides))
+                and sides[0] < sides[2] and sides[1] < sides[3]):  # fmt: skip
+            raise DataError(f"{where}: 'bbox'", expected="[x1, y1, x2, y2] with x1 < x2, y1 < y2",
+                            found=repr(sides)[:60])  # fmt: skip
+        yield Box(*map(float, sides))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 2**31
+
+
+def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
+    """The masks of a file, boolean of height × width, a row at a time.
+
+    Raises:
+        DataError: it is no Parquet file, has no such column of rows of pixels, or the rows of a
+            mask are not of one length.
+    """
+    import pyarrow as pa
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            kind = file.schema_arrow.field(column).type if column in file.schema_arrow.names else ""
+            if str(kind) not in MASK_TYPES:
+                raise DataError(f"file {path}", expected=f"a column {column!r} of rows of booleans",
+                                found=str(kind) or "none")  # fmt: skip
+            number = 0
+            for batch in file.iter_batches(batch_size=1, columns=[column]):
+                for scalar in batch.column(0):
+                    yield _mask(scalar.values, f"{path}, row {number}: {column!r}", pa)
+                    number += 1
+    except (ArrowException, OSError) as error:
+        raise DataError(f"file {path}", expected="a complete Parquet file",
+                        found=str(error).split("\n")[0]) from error  # fmt: skip
+
+
+MASK_TYPES = tuple(
+    f"{outer}<{name}: {inner}<{name}: bool>>"
+    for outer in ("list", "large_list")
+    for inner in ("list", "large_list")
+    for name in ("element", "item")
+)
+"""How Arrow writes the type of a mask's column."""
+
+
+def _mask(lines: Any, where: str, pa: Any) -> BoolArray:
+    if lines is None or not len(lines):
+        raise DataError(where, expected="rows of pixels", found="none")
+    lengths = set(lines.value_lengths().to_pylist())
+    flat = lines.flatten()
+    if len(lengths) != 1 or None in lengths or flat.null_count:
+        raise DataError(where, expected="rows of one length", found="several lengths, or gaps")
+    pixels = np.asarray(flat.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return pixels.reshape(len(lines), -1)

@@ -1,0 +1,87 @@
+"""Samples of RefCOCO, RefCOCO+ and RefCOCOg in refer's own layout."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from harness.errors import DataError
+from harness.media import Media
+from harness.metrics.referring import referring_mask
+from harness.task import Problem
+from harness.tasks.refer.annotations import Picture, Thing, union
+from harness.tasks.refer.referents import Listing, Referent, asked, find_referents
+from harness.tasks.refer.source import Source, asked_sample, media_of, problems
+from harness.types import Answer, AnswerForm, Sample
+
+
+def refer_source(folder: Path, split: str, *, split_by: str, protocol: str, fix: str) -> Source:
+    """The samples below `folder`, which lies beside the pictures.
+
+    Raises:
+        DataError: there is no file of referents.
+    """
+    listing = Listing(folder.parent, find_referents(folder, f"refs({split_by})", fix=fix), fix)
+    return Source(
+        files=(listing.path, folder / "instances.json"),
+        samples=partial(_samples, listing, split, protocol),
+        check=partial(_check, listing, split, protocol),
+    )
+
+
+def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
+    instances = listing.instances
+    form = AnswerForm.BOXES if protocol.startswith("rec/") else AnswerForm.MASK
+    for referent in listing.of(split):
+        thing, picture = _resolved(listing, referent)
+        media, answer = media_of(picture, listing.pictures), truth(thing, picture, protocol)
+        category = instances.categories.get(thing.category_id)
+        for sentence in asked(referent, first_only=protocol.endswith("/instance")):
+            yield asked_sample(
+                str(sentence.id), sentence.text.strip().lower(), media, form=form, answer=answer,
+                group=picture.file_name, categories={"category": category} if category else None,
+            )  # fmt: skip
+
+
+def _resolved(listing: Listing, referent: Referent) -> tuple[Thing, Picture]:
+    """The one object and the picture that a referent points to."""
+    if len(referent.things) != 1:
+        raise DataError(f"{referent.where}: 'ann_id'", expected="one object",
+                        found=str(len(referent.things)))  # fmt: skip
+    thing = listing.instances.thing(referent.things[0], referent.where)
+    if thing.image_id != referent.image_id:
+        raise DataError(f"{referent.where}: 'image_id' {referent.image_id}",
+                        expected=f"{thing.image_id}, the picture of annotation {thing.id}",
+                        found=str(referent.image_id))  # fmt: skip
+    return thing, listing.instances.picture(referent.image_id, referent.where)
+
+
+def truth(thing: Thing, picture: Picture, protocol: str) -> Answer:
+    """The truth as a protocol has it.
+
+    `res/expression` follows LISA, to whose histogram a pixel in two polygons is neither foreground
+    nor background; the others take the union.
+    """
+    if protocol.startswith("rec/"):
+        return Answer(boxes=(thing.box,))
+    parts = thing.parts(picture)
+    if protocol == "res/expression":
+        return Answer(masks=(referring_mask(parts, form="compat"),))
+    boxes = (thing.box,) if protocol == "res/instance" else None
+    return Answer(masks=(union(parts),), boxes=boxes)
+
+
+def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
+    try:
+        referents = listing.of(split)
+        _ = listing.instances
+    except DataError as error:
+        yield Problem(str(listing.path.parent), str(error))
+        return
+
+    def look(referent: Referent) -> tuple[Media]:
+        thing, picture = _resolved(listing, referent)
+        truth(thing, picture, protocol)
+        return (media_of(picture, listing.pictures),)
+
+    for referent in referents:
+        yield from problems(referent.where, partial(look, referent))

@@ -1,0 +1,111 @@
+"""Samples of the referring benchmarks as they lie on the hub: two kinds of Parquet files."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, MediaError
+from harness.layout import rows
+from harness.media import Media, image_bytes, lost
+from harness.task import Problem
+from harness.tasks.refer.copies import Copy, parquet_files, read_copies
+from harness.tasks.refer.source import Source, asked_sample
+from harness.types import Answer, AnswerForm, Box, Sample
+
+LMMS = {"question_id": "id", "image": "picture", "answer": "expressions", "bbox": "box"}
+
+
+def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
+    """VisionReasoner's copy in `folder`; sample ids are `ann_id/number of the expression`.
+
+    Raises:
+        DataError: there is no such copy.
+    """
+    files = parquet_files(folder, "test", fix=fix)
+    samples = partial(_copied, files, protocol)
+    return Source(tuple(files), samples, partial(_check, files[0].parent, samples))
+
+
+def _copied(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
+    boxes_only = protocol.startswith("rec/")
+    needs_box = boxes_only or protocol == "res/instance"
+    seen: Counter[str] = Counter()
+    for copy in read_copies(files, mask=not boxes_only, boxes=needs_box):
+        media = copy.media()
+        yield asked_sample(
+            f"{copy.ann_id}/{seen[copy.ann_id]}", copy.text, media,
+            form=AnswerForm.BOXES if boxes_only else AnswerForm.MASK,
+            answer=_truth(copy, needs_box=needs_box), group=media.id,
+        )  # fmt: skip
+        seen[copy.ann_id] += 1
+
+
+def _truth(copy: Copy, *, needs_box: bool) -> Answer:
+    if needs_box and len(copy.boxes) != 1:
+        raise DataError(f"{copy.where}: 'bbox'", expected="one box", found=str(len(copy.boxes)))
+    return Answer(
+        masks=None if copy.mask is None else (copy.mask,),
+        boxes=copy.boxes if needs_box else None,
+    )
+
+
+def lmms_source(folder: Path, split: str, *, fix: str) -> Source:
+    """lmms-lab's copy in `folder`: boxes only; ids are `question_id/number of the expression`.
+
+    Raises:
+        DataError: there is no such copy.
+    """
+    files = parquet_files(folder, split, fix=fix)
+    samples = partial(_exploded, files)
+    return Source(tuple(files), samples, partial(_check, files[0].parent, samples))
+
+
+def _exploded(files: Sequence[Path]) -> Iterator[Sample]:
+    for path in files:
+        for number, row in enumerate(rows(path, LMMS)):
+            where = f"{path}, row {number}"
+            id, box, said = _lmms_row(row, where)
+            media = _lmms_media(row, where)
+            for place, text in enumerate(said):
+                yield asked_sample(f"{id}/{place}", text.strip().lower(), media,
+                                   form=AnswerForm.BOXES, answer=Answer(boxes=(box,)),
+                                   group=media.id)  # fmt: skip
+
+
+def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
+    """Id, box and expressions; `bbox` is [x, y, width, height]."""
+    id, sides, said = row["question_id"], row["bbox"], row["answer"]
+    if not isinstance(id, str) or not id:
+        raise DataError(f"{where}: 'question_id'", expected="text", found=repr(id)[:40])
+    if not isinstance(said, list) or not all(isinstance(text, str) for text in said):
+        raise DataError(f"{where}: 'answer'", expected="texts", found=repr(said)[:60])
+    fine = isinstance(sides, list) and len(sides) == 4 and all(
+        isinstance(side, float) and abs(side) < 2**31 for side in sides
+    )  # fmt: skip
+    if not fine or sides[2] <= 0 or sides[3] <= 0:
+        raise DataError(f"{where}: 'bbox'", expected="[x, y, width, height] with area",
+                        found=repr(sides)[:60])  # fmt: skip
+    x, y, width, height = sides
+    return id, Box(x, y, x + width, y + height), said
+
+
+def _lmms_media(row: Mapping[str, Any], where: str) -> Media:
+    encoded = row["image"].get("bytes") if isinstance(row["image"], dict) else None
+    if not isinstance(encoded, bytes):
+        raise DataError(f"{where}: 'image'", expected="a picture's bytes", found=repr(encoded)[:40])
+    try:
+        return image_bytes(encoded, f"of {where}")
+    except MediaError as error:
+        return lost(error, size=(1, 1))
+
+
+def _check(folder: Path, samples: Any) -> Iterator[Problem]:
+    """Read every row; the first that is wrong ends it, and a lost picture is named."""
+    try:
+        for sample in samples():
+            if fault := sample.query.media[0].fault:
+                yield Problem(f"sample {sample.id!r}", fault)
+    except DataError as error:
+        yield Problem(str(folder), str(error))

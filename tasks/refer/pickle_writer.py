@@ -1,0 +1,38 @@
+"""Writing plain data as a pickle, for generated worlds in the layouts that have them."""
+
+import struct
+from typing import Any
+
+from harness.errors import DataError
+
+
+def dumps(value: Any) -> bytes:
+    """A pickle of protocol 2 that Python 2 might have written, of plain data.
+
+    Texts in ASCII become Python 2's byte strings, as they are in the official files; others its
+    Unicode strings. Nothing is memoised.
+
+    >>> from harness.tasks.refer.plain_pickle import loads
+    >>> loads(dumps([{"sent_id": 3, "sent": "café", "tokens": []}, -70000, None, True, 0.5]))
+    [{'sent_id': 3, 'sent': 'café', 'tokens': []}, -70000, None, True, 0.5]
+    """
+    return b"\x80\x02" + _dumped(value) + b"."
+
+
+def _dumped(value: Any) -> bytes:
+    if value is None or isinstance(value, bool):
+        return {None: b"N", True: b"\x88", False: b"\x89"}[value]
+    if isinstance(value, int):
+        small = -(2**31) <= value < 2**31
+        return b"J" + struct.pack("<i", value) if small else b"L%dL\n" % value
+    if isinstance(value, float):
+        return b"G" + struct.pack(">d", value)
+    if isinstance(value, str):
+        raw = value.encode("utf-8")
+        return (b"T" if value.isascii() else b"X") + struct.pack("<I", len(raw)) + raw
+    if isinstance(value, (list, tuple)):
+        return b"](" + b"".join(map(_dumped, value)) + b"e"
+    if isinstance(value, dict):
+        pairs = (_dumped(key) + _dumped(item) for key, item in value.items())
+        return b"}(" + b"".join(pairs) + b"u"
+    raise DataError("value to pickle", expected="plain data", found=type(value).__name__)

@@ -1,0 +1,88 @@
+"""Reading the pickles of benchmarks without ever running what a pickle can run.
+
+A pickle is a program for a small stack machine. The one of `pickle_machine` knows the instructions
+that build plain data and refuses by name those that import, call, build objects or reach outside.
+Nothing is imported from Python's own `pickle`.
+
+Limits: a memo entry costs a byte of the file, not the index that it names; whole numbers have 64
+bits; containers are nested at most `MAX_DEPTH` deep, which also rules out a list within itself;
+and what is shared counts each time, so that a short file cannot stand for a huge tree.
+"""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.tasks.refer.pickle_machine import MAX_DEPTH, Machine
+
+MAX_BYTES = 2**28  # of a file
+MAX_SHARING = 4  # times as many values as the file has bytes
+
+
+def read_plain_pickle(path: Path) -> Any:
+    """The plain data in a pickle: lists, tuples, dictionaries, texts, bytes, numbers and None.
+
+    Texts of Python 2 are read as Latin-1.
+
+    Raises:
+        DataError: it is missing, too large or cut off, does not end with its one value, or holds
+            anything else than plain data within the limits. The message names the byte.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise DataError(f"file {path}", expected=f"at most {MAX_BYTES} bytes", found=str(size))
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"file {path}", expected="a readable file",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+    try:
+        return loads(raw)
+    except DataError as error:
+        raise DataError(f"file {path}: {error}") from error
+
+
+def loads(raw: bytes) -> Any:
+    r"""The plain data in the bytes of a pickle; see `read_plain_pickle`.
+
+    >>> loads(b"(lp0\nS'left'\np1\naI3\na.")
+    ['left', 3]
+    >>> loads(b"cos\nsystem\n(S'true'\ntR.")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+      ...
+    harness.errors.DataError: pickle, byte 0: expected plain data, found the instruction GLOBAL. ...
+    """
+    machine = Machine(raw)
+    try:
+        value = machine.run()
+    except (IndexError, struct.error, TypeError) as error:
+        raise machine.refusal("a complete pickle", _cut(error)) from error
+    except ValueError as error:
+        raise machine.refusal("plain data", str(error)[:80]) from error
+    _check_tree(value, MAX_SHARING * len(raw) + 64)
+    return value
+
+
+def _cut(error: Exception) -> str:
+    return "a key that is a container" if isinstance(error, TypeError) else "one that was cut"
+
+
+def _check_tree(value: Any, most: int) -> None:
+    """Refuse what is nested too deeply, within itself, or larger than its file can mean."""
+    levels = 0
+    seen = 1
+    level = [value] if isinstance(value, (list, tuple, dict)) else []
+    while level:
+        levels += 1
+        inner = []
+        for container in level:
+            items = container.values() if isinstance(container, dict) else container
+            seen += len(container)
+            inner += [item for item in items if isinstance(item, (list, tuple, dict))]
+            if seen > most:
+                break
+        if levels > MAX_DEPTH or seen > most:
+            raise DataError("pickle", expected=f"at most {MAX_DEPTH} levels and {most} values",
+                            found="more: one value stands for many")  # fmt: skip
+        level = inner

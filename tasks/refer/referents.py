@@ -1,0 +1,174 @@
+"""The files that say what is referred to: `refs(unc).p` and its like, and gRefCOCO's `grefs`.
+
+    {"ref_id": 1, "ann_id": 1719310, "category_id": 1, "image_id": 581857, "split": "val",
+     "file_name": "COCO_train2014_000000581857_1.jpg", "sent_ids": [3, 4],
+     "sentences": [{"sent_id": 3, "sent": "lady in black", "raw": "lady in black", "tokens": […]}]}
+
+The official files of RefCOCO are pickles of Python 2; a JSON file of the same name and content is
+read as well, as gRefCOCO has it. In gRefCOCO `ann_id` is a list, and [-1] says that nothing is
+meant. `file_name` carries the object's number and names no file.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout import field, read_json
+from harness.tasks.refer.annotations import Instances, read_instances
+from harness.tasks.refer.plain_pickle import read_plain_pickle
+
+NOTHING = -1
+"""The number of an object that stands for "no object"."""
+PICTURES = ("images/mscoco/images/train2014", "images/train2014")
+"""Where pictures lie below the data root: as LISA and refer have them, and as gRefCOCO has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One expression."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Referent:
+    """What one or several expressions refer to in a picture."""
+
+    id: int
+    image_id: int
+    things: tuple[int, ...]
+    """Numbers of the objects; none where nothing is meant."""
+    split: str
+    sentences: tuple[Sentence, ...]
+    where: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One benchmark's files, read when they are first needed and kept."""
+
+    root: Path
+    """The folder that holds `images` and one folder a benchmark."""
+    path: Path
+    """The file of referents."""
+    fix: str = ""
+    """What an error says is to be done."""
+
+    @cached_property
+    def instances(self) -> Instances:
+        """The objects and pictures beside it."""
+        return read_instances(self.path.parent / "instances.json")
+
+    @cached_property
+    def referents(self) -> tuple[Referent, ...]:
+        """All referents, in the order of the file.
+
+        Raises:
+            DataError: the file is damaged, a field is missing or of another type, or a number
+                occurs twice.
+        """
+        plain = read_plain_pickle(self.path) if self.path.suffix == ".p" else read_json(self.path)
+        if not isinstance(plain, list):
+            raise DataError(f"file {self.path}", expected="a list", found=type(plain).__name__)
+        found = tuple(read_referent(one, f"{self.path}, entry {n}") for n, one in enumerate(plain))
+        _refuse_twice("ref_id", ((one.id, one.where) for one in found))
+        _refuse_twice("sent_id", ((said.id, one.where) for one in found for said in one.sentences))
+        return found
+
+    @cached_property
+    def pictures(self) -> Path:
+        """The folder of the pictures; the first of the known ones if there is none yet."""
+        places = [self.root / place for place in PICTURES]
+        return next((place for place in places if place.is_dir()), places[0])
+
+    def of(self, split: str, *, exact: bool = False) -> list[Referent]:
+        """The referents of a split; with `exact` those whose field says just that.
+
+        Raises:
+            DataError: there are none.
+        """
+        found = [
+            one for one in self.referents
+            if (one.split == split if exact else in_split(one.split, split))
+        ]  # fmt: skip
+        if not found:
+            there = ", ".join(sorted({one.split for one in self.referents}))[:80]
+            raise DataError(f"file {self.path}", expected=f"something of split {split}",
+                            found=f"only {there}" if there else "nothing",
+                            fix=self.fix)  # fmt: skip
+        return found
+
+
+def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
+    """The file of referents: `stem.p`, or else `stem.json`, as gRefCOCO's own reader looks."""
+    for path in (folder / f"{stem}.p", folder / f"{stem}.json"):
+        if path.is_file():
+            return path
+    raise DataError(f"folder {folder}", expected=f"{stem}.p or {stem}.json",
+                    found="neither" if folder.is_dir() else "no such folder", fix=fix)  # fmt: skip
+
+
+def in_split(own: str, split: str) -> bool:
+    """Whether a referent whose field says `own` belongs to `split`, as refer.py has it.
+
+    A letter may stand among others (`testAB`), and `test` is any test split.
+
+    >>> [in_split(own, "testA") for own in ("testA", "testAB", "testB", "val")]
+    [True, True, False, False]
+    >>> in_split("testA", "test"), in_split("val", "val")
+    (True, True)
+    """
+    if split in ("testA", "testB", "testC"):
+        return split[-1] in own
+    return split in own if split == "test" else own == split
+
+
+def read_referent(plain: Any, where: str) -> Referent:
+    """Check one entry.
+
+    Raises:
+        DataError: a field is missing or of another type.
+    """
+    numbers = field(plain, "ann_id", (int, list), where)
+    things = tuple(numbers) if isinstance(numbers, list) else (numbers,)
+    if not things or not all(type(one) is int for one in things):
+        raise DataError(f"{where}: 'ann_id'", expected="one number or several",
+                        found=repr(numbers)[:60])  # fmt: skip
+    if (NOTHING in things and len(things) > 1) or len(set(things)) < len(things):
+        raise DataError(f"{where}: 'ann_id'", expected="each object once, or [-1] alone",
+                        found=repr(numbers)[:60])  # fmt: skip
+    said = [
+        Sentence(field(one, "sent_id", int, place), field(one, "sent", str, place))
+        for place, one in (
+            (f"{where}, sentence {n}", one)
+            for n, one in enumerate(field(plain, "sentences", list, where))
+        )
+    ]
+    if not said:
+        raise DataError(f"{where}: 'sentences'", expected="at least one", found="none")
+    return Referent(
+        id=field(plain, "ref_id", int, where),
+        image_id=field(plain, "image_id", int, where),
+        things=() if things == (NOTHING,) else things,
+        split=field(plain, "split", str, where),
+        sentences=tuple(said),
+        where=where,
+    )
+
+
+def _refuse_twice(key: str, numbers: Iterator[tuple[int, str]]) -> None:
+    seen: set[int] = set()
+    for number, where in numbers:
+        if number in seen:
+            raise DataError(f"{where}: {key!r} {number}", expected="each once",
+                            found="it a second time")  # fmt: skip
+        seen.add(number)
+
+
+def asked(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
+    """The expressions that are asked: all of them, or the first."""
+    return referent.sentences[:1] if first_only else referent.sentences

@@ -1,0 +1,94 @@
+"""How answers to referring expressions are scored: masks and boxes, by expression or by object."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.metrics.boxes import any_box_hits, box_iou
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Protocol
+from harness.tasks.reason_seg.task import PROTOCOLS as REASON_SEG
+from harness.types import Box, Prediction, Sample
+
+HIT = 0.5
+THRESHOLDS = (0.5, 0.7, 0.9)
+
+
+def true_box(sample: Sample) -> Box:
+    """The one box of a sample."""
+    assert sample.target is not None and sample.target.answer.boxes
+    return sample.target.answer.boxes[0]
+
+
+def said_box(prediction: Prediction) -> Box | None:
+    """The box with the highest score, the first of equals; None if there is none."""
+    answer = prediction.answer
+    if answer is None or not answer.boxes:
+        return None
+    scores = answer.box_scores or (1.0,) * len(answer.boxes)
+    return answer.boxes[scores.index(max(scores))]
+
+
+def score_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """Acc@0.5 of referring comprehension: IoU of the best box above 0.5; and the mean IoU."""
+    (sample,), (prediction,) = unit, predictions
+    said = said_box(prediction)
+    iou = 0.0 if said is None else float(box_iou([true_box(sample)], [said])[0, 0])
+    return {"IoU": Mean(iou), **{f"Acc@{t}": Mean(float(iou > t)) for t in THRESHOLDS}}
+
+
+def score_any_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """VisionReasoner's `bbox_AP`, an accuracy: whether any box has an IoU above 0.5."""
+    (sample,), (prediction,) = unit, predictions
+    boxes = prediction.answer.boxes if prediction.answer else None
+    return {"bbox_AP": Mean(float(any_box_hits(true_box(sample), boxes or ())))}
+
+
+def score_instance(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """VisionReasoner's scores of a mask, and of its boxes where the prediction has some.
+
+    An answer that is a mask without boxes does not count in `bbox_AP`.
+    """
+    scores = dict(REASON_SEG["seg/visionreasoner"].score(unit, predictions))
+    answer = predictions[0].answer
+    if answer is None or answer.boxes is not None or answer.no_target:
+        scores |= score_any_box(unit, predictions)
+    return scores
+
+
+EXPRESSION = replace(
+    REASON_SEG["seg/lisa"], name="res/expression", headline="cIoU",
+    ceiling=Ceiling(value=1.0, tolerance=1e-9, why="LISA adds 1e-10 to the sum of the unions"),
+    about="every expression; a pixel in two polygons of an object is no foreground, as in LISA",
+)  # fmt: skip
+ABOUT_BOX = Metric("bbox_AP", about="share of samples with a box of IoU > 0.5; an accuracy")
+
+PROTOCOLS = {
+    "res/expression": EXPRESSION,
+    "res/expression-strict": replace(
+        EXPRESSION, name="res/expression-strict",
+        about="every expression; the truth is the union of an object's polygons",
+    ),
+    "res/instance": replace(
+        REASON_SEG["seg/visionreasoner"], name="res/instance", score=score_instance,
+        metrics=(*REASON_SEG["seg/visionreasoner"].metrics, ABOUT_BOX),
+        about="VisionReasoner's sets: one expression an object, the union of its polygons",
+    ),
+    "rec/expression": Protocol(
+        name="rec/expression", score=score_box, headline="Acc@0.5", ceiling=Ceiling(value=1.0),
+        metrics=(
+            *(Metric(f"Acc@{t}", about=f"share of samples with a box of IoU > {t}")
+              for t in THRESHOLDS),
+            Metric("IoU", about="mean IoU of the boxes"),
+        ),
+        about="every expression is asked for one box, the most confident counts",
+    ),
+    "rec/instance": Protocol(
+        name="rec/instance", score=score_any_box, headline="bbox_AP", ceiling=Ceiling(value=1.0),
+        metrics=(ABOUT_BOX,), about="VisionReasoner's sets: any box counts",
+    ),
+}  # fmt: skip
+BOXED = {
+    "res/expression": "rec/expression", "res/expression-strict": "rec/expression",
+    "res/instance": "rec/instance",
+}  # fmt: skip
+"""What `answer=box` makes of a protocol for masks."""

@@ -1,0 +1,68 @@
+"""Where a task's samples come from: one of several layouts of the same benchmark."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import DataError, MediaError
+from harness.layout import inside
+from harness.media import Media, image, lost
+from harness.task import Problem
+from harness.tasks.refer.annotations import Picture
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A layout that was found: the files that decide, and how they are read and checked."""
+
+    files: tuple[Path, ...]
+    samples: Callable[[], Iterable[Sample]]
+    check: Callable[[], Iterable[Problem]]
+
+
+def media_of(picture: Picture, folder: Path) -> Media:
+    """A picture of an annotation file, or what stands for it if it cannot be read.
+
+    Raises:
+        DataError: its name leaves the folder, or it is not of the annotated size.
+    """
+    path, size = inside(folder, picture.file_name), (picture.width, picture.height)
+    try:
+        media = image(path)
+    except MediaError as error:
+        return lost(error, size=size)
+    if media.size != size:
+        raise DataError(f"picture {path}", expected=f"{size[0]} × {size[1]} pixels, as annotated",
+                        found=f"{media.size[0]} × {media.size[1]}")  # fmt: skip
+    return media
+
+
+def asked_sample(
+    id: str,
+    text: str,
+    media: Media,
+    *,
+    form: AnswerForm,
+    answer: Answer,
+    group: str,
+    categories: Mapping[str, str] | None = None,
+) -> Sample:
+    """One question about one picture."""
+    return Sample(
+        id=id,
+        query=Query(id=query_id(id), text=text, media=(media,), forms=(form,)),
+        target=Target(answer=answer),
+        group=group,
+        categories=categories or {},
+    )
+
+
+def problems(where: str, look: Callable[[], Sequence[Media]]) -> Iterable[Problem]:
+    """What is wrong with one entry: what `look` raises, or a picture that it gives and is lost."""
+    try:
+        media = look()
+    except DataError as error:
+        yield Problem(where, str(error))
+    else:
+        yield from (Problem(where, one.fault) for one in media if one.fault)

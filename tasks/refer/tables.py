@@ -1,0 +1,67 @@
+"""Parquet files as Hugging Face datasets writes them, for generated worlds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.world.encode import encode_png
+from harness.world.raster import render
+from harness.world.scene import Scene
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def picture(scene: Scene, name: str) -> dict[str, Any]:
+    """A picture as a cell of a table: its file's bytes and its name."""
+    return {"bytes": encode_png(render(scene)), "path": name}
+
+
+def write_table(
+    folder: Path, split: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
+) -> None:
+    """Write `folder/data/SPLIT-00000-of-00001.parquet`.
+
+    Args:
+        folder: The copy's folder.
+        split: The name that its file begins with.
+        rows: The cells of each row by column.
+        columns: The type of each column: `image`, `string`, `int64`, `int8`, `masks` (rows of
+            booleans), `strings`, `floats`, `box` or `boxes`.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = _types()
+    features = {name: types[kind][1] for name, kind in columns.items()}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    fields = [(name, types[kind][0]) for name, kind in columns.items()]
+    table = pa.Table.from_pylist(list(rows), schema=pa.schema(fields, metadata=metadata))
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    parquet.write_table(table, folder / "data" / f"{split}-00000-of-00001.parquet",
+                        compression="zstd")  # fmt: skip
+
+
+def _types() -> "dict[str, tuple[pa.DataType, Any]]":
+    """Each kind of column in Arrow, and as the metadata name it."""
+    import pyarrow as pa
+
+    def value(dtype: str) -> dict[str, str]:
+        return {"dtype": dtype, "_type": "Value"}
+
+    def listed(inner: Any) -> dict[str, Any]:
+        return {"feature": inner, "_type": "List"}
+
+    floats = pa.list_(pa.float64())
+    return {
+        "image": (pa.struct([("bytes", pa.binary()), ("path", pa.string())]), {"_type": "Image"}),
+        "string": (pa.string(), value("string")),
+        "int64": (pa.int64(), value("int64")),
+        "int8": (pa.int8(), value("int8")),
+        "strings": (pa.list_(pa.string()), listed(value("string"))),
+        "floats": (pa.list_(pa.float32()), listed(value("float32"))),
+        "box": (floats, listed(value("float64"))),
+        "boxes": (pa.list_(floats), listed(listed(value("float64")))),
+        "masks": (pa.list_(pa.list_(pa.bool_())), listed(listed(value("bool")))),
+    }

@@ -1,0 +1,149 @@
+"""Still scenes of the generated world as COCO has pictures: numbers, objects, expressions."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.tasks.refer.borders import borders
+from harness.world.draws import Draws
+from harness.world.encode import write_jpeg
+from harness.world.language import Generator
+from harness.world.raster import render, visible_masks
+from harness.world.scene import SHAPES, Scene, Split
+from harness.world.shapes import World
+
+FIRST: Mapping[tuple[str, Split], int] = MappingProxyType(
+    {("still", "train"): 100_000, ("still", "val"): 200_000, ("still", "test"): 300_000,
+     ("count", "test"): 400_000}
+)  # fmt: skip
+"""The number of the first picture of each family and split that is used."""
+PER_PICTURE = 100  # numbers of objects a picture
+
+Part = tuple[str, Split]
+"""A family of scenes and its split."""
+
+
+def number_of(scene: Scene) -> int:
+    """The picture's number."""
+    return FIRST[scene.family, scene.split] + scene.index
+
+
+def file_name(scene: Scene, *, year: str = "train2014") -> str:
+    """How COCO calls the picture: before 2017 the names say where it belongs."""
+    return f"COCO_{year}_{number_of(scene):012d}.jpg"
+
+
+def thing_number(scene: Scene, index: int) -> int:
+    """The number of one thing of a scene."""
+    return number_of(scene) * PER_PICTURE + index
+
+
+def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, Any]:
+    """COCO's `instances.json` of the scenes: everything in them, by what is visible of it."""
+    images = [{"id": number_of(scene), "file_name": named(scene), "width": scene.width,
+               "height": scene.height} for scene in scenes]  # fmt: skip
+    annotations = [
+        annotation(scene, index, mask)
+        for scene in scenes
+        for index, mask in enumerate(visible_masks(scene))
+    ]
+    categories = [{"id": number, "name": shape} for number, shape in enumerate(SHAPES, start=1)]
+    return {"images": images, "annotations": annotations, "categories": categories}
+
+
+def annotation(scene: Scene, index: int, mask: BoolArray) -> dict[str, Any]:
+    """One thing as COCO annotates it."""
+    x1, y1, x2, y2 = edges(mask)
+    return {
+        "id": thing_number(scene, index),
+        "image_id": number_of(scene),
+        "category_id": category(scene, index),
+        "bbox": [float(x1), float(y1), float(x2 - x1), float(y2 - y1)],
+        "area": float(mask.sum()),
+        "iscrowd": 0,
+        "segmentation": borders(mask),
+    }
+
+
+def category(scene: Scene, index: int) -> int:
+    """The number of a thing's shape."""
+    return 1 + SHAPES.index(scene.things[index].shape)
+
+
+def edges(mask: BoolArray) -> tuple[int, int, int, int]:
+    """Left, top, right, bottom of a mask, the last two exclusive."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+def write_pictures(scenes: Sequence[Scene], folder: Path, *, named: Callable[[Scene], str]) -> None:
+    """Draw the scenes, except those that another benchmark has drawn before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for scene in scenes:
+        if not (folder / named(scene)).exists():
+            write_jpeg(folder / named(scene), render(scene))
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Expressions that all mean the same things of a scene."""
+
+    scene: Scene
+    things: tuple[int, ...]
+    texts: tuple[str, ...]
+
+
+def mentions(
+    world: World, part: Part, kinds: Sequence[Generator], *, name: str, several: bool = False
+) -> list[Mention]:
+    """What is referred to in a split: as many expressions together as the world has samples.
+
+    Each scene is asked about once before one is asked about again.
+
+    Args:
+        world: The world.
+        part: Family and split of the scenes.
+        kinds: The kinds of expressions.
+        name: Draws the choices, so that benchmarks differ.
+        several: Whether one expression may mean several things.
+    """
+    wanted = world.size * (4 if part[1] == "train" else 1)
+    found: list[Mention] = []
+    for mention in islice(_rounds(world.scenes(*part), kinds, name, several), 4 * wanted):
+        texts = mention.texts[:wanted]
+        found.append(Mention(mention.scene, mention.things, texts))
+        wanted -= len(texts)
+        if wanted <= 0:
+            break
+    return found
+
+
+def _rounds(
+    scenes: Sequence[Scene], kinds: Sequence[Generator], name: str, several: bool
+) -> Iterator[Mention]:
+    asked = {scene.id: list(_every(scene, kinds, name, several)) for scene in scenes}
+    while any(asked.values()):
+        for options in asked.values():
+            if options:
+                yield options.pop(0)
+
+
+def _every(
+    scene: Scene, kinds: Sequence[Generator], name: str, several: bool
+) -> Iterator[Mention]:  # fmt: skip
+    texts: dict[tuple[int, ...], list[str]] = {}
+    for kind in kinds:
+        for question in kind(scene):
+            if several or len(question.referents) == 1:
+                known = texts.setdefault(question.referents, [])
+                known += [text for text in question.texts if text not in known]
+    draws = Draws(scene.seed, scene.id, name)
+    for things in draws.shuffled(sorted(texts)):
+        chosen = draws.shuffled(texts[things])[: draws.between(1, 2)]
+        yield Mention(scene, things, tuple(chosen))

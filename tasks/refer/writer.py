@@ -1,0 +1,159 @@
+"""Still scenes in the layouts of RefCOCO, RefCOCO+ and RefCOCOg: refer's own, and the hub's two."""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.refer.pickle_writer import dumps
+from harness.tasks.refer.tables import picture, write_table
+from harness.tasks.refer.task import Benchmark
+from harness.tasks.refer.world import (
+    Mention,
+    Part,
+    category,
+    edges,
+    file_name,
+    instances,
+    mentions,
+    number_of,
+    thing_number,
+    write_pictures,
+)
+from harness.world.language import Generator
+from harness.world.raster import visible_masks
+from harness.world.shapes import World
+
+GAME: Mapping[str, Part] = {
+    "train": ("still", "train"), "val": ("still", "val"), "testA": ("still", "test"),
+    "testB": ("count", "test"),
+}  # fmt: skip
+"""The splits of benchmarks whose test is in two parts."""
+PLAIN: Mapping[str, Part] = {
+    "train": ("still", "train"), "val": ("still", "val"), "test": ("still", "test"),
+}  # fmt: skip
+
+COPY = {
+    "image": "image", "text": "string", "mask": "masks", "bbox": "box", "image_id": "string",
+    "ann_id": "string", "img_height": "int64", "img_width": "int64",
+}  # fmt: skip
+LMMS = {
+    "question_id": "string", "image": "image", "question": "string", "answer": "strings",
+    "segmentation": "floats", "bbox": "floats", "iscrowd": "int8", "file_name": "string",
+}  # fmt: skip
+REQUEST = "Please carefully observe the area circled in the image and come up with a caption"
+
+Mentions = Mapping[str, Sequence[Mention]]
+
+
+def write_refer(
+    world: World,
+    root: Path,
+    benchmark: Benchmark,
+    *,
+    kinds: Sequence[Generator],
+    divided: Mapping[str, Mapping[str, Part]],
+    copied: Sequence[str] = ("val",),
+    plain: bool = False,
+) -> None:
+    """Write one benchmark below `root/refer_seg`.
+
+    Args:
+        world: The world.
+        root: The data root.
+        benchmark: Names and folders.
+        kinds: The kinds of expressions.
+        divided: The splits of each `split_by`; the first one is copied for the hub.
+        copied: Splits that are written as on the hub as well.
+        plain: Write JSON in place of pickles.
+    """
+    place = root / "refer_seg"
+    made = {
+        part: mentions(world, part, kinds, name=benchmark.name)
+        for splits in divided.values()
+        for part in splits.values()
+    }
+    scenes = list({one.scene.id: one.scene for part in made.values() for one in part}.values())
+    write_pictures(scenes, place / "images/mscoco/images/train2014", named=file_name)
+    folder = place / benchmark.folder
+    folder.mkdir()
+    write_json(folder / "instances.json", instances(scenes, named=file_name))
+    for split_by, splits in divided.items():
+        entries = referents({split: made[part] for split, part in splits.items()})
+        if plain:
+            write_json(folder / f"refs({split_by}).json", entries)
+        else:
+            (folder / f"refs({split_by}).p").write_bytes(dumps(entries))
+    first = next(iter(divided.values()))
+    for split in copied:
+        _write_copies(place / f"{benchmark.copies}_{split}", made[first[split]])
+        rows = [_lmms_row(one, number) for number, one in enumerate(made[first[split]])]
+        write_table(place / "lmms-lab" / benchmark.boxes, split, rows, LMMS)
+
+
+def write_json(path: Path, plain: Any) -> None:
+    """Write plain data, equal bytes everywhere."""
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def referents(splits: Mentions) -> list[dict[str, Any]]:
+    """The content of a file of referents."""
+    numbers = count(1)
+    return [
+        _referent(one, split, ref_id, [next(numbers) for _ in one.texts])
+        for ref_id, (split, one) in enumerate(
+            ((split, one) for split, several in splits.items() for one in several), start=1
+        )
+    ]
+
+
+def _referent(one: Mention, split: str, ref_id: int, sent_ids: list[int]) -> dict[str, Any]:
+    (thing,) = one.things
+    stem = file_name(one.scene).removesuffix(".jpg")
+    return {
+        "sent_ids": sent_ids,
+        "file_name": f"{stem}_{thing_number(one.scene, thing)}.jpg",  # names no file, officially
+        "ann_id": thing_number(one.scene, thing),
+        "ref_id": ref_id,
+        "image_id": number_of(one.scene),
+        "split": split,
+        "sentences": [sentence(*pair) for pair in zip(sent_ids, one.texts, strict=True)],
+        "category_id": category(one.scene, thing),
+    }
+
+
+def sentence(number: int, text: str) -> dict[str, Any]:
+    """One expression's entry."""
+    return {"tokens": text.lower().split(), "raw": text, "sent_id": number, "sent": text.lower()}
+
+
+def _write_copies(folder: Path, several: Sequence[Mention]) -> None:
+    """VisionReasoner's two copies: the first expression of each object, and all of them."""
+    every = [(one, text) for one in several for text in one.texts]
+    first = [(one, one.texts[0]) for one in several]
+    for place, pairs in ((folder, first), (folder.with_name(f"{folder.name}_all"), every)):
+        write_table(place, "test", [_copy_row(*pair) for pair in pairs], COPY)
+
+
+def _copy_row(one: Mention, text: str) -> dict[str, Any]:
+    scene, (thing,) = one.scene, one.things
+    mask = visible_masks(scene)[thing]
+    return {
+        "image": picture(scene, file_name(scene)), "text": text, "mask": mask.tolist(),
+        "bbox": list(map(float, edges(mask))), "image_id": str(number_of(scene)),
+        "ann_id": str(thing_number(scene, thing)), "img_height": scene.height,
+        "img_width": scene.width,
+    }  # fmt: skip
+
+
+def _lmms_row(one: Mention, number: int) -> dict[str, Any]:
+    scene, (thing,) = one.scene, one.things
+    x1, y1, x2, y2 = edges(visible_masks(scene)[thing])
+    return {
+        "question_id": str(number), "image": picture(scene, file_name(scene)),
+        "question": REQUEST, "answer": list(one.texts), "segmentation": [],
+        "bbox": [float(x1), float(y1), float(x2 - x1), float(y2 - y1)], "iscrowd": 0,
+        "file_name": file_name(scene),
+    }  # fmt: skip

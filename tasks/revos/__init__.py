@@ -1,0 +1,1 @@
+"""ReVOS: segment what an expression or a question refers to, in every frame."""

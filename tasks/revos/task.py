@@ -1,0 +1,227 @@
+"""ReVOS (Yan et al., 2024): expressions that refer, questions that need reasoning, and neither.
+
+`meta_expressions_valid_.json` names videos, frames and expressions; `mask_dict.json` holds the
+masks of all splits, `mask_dict_foreground.json` those of all objects of a video together:
+
+    {"videos": {"OVIS/abc123": {"height": 720, "width": 1280, "frames": ["img_0000001"],
+       "expressions": {"0": {"exp": "Which animal would win the race?", "obj_id": [1],
+                             "anno_id": [42], "type_id": 1}}}}}
+    {"42": [{"size": [720, 1280], "counts": "…"}], …}
+    {"OVIS/abc123": {"masks_rle": [{"size": [720, 1280], "counts": "…"}],
+                     "foreground_ratio": [0.3]}}
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError
+from harness.layout import field, folder, inside, read_json
+from harness.masks import Rle, check_size
+from harness.media import Media
+from harness.task import Problem, Task, choose
+from harness.tasks.revos.scoring import PROTOCOLS, TYPES
+from harness.tasks.rvos.tracks import TrackFile, object_track, sized, united
+from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, uneven
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+__all__ = ["PROTOCOLS", "revos"]
+
+FIX = "`harness list tasks revos` says where the data is had."
+FOREGROUND = "mask_dict_foreground.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One split as its files describe it."""
+
+    place: Path
+    meta: Path
+    videos: Mapping[str, Any]
+    masks: Mapping[str, Any]
+    """Tracks of run-lengths by annotation id."""
+    foreground: Mapping[str, Any] | None
+    """Masks of all objects by video; None where the file is not there."""
+
+
+def revos(
+    data: Path,
+    *,
+    split: Literal["train", "valid"] = "valid",
+    protocol: str = "revos/visa255",
+) -> Task:
+    """One sample an expression.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which videos.
+        protocol: `revos/visa255` or `revos/binary`, which differ in A and R; see the card.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "revos", fix=FIX)
+    meta, masks, around = (
+        place / name for name in (f"meta_expressions_{split}_.json", "mask_dict.json", FOREGROUND)
+    )
+    if not meta.is_file():
+        raise DataError(f"file {meta}", expected="the expressions of this split", found="none",
+                        fix=FIX)  # fmt: skip
+    if not masks.is_file():
+        raise DataError(f"file {masks}", expected="the masks of all videos", found="none", fix=FIX)
+    known = around.is_file()
+    layout = Layout(
+        place, meta, field(read_json(meta), "videos", dict, str(meta)), TrackFile(masks),
+        TrackFile(around) if known else None,
+    )  # fmt: skip
+    return Task(
+        name="revos",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=scoring,
+        samples=partial(_samples, layout),
+        annotations=(meta, masks, *([around] if known else [])),
+        check=partial(_check, layout),
+        arguments={"split": split, "protocol": protocol,
+                   "foreground": FOREGROUND if known else "the union of each video's objects"},
+    )  # fmt: skip
+
+
+def _samples(layout: Layout) -> Iterator[Sample]:
+    for name, video in layout.videos.items():
+        film = _film(layout, name, video)
+        truth = Truth(layout, name, video, film)
+        for number, expression in field(video, "expressions", dict, truth.where).items():
+            where = f"{truth.where}, expression {number!r}"
+            text = field(expression, "exp", str, where)
+            sample_id = f"{name}/{number}"
+            yield Sample(
+                id=sample_id,
+                query=Query(
+                    # Blanks as the official readers leave them; those lower the case as well.
+                    id=query_id(sample_id), text=" ".join(text.split()), media=(film,),
+                    forms=(AnswerForm.MASK_TRACK,),
+                ),
+                target=truth.target(expression, where),
+                group=name,
+                categories=_categories(expression, where),
+            )  # fmt: skip
+
+
+def _film(layout: Layout, name: str, video: Any) -> Media:
+    where = f"{layout.meta}, video {name!r}"
+    height, width = (field(video, side, int, where) for side in ("height", "width"))
+    check_size(height, width, f"{where}:")
+    return film(_paths(layout, name, video), size=lambda: (width, height))
+
+
+def _paths(layout: Layout, name: str, video: Any) -> list[Path]:
+    where = f"{layout.meta}, video {name!r}"
+    names = frame_names(field(video, "frames", list, where), where)
+    return frame_paths(inside(layout.place / "JPEGImages", name), names)
+
+
+def _categories(expression: Mapping[str, Any], where: str) -> dict[str, str]:
+    kind = field(expression, "type_id", int, where)
+    if kind not in range(len(TYPES)):
+        raise DataError(f"{where}: 'type_id'", found=str(kind),
+                        expected="0 (referring), 1 (reasoning) or 2 (hallucination)")  # fmt: skip
+    objects = field(expression, "anno_id", list, where)
+    number = "none" if not objects else "one" if len(objects) == 1 else "several"
+    return {"type": TYPES[kind], "objects": number}
+
+
+class Truth:
+    """The masks of one video's objects, each read when it is first needed."""
+
+    def __init__(self, layout: Layout, name: str, video: Any, film: Media) -> None:
+        self.where = f"{layout.meta}, video {name!r}"
+        self._layout, self._name, self._video, self._film = layout, name, video, film
+        self._tracks: dict[str, tuple[Rle | None, ...]] = {}
+        self._foreground: tuple[Rle, ...] | None = None
+
+    def target(self, expression: Any, where: str) -> Target:
+        """The union of the expression's objects, the objects, and the video's foreground."""
+        tracks = [self._track(one) for one in field(expression, "anno_id", list, where)]
+        masks = united(tracks, size=self._film.size, frames=len(self._film))
+        width, height = self._film.size
+        objects = tuple(
+            tuple(Rle.empty(height, width) if mask is None else mask for mask in track)
+            for track in tracks
+        )
+        extra = {"objects": objects or (masks,), "foreground": self.foreground()}
+        return Target(answer=Answer(masks=masks), extra=extra)
+
+    def foreground(self) -> tuple[Rle, ...]:
+        """The pixels of any object of the video, as the file has them or from its objects."""
+        if self._foreground is None:
+            kept = self._layout.foreground
+            self._foreground = self._united() if kept is None else self._kept(kept)
+        return self._foreground
+
+    def _track(self, annotation: Any) -> tuple[Rle | None, ...]:
+        if not isinstance(annotation, (int, str)) or isinstance(annotation, bool):
+            raise DataError(f"{self.where}: 'anno_id'", expected="ids of annotations",
+                            found=repr(annotation)[:40])  # fmt: skip
+        if str(annotation) not in self._tracks:
+            where = f"{self._layout.place / 'mask_dict.json'}, for video {self._name!r}"
+            track = object_track(self._layout.masks, annotation, size=self._film.size,
+                                 frames=len(self._film), where=where)  # fmt: skip
+            self._tracks[str(annotation)] = tuple(track)
+        return self._tracks[str(annotation)]
+
+    def _united(self) -> tuple[Rle, ...]:
+        expressions = field(self._video, "expressions", dict, self.where)
+        every = (
+            one
+            for number, expression in expressions.items()
+            for one in field(expression, "anno_id", list, f"{self.where}, expression {number!r}")
+        )
+        tracks = [self._track(one) for one in every]
+        return united(tracks, size=self._film.size, frames=len(self._film))
+
+    def _kept(self, kept: Mapping[str, Any]) -> tuple[Rle, ...]:
+        where = f"{self._layout.place / FOREGROUND}, video {self._name!r}"
+        if self._name not in kept:
+            raise DataError(where, expected="an entry", found="none")
+        plain = field(kept[self._name], "masks_rle", list, where)
+        if len(plain) != len(self._film):
+            raise DataError(f"{where}: 'masks_rle'", found=f"{len(plain)} masks",
+                            expected=f"{len(self._film)}, one a frame")  # fmt: skip
+        return tuple(
+            sized(Rle.from_json(mask, f"{where}, frame {index}"), self._film.size,
+                  f"{where}, frame {index}")
+            for index, mask in enumerate(plain)
+        )  # fmt: skip
+
+
+def _check(layout: Layout) -> Iterator[Problem]:
+    for name, video in layout.videos.items():
+        try:
+            paths = _paths(layout, name, video)
+            yield from missing(paths)
+            if all(path.is_file() for path in paths):
+                yield from _check_video(layout, name, video, paths)
+        except DataError as error:
+            yield Problem(str(layout.meta), str(error))
+
+
+def _check_video(
+    layout: Layout, name: str, video: Mapping[str, Any], paths: Sequence[Path]
+) -> Iterator[Problem]:
+    if problem := uneven(paths):
+        yield problem
+        return
+    truth = Truth(layout, name, video, _film(layout, name, video))
+    for number, expression in field(video, "expressions", dict, truth.where).items():
+        where = f"{truth.where}, expression {number!r}"
+        try:
+            field(expression, "exp", str, where)
+            said = _categories(expression, where)
+            truth.target(expression, where)
+        except DataError as error:
+            yield Problem(str(layout.meta), str(error))
+            continue
+        if said["objects"] == "none" and said["type"] != TYPES[2]:
+            yield Problem(str(layout.meta), f"{where} is {said['type']}, but has no object")

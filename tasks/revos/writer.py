@@ -1,0 +1,112 @@
+"""Video scenes in the layout of ReVOS: frames, expressions of three types, and two files of masks.
+
+Expressions take turns in referring and reasoning; the third of a video asks for what is not there.
+"""
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from harness.masks import Rle
+from harness.tasks.rvos.writing import (
+    frame_name,
+    joint_masks,
+    mask_tracks,
+    some_frames,
+    video_name,
+    write_json,
+    write_some,
+)
+from harness.world.draws import Draws
+from harness.world.language import Noun, Question
+from harness.world.questions import every_question
+from harness.world.scene import COLOURS, SHAPES, Scene, Split
+from harness.world.shapes import Example, World
+
+SPLIT_NAMES: Mapping[str, Split] = MappingProxyType({"train": "train", "valid": "val"})
+"""The world's split behind each of the benchmark's."""
+
+ABSENT = 2
+"""Which expression of a video refers to nothing."""
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/revos`: JPEGImages, two files of expressions and two of masks."""
+    folder = root / "revos"
+    masks: dict[str, Any] = {}
+    foreground: dict[str, Any] = {}
+    for name, split in SPLIT_NAMES.items():
+        videos = {}
+        for example in world.of("video", split):
+            scene = example.scene
+            video = f"shapes/{video_name(scene)}"
+            write_some(scene, folder / "JPEGImages" / video)
+            videos[video] = video_entry(example, first_annotation=len(masks))
+            used = {
+                one - len(masks)
+                for expression in videos[video]["expressions"].values()
+                for one in expression["anno_id"]
+            }
+            foreground[video] = foreground_entry(scene, used)
+            tracks = enumerate(mask_tracks(scene, some_frames(scene)), start=len(masks))
+            masks.update({str(number): track for number, track in tracks})
+        write_json(folder / f"meta_expressions_{name}_.json", {"videos": videos})
+    write_json(folder / "mask_dict.json", masks)
+    write_json(folder / "mask_dict_foreground.json", foreground)
+
+
+def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
+    """The entry of one video, whose annotations begin at a number."""
+    scene = example.scene
+    expressions: dict[str, Any] = {}
+    meant: tuple[int, ...]
+    for place, question in enumerate(example.questions):
+        kind = place % 2
+        if place == ABSENT:
+            kind, text, meant = 2, nothing(scene), ()
+        else:
+            taken = {entry["exp"] for entry in expressions.values()}
+            asked = fitting(scene, question, reasoning=kind == 1, taken=taken)
+            text, meant = asked.text, asked.referents
+        expressions[str(place)] = {
+            "exp": text, "obj_id": list(meant), "type_id": kind,
+            "anno_id": [first_annotation + index for index in meant],
+        }  # fmt: skip
+    frames = [frame_name(frame) for frame in some_frames(scene)]
+    return {"height": scene.height, "width": scene.width, "frames": frames,
+            "expressions": expressions}  # fmt: skip
+
+
+def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str]) -> Question:
+    """The question itself, or another that is a question in full where reasoning is wanted."""
+    if question.is_sentence == reasoning and question.text not in taken:
+        return question
+    draws = Draws(scene.seed, scene.id, "revos", question.text)
+    others = [
+        one
+        for one in every_question(scene)
+        if one.is_sentence == reasoning and one.text not in taken
+    ]
+    return draws.choice(others) if others else question
+
+
+def nothing(scene: Scene) -> str:
+    """A phrase that none of the scene's things could be meant by."""
+    absent = [
+        noun
+        for noun in (Noun(shape, colour) for shape, colour in product(SHAPES, COLOURS))
+        if not any(noun.could_fit(thing) for thing in scene.things)
+    ]
+    return f"the {Draws(scene.seed, scene.id, 'revos', 'nothing').choice(absent).words()}"
+
+
+def foreground_entry(scene: Scene, used: set[int]) -> dict[str, Any]:
+    """All pixels of the things that expressions refer to, and their share of each frame."""
+    masks = joint_masks(scene, sorted(used), some_frames(scene))
+    pixels = scene.width * scene.height
+    return {
+        "masks_rle": [Rle.from_array(mask).to_json() for mask in masks],
+        "foreground_ratio": [int(mask.sum()) / pixels for mask in masks],
+    }

@@ -1,0 +1,1 @@
+"""What benchmarks of expressions about videos share: frames, tracks, scores, submissions."""

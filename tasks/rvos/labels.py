@@ -1,0 +1,107 @@
+"""Annotations as pictures of object numbers: a PNG a frame, whose value is the object's id."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from harness.errors import DataError, MaskError
+from harness.masks import Rle, check_size
+
+VOID = 255
+"""The value of pixels that do not count, in DAVIS."""
+
+BACKGROUND = 0
+
+Labels = NDArray[np.uint8]
+"""Height × width: the number of the object that has the pixel."""
+
+
+def read_labels(path: Path, *, what: str = "annotation") -> Labels:
+    """The values of a palette or grey PNG: what lies in the file, not the colours it stands for.
+
+    Args:
+        path: The file.
+        what: What it is, for messages.
+
+    Raises:
+        DataError: it is missing, damaged, or a picture of colours.
+    """
+    try:
+        with Image.open(path, formats=("PNG",)) as picture:
+            check_size(picture.height, picture.width, f"{what} {path}")
+            if picture.mode not in ("P", "L"):
+                raise DataError(
+                    f"{what} {path}", expected="a palette, or grey values of 8 bits",
+                    found=f"a picture of mode {picture.mode}",
+                    fix="Its values are the objects' numbers: write it without converting colours.",
+                )  # fmt: skip
+            return np.array(picture, dtype=np.uint8)
+    except FileNotFoundError as error:
+        raise DataError(f"{what} {path}", expected="a file", found="none") from error
+    except MaskError as error:
+        raise DataError(str(error)) from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+        found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise DataError(
+            f"{what} {path}", expected="a complete PNG", found=found,
+            fix="Fetch the file again; a cut picture is never scored.",
+        ) from error  # fmt: skip
+
+
+def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation") -> Labels:
+    """The values of an annotation of (width, height); a DataError if it has another size."""
+    labels = read_labels(path, what=what)
+    height, width = labels.shape
+    if (width, height) != size:
+        raise DataError(f"{what} {path}", found=f"{width} × {height}",
+                        expected=f"{size[0]} × {size[1]} pixels, as the picture has")  # fmt: skip
+    return labels
+
+
+def label_tracks(
+    paths: Sequence[Path], *, size: tuple[int, int], known: Collection[int] | None = None
+) -> dict[int, tuple[Rle, ...]]:
+    """Masks of each object, one a frame, by their numbers; empty where a frame lacks it.
+
+    Args:
+        paths: The annotation of each frame.
+        size: (width, height) that all must have.
+        known: The objects' numbers, all of which are returned. None takes every number that
+            occurs, `VOID` as well.
+
+    Raises:
+        DataError: a file is missing, damaged, of another size, or holds a number that is not known.
+    """
+    width, height = size
+    tracks: dict[int, list[Rle]] = {}
+    for number in known or ():
+        tracks[number] = [Rle.empty(height, width)] * len(paths)
+    for index, path in enumerate(paths):
+        labels = sized_labels(path, size)
+        there = np.flatnonzero(np.bincount(labels.ravel(), minlength=VOID + 1)).tolist()
+        for number in set(there) - {BACKGROUND}:
+            if known is not None and number not in tracks:
+                raise _strange(path, number, known)
+            track = tracks.setdefault(number, [Rle.empty(height, width)] * len(paths))
+            track[index] = Rle.from_array(labels == number)
+    return {number: tuple(tracks[number]) for number in sorted(tracks)}
+
+
+def _strange(path: Path, number: int, known: Collection[int]) -> DataError:
+    objects = ", ".join(map(str, sorted(known))) or "none"
+    return DataError(f"annotation {path}", expected=f"values 0 and those of the video's objects "
+                     f"({objects})", found=str(number))  # fmt: skip
+
+
+def first_size_of(paths: Sequence[Path]) -> tuple[int, int]:
+    """(width, height) of the first annotation that can be read; 1 × 1 if none can."""
+    for path in paths:
+        try:
+            height, width = read_labels(path).shape
+        except DataError:
+            continue
+        return width, height
+    return 1, 1

@@ -1,0 +1,135 @@
+"""Predictions as trees of pictures: `root/<video>/<expression>/<frame>.png`, nonzero is foreground.
+
+So VISA, Sa2VA, MeViS and ReferFormer write them, the last one also as numbers of objects:
+`root/anno_<annotator>/<video>/<frame>.png` for Ref-DAVIS17.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from harness.errors import DataError
+from harness.layout import inside
+from harness.masks import Rle
+from harness.tasks.rvos.labels import Labels, sized_labels
+from harness.types import Answer, Failure, FailureKind, Prediction, Sample
+
+ANNOTATORS = ("1, first frame", "1, full video", "2, first frame", "2, full video")
+"""Of Ref-DAVIS17: two people, who each described objects by the first frame and by the video."""
+
+ANNOTATIONS = "Annotations"
+"""A folder of this name between the root and the videos is passed over, as zips for servers have
+it."""
+
+
+def png_tree(
+    root: Path, samples: Iterable[Sample], *, allow_extra: bool = False
+) -> Iterator[Prediction]:
+    """The prediction for each sample, whose id is `video/expression`, in the order of the samples.
+
+    Pictures are taken in the order of their names, one a frame. Palette and grey pictures are read;
+    whatever is not 0 is foreground. A sample without a folder is a failure.
+
+    Args:
+        root: The folder of the videos, or one that holds it as `Annotations`.
+        samples: What was asked.
+        allow_extra: Pass over folders of pictures that belong to no sample, instead of refusing.
+
+    Raises:
+        DataError: there is no folder for any sample, or one for none; pictures are missing,
+            damaged, of another size, or in colours. The folder or file is named.
+    """
+    place = root / ANNOTATIONS if (root / ANNOTATIONS).is_dir() else root
+    if not place.is_dir():
+        raise DataError(f"predictions {place}", expected="a folder of videos", found="none")
+    seen: set[Path] = set()
+    found = 0
+    for sample in samples:
+        folder = inside(place, sample.id)
+        seen.add(folder)
+        if not folder.is_dir():
+            yield _lacking(sample, folder, place)
+            continue
+        found += 1
+        masks = tuple(Rle.from_array(labels > 0) for labels in _pictures(folder, sample))
+        yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
+    if not found:
+        raise DataError(f"predictions {place}", expected="folders <video>/<expression>",
+                        found="none of these samples'")  # fmt: skip
+    if not allow_extra:
+        _refuse_extra(place, seen)
+
+
+def label_tree(
+    root: Path, samples: Iterable[Sample], *, allow_extra: bool = False
+) -> Iterator[Prediction]:
+    """Predictions for Ref-DAVIS17 from pictures of object numbers, as ReferFormer writes them.
+
+    `root/anno_<a>/<video>/<frame>.png` holds, for annotator a from 0, the number k in the pixels of
+    the annotator's k-th expression of the video, from 1. Samples come as the task gives them:
+    those of a video and annotator follow each other, which they do in both protocols.
+
+    Raises:
+        DataError: as for `png_tree`; also for a number without an expression.
+    """
+    seen: set[Path] = set()
+    found = 0
+    key = _video_and_annotator
+    for (video, annotator), members in groupby(samples, key=key):
+        unit = list(members)
+        folder = inside(root / f"anno_{annotator}", video)
+        seen.add(folder)
+        if not folder.is_dir():
+            yield from (_lacking(sample, folder, root) for sample in unit)
+            continue
+        found += 1
+        numbers = list(_numbered(folder, unit))
+        for number, sample in enumerate(unit, start=1):
+            masks = tuple(Rle.from_array(labels == number) for labels in numbers)
+            yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
+    if not found:
+        raise DataError(f"predictions {root}", expected="folders anno_<annotator>/<video>",
+                        found="none of these samples'")  # fmt: skip
+    if not allow_extra:
+        _refuse_extra(root, seen)
+
+
+def _video_and_annotator(sample: Sample) -> tuple[str, int]:
+    """A sample's video, and the number of its annotator from 0."""
+    return sample.id.rsplit("/", 1)[0], ANNOTATORS.index(sample.categories["annotator"])
+
+
+def _numbered(folder: Path, unit: Sequence[Sample]) -> Iterator[Labels]:
+    for labels in _pictures(folder, unit[0]):
+        if (most := int(labels.max())) > len(unit):
+            raise DataError(f"predictions {folder}", expected=f"numbers from 0 to {len(unit)}, "
+                            "one an expression", found=str(most))  # fmt: skip
+        yield labels
+
+
+def _pictures(folder: Path, sample: Sample) -> Iterator[Labels]:
+    """The values of a folder's pictures, checked."""
+    paths = sorted(folder.glob("*.png"))
+    frames = len(sample.query.media[0])
+    if len(paths) != frames:
+        raise DataError(f"predictions {folder}", expected=f"{frames} pictures, one a frame",
+                        found=f"{len(paths)} that end in .png")  # fmt: skip
+    return (sized_labels(path, sample.query.size, what="prediction") for path in paths)
+
+
+def _lacking(sample: Sample, folder: Path, place: Path) -> Prediction:
+    message = f"no folder {folder.relative_to(place)} in {place.name}"
+    return Prediction(
+        query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, message)
+    )
+
+
+def _refuse_extra(place: Path, seen: set[Path]) -> None:
+    """Raise DataError if a folder holds pictures of no sample."""
+    extra = sorted({path.parent for path in place.rglob("*.png")} - seen)
+    if extra:
+        raise DataError(
+            f"predictions {place}", expected="folders of these samples alone",
+            found=f"{len(extra)} others, such as {extra[0].relative_to(place)}",
+            fix="Is it the right split?",
+        )  # fmt: skip

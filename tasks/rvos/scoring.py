@@ -1,0 +1,61 @@
+"""The score `rvos/mevis`: J and F of one expression in all frames, expressions all alike."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.masks import Rle
+from harness.metrics.boundary import boundary_f_measure
+from harness.metrics.region import region_similarity
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Protocol
+from harness.types import Answer, Prediction, Sample
+
+
+def truth_of(sample: Sample) -> tuple[Rle, ...]:
+    """The true masks of a sample, one a frame."""
+    assert sample.target is not None and sample.target.answer.masks is not None
+    return sample.target.answer.masks
+
+
+def shown(answer: Answer | None, like: Sequence[Rle]) -> tuple[Rle, ...]:
+    """The masks that an answer shows; empty ones for "no target" and where there is no answer."""
+    if answer is not None and answer.masks is not None:
+        return answer.masks
+    return tuple(Rle.empty(mask.height, mask.width) for mask in like)
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """J and F of one expression, as tools/eval_mevis.py (7c0620b) computes them.
+
+    Means over all frames. A failure scores 0 and 0, as the official script scores a missing
+    folder; "no target" is a prediction of empty masks.
+    """
+    (sample,), (prediction,) = unit, predictions
+    if prediction.answer is None:
+        return {"J": Mean(0.0), "F": Mean(0.0)}
+    truth = truth_of(sample)
+    predicted = shown(prediction.answer, truth)
+    return {
+        "J": Mean(float(region_similarity(truth, predicted).mean())),
+        "F": Mean(float(boundary_f_measure(truth, predicted).mean())),
+    }
+
+
+def half_sum(region: Any, boundary: Any) -> Any:
+    """J&F of final means."""
+    return (region + boundary) / 2
+
+
+METRICS = (
+    Metric("J", about="region similarity: mean IoU over frames, then over expressions"),
+    Metric("F", about="boundary measure: mean over frames, then over expressions"),
+    Metric("J&F", of=("J", "F"), derived=half_sum, about="mean of J and F"),
+)
+
+
+def by_expressions(about: str, *, name: str = "rvos/mevis") -> Protocol:
+    """The protocol of a benchmark that is scored expression by expression."""
+    return Protocol(
+        name=name, score=score, metrics=METRICS, headline="J&F", ceiling=Ceiling(value=1.0),
+        about=about,
+    )  # fmt: skip

@@ -1,0 +1,76 @@
+"""Videos that lie as one picture a frame: paths from an annotation file, media from paths."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, MediaError
+from harness.layout import inside
+from harness.media import Media, frame_files, header_size, lost
+from harness.task import Problem
+
+
+def frame_names(frames: Any, where: str) -> list[str]:
+    """The names of a video's frames, in order.
+
+    Raises:
+        DataError: it is no list of different names, or there is none.
+    """
+    if not isinstance(frames, list) or not frames:
+        found = "none" if isinstance(frames, list) else repr(frames)[:60]
+        raise DataError(f"{where}: 'frames'", expected="at least one frame", found=found)
+    if not all(isinstance(name, str) for name in frames):
+        odd = next(name for name in frames if not isinstance(name, str))
+        raise DataError(f"{where}: 'frames'", expected="names of frames", found=repr(odd)[:60])
+    if len(set(frames)) != len(frames):
+        twice = next(name for name in frames if frames.count(name) > 1)
+        raise DataError(f"{where}: 'frames'", expected="each frame once", found=f"{twice!r} twice")
+    return frames
+
+
+def frame_paths(folder: Path, frames: Sequence[str], *, suffix: str = ".jpg") -> list[Path]:
+    """The files of a video's frames, which may not leave its folder."""
+    return [inside(folder, f"{frame}{suffix}") for frame in frames]
+
+
+def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media:
+    """The frames as media; something that stands for them if one of them is missing.
+
+    Args:
+        paths: One picture a frame.
+        size: Gives (width, height) from elsewhere if no frame can be read.
+    """
+    try:
+        refuse_missing(paths)
+        return frame_files(paths)
+    except MediaError as error:
+        return lost(error, size=first_size(paths) or size(), frames=len(paths))
+
+
+def refuse_missing(paths: Iterable[Path]) -> None:
+    """Raise MediaError for the first picture that is not there."""
+    for path in paths:
+        if not path.is_file():
+            raise MediaError(f"picture {path}", expected="a file", found="none")
+
+
+def first_size(paths: Iterable[Path]) -> tuple[int, int] | None:
+    """(width, height) of the first picture that can be read; None if none can."""
+    for path in paths:
+        with suppress(DataError):
+            return header_size(path)
+    return None
+
+
+def missing(paths: Iterable[Path]) -> Iterator[Problem]:
+    """A problem for each file that is not there."""
+    yield from (Problem(str(path), "is missing") for path in paths if not path.is_file())
+
+
+def uneven(paths: Sequence[Path]) -> Problem | None:
+    """The problem of frames that differ in size, if they do."""
+    sizes = {header_size(path) for path in paths}
+    if len(sizes) > 1:
+        return Problem(str(paths[0].parent), f"its frames have {len(sizes)} different sizes")
+    return None

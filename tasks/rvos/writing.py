@@ -1,0 +1,139 @@
+"""Video scenes as files: what the writers of several benchmarks share."""
+
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from harness.masks import BoolArray, Rle
+from harness.tasks.rvos.labels import Labels
+from harness.world.encode import encode_png, write_jpeg
+from harness.world.raster import render, visible_masks
+from harness.world.scene import Scene
+
+EVERY = 2
+"""Of the scenes' frames, which are near each other, every second one is written."""
+
+QUALITY = 75  # of their JPEGs
+
+SIGNATURE, HEADER_END = 8, 33  # bytes of a PNG before its header, and up to the header's end
+
+
+def every_frame(scene: Scene) -> range:
+    """All frames of a scene."""
+    return range(scene.frames)
+
+
+def some_frames(scene: Scene) -> range:
+    """Every second frame of a scene."""
+    return range(0, scene.frames, EVERY)
+
+
+def frame_name(frame: int) -> str:
+    """The stem of a frame's file."""
+    return f"{frame:05d}"
+
+
+def video_name(scene: Scene, *, digits: int = 12, salt: int = 0) -> str:
+    """Hexadecimal digits, as videos of MeViS (12) and YouTube-VOS (10) are named."""
+    named = f"{scene.id}/{salt}" if salt else scene.id
+    return hashlib.blake2b(named.encode(), digest_size=digits // 2).hexdigest()
+
+
+def salted(scene: Scene, wanted: Any, *, digits: int = 12) -> str:
+    """The first name of a scene's video for which `wanted(name)` is true."""
+    names = (video_name(scene, digits=digits, salt=salt) for salt in count())
+    return next(name for name in names if wanted(name))
+
+
+def mask_tracks(scene: Scene, frames: Sequence[int] | None = None) -> list[list[Any]]:
+    """For each thing its COCO run-length in each frame, None where it is not visible."""
+    masks = [visible_masks(scene, frame) for frame in frames or every_frame(scene)]
+    return [
+        [Rle.from_array(frame[thing]).to_json() if frame[thing].any() else None for frame in masks]
+        for thing in range(len(scene.things))
+    ]
+
+
+def joint_masks(scene: Scene, referents: Iterable[int], frames: Sequence[int]) -> list[BoolArray]:
+    """The visible pixels of some things together, one array a frame."""
+    chosen = list(referents)
+    return [np.asarray(visible_masks(scene, frame)[chosen].any(axis=0)) for frame in frames]
+
+
+def write_frames(scene: Scene, folder: Path) -> None:
+    """Write `<frame>.jpg` for every frame."""
+    folder.mkdir(parents=True)
+    for frame in every_frame(scene):
+        write_jpeg(folder / f"{frame_name(frame)}.jpg", render(scene, frame))
+
+
+def write_some(scene: Scene, folder: Path) -> None:
+    """Write `<frame>.jpg` for every second frame, packed as the videos' own frames are.
+
+    A folder that is there stays: tasks of one benchmark share their videos.
+    """
+    if folder.exists():
+        return
+    folder.mkdir(parents=True)
+    for frame in some_frames(scene):
+        picture = Image.fromarray(render(scene, frame))
+        picture.save(folder / f"{frame_name(frame)}.jpg", "JPEG", quality=QUALITY)
+
+
+def write_labels(
+    scene: Scene, folder: Path, frames: Sequence[int], *, values: Sequence[int]
+) -> None:
+    """Write `<frame>.png` with a palette: each thing's value where it is visible, 0 elsewhere.
+
+    Args:
+        scene: What is seen.
+        folder: Where the files go.
+        frames: Which frames.
+        values: One a thing; 0 leaves it to the background.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for frame in frames:
+        masks = visible_masks(scene, frame)
+        labels = np.zeros(masks.shape[1:], dtype=np.uint8)
+        for mask, value in zip(masks, values, strict=True):
+            labels[mask] = value
+        (folder / f"{frame_name(frame)}.png").write_bytes(palette_png(labels))
+
+
+def palette_png(labels: Labels) -> bytes:
+    """A PNG of numbers with a palette of 256 colours, the same bytes on every machine."""
+    grey = encode_png(labels)
+    header = grey[SIGNATURE + 8 : HEADER_END - 4]
+    indexed = header[:9] + b"\x03" + header[10:]  # the type of colour: an index into the palette
+    return b"".join((grey[:SIGNATURE], _chunk(b"IHDR", indexed), _chunk(b"PLTE", palette()),
+                     grey[HEADER_END:]))  # fmt: skip
+
+
+def palette() -> bytes:
+    """Colours of the numbers 0 to 255 as DAVIS and YouTube-VOS have them: their bits, spread.
+
+    Bits 0, 1, 2 of a number are the highest bits of red, green and blue, 3, 4, 5 the next, …
+    """
+    colours = np.zeros((256, 3), dtype=np.uint8)
+    numbers = np.arange(256)
+    for bit in range(8):
+        colours[:, bit % 3] |= (((numbers >> bit) & 1) << (7 - bit // 3)).astype(np.uint8)
+    return colours.tobytes()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def write_json(path: Path, plain: Any) -> None:
+    """Write plain data in one line, as the official files are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(plain), encoding="utf-8", newline="\n")

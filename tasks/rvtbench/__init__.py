@@ -1,0 +1,1 @@
+"""What RVTBench's four tasks and JiTBench share: records read by a mapping, levels, categories."""

@@ -1,0 +1,143 @@
+"""How records are read: a TOML file that names files and fields, in the place of code.
+
+No release of RVTBench or JiTBench could be looked at, so that nothing here is official but what the
+papers say: levels, categories, tasks. `mapping.toml` beside this module documents every key.
+"""
+
+import tomllib
+from collections.abc import Mapping as Plain
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+from harness.errors import DataError
+
+BOXES = {"form": ("frames", "track"), "order": ("xyxy", "xywh"), "inclusive": (True, False)}
+FORMS = ("records", "frames", "track")
+FIELDS = ("id", "task", "level", "category", "video", "frames", "query", "masks", "boxes", "text",
+          "options", "choice")  # fmt: skip
+NEEDED = ("id", "level", "category", "video", "query")
+PLACES = {"annotations": {"task"}, "frames": {"video", "frame"}}
+"""The words that a template may hold."""
+
+TABLES = ("files", "fields", "tasks", "levels", "categories", "masks", "boxes")
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One mapping file, checked."""
+
+    path: Path
+    annotations: str
+    """A template below the benchmark's folder, with {task}."""
+    frames: str
+    """A template with {video} and {frame}."""
+    records: str = ""
+    fields: Plain[str, str] = field(default_factory=dict)
+    tasks: Plain[str, tuple[Any, ...]] = field(default_factory=dict)
+    levels: Plain[str, tuple[Any, ...]] = field(default_factory=dict)
+    categories: Plain[str, tuple[Any, ...]] = field(default_factory=dict)
+    masks: Plain[str, str] = field(default_factory=dict)
+    boxes: Plain[str, Any] = field(default_factory=dict)
+
+    def file(self, task: str) -> str:
+        """The annotation file of a task, relative to the benchmark's folder."""
+        words = self.tasks.get(task, (task,))
+        return self.annotations.replace("{task}", str(words[0]))
+
+    def picture(self, video: str, frame: str) -> str:
+        """The picture of a frame, relative to the benchmark's folder."""
+        return self.frames.replace("{video}", video).replace("{frame}", frame)
+
+
+def read_mapping(path: Path) -> Mapping:
+    """Read a mapping file.
+
+    Raises:
+        DataError: it is no TOML, lacks a key, has one that is not known, or a wrong value.
+    """
+    try:
+        plain = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"mapping {path}", expected="a TOML file", found=str(error)) from error
+    if problem := next(_problems(plain), None):
+        key, expected, found = problem
+        raise DataError(f"mapping {path}, {key}", expected=expected, found=found,
+                        fix="tasks/rvtbench/mapping.toml tells every key.")  # fmt: skip
+    words = {name: {key: tuple(value) for key, value in plain[name].items()}
+             for name in ("tasks", "levels", "categories")}  # fmt: skip
+    return Mapping(
+        path, plain["files"]["annotations"], plain["files"]["frames"],
+        plain["files"].get("records", ""), plain["fields"], **words,
+        masks=plain.get("masks", {"form": "records", "frame": "frame", "rle": "rle"}),
+        boxes={"form": "frames", "order": "xyxy", "inclusive": False, **plain.get("boxes", {})},
+    )  # fmt: skip
+
+
+def _problems(plain: Plain[str, Any]) -> Any:
+    """(key, expected, found) of whatever is wrong."""
+    for name in plain:
+        if name not in TABLES or not isinstance(plain[name], dict):
+            yield f"[{name}]", f"the tables {', '.join(TABLES)}", name
+    for name in TABLES[:5]:
+        if name not in plain:
+            yield f"[{name}]", "this table", "none"
+    yield from _files(plain["files"])
+    yield from _fields(plain["fields"])
+    for name in ("tasks", "levels", "categories"):
+        for key, words in plain[name].items():
+            if not isinstance(words, list) or not words:
+                yield f"{name}.{key}", "a list of the records' words", repr(words)[:40]
+    yield from _masks(plain.get("masks", {}))
+    for key, value in plain.get("boxes", {}).items():
+        options = BOXES.get(key)
+        if options is None:
+            yield f"boxes.{key}", f"one of {', '.join(BOXES)}", key
+        elif value not in options or isinstance(value, bool) != isinstance(options[0], bool):
+            yield f"boxes.{key}", " or ".join(map(repr, options)), repr(value)[:40]
+
+
+def _files(files: Plain[str, Any]) -> Any:
+    for key, value in files.items():
+        if key not in ("annotations", "frames", "records"):
+            yield f"files.{key}", "annotations, frames or records", key
+        elif not isinstance(value, str):
+            yield f"files.{key}", "text", repr(value)[:40]
+    for key, places in PLACES.items():
+        if not files.get(key):
+            yield f"files.{key}", "a path below the benchmark's folder", "none"
+            continue
+        try:
+            held = {name for _, name, _, _ in Formatter().parse(files[key]) if name is not None}
+        except ValueError as error:
+            yield f"files.{key}", "a path with words in braces", str(error)
+            continue
+        if not held <= places or (key == "frames" and held != places):
+            wanted = " and ".join(f"{{{name}}}" for name in sorted(places))
+            yield f"files.{key}", f"a path with {wanted}", repr(files[key])[:60]
+
+
+def _fields(fields: Plain[str, Any]) -> Any:
+    for key, value in fields.items():
+        if key not in FIELDS:
+            yield f"fields.{key}", f"one of {', '.join(FIELDS)}", key
+        elif not isinstance(value, str):
+            yield f"fields.{key}", "the name of a field", repr(value)[:40]
+    for key in NEEDED:
+        if not fields.get(key):
+            yield f"fields.{key}", "the name of a field", "none"
+
+
+def _masks(masks: Plain[str, Any]) -> Any:
+    for key, value in masks.items():
+        if key not in ("form", "frame", "rle"):
+            yield f"masks.{key}", "form, frame or rle", key
+        elif not isinstance(value, str):
+            yield f"masks.{key}", "text", repr(value)[:40]
+    if masks and masks.get("form") not in FORMS:
+        yield "masks.form", " or ".join(map(repr, FORMS)), repr(masks.get("form"))
+    if masks.get("form") == "records":
+        for key in ("frame", "rle"):
+            if not masks.get(key):
+                yield f"masks.{key}", "the name of a field", "none"

@@ -1,0 +1,228 @@
+"""Records of an annotation file, read by a mapping; errors name record and key of the mapping."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, MaskError, ParseError
+from harness.layout import inside, read_json
+from harness.masks import Rle
+from harness.replies import finite_numbers, unique
+from harness.tasks.rvos.tracks import sized
+from harness.tasks.rvtbench.mapping import Mapping
+from harness.types import Box
+
+MAX_LINE = 2**28  # bytes
+PICTURES = (".jpg", ".jpeg", ".png")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record, and what is needed to read it."""
+
+    plain: Any
+    where: str
+    """File and line (or place in the list)."""
+    mapping: Mapping
+
+    def get(self, key: str, kind: type | tuple[type, ...]) -> Any:
+        """The field that the mapping names for `key`.
+
+        Raises:
+            DataError: the mapping names none, the record lacks it, or it is of another type.
+        """
+        path = self.mapping.fields.get(key, "")
+        if not path:
+            raise self.error(key, "the name of a field", "none")
+        value = self.plain
+        for part in path.split("."):
+            if not isinstance(value, dict) or part not in value:
+                raise self.error(key, "this field", "none")
+            value = value[part]
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise self.error(key, " or ".join(one.__name__ for one in kinds), repr(value)[:60])
+        return value
+
+    def error(self, key: str, expected: str, found: str) -> DataError:
+        """A DataError about the field of `key`."""
+        path = self.mapping.fields.get(key, "")
+        return DataError(f"{self.where}: {path or key!r} (fields.{key} of mapping "
+                         f"{self.mapping.path})", expected=expected, found=found)  # fmt: skip
+
+    def word(self, key: str, table: str) -> str:
+        """Our own word for what stands in a field, by a table of the mapping."""
+        said = self.get(key, (str, int))
+        known = getattr(self.mapping, table)
+        for ours, theirs in known.items():
+            if any(type(one) is type(said) and one == said for one in theirs):
+                return str(ours)
+        every = ", ".join(repr(one) for words in known.values() for one in words)
+        raise self.error(key, f"one of [{table}]: {every}", repr(said)[:40])
+
+    def text(self, key: str) -> str:
+        """A text that is not blank."""
+        said: str = self.get(key, str)
+        if not said.strip():
+            raise self.error(key, "a text", "a blank one")
+        return said
+
+    @cached_property
+    def id(self) -> str:
+        """The record's id as text."""
+        return str(self.get("id", (str, int)))
+
+    def is_of(self, task: str) -> bool:
+        """Whether the record belongs to a task; all do where records do not say."""
+        return not self.mapping.fields.get("task") or self.word("task", "tasks") == task
+
+
+def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record]:
+    """The records of one task, in the order of the file; lines are read as they are needed.
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    path = inside(root, mapping.file(task))
+    every = _lines(path) if path.suffix == ".jsonl" else _listed(path, mapping)
+    for plain, place in every:
+        record = Record(plain, f"{path}, {place}", mapping)
+        if record.is_of(task):
+            yield record
+
+
+def _lines(path: Path) -> Iterator[tuple[Any, str]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
+                if line.strip():
+                    yield _line(line, f"{path}, line {number}"), f"line {number}"
+    except OSError as error:
+        raise DataError(f"file {path}", expected="a readable file",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+
+
+def _line(line: bytes, where: str) -> Any:
+    if len(line) > MAX_LINE:
+        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line")
+    try:
+        return json.loads(line.decode("utf-8-sig"), object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise DataError(where, expected="one complete JSON object", found=str(error)) from error
+
+
+def _listed(path: Path, mapping: Mapping) -> Iterator[tuple[Any, str]]:
+    plain = read_json(path)
+    for part in mapping.records.split(".") if mapping.records else ():
+        if not isinstance(plain, dict) or part not in plain:
+            raise DataError(f"file {path} (files.records of mapping {mapping.path})",
+                            expected=f"a list at {mapping.records!r}", found="none")  # fmt: skip
+        plain = plain[part]
+    if not isinstance(plain, list):
+        raise DataError(f"file {path} (files.records of mapping {mapping.path})",
+                        expected="a list of records", found=type(plain).__name__)  # fmt: skip
+    return ((one, f"record {number}") for number, one in enumerate(plain, start=1))
+
+
+def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
+    """The names of a record's frames, and their pictures."""
+    video, mapping = record.text("video"), record.mapping
+    if mapping.fields.get("frames"):
+        names = record.get("frames", list)
+        if not names or not all(isinstance(name, str) for name in names):
+            raise record.error("frames", "names of frames, at least one", repr(names)[:60])
+        if len(set(names)) < len(names):
+            raise record.error("frames", "each frame once", "one twice")
+    else:
+        place = inside(root, mapping.picture(video, "x")).parent
+        names = sorted(path.stem for path in place.glob("*") if path.suffix.lower() in PICTURES)
+        if not names:
+            raise record.error("video", f"pictures in {place}", "none")
+    return names, [inside(root, mapping.picture(video, name)) for name in names]
+
+
+def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tuple[Rle, ...]:
+    """A record's masks, one a frame; a frame that is not named has none.
+
+    Raises:
+        DataError: they have not the mapping's form, name another frame, or have another size.
+    """
+    width, height = size
+    found = [Rle.empty(height, width)] * len(names)
+    for index, plain, what in _placed(record, "masks", names):
+        if plain is not None:
+            try:
+                mask = Rle.from_json(plain, what)
+            except MaskError as error:
+                raise record.error("masks", "COCO run-lengths", str(error)) from error
+            found[index] = sized(mask, size, f"{record.where}: {what}").union(found[index])
+    return tuple(found)
+
+
+def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
+    """(width, height) of a record's first mask, where no picture can be read; 1 × 1 without one."""
+    if record.mapping.fields.get("masks"):
+        with suppress(DataError):
+            for _, plain, what in _placed(record, "masks", names):
+                if plain is not None:
+                    return Rle.from_json(plain, what).size
+    return 1, 1
+
+
+def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
+    """A record's box in each frame, in pixels, right and bottom exclusive; None where it has none.
+
+    Raises:
+        DataError: they have not the mapping's form, name another frame, or have no area.
+    """
+    found: list[Box | None] = [None] * len(names)
+    for index, plain, what in _placed(record, "boxes", names):
+        if plain is not None:
+            found[index] = _box(record, plain, what)
+    return tuple(found)
+
+
+def _box(record: Record, plain: Any, what: str) -> Box:
+    boxes = record.mapping.boxes
+    try:
+        left, top, third, fourth = finite_numbers(plain, 4, what)
+    except ParseError as error:
+        raise record.error("boxes", "four numbers a box", str(error)) from error
+    if boxes["order"] == "xywh":
+        third, fourth = left + third, top + fourth
+    elif boxes["inclusive"]:
+        third, fourth = third + 1, fourth + 1
+    if third <= left or fourth <= top:
+        raise record.error("boxes", f"boxes with an area (boxes.order is {boxes['order']!r})",
+                           f"{what} {plain}")  # fmt: skip
+    return Box(left, top, third, fourth)
+
+
+def _placed(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[int, Any, str]]:
+    """(place of the frame, what is there, its name for messages), in the mapping's form."""
+    settings = getattr(record.mapping, key)
+    form = settings["form"]
+    value = record.get(key, dict if form == "frames" else list)
+    if form == "track":
+        if len(value) != len(names):
+            raise record.error(key, f"{len(names)}, one a frame", f"{len(value)}")
+        yield from ((index, one, f"frame {names[index]!r}") for index, one in enumerate(value))
+        return
+    order = {name: index for index, name in enumerate(names)}
+    items = value.items() if form == "frames" else (_named(record, key, one) for one in value)
+    for name, one in items:
+        if name not in order:
+            raise record.error(key, "frames of the record", repr(name)[:40])
+        yield order[name], one, f"frame {name!r}"
+
+
+def _named(record: Record, key: str, item: Any) -> tuple[str, Any]:
+    settings = getattr(record.mapping, key)
+    if not isinstance(item, dict) or not {settings["frame"], settings["rle"]} <= set(item):
+        raise record.error(key, f"objects with {settings['frame']!r} and {settings['rle']!r}",
+                           repr(item)[:60])  # fmt: skip
+    return item[settings["frame"]], item[settings["rle"]]

@@ -1,0 +1,18 @@
+"""Segmentation: masks in every frame, scored as MeViS is."""
+
+from harness.tasks.rvos.scoring import by_expressions
+from harness.tasks.rvtbench.records import Record, masks_of
+from harness.tasks.rvtbench.task import Film
+from harness.types import Answer, Target
+
+PROTOCOLS = {
+    "rvos/mevis": by_expressions(
+        "J and F as tools/eval_mevis.py computes them: all frames, all questions alike; how the "
+        "papers average is not published"
+    )
+}
+
+
+def masks_target(record: Record, film: Film) -> Target:
+    """A record's masks."""
+    return Target(answer=Answer(masks=masks_of(record, film.names, film.media.size)))

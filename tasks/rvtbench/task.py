@@ -1,0 +1,161 @@
+"""RVTBench (Shen et al., 2025) and JiTBench: questions of levels and categories about videos.
+
+One record by the default mapping (ours, not official; see `mapping.toml`):
+
+    {"id": "bear_L3_temporal_7", "task": "segmentation", "level": 3, "category": "temporal",
+     "video": "bear", "frames": ["00000", "00001"], "query": "the one that moves after the other",
+     "gt": {"masks": [{"frame": "00000", "rle": {"size": [480, 854], "counts": "…"}}]}}
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harness.errors import DataError
+from harness.layout import folder, inside
+from harness.media import Media
+from harness.task import Problem, Protocol, Task
+from harness.tasks.rvos.videos import film, missing, uneven
+from harness.tasks.rvtbench.mapping import Mapping, read_mapping
+from harness.tasks.rvtbench.records import Record, frames_of, mask_size, read_records
+from harness.types import AnswerForm, Query, Sample, Target, query_id
+
+DEFAULT = Path(__file__).parent / "mapping.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """A record's video."""
+
+    names: tuple[str, ...]
+    """Of its frames."""
+    media: Media
+
+
+TruthOf = Callable[[Record, Film], Target]
+"""Reads a record's truth, or raises DataError."""
+
+OptionsOf = Callable[[Record], tuple[str, ...]]
+
+
+def no_options(record: Record) -> tuple[str, ...]:
+    """Of a question without choices."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What one task reads, and how."""
+
+    name: str
+    """The task's name."""
+    root: Path
+    mapping: Mapping
+    kind: str
+    """Which of the mapping's [tasks]."""
+    form: AnswerForm
+    truth: TruthOf
+    options: OptionsOf = no_options
+
+
+def mapped(
+    data: Path, benchmark: str, mapping: Path | None, default: Path = DEFAULT
+) -> tuple[Path, Mapping]:
+    """The benchmark's folder, and the mapping that its records are read by."""
+    root = folder(data / benchmark, fix="`harness list tasks` says where the data is had.")
+    return root, read_mapping(mapping or default)
+
+
+def build(source: Source, *, split: str, protocol: Protocol) -> Task:
+    """The task of a source.
+
+    Raises:
+        DataError: its annotation file is not there.
+    """
+    path = inside(source.root, source.mapping.file(source.kind))
+    if not path.is_file():
+        raise DataError(
+            f"file {path}", expected=f"the records of {source.kind}", found="none",
+            fix=f"`harness list tasks {source.name}` says where the data is had. Where a release "
+            f"names its files otherwise, give {source.name}(mapping=FILE.toml).",
+        )  # fmt: skip
+    return Task(
+        name=source.name,
+        version=1,
+        split=split,
+        forms=(source.form,),
+        protocol=protocol,
+        samples=partial(_samples, source),
+        annotations=(path, source.mapping.path),
+        check=partial(_check, source),
+        arguments={"split": split, "protocol": protocol.name, "mapping": source.mapping.path.name},
+    )
+
+
+class Films:
+    """Opens videos; records of one video that follow each other share it."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._last: tuple[list[Path], Film] | None = None
+
+    def of(self, record: Record) -> Film:
+        """A record's video."""
+        names, paths = frames_of(record, self._source.root)
+        if self._last is None or self._last[0] != paths:
+            media = film(paths, size=lambda: mask_size(record, names))
+            self._last = (paths, Film(tuple(names), media))
+        return self._last[1]
+
+
+def _samples(source: Source) -> Iterator[Sample]:
+    films = Films(source)
+    for record in read_records(source.root, source.mapping, source.kind):
+        yield _sample(source, record, films.of(record))
+
+
+def _sample(source: Source, record: Record, film: Film) -> Sample:
+    level, category = record.word("level", "levels"), record.word("category", "categories")
+    return Sample(
+        id=record.id,
+        query=Query(
+            id=query_id(record.id), text=" ".join(record.text("query").split()),
+            media=(film.media,), forms=(source.form,), options=source.options(record),
+        ),
+        target=source.truth(record, film),
+        group=record.text("video"),
+        categories={"level": level, "category": category,
+                    "level and category": f"{level} {category}"},
+    )  # fmt: skip
+
+
+def _check(source: Source) -> Iterator[Problem]:
+    path = inside(source.root, source.mapping.file(source.kind))
+    films = Films(source)
+    ids: set[str] = set()
+    videos: set[tuple[Path, ...]] = set()
+    try:
+        for record in read_records(source.root, source.mapping, source.kind):
+            try:
+                yield from _check_record(source, record, films, videos)
+                if record.id in ids:
+                    yield Problem(str(path), f"{record.where}: the id {record.id!r} comes twice")
+                ids.add(record.id)
+            except DataError as error:
+                yield Problem(str(path), str(error))
+    except DataError as error:
+        yield Problem(str(path), str(error))
+
+
+def _check_record(
+    source: Source, record: Record, films: Films, videos: set[tuple[Path, ...]]
+) -> Iterator[Problem]:
+    _, pictures = frames_of(record, source.root)
+    gone = list(missing(pictures))
+    if tuple(pictures) not in videos:
+        videos.add(tuple(pictures))
+        yield from gone
+        if not gone and (problem := uneven(pictures)):
+            yield problem
+    _sample(source, record, films.of(record))

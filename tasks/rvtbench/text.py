@@ -1,0 +1,103 @@
+"""Free answers and summaries by BLEU-4, ROUGE-L and CIDEr over all samples; choices by letters.
+
+BERTScore, the papers' fourth number, needs a network: `--metrics "bertscore(model=…)"` adds it
+under a name that tells model and layer.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from string import ascii_uppercase
+from typing import Any
+
+from harness.metrics.caption_tokens import Tokenizer
+from harness.metrics.captions import Name, caption, caption_metrics
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Protocol
+from harness.tasks.rvtbench.records import Record
+from harness.tasks.rvtbench.task import Film
+from harness.types import Answer, Prediction, Sample, Target
+
+NAMES: tuple[Name, ...] = ("ROUGE-L", "BLEU-4", "CIDEr")
+HEADLINE = "ROUGE-L"
+"""Perfect answers reach 1 whatever their length, which BLEU-4 and CIDEr do not of short ones."""
+
+
+def text_target(record: Record, film: Film) -> Target:
+    """The right text; the first of a list is the answer, the others are references as well."""
+    plain = record.get("text", (str, list))
+    texts = [plain] if isinstance(plain, str) else plain
+    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise record.error("text", "a text or a list of them, none blank", repr(plain)[:60])
+    return Target(answer=Answer(text=texts[0]), references=tuple(texts[1:]))
+
+
+def options_of(record: Record) -> tuple[str, ...]:
+    """The choices of a question."""
+    options = record.get("options", list)
+    if not 2 <= len(options) <= len(ascii_uppercase) or not all(
+        isinstance(option, str) and option.strip() for option in options
+    ):
+        raise record.error("options", "2 to 26 texts, none blank", repr(options)[:60])
+    return tuple(options)
+
+
+def choice_target(record: Record, film: Film) -> Target:
+    """The right letter; a record may say it as the letter or as the text of the option."""
+    options, said = options_of(record), record.text("choice").strip()
+    letters = ascii_uppercase[: len(options)]
+    if said not in options and said not in letters:
+        raise record.error("choice", f"a letter from A to {letters[-1]}, or one of the options",
+                           repr(said)[:40])  # fmt: skip
+    letter = letters[options.index(said)] if said in options else said
+    return Target(answer=Answer(choice=letter), references=(options[letters.index(letter)],))
+
+
+def score_text(
+    unit: Sequence[Sample], predictions: Sequence[Prediction], *, names: Sequence[str]
+) -> Scores:
+    """The item of a sample for each metric; a failure says nothing, and counts."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None and sample.target.answer.text is not None
+    said = prediction.answer.text if prediction.answer is not None else None
+    item = caption(said or "", [sample.target.answer.text, *sample.target.references])
+    return dict.fromkeys(names, item)
+
+
+def score_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """1 for the right letter, 0 for another one and for a failure."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None
+    said = prediction.answer.choice if prediction.answer is not None else None
+    return {"accuracy": Mean(float(said == sample.target.answer.choice))}
+
+
+def by_text(name: str, tokenizer: Tokenizer, about: str) -> Protocol:
+    """A protocol of the caption metrics, by one tokenizer."""
+    metrics = caption_metrics(NAMES, tokenizer=tokenizer)
+    names = [metric.name for metric in metrics]
+    scored: Any = partial(score_text, names=names)
+    return Protocol(
+        name=name, score=scored, metrics=metrics, headline=names[NAMES.index(HEADLINE)],
+        ceiling=Ceiling(value=1.0), about=about,
+    )  # fmt: skip
+
+
+TEXT = {
+    "rvtbench/text": by_text(
+        "rvtbench/text", "ptb", "ROUGE-L, BLEU-4 and CIDEr of pycocoevalcap, with its own tokens; "
+        "add BERTScore by --metrics",
+    ),
+    "rvtbench/text_simple": by_text(
+        "rvtbench/text_simple", "simple", "the same with tokens that need no Java; never to be "
+        "compared with the other",
+    ),
+}  # fmt: skip
+
+CHOICE = Protocol(
+    name="rvtbench/choice",
+    score=score_choice,
+    metrics=(Metric("accuracy", about="share of questions with the right letter"),),
+    headline="accuracy",
+    ceiling=Ceiling(value=1.0),
+    about="for releases with options: the right letter, no answer counts as wrong",
+)

@@ -1,0 +1,118 @@
+"""Video scenes as records of RVTBench and JiTBench, by the default mapping."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from harness.masks import Rle
+from harness.tasks.rvos.writing import (
+    frame_name,
+    joint_masks,
+    some_frames,
+    video_name,
+    write_some,
+)
+from harness.world.draws import Draws
+from harness.world.language import SIZE_WORDS, Question
+from harness.world.scene import COMBINATIONS, Combination, Scene, Thing
+from harness.world.shapes import World
+
+Kind: TypeAlias = Literal["segmentation", "grounding", "vqa", "summary"]
+Truth: TypeAlias = dict[str, Any]
+
+CATEGORIES = ("semantic", "spatial", "temporal")
+OPTIONS = 4
+
+
+def write_records(world: World, folder: Path, kind: Kind, *, levels: int, annotations: str) -> None:
+    """Write the videos of the world's `test` split, and a record for each of its questions.
+
+    Args:
+        world: What is written.
+        folder: The benchmark's folder; tasks that share it share the videos.
+        kind: What is asked for.
+        levels: Questions take turns in levels and categories.
+        annotations: The file of the records below the folder.
+    """
+    for scene in world.scenes("video", "test"):
+        write_some(scene, folder / "videos" / video_name(scene))
+    path = folder / annotations
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(one) + "\n" for one in records(world, kind, levels=levels)]
+    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, Any]]:
+    """One record a question."""
+    number = 0
+    for example in world.of("video", "test"):
+        for question in example.questions:
+            level = 1 + number % levels
+            category = CATEGORIES[(number + number // levels) % len(CATEGORIES)]
+            video = video_name(example.scene)
+            query, truth = ASKED[kind](example.scene, question)
+            yield {
+                "id": f"{video}_L{level}_{category}_{number:04d}", "task": kind, "level": level,
+                "category": category, "video": video,
+                "frames": [frame_name(frame) for frame in some_frames(example.scene)],
+                "query": query, **truth,
+            }  # fmt: skip
+            number += 1
+
+
+def _masks(scene: Scene, question: Question) -> tuple[str, Truth]:
+    masks = zip(some_frames(scene), _meant(scene, question), strict=True)
+    rles = [{"frame": frame_name(frame), "rle": Rle.from_array(mask).to_json()}
+            for frame, mask in masks if mask.any()]  # fmt: skip
+    return question.text, {"gt": {"masks": rles}}
+
+
+def _boxes(scene: Scene, question: Question) -> tuple[str, Truth]:
+    boxes = {}
+    for frame, mask in zip(some_frames(scene), _meant(scene, question), strict=True):
+        rows, columns = (np.flatnonzero(mask.any(axis=axis)).tolist() for axis in (1, 0))
+        if rows:
+            boxes[frame_name(frame)] = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+    return question.text, {"gt": {"boxes": boxes}}
+
+
+def _meant(scene: Scene, question: Question) -> Sequence[Any]:
+    return joint_masks(scene, question.referents, some_frames(scene))
+
+
+def _answer(scene: Scene, question: Question) -> tuple[str, Truth]:
+    """What the text refers to, in words, and three other things that it could be said of."""
+    right = _listed([described(scene.things[index]) for index in question.referents])
+    draws = Draws(scene.seed, scene.id, "rvtbench", question.text)
+    others = [text for text in map(described, draws.shuffled(COMBINATIONS)) if text != right]
+    options = draws.shuffled([right, *others[: OPTIONS - 1]])
+    letter = "ABCD"[options.index(right)]
+    query = f"Say size, colour and shape of what this refers to: {question.text}"
+    return query, {"options": options, "gt": {"text": right, "choice": letter}}
+
+
+def _summary(scene: Scene, question: Question) -> tuple[str, Truth]:
+    meant = set(question.referents)
+    told = _listed([
+        f"{described(thing)} that {'moves' if thing.moves else 'stands still'}"
+        for index, thing in enumerate(scene.things) if index in meant
+    ])  # fmt: skip
+    query = f"Summarise the video with regard to this: {question.text}"
+    return query, {"gt": {"text": f"among {len(scene.things)} objects there is {told}"}}
+
+
+def described(thing: Thing | Combination) -> str:
+    """Such as `a small red circle`."""
+    return f"a {SIZE_WORDS[thing.size]} {thing.colour} {thing.shape}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+ASKED: dict[Kind, Callable[[Scene, Question], tuple[str, Truth]]] = {
+    "segmentation": _masks, "grounding": _boxes, "vqa": _answer, "summary": _summary,
+}  # fmt: skip

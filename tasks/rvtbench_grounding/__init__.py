@@ -1,0 +1,1 @@
+"""RVTBench, grounding: boxes for questions of four levels and three categories."""

@@ -1,0 +1,38 @@
+"""RVTBench, grounding (Shen et al., 2025): a box in every frame for what a question is about.
+
+The records, and the mapping that they are read by, are those of `harness.tasks.rvtbench`.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from harness.task import Task, choose
+from harness.tasks.rvtbench.boxes import PROTOCOLS, boxes_target
+from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.types import AnswerForm
+
+__all__ = ["PROTOCOLS", "rvtbench_grounding"]
+
+
+def rvtbench_grounding(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    protocol: str = "rvtbench/boxes",
+    mapping: Path | None = None,
+) -> Task:
+    """One sample a question that asks for boxes.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: All of it.
+        protocol: `rvtbench/boxes`.
+        mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    root, known = mapped(data, "rvtbench", mapping)
+    source = Source(
+        name="rvtbench_grounding", root=root, mapping=known, kind="grounding",
+        form=AnswerForm.BOX_TRACK, truth=boxes_target,
+    )  # fmt: skip
+    return build(source, split=split, protocol=scoring)

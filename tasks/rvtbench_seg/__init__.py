@@ -1,0 +1,1 @@
+"""RVTBench, segmentation: masks for questions of four levels and three categories."""

@@ -1,0 +1,38 @@
+"""RVTBench, segmentation (Shen et al., 2025): masks in every frame for what a question is about.
+
+The records, and the mapping that they are read by, are those of `harness.tasks.rvtbench`.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from harness.task import Task, choose
+from harness.tasks.rvtbench.segmentation import PROTOCOLS, masks_target
+from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.types import AnswerForm
+
+__all__ = ["PROTOCOLS", "rvtbench_seg"]
+
+
+def rvtbench_seg(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    protocol: str = "rvos/mevis",
+    mapping: Path | None = None,
+) -> Task:
+    """One sample a question that asks for masks.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: All of it.
+        protocol: `rvos/mevis`.
+        mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    root, known = mapped(data, "rvtbench", mapping)
+    source = Source(
+        name="rvtbench_seg", root=root, mapping=known, kind="segmentation",
+        form=AnswerForm.MASK_TRACK, truth=masks_target,
+    )  # fmt: skip
+    return build(source, split=split, protocol=scoring)

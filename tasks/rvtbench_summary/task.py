@@ -1,0 +1,39 @@
+"""RVTBench, summary (Shen et al., 2025): what a video shows with regard to a question.
+
+The records, and the mapping that they are read by, are those of `harness.tasks.rvtbench`.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from harness.task import Task, choose
+from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.tasks.rvtbench.text import TEXT as PROTOCOLS
+from harness.tasks.rvtbench.text import text_target
+from harness.types import AnswerForm
+
+__all__ = ["PROTOCOLS", "rvtbench_summary"]
+
+
+def rvtbench_summary(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    protocol: str = "rvtbench/text",
+    mapping: Path | None = None,
+) -> Task:
+    """One sample a request for a summary.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: All of it.
+        protocol: `rvtbench/text`, or `rvtbench/text_simple` without Java.
+        mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    root, known = mapped(data, "rvtbench", mapping)
+    source = Source(
+        name="rvtbench_summary", root=root, mapping=known, kind="summary", form=AnswerForm.TEXT,
+        truth=text_target,
+    )  # fmt: skip
+    return build(source, split=split, protocol=scoring)

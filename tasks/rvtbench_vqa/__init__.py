@@ -1,0 +1,1 @@
+"""RVTBench, VQA: questions of four levels and three categories, answered in words."""

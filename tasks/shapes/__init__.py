@@ -1,0 +1,1 @@
+"""What the benchmarks in the generated world's own layout share."""

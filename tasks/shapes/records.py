@@ -1,0 +1,128 @@
+"""`questions.jsonl`: one question a line, read as it goes."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.errors import DataError, MediaError
+from harness.layout import field, inside
+from harness.media import Media, frame_files, header_size, image, lost
+from harness.replies import unique
+from harness.task import Problem
+
+QUESTIONS = "questions.jsonl"
+MAX_LINE = 200_000  # bytes
+
+
+def lines(place: Path) -> Iterator[tuple[str, bytes]]:
+    """Each line of a split's questions with the words that name it; blank lines are skipped.
+
+    Raises:
+        DataError: the file cannot be read, or a line is longer than `MAX_LINE`.
+    """
+    path = place / QUESTIONS
+    try:
+        with path.open("rb") as file:
+            # Not by iteration: a line without an end would be read whole before it is refused.
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
+                where = f"{path}, line {number}"
+                if len(line) > MAX_LINE:
+                    raise DataError(where, expected=f"at most {MAX_LINE} bytes",
+                                    found="a longer line")  # fmt: skip
+                if line.strip():
+                    yield where, line
+    except OSError as error:
+        raise DataError(f"file {path}", expected="a readable file",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+
+
+def parse(line: bytes, where: str) -> dict[str, Any]:
+    """One line as a JSON object with an `id` that is text.
+
+    Raises:
+        DataError: it is none.
+    """
+    try:
+        plain = json.loads(line.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=unique)
+        json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
+    except (ValueError, RecursionError) as error:
+        raise DataError(where, expected="one JSON object", found=str(error)) from error
+    words(plain, "id", where)
+    assert isinstance(plain, dict), "it has a field"
+    return plain
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def words(plain: Any, key: str, where: str) -> str:
+    """A field that is text and not blank.
+
+    Raises:
+        DataError: it is missing, no text or blank.
+    """
+    text = field(plain, key, str, where)
+    if not text.strip():
+        raise DataError(f"{where}: {key!r}", expected="text", found="blanks")
+    assert isinstance(text, str), "field saw its type"
+    return text
+
+
+def listed(plain: Any, key: str, where: str) -> list[str]:
+    """A field that is a list of different texts, none of them blank.
+
+    Raises:
+        DataError: it is missing or another.
+    """
+    value = field(plain, key, list, where)
+    if not all(isinstance(one, str) and one.strip() for one in value):
+        raise DataError(f"{where}: {key!r}", expected="a list of texts", found=repr(value)[:60])
+    if len(set(value)) < len(value):
+        raise DataError(f"{where}: {key!r}", expected="different texts", found=repr(value)[:60])
+    assert isinstance(value, list), "field saw its type"
+    return value
+
+
+def paths(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    """Where the pictures of a record lie, inside the split's folder.
+
+    Raises:
+        DataError: a name leaves it.
+    """
+    return tuple(inside(place, name) for name in names)
+
+
+def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
+    """A picture, or a video of a frame a second; something that stands for it if it is missing.
+
+    `size` is what the truth is measured in, for the latter.
+    """
+    try:
+        for path in files[1:]:
+            header_size(path)  # `frame_files` looks at the first one only
+        return image(files[0]) if len(files) == 1 else frame_files(files)
+    except MediaError as error:
+        return lost(error, size=size, frames=len(files))
+
+
+def unreadable(files: Sequence[Path]) -> Iterator[Problem]:
+    """What is wrong with pictures by their headers: missing, none, or of different sizes."""
+    sizes = set()
+    for path in files:
+        try:
+            sizes.add(header_size(path))
+        except MediaError as error:
+            yield Problem(str(path), str(error) if path.exists() else "is missing")
+    if len(sizes) > 1:
+        yield Problem(str(files[0].parent), f"holds frames of different sizes: {sorted(sizes)}")
+
+
+def categories(plain: Mapping[str, Any], keys: Sequence[str], where: str) -> dict[str, str]:
+    """Breakdowns that a record names itself.
+
+    Raises:
+        DataError: one is missing.
+    """
+    return {key: words(plain, key, where) for key in keys}

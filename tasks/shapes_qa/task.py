@@ -1,0 +1,219 @@
+"""shapes_qa: what is there, where, how large, how many, and what happens, in a generated world.
+
+One question a line of `questions.jsonl`; pictures lie beside it. A video is its frames, one a
+second; a question without options asks for a number.
+
+    {"id": "qa_00000_0", "frames": ["pictures/qa_00000.jpg"],
+     "question": "What colour is the star?",
+     "options": ["red", "blue", "white", "green"], "answer": "blue", "kind": "colour",
+     "level": "easy", "family": "qa", "unit": ""}
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from harness.errors import DataError
+from harness.layout import field, folder
+from harness.metrics.numeric import mean_relative_accuracy
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.tasks.shapes import records
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+
+Part: TypeAlias = Literal["all", "choices", "numbers", "still", "video"]
+
+FIX = "`harness list tasks shapes_qa` says how the data is made."
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+WITHIN = 10  # percent of the true number
+CATEGORIES = ("kind", "level", "family")
+FORMS = {
+    "choices": (AnswerForm.CHOICE,),
+    "numbers": (AnswerForm.NUMBER,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line, checked."""
+
+    id: str
+    frames: tuple[Path, ...]
+    question: str
+    options: tuple[str, ...]
+    answer: str | float
+    categories: dict[str, str]
+
+    def belongs(self, part: Part) -> bool:
+        """Whether it is one of this part's."""
+        video = len(self.frames) > 1
+        return {"all": True, "choices": bool(self.options), "numbers": not self.options,
+                "still": not video, "video": video}[part]  # fmt: skip
+
+
+def shapes_qa(
+    data: Path,
+    *,
+    split: Literal["train", "val", "test"] = "val",
+    part: Part = "all",
+    protocol: str = "qa/exact",
+) -> Task:
+    """One sample a question.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which scenes; those of `train` never show a combination that is held out.
+        part: All questions, those with options, those for numbers, or those about one picture or
+            about videos.
+        protocol: `qa/exact`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "shapes_qa" / split, fix=FIX)
+    return Task(
+        name="shapes_qa",
+        version=1,
+        split=split,
+        forms=FORMS.get(part, (AnswerForm.CHOICE, AnswerForm.NUMBER)),
+        protocol=scoring,
+        samples=partial(_samples, place, part),
+        annotations=(place / records.QUESTIONS,),
+        check=partial(_check, place),
+        arguments={"split": split, "part": part, "protocol": protocol},
+    )
+
+
+def _samples(place: Path, part: Part) -> Iterator[Sample]:
+    for where, line in records.lines(place):
+        record = _record(place, line, where)
+        if record.belongs(part):
+            yield _sample(record)
+
+
+def _sample(record: Record) -> Sample:
+    if isinstance(record.answer, str):
+        form, answer = AnswerForm.CHOICE, Answer(choice=_letter(record))
+    else:
+        form, answer = AnswerForm.NUMBER, Answer(number=record.answer)
+    return Sample(
+        id=record.id,
+        query=Query(
+            id=query_id(record.id), text=record.question, media=(records.media(record.frames),),
+            forms=(form,), options=record.options,
+        ),
+        target=Target(answer=answer),
+        group="/".join(record.frames[0].parts[-3:]),
+        categories=record.categories,
+    )  # fmt: skip
+
+
+def _letter(record: Record) -> str:
+    return LETTERS[record.options.index(str(record.answer))]
+
+
+def _record(place: Path, line: bytes, where: str) -> Record:
+    plain = records.parse(line, where)
+    names = records.listed(plain, "frames", where)
+    if not names:
+        raise DataError(f"{where}: 'frames'", expected="at least one picture", found="none")
+    options = tuple(records.listed(plain, "options", where))
+    return Record(
+        id=plain["id"],
+        frames=records.paths(place, names),
+        question=records.words(plain, "question", where),
+        options=options,
+        answer=_answer(plain, options, where),
+        categories=records.categories(plain, CATEGORIES, where),
+    )
+
+
+def _answer(plain: dict[str, Any], options: tuple[str, ...], where: str) -> str | float:
+    value = field(plain, "answer", (str, int, float), where)
+    if options:
+        if value not in options or len(options) > len(LETTERS):
+            raise DataError(f"{where}: 'answer'", expected=f"one of at most {len(LETTERS)} options",
+                            found=repr(value)[:60])  # fmt: skip
+        return str(value)
+    if isinstance(value, (bool, str)) or not abs(value) < 1e15:
+        raise DataError(f"{where}: 'answer'", expected="a number where there are no options",
+                        found=repr(value)[:60])  # fmt: skip
+    return float(value)
+
+
+def _check(place: Path) -> Iterator[Problem]:
+    seen: set[tuple[Path, ...]] = set()
+    number = 0
+    try:
+        for number, (where, line) in enumerate(records.lines(place), start=1):  # noqa: B007
+            try:
+                record = _record(place, line, where)
+            except DataError as error:
+                yield Problem(str(place / records.QUESTIONS), str(error))
+                continue
+            if record.frames not in seen:
+                seen.add(record.frames)
+                yield from records.unreadable(record.frames)
+    except DataError as error:
+        yield Problem(str(place / records.QUESTIONS), str(error))
+    else:
+        if not number:
+            yield Problem(str(place / records.QUESTIONS), "holds no questions")
+
+
+def said_number(answer: Answer | None) -> float | None:
+    """The number that an answer says, called a number or a count; None where there is none."""
+    if answer is None:
+        return None
+    value = answer.number if answer.number is not None else answer.count
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def is_within(said: float | None, truth: float) -> bool:
+    """Whether a number is off by a tenth of the true one or less.
+
+    >>> [is_within(said, 20) for said in (18, 22, 22.1, None)]
+    [True, True, False, False]
+    """
+    return said is not None and 100 * abs(said - truth) <= WITHIN * abs(truth)
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """Accuracy over all; of choices alone; and of numbers, within a tenth and by MRA.
+
+    A failure, and an answer that is no choice or no number, is wrong and counts.
+    """
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None
+    truth = sample.target.answer
+    if truth.choice is not None:
+        said = prediction.answer.choice if prediction.answer else None
+        right = float(said is not None and said.strip().upper() == truth.choice)
+        return {"accuracy": Mean(right), "choice_accuracy": Mean(right)}
+    assert truth.number is not None
+    number = said_number(prediction.answer)
+    right = float(is_within(number, truth.number))
+    return {
+        "accuracy": Mean(right),
+        "number_within_10": Mean(right),
+        "MRA": Mean(mean_relative_accuracy(number, truth.number)),
+    }
+
+
+PROTOCOLS = {
+    "qa/exact": Protocol(
+        name="qa/exact",
+        score=score,
+        metrics=(
+            Metric("accuracy", about="share of samples with the right option, or a number that is "
+                   "off by at most a tenth of the true one"),
+            Metric("choice_accuracy", about="share of questions with options answered right"),
+            Metric("number_within_10", about="share of numbers off by at most a tenth"),
+            Metric("MRA", about="mean relative accuracy of numbers, as VSI-Bench has it"),
+        ),
+        headline="accuracy",
+        ceiling=Ceiling(value=1.0),
+        about="our own: the right letter, or a number within a tenth",
+    )
+}  # fmt: skip

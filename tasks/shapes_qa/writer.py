@@ -1,0 +1,57 @@
+"""Stills and videos with their questions, in the world's own layout."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.shapes.writing import write_pictures, write_questions
+from harness.world.qa import QA
+from harness.world.scene import SPLITS, Split
+from harness.world.shapes import Example, World
+
+PERCENT = ("width", "height", "distance", "path")
+"""Kinds whose numbers are percent of the picture's side; the others are counts."""
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/shapes_qa/{train,val,test}`: questions.jsonl and pictures."""
+    for split in SPLITS:
+        place = root / "shapes_qa" / split
+        write_questions(place, _questions(world, split, place))
+
+
+def shares(total: int) -> dict[str, int]:
+    """How many of `total` questions are about each family: half about stills, or a little more.
+
+    >>> shares(24), shares(3)
+    ({'qa': 12, 'qa_video': 6, 'arrivals': 6}, {'qa': 2, 'qa_video': 1, 'arrivals': 0})
+    """
+    moving, arriving = (total + 1) // 4, total // 4
+    return {"qa": total - moving - arriving, "qa_video": moving, "arrivals": arriving}
+
+
+def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, Any]]:
+    total = sum(len(example.quizzes) for example in world.of("qa", split))
+    for family, number in shares(total).items():
+        for example in world.of(family, split):
+            asked = example.quizzes[:number]
+            number -= len(asked)
+            if asked:
+                names = write_pictures(example.scene, place)
+                yield from (record(example, names, k, qa) for k, qa in enumerate(asked))
+
+
+def record(example: Example, names: list[str], place: int, qa: QA) -> dict[str, Any]:
+    """One line: a question with its pictures, its answer and what it is broken down by."""
+    scene = example.scene
+    return {
+        "id": f"{scene.family}_{scene.index:05d}_{place}",
+        "frames": names,
+        "question": qa.text,
+        "options": list(qa.options),
+        "answer": qa.answer,
+        "kind": qa.kind,
+        "level": scene.level,
+        "family": scene.family,
+        "unit": "percent" if qa.kind in PERCENT else "",
+    }

@@ -1,0 +1,1 @@
+"""shapes_referring: masks in the generated world, for what a text describes or implies."""

@@ -1,0 +1,155 @@
+"""shapes_referring: a mask in a generated picture for what a text describes or implies.
+
+One question a line of `questions.jsonl`; pictures lie beside it. Every thing that is meant has a
+box (right and bottom exclusive) and a run-length of what is visible of it.
+
+    {"id": "referring_00000_0", "picture": "pictures/referring_00000.jpg",
+     "question": "Which shape has five points?", "kind": "riddle", "level": "easy",
+     "asks": "reasoning", "boxes": [[12, 30, 47, 64]],
+     "masks": [{"size": [168, 168], "counts": "…"}]}
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError, ParseError
+from harness.layout import field, folder
+from harness.masks import Rle
+from harness.media import Media
+from harness.replies import finite_numbers
+from harness.task import Problem, Task, choose
+from harness.tasks.shapes import records
+from harness.tasks.shapes_referring.scoring import PROTOCOLS
+from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
+
+__all__ = ["PROTOCOLS", "shapes_referring"]
+
+FIX = "`harness list tasks shapes_referring` says how the data is made."
+CATEGORIES = ("asks", "kind", "level")
+ASKS = ("single", "several", "reasoning")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line, checked."""
+
+    id: str
+    picture: Path
+    question: str
+    boxes: tuple[Box, ...]
+    masks: tuple[Rle, ...]
+    categories: dict[str, str]
+
+
+def shapes_referring(
+    data: Path,
+    *,
+    split: Literal["train", "val", "test"] = "val",
+    protocol: str = "shapes/referring",
+) -> Task:
+    """One sample a question.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which scenes; those of `train` never show a combination that is held out.
+        protocol: `shapes/referring`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "shapes_referring" / split, fix=FIX)
+    return Task(
+        name="shapes_referring",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK,),
+        protocol=scoring,
+        samples=partial(_samples, place),
+        annotations=(place / records.QUESTIONS,),
+        check=partial(_check, place),
+        arguments={"split": split, "protocol": protocol},
+    )
+
+
+def _samples(place: Path) -> Iterator[Sample]:
+    for where, line in records.lines(place):
+        record = _record(place, line, where)
+        picture = records.media([record.picture], size=record.masks[0].size)
+        _check_size(record, picture, where)
+        yield Sample(
+            id=record.id,
+            query=Query(
+                id=query_id(record.id), text=record.question, media=(picture,),
+                forms=(AnswerForm.MASK,),
+            ),
+            target=Target(
+                answer=Answer(masks=(record.masks[0].union(*record.masks[1:]),), boxes=record.boxes)
+            ),
+            group="/".join(record.picture.parts[-3:]),
+            categories=record.categories,
+        )  # fmt: skip
+
+
+def _record(place: Path, line: bytes, where: str) -> Record:
+    plain = records.parse(line, where)
+    categories = records.categories(plain, CATEGORIES, where)
+    if categories["asks"] not in ASKS:
+        raise DataError(f"{where}: 'asks'", expected=" or ".join(ASKS),
+                        found=repr(categories["asks"])[:60])  # fmt: skip
+    boxes = tuple(_box(value, f"{where}: 'boxes'") for value in field(plain, "boxes", list, where))
+    masks = tuple(Rle.from_json(value, f"{where}: 'masks'")
+                  for value in field(plain, "masks", list, where))  # fmt: skip
+    single = categories["asks"] == "single"
+    if not masks or len(boxes) != len(masks) or (single and len(masks) > 1):
+        raise DataError(f"{where}: 'boxes' and 'masks'", expected="one each" if single else
+                        "as many of both, and at least one",
+                        found=f"{len(boxes)} and {len(masks)}")  # fmt: skip
+    if len({mask.size for mask in masks}) > 1:
+        raise DataError(f"{where}: 'masks'", expected="masks of one size", found="several")
+    return Record(
+        id=plain["id"],
+        picture=records.paths(place, [records.words(plain, "picture", where)])[0],
+        question=records.words(plain, "question", where),
+        boxes=boxes,
+        masks=masks,
+        categories=categories,
+    )
+
+
+def _box(value: Any, where: str) -> Box:
+    try:
+        box = Box(*finite_numbers(value, 4, where))
+    except ParseError as error:
+        raise DataError(str(error)) from error
+    if not (box.left < box.right and box.top < box.bottom):
+        raise DataError(where, expected="left < right and top < bottom", found=repr(value)[:60])
+    return box
+
+
+def _check_size(record: Record, picture: Media, where: str) -> None:
+    if record.masks[0].size != picture.size:
+        raise DataError(f"{where}: 'masks'", expected=f"the picture's {picture.size} pixels",
+                        found=str(record.masks[0].size))  # fmt: skip
+
+
+def _check(place: Path) -> Iterator[Problem]:
+    path = str(place / records.QUESTIONS)
+    empty = True
+    try:
+        for where, line in records.lines(place):
+            empty = False
+            try:
+                record = _record(place, line, where)
+                problems = list(records.unreadable([record.picture]))
+                if not problems:
+                    _check_size(record, records.media([record.picture]), where)
+            except DataError as error:
+                yield Problem(path, str(error))
+            else:
+                yield from problems
+    except DataError as error:
+        yield Problem(path, str(error))
+    else:
+        if empty:
+            yield Problem(path, "holds no questions")

@@ -1,0 +1,51 @@
+"""Stills and what is to be found in them, in the world's own layout."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray, Rle
+from harness.tasks.shapes.writing import write_pictures, write_questions
+from harness.world.questions import asks
+from harness.world.raster import visible_masks
+from harness.world.scene import SPLITS, Split
+from harness.world.shapes import Example, World
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/shapes_referring/{train,val,test}`: questions.jsonl and pictures."""
+    for split in SPLITS:
+        place = root / "shapes_referring" / split
+        write_questions(place, _questions(world, split, place))
+
+
+def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, Any]]:
+    for example in world.of("referring", split):
+        (picture,) = write_pictures(example.scene, place)
+        yield from records(example, picture)
+
+
+def records(example: Example, picture: str) -> Iterator[dict[str, Any]]:
+    """The lines of one scene: a question with the boxes and the visible pixels of what is meant."""
+    scene = example.scene
+    masks = visible_masks(scene)
+    for place, question in enumerate(example.questions):
+        meant = [masks[index] for index in question.referents]
+        yield {
+            "id": f"{scene.family}_{scene.index:05d}_{place}",
+            "picture": picture,
+            "question": question.text,
+            "kind": question.kind,
+            "level": scene.level,
+            "asks": asks(question),
+            "boxes": [_box(mask) for mask in meant],
+            "masks": [Rle.from_array(mask).to_json() for mask in meant],
+        }
+
+
+def _box(mask: BoolArray) -> list[int]:
+    """Left, top, right and bottom, the latter two exclusive."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return [int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1]

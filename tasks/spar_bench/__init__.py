@@ -1,0 +1,1 @@
+"""SPAR-Bench: twenty spatial tasks in one picture or several views."""

@@ -1,0 +1,203 @@
+"""SPAR-Bench: twenty spatial tasks, in one picture or in several views of a room.
+
+A row; its options, where it has any, are in its question:
+
+    {"id": 12, "img_type": "single_view", "task": "depth_prediction_oc", "source": "scannet",
+     "image": [{"bytes": …}], "question": "With the counter (red point) having a depth of 1.6
+     meters, determine the depth of towel (blue point) …", "answer": "1.5"}
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError, MediaError
+from harness.layout import folder
+from harness.media import Media, image, image_bytes, lost
+from harness.metrics import spar
+from harness.scores import Mean, Scores
+from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.tasks.spar_bench.records import BOXES, Record, read
+from harness.tasks.spatial.prompts import templates
+from harness.tasks.spatial.said import said
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks spar_bench` says where the data is had."
+FOLDERS = {"full": "SPAR-Bench", "tiny": "SPAR-Bench-Tiny"}
+"""The hub's repositories, by the name that `split=` takes."""
+
+Prompt = Literal["question", "official"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the questions lie, and how they are asked."""
+
+    files: tuple[Path, ...]
+    prompt: Prompt
+
+
+def spar_bench(
+    data: Path,
+    *,
+    split: Literal["full", "tiny"] = "full",
+    protocol: str = "spar/official",
+    prompt: Prompt = "question",
+) -> Task:
+    """One sample a question; statistics cluster by its first picture.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: `full`, or `tiny` with fifty questions a task.
+        protocol: `spar/official` or `spar/strict`.
+        prompt: `question`: the question, which holds its options; `official`: all of the
+            official text.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "spar_bench" / FOLDERS[split], fix=FIX)
+    files = tuple(sorted((place / "data").glob("test-*.parquet")))
+    if not files:
+        raise DataError(f"folder {place / 'data'}", expected="test-*.parquet",
+                        found="no such file", fix=FIX)  # fmt: skip
+    source = Source(files, prompt)
+    return Task(
+        name="spar_bench",
+        version=1,
+        split=split,
+        forms=(AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT),
+        protocol=scoring,
+        samples=partial(_samples, source),
+        annotations=files,
+        check=partial(_check, source),
+        arguments={"split": split, "protocol": protocol, "prompt": prompt},
+    )
+
+
+def _samples(source: Source) -> Iterator[Sample]:
+    for record in read(source.files):
+        if isinstance(record, DataError):
+            raise record
+        yield _sample(record, source.prompt)
+
+
+def _sample(record: Record, prompt: Prompt) -> Sample:
+    if record.is_number:
+        form, answer = AnswerForm.NUMBER, Answer(number=float(record.answer))
+    elif record.is_view:
+        form, answer = AnswerForm.TEXT, Answer(text=record.answer)
+    else:
+        form, answer = AnswerForm.CHOICE, Answer(choice=record.answer.upper())
+    media = tuple(_media(picture, record) for picture in record.pictures)
+    categories = {"task": record.task, "level": record.level, "views": record.views,
+                  "source": record.source}  # fmt: skip
+    return Sample(
+        id=record.id,
+        query=Query(id=query_id(record.id), text=_text(record, prompt), media=media, forms=(form,)),
+        target=Target(answer=answer, extra={"task": record.task, "answer": record.answer}),
+        group=media[0].id,
+        categories={name: value for name, value in categories.items() if value},
+    )
+
+
+def _text(record: Record, prompt: Prompt) -> str:
+    words = templates("harness.tasks.spar_bench")
+    boxes = record.task in BOXES
+    if prompt == "question":
+        return words["question_boxes" if boxes else "question"].format(question=record.question)
+    kind = "number" if record.is_number else "view" if record.is_view else "choice"
+    return words["official_boxes" if boxes else f"official_{kind}"].format(question=record.question)
+
+
+def _media(picture: bytes | Path, record: Record) -> Media:
+    try:
+        if isinstance(picture, Path):
+            return image(picture)
+        return image_bytes(picture, f"of question {record.id!r}")
+    except MediaError as error:
+        return lost(error, size=(1, 1))
+
+
+def _check(source: Source) -> Iterator[Problem]:
+    listed = str(source.files[0].parent)
+    try:
+        for record in read(source.files):
+            if isinstance(record, DataError):
+                yield Problem(listed, str(record))
+                continue
+            faults = (_media(picture, record).fault for picture in record.pictures)
+            for wrong in filter(None, faults):
+                yield Problem(f"question {record.id!r}", wrong)
+    except DataError as error:
+        yield Problem(listed, str(error))
+
+
+def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[str, str, str | None]:
+    """Task, true answer as it stands in the file, and what was said."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "the truth is public"
+    extra = sample.target.extra
+    return extra["task"], extra["answer"], said(prediction)
+
+
+def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """`sparbench_process_results`, by which an empty reply to a choice is right."""
+    task, truth, text = _one(unit, predictions)
+    if text is None:
+        value = 0.0
+    elif task in spar.LEVELS["Low"]:
+        value = spar.number_score(text, float(truth), task=task)
+    elif task == spar.VIEW_CHANGE:
+        value = spar.view_change_score(text, truth)
+    else:
+        value = spar.choice_score(text, truth)
+    return {task: Mean(value)}
+
+
+def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """Only what the reply states counts, and errors are relative to the truth."""
+    task, truth, text = _one(unit, predictions)
+    if text is None:
+        value = 0.0
+    elif task in spar.LEVELS["Low"]:
+        value = spar.strict_number_score(text, float(truth))
+    elif task == spar.VIEW_CHANGE:
+        value = spar.strict_view_change_score(text, truth)
+    else:
+        value = spar.strict_choice_score(text, truth)
+    return {task: Mean(value)}
+
+
+def _about(name: str) -> str:
+    """What the number of a task is."""
+    if name in spar.LEVELS["Low"]:
+        return "mean relative accuracy"
+    others = {
+        spar.VIEW_CHANGE: "mean over five axes of MRA",
+        "Middle, as printed": "what the official code prints: without the view change",
+    }
+    return others.get(name, "accuracy")
+
+
+METRICS = tuple(
+    metric if metric.about else replace(metric, about=_about(metric.name))
+    for metric in spar.METRICS
+)
+OFFICIAL = Protocol(
+    name="spar/official",
+    score=score_official,
+    metrics=METRICS,
+    headline="overall",
+    ceiling=Ceiling(value=1.0),
+    about="sparbench/utils.py with its defects: an empty reply to a choice is right",
+)
+PROTOCOLS = {
+    "spar/official": OFFICIAL,
+    "spar/strict": replace(
+        OFFICIAL,
+        name="spar/strict",
+        score=score_strict,
+        about="only a stated letter or the only number counts; errors relative to the truth",
+    ),
+}

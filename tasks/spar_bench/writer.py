@@ -1,0 +1,136 @@
+"""Pictures of the generated world in SPAR-Bench's layout, the full and the tiny one.
+
+Several views are the first, the middle and the last frame of a video. Depth is a thing's place in
+the order from the viewer; a change of view is what would move the picture as a thing moved. All
+backgrounds are plain: a table of twenty tasks holds many pictures.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
+from harness.tasks.spatial import shapes
+from harness.tasks.spatial.said import digits
+from harness.tasks.spatial.shapes import lettered, pair
+from harness.world.encode import encode_png
+from harness.world.quiz import QA, choice
+from harness.world.raster import render
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+PART = "test-00000-of-00001.parquet"
+THOUSAND = 1000
+CHOICES: dict[str, Callable[[Scene], QA]] = {
+    "obj_spatial_relation": shapes.quadrant,
+    "spatial_imagination": shapes.route,
+    "distance_infer_center": shapes.nearer,
+}
+
+
+def write(world: World, root: Path) -> None:
+    """Write `size` questions, but one of each task at least, below `root/spar_bench`."""
+    scenes = [
+        replace(scene, background=replace(scene.background, kind="plain"))
+        for scene in world.scenes("qa_video", "test")
+    ]
+    number = max(world.size, len(TASKS))
+    rows = [
+        _row(scenes[place % len(scenes)], place, TASKS[place % len(TASKS)])
+        for place in range(number)
+    ]
+    _write_table(root / "spar_bench" / "SPAR-Bench" / "data", rows)
+    _write_table(root / "spar_bench" / "SPAR-Bench-Tiny" / "data", rows[: len(TASKS)])
+
+
+def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
+    several = task.endswith("_mv") or task in LEVELS["Middle"]
+    frames = (0, scene.frames // 2, scene.frames - 1) if several else (0,)
+    question = _question(scene, task)
+    options = "".join(f"\n{line}" for line in lettered(question))
+    answer: str = question.letter if question.options else _said(question.answer)
+    if task == VIEW_CHANGE:
+        answer = _view_change(scene)
+    return {
+        "id": number,
+        "img_type": "multi_view" if several else "single_view",
+        "format_type": "fill" if not question.options else "select",
+        "task": task, "source": "shapes",
+        "image": [{"bytes": _png(scene, frame), "path": f"{frame}.png"} for frame in frames],
+        "question": question.text + options, "answer": answer,
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _png(scene: Scene, frame: int) -> bytes:
+    return encode_png(render(scene, frame))
+
+
+def _said(answer: str | float) -> str:
+    return digits(float(answer))
+
+
+def _question(scene: Scene, task: str) -> QA:
+    """The question of a task, whose number or options the scene gives."""
+    stem = task.removesuffix("_mv").removesuffix("_oc").removesuffix("_oo")
+    if stem == "distance_prediction":
+        return shapes.distance(scene)
+    if stem == "depth_prediction":
+        return _depth(scene, relative=task.removesuffix("_mv").endswith("_oo"))
+    if task == VIEW_CHANGE:
+        text = "How has the view changed, as move_right:…,move_up:…,rotate_left:…?"
+        return QA(kind=task, text=text, answer=0.0, named=())
+    if task in LEVELS["Middle"]:
+        return _matching(scene, task)
+    return CHOICES[stem](scene)
+
+
+def _depth(scene: Scene, *, relative: bool) -> QA:
+    """A place in the order from the viewer, or how many places lie between two."""
+    one, other = pair(scene)
+    near, far = (scene.things[index].depth + 1 for index, _ in (one, other))
+    if relative:
+        text = f"How many places apart in depth are the {one[1]} and the {other[1]}?"
+        return QA(kind="depth", text=text, answer=float(abs(near - far)), named=(one, other))
+    text = f"With the {one[1]} having a depth of {near}, determine the depth of the {other[1]}."
+    return QA(kind="depth", text=text, answer=float(far), named=(one, other))
+
+
+def _matching(scene: Scene, task: str) -> QA:
+    """Which box a thing has in the last view, in thousandths of the picture."""
+    index, words = pair(scene)[0]
+    right, *others = [_box(scene, index, shift) for shift in (0, 200, -200, 400)]
+    text = f"Where is the {words} of the first image in the last one ({task})?"
+    return choice(scene, task, text, answer=right, others=others, named=((index, words),))
+
+
+def _box(scene: Scene, index: int, shift: int) -> str:
+    thing = scene.things[index]
+    (x, y), reach = thing.centre(scene.frames - 1), scene.radius(thing)
+    across = [side * THOUSAND // scene.width + shift for side in (x - reach, x + reach)]
+    along = [side * THOUSAND // scene.height for side in (y - reach, y + reach)]
+    return f"({across[0]},{along[0]},{across[1]},{along[1]})"
+
+
+def _view_change(scene: Scene) -> str:
+    thing = scene.things[pair(scene)[0][0]]
+    sideways = f"move_{'left' if thing.dx > 0 else 'right'}:{digits(abs(thing.dx) / 10)}"
+    along = f"move_{'up' if thing.dy > 0 else 'down'}:{digits(abs(thing.dy) / 10)}"
+    return f"{sideways},{along},move_forward:0.5,rotate_left:0,rotate_up:0"
+
+
+def _write_table(folder: Path, rows: list[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    schema = pa.schema([
+        ("id", pa.int64()), ("img_type", pa.string()), ("format_type", pa.string()),
+        ("task", pa.string()), ("source", pa.string()), ("image", pa.list_(image)),
+        ("question", pa.string()), ("answer", pa.string()),
+    ])  # fmt: skip
+    folder.mkdir(parents=True)
+    table = pa.Table.from_pylist(rows, schema=schema)
+    parquet.write_table(table, folder / PART, compression="zstd")

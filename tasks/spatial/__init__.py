@@ -1,0 +1,1 @@
+"""What the benchmarks of spatial and temporal questions share: replies, tables and videos."""

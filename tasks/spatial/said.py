@@ -1,0 +1,53 @@
+"""What a model said in words, as the scorer of a benchmark is given it.
+
+Official scorers read replies, harness keeps what a model's own parser made of them as well. A
+protocol that repeats an official scorer reads the reply; one that was never made (a file of plain
+answers, a perfect answer) is written in the shortest form that says the same.
+"""
+
+from harness.replies import tagged
+from harness.types import Answer, Prediction
+
+
+def said(prediction: Prediction) -> str | None:
+    """The text of a prediction's last reply that counts; None if nothing was said.
+
+    What stands in `<answer>…</answer>`, else what follows `</think>`, else the whole reply, with
+    its blanks: some scorers mind them. A reply that the model's parser could not read counts too.
+
+    >>> from harness.types import Answer
+    >>> told = ("<think>A or B?</think><answer> B. </answer>",)
+    >>> said(Prediction(query_id="q", answer=Answer(choice="B"), replies=told))
+    'B.'
+    >>> said(Prediction(query_id="q", answer=Answer(number=1e-5)))
+    '0.00001'
+    """
+    if prediction.replies:
+        reply = prediction.replies[-1]
+        answer = tagged(reply, "answer")
+        if answer is not None:
+            return answer
+        _, thought, rest = reply.rpartition("</think>")
+        return rest.strip() if thought else reply
+    return None if prediction.answer is None else written(prediction.answer)
+
+
+def written(answer: Answer) -> str | None:
+    """A letter, a number or a text, as one would write it; None where there is none."""
+    if answer.choice is not None:
+        return answer.choice
+    if answer.number is not None:
+        return digits(answer.number)
+    if answer.count is not None:
+        return str(answer.count)
+    return answer.text
+
+
+def digits(number: float) -> str:
+    """A number without an exponent, which not every scorer reads; whole numbers without a point.
+
+    >>> digits(3.0), digits(-0.25), digits(1e-7)
+    ('3', '-0.25', '0.0000001')
+    """
+    text = f"{number:.15f}" if "e" in repr(number) else repr(number)
+    return text.rstrip("0").rstrip(".") if "." in text else text

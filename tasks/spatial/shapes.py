@@ -1,0 +1,216 @@
+"""Questions of space and time about the generated world, and its scenes as video files.
+
+The world's own questions (`harness.world.qa`) need scenes that allow them. These can be asked of
+every scene with two things that have a name, so that a benchmark's every type of question occurs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import hypot
+from pathlib import Path
+from types import MappingProxyType
+
+from harness.world.mp4 import write_mp4
+from harness.world.qa_video import visible_frames
+from harness.world.quiz import QA, Named, called, choice
+from harness.world.raster import render
+from harness.world.scene import Scene
+
+RATE = 1  # frames a second
+UNIT = "pixels"
+OTHER_NUMBERS = (Fraction(1, 2), Fraction(3, 2), Fraction(2), Fraction(3))
+
+
+def write_video(path: Path, scene: Scene) -> None:
+    """Write a scene as MP4; frame k is second k."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frames = [render(scene, frame) for frame in range(scene.frames)]
+    write_mp4(path, frames, times=range(scene.frames))
+
+
+def pair(scene: Scene) -> tuple[Named, Named]:
+    """The first two things that have a name of their own."""
+    first, second, *_ = called(scene)
+    return first, second
+
+
+def count(scene: Scene) -> QA:
+    """How many things there are in all."""
+    return QA(kind="count", text="How many object(s) are in this video?",
+              answer=float(len(scene.things)), named=())  # fmt: skip
+
+
+def width(scene: Scene) -> QA:
+    """How wide a thing is."""
+    index, words = pair(scene)[0]
+    size = float(2 * scene.radius(scene.things[index]))
+    text = f"What is the width of the {words} (in {UNIT})?"
+    return QA(kind="width", text=text, answer=size, named=((index, words),))
+
+
+def room(scene: Scene) -> QA:
+    """How large the picture is."""
+    return QA(kind="room", text="What is the size of the picture (in thousand square pixels)?",
+              answer=scene.width * scene.height / 1000, named=())  # fmt: skip
+
+
+def distance(scene: Scene) -> QA:
+    """How far apart two things are at the start."""
+    one, other = pair(scene)
+    text = (f"What is the distance between the centres of the {one[1]} and the {other[1]} at the "
+            f"start (in {UNIT})?")  # fmt: skip
+    return QA(kind="distance", text=text, answer=float(max(1, round(_apart(scene, one, other)))),
+              named=(one, other))  # fmt: skip
+
+
+def displacement(scene: Scene) -> QA:
+    """How far a thing moves to the end, along the axis on which it moves furthest."""
+    index, words = max(called(scene), key=lambda named: _speed(scene, named[0]))
+    moved = _speed(scene, index) * (scene.frames - 1)
+    text = f"How far does the {words} move sideways or upwards, whichever is more?"
+    return QA(kind="displacement", text=text, answer=float(moved), named=((index, words),))
+
+
+def side(scene: Scene) -> QA:
+    """Left or right."""
+    return _side(scene, ("left", "right"), lambda dx, dy: "left" if dx < 0 else "right")
+
+
+def quadrant(scene: Scene) -> QA:
+    """One of four corners."""
+    options = ("above left", "above right", "below left", "below right")
+    return _side(scene, options, lambda dx, dy: f"{'above' if dy < 0 else 'below'} "
+                 f"{'left' if dx < 0 else 'right'}")  # fmt: skip
+
+
+def third(scene: Scene) -> QA:
+    """Left, right or neither clearly."""
+
+    def said(dx: int, dy: int) -> str:
+        return "above or below" if abs(dx) < abs(dy) else "left" if dx < 0 else "right"
+
+    return _side(scene, ("left", "right", "above or below"), said)
+
+
+def route(scene: Scene) -> QA:
+    """Which way to go first."""
+    one, other = pair(scene)
+    dx, dy = _between(scene, other, one)
+    sideways, along = ("right" if dx > 0 else "left"), ("down" if dy > 0 else "up")
+    right = f"{sideways}, then {along}"
+    ways = [f"{first}, then {then}" for first in ("left", "right") for then in ("up", "down")]
+    text = f"You are at the {one[1]} and go to the {other[1]}. Which way do you go?"
+    return choice(scene, "route", text, answer=right, others=[way for way in ways if way != right],
+                  named=(one, other))  # fmt: skip
+
+
+def nearer(scene: Scene) -> QA:
+    """Which of two things is nearer to the middle of the picture at the start."""
+    one, other = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
+    text = "Which of these objects is closest to the middle of the picture at the start?"
+    return choice(scene, "nearer", text, answer=one[1], others=(other[1],), named=(),
+                  shown={one[1]: one[0], other[1]: other[0]})  # fmt: skip
+
+
+def appearance(scene: Scene) -> QA:
+    """In which order things are first seen; things that are there at once go by their place."""
+    things = sorted(called(scene)[:3], key=lambda named: (visible_frames(scene, named[0])[0],
+                                                          scene.things[named[0]].x))  # fmt: skip
+    words = [word for _, word in things]
+    others = [", ".join(words[1:] + words[:1])]
+    others += [", ".join(words[::-1])] if len(words) > 2 else []
+    text = ("What is the order of the first appearance of these objects, those seen at once from "
+            f"left to right: {', '.join(sorted(words))}?")  # fmt: skip
+    return choice(scene, "appearance", text, answer=", ".join(words), others=others, named=things)
+
+
+def trajectory(scene: Scene) -> QA:
+    """Which way a thing moves."""
+    index, words = pair(scene)[0]
+    thing = scene.things[index]
+    across = {-1: "left", 0: "", 1: "right"}[_sign(thing.dx)]
+    along = {-1: "up", 0: "", 1: "down"}[_sign(thing.dy)]
+    right = " and ".join(filter(None, (across, along))) or "not at all"
+    ways = ("left", "right", "up", "down", "not at all", "left and up", "right and down")
+    others = [way for way in ways if way != right][:4]
+    return choice(scene, "trajectory", f"How does the {words} move?", answer=right, others=others,
+                  named=((index, words),))  # fmt: skip
+
+
+def faster(scene: Scene) -> QA:
+    """How fast a thing moves, as a number with options."""
+    index, words = max(called(scene), key=lambda named: _speed(scene, named[0]))
+    return with_numbers(scene, "speed", f"What is the speed of the {words} along the axis on which "
+                        "it moves most?", _speed(scene, index), f"{UNIT}/s")  # fmt: skip
+
+
+def place(scene: Scene, *, frame: int, what: str) -> QA:
+    """Where a thing's centre is, with its order from the viewer as a third coordinate."""
+    index, words = pair(scene)[0]
+    thing = scene.things[index]
+    x, y = thing.centre(frame)
+    spots = [(x + dx, y + dy, thing.depth) for dx, dy in ((0, 0), (40, 0), (0, 40), (-40, 0))]
+    right, *others = (f"[{a}, {b}, {c}]" for a, b, c in spots)
+    text = f"Where is the centre of the {words} {what}, as [x, y, order from the viewer]?"
+    return choice(scene, "place", text, answer=right, others=others, named=((index, words),))
+
+
+def camera(scene: Scene) -> QA:
+    """How the camera turns: it never does."""
+    others = ("to the left", "to the right", "upwards")
+    return choice(scene, "camera", "How does the camera turn?", answer="it does not turn",
+                  others=others)  # fmt: skip
+
+
+def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) -> QA:
+    """A number as a choice among five with the same unit."""
+    right = max(1, round(value))
+    others = dict.fromkeys(round(right * part) for part in OTHER_NUMBERS)
+    wrong = [number for number in others if number != right]
+    return choice(scene, kind, text, answer=f"{right} {unit}",
+                  others=[f"{number} {unit}" for number in wrong])  # fmt: skip
+
+
+def _side(scene: Scene, options: Sequence[str], said: Callable[[int, int], str]) -> QA:
+    one, other = pair(scene)
+    dx, dy = _between(scene, one, other)
+    right = said(dx, dy)
+    text = f"Seen from the {other[1]}, where is the {one[1]} at the start?"
+    return choice(scene, "side", text, answer=right, named=(one, other),
+                  others=[option for option in options if option != right])  # fmt: skip
+
+
+def _between(scene: Scene, one: Named, other: Named) -> tuple[int, int]:
+    (x, y), (u, v) = (scene.things[index].centre(0) for index, _ in (one, other))
+    return x - u, y - v
+
+
+def _apart(scene: Scene, one: Named, other: Named) -> float:
+    return hypot(*_between(scene, one, other))
+
+
+def _from_middle(scene: Scene, named: Named) -> int:
+    x, y = scene.things[named[0]].centre(0)
+    return (2 * x - scene.width) ** 2 + (2 * y - scene.height) ** 2
+
+
+def _speed(scene: Scene, index: int) -> int:
+    return max(abs(scene.things[index].dx), abs(scene.things[index].dy))
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
+
+
+def lettered(question: QA) -> list[str]:
+    """The options with their letters before them: `A. left`."""
+    from harness.world.qa import LETTERS
+
+    return [f"{letter}. {text}" for letter, text in zip(LETTERS, question.options, strict=False)]
+
+
+Asked = Callable[[Scene], QA]
+ENDS: Mapping[str, Asked] = MappingProxyType({
+    "start": lambda scene: place(scene, frame=0, what="at the start"),
+    "end": lambda scene: place(scene, frame=scene.frames - 1, what="at the end"),
+})  # fmt: skip

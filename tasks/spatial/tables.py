@@ -1,0 +1,104 @@
+"""Records of a benchmark, a few at a time, from Parquet or from lines of JSON."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout import rows
+from harness.replies import unique
+
+MAX_LINE = 2**24  # bytes of one record
+
+
+def records(
+    path: Path, columns: Mapping[str, str], *, optional: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(where it stands, record) for each record of a `.parquet` or `.jsonl` file, in order.
+
+    Args:
+        path: The file.
+        columns: What is needed, each with a word on what it holds.
+        optional: What is read if the file has it.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column; a line is no JSON object.
+    """
+    if path.suffix == ".jsonl":
+        yield from _lines(path, columns)
+        return
+    there = [name for name in optional or {} if name in _names(path)]
+    wanted = {**columns, **{name: (optional or {})[name] for name in there}}
+    for number, row in enumerate(rows(path, wanted)):
+        yield f"{path}, row {number}", row
+
+
+def _names(path: Path) -> Sequence[str]:
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            return list(file.schema_arrow.names)
+    except (ArrowException, OSError) as error:
+        raise DataError(f"file {path}", expected="a complete Parquet file",
+                        found=str(error).split("\n")[0]) from error  # fmt: skip
+
+
+def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        lines = path.open("rb")
+    except OSError as error:
+        raise DataError(f"file {path}", expected="a readable file",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+    with lines:
+        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
+            where = f"{path}, line {number}"
+            if line.strip():
+                yield where, _record(line, columns, where)
+
+
+def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, Any]:
+    if len(line) > MAX_LINE:
+        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="more")
+    try:
+        plain = json.loads(line.decode("utf-8"), object_pairs_hook=unique)
+        json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
+    except (ValueError, RecursionError) as error:
+        raise DataError(where, expected="one JSON object", found=str(error)) from error
+    if not isinstance(plain, dict):
+        raise DataError(where, expected="one JSON object", found=type(plain).__name__)
+    if missing := [name for name in columns if name not in plain]:
+        raise DataError(where, expected=", ".join(columns), found=f"no {', '.join(missing)}")
+    return plain
+
+
+def text(row: Mapping[str, Any], name: str, where: str) -> str:
+    """A field that has to be text with something in it."""
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{where}: {name!r}", expected="text", found=repr(value)[:40])
+    return value
+
+
+def number(row: Mapping[str, Any], name: str, where: str) -> float:
+    """A field that has to be a finite number, as it stands in the file (whole or not)."""
+    value = row.get(name)
+    if type(value) not in (int, float) or not abs(value) < 1e12:  # type: ignore[arg-type]
+        raise DataError(f"{where}: {name!r}", expected="a finite number", found=repr(value)[:40])
+    return value  # type: ignore[return-value]
+
+
+def listed_ids(path: Path) -> frozenset[str]:
+    """The ids in a text file, one a line.
+
+    Raises:
+        DataError: it cannot be read, or has none.
+    """
+    try:
+        ids = frozenset(path.read_text("utf-8").split())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"file {path}", expected="ids, one a line", found=str(error)) from error
+    if not ids:
+        raise DataError(f"file {path}", expected="ids, one a line", found="none")
+    return ids

@@ -1,0 +1,136 @@
+"""A benchmark's videos, as files or as folders of frames."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from harness.errors import DataError, MediaError
+from harness.frames import frame_policy
+from harness.layout import inside
+from harness.media import Frame, Media, frame_files, lost
+from harness.spec import Spec
+from harness.video import video_file
+
+PICTURES = frozenset({".jpg", ".jpeg", ".png"})
+
+Choose: TypeAlias = Callable[[Sequence[float]], Sequence[int]]
+"""Numbers of frames, by the seconds of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which frames a question has: those of a rule of `harness.frames`, or all of them."""
+
+    rule: int | Spec | None
+
+    def __post_init__(self) -> None:
+        if self.rule is not None:
+            frame_policy(self.rule)  # a mistake in it is told now
+
+    @property
+    def choose(self) -> Choose | None:
+        """The rule as a function; None: all frames, of which a model shows what it likes."""
+        return None if self.rule is None else frame_policy(self.rule).choose
+
+    def __str__(self) -> str:
+        return "all" if self.rule is None else str(frame_policy(self.rule))
+
+
+def find(folders: Iterable[Path], name: str) -> Path:
+    """Where a video lies: a file `name`, or a folder of frames with that name less its suffix.
+
+    Raises:
+        DataError: the name leaves the folder.
+        MediaError: there is neither, in any of the folders.
+    """
+    tried = []
+    for folder in folders:
+        path = inside(folder, name)
+        if path.is_file():
+            return path
+        if path.with_suffix("").is_dir():
+            return path.with_suffix("")
+        tried.append(str(path))
+    raise MediaError(f"video {name}", expected=f"{' or '.join(tried)}, or a folder of its frames",
+                     found="none", fix="Unpack the benchmark's archive of videos.")  # fmt: skip
+
+
+def open_video(path: Path, choose: Choose | None) -> Media:
+    """A video's chosen frames, or all; reads no more than its header.
+
+    Args:
+        path: A file, or a folder of pictures, one a second in the order of their names.
+        choose: Which frames the medium consists of, by their times.
+
+    Raises:
+        MediaError: it is no video, or a folder without a picture.
+    """
+    if not path.is_dir():
+        return video_file(path, choose=choose)
+    pictures = sorted(file for file in path.iterdir() if file.suffix.lower() in PICTURES)
+    if not pictures:
+        raise MediaError(f"video {path}", expected="pictures, one a second", found="none")
+    whole = frame_files(pictures, frames_per_second=1.0)
+    return whole if choose is None else _part(whole, tuple(choose(whole.times())))
+
+
+def video_or_lost(
+    folders: Sequence[Path], name: str, choose: Choose | None, *,
+    size: tuple[int, int] = (1, 1), frames: int = 1,
+) -> Media:  # fmt: skip
+    """The video, or what stands for it if it is missing or damaged.
+
+    `size` and `frames` are what truth is compared in, where that is known.
+    """
+    try:
+        return open_video(find(folders, name), choose)
+    except MediaError as error:
+        return lost(error, size=size, frames=frames)
+
+
+def fault(folders: Sequence[Path], name: str) -> str | None:
+    """What is wrong with a video's file, if anything is."""
+    try:
+        open_video(find(folders, name), None)
+    except DataError as error:
+        return str(error)
+    return None
+
+
+def _part(video: Media, places: tuple[int, ...]) -> Media:
+    """Some frames of a folder as a medium of their own, which keeps their times."""
+    times = video.times()
+    return Media(
+        [_Picked(video, place) for place in places], size=video.size,
+        times=[times[place] for place in places], digest=_Digest(video, places), is_video=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """One frame of another medium, which keeps it."""
+
+    video: Media
+    place: int
+
+    @property
+    def key(self) -> str | None:
+        return None
+
+    def __call__(self) -> Frame:
+        return self.video.frame(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Digest:
+    video: Media
+    places: tuple[int, ...]
+
+    def __call__(self) -> str:
+        told = f"{self.video.id} {self.places}".encode()
+        return hashlib.blake2b(told, digest_size=16).hexdigest()
+
+    def weight(self) -> int:
+        return self.video.weight

@@ -1,0 +1,76 @@
+"""Videos of the generated world in STI-Bench's layout: `qa.parquet` and a folder of videos."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.metrics.choices import LETTERS
+from harness.tasks.spatial import shapes
+from harness.tasks.spatial.shapes import write_video
+from harness.tasks.sti_bench.records import KIND_OF_TASK
+from harness.world.quiz import QA
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+NAMES = ("scene{:04d}_00.mp4", "camera_{:04d}.mp4", "{:06d}.mp4")
+"""How files of indoor, outdoor and desktop scenes are called."""
+
+TASKS = tuple(KIND_OF_TASK)
+
+
+def write(world: World, root: Path) -> None:
+    """Write `size` questions, but at least one of each task, below `root/sti_bench`."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    scenes = world.scenes("qa_video", "test")
+    folder = root / "sti_bench"
+    rows = [
+        _row(scenes[number % len(scenes)], number, TASKS[number % len(TASKS)])
+        for number in range(max(world.size, len(TASKS)))
+    ]
+    folder.mkdir(parents=True)
+    for index, scene in enumerate(scenes):
+        write_video(folder / "video" / name_of(index), scene)
+    options = pa.struct([(letter, pa.string()) for letter in LETTERS])
+    schema = pa.schema([
+        ("Video", pa.string()), ("ID", pa.int64()), ("Source", pa.string()), ("Task", pa.string()),
+        ("Question", pa.string()), ("Candidates", options),
+        ("Answer", pa.string()), ("time_start", pa.float64()), ("time_end", pa.float64()),
+    ])  # fmt: skip
+    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "qa.parquet",
+                        compression="zstd")  # fmt: skip
+
+
+def name_of(index: int) -> str:
+    """The file's name of a scene, which tells its kind of place."""
+    return NAMES[index % len(NAMES)].format(index)
+
+
+def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
+    question = _asked(scene, task)
+    return {
+        "Video": name_of(scene.index), "ID": number, "Source": "shapes", "Task": task,
+        "Question": question.text,
+        "Candidates": dict(zip(LETTERS, question.options, strict=False)),
+        "Answer": question.letter,
+        "time_start": 0.0, "time_end": float(scene.frames - 1),
+    }  # fmt: skip
+
+
+def _asked(scene: Scene, task: str) -> QA:
+    """The question of a task."""
+    if task == "Dimensional Measurement":
+        found = shapes.width(scene)
+        return shapes.with_numbers(scene, found.kind, found.text, float(found.answer), "pixels")
+    if task == "Displacement & Path Length":
+        found = shapes.displacement(scene)
+        return shapes.with_numbers(scene, found.kind, found.text, float(found.answer), "pixels")
+    others = {
+        "Spatial Relation": shapes.quadrant,
+        "3D Video Grounding": shapes.ENDS["start"],
+        "Speed & Acceleration": shapes.faster,
+        "Ego-Centric Orientation": shapes.camera,
+        "Trajectory Description": shapes.trajectory,
+        "Pose Estimation": shapes.ENDS["end"],
+    }
+    return others[task](scene)

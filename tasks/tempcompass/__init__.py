@@ -1,0 +1,1 @@
+"""TempCompass: temporal aspects of short videos, asked in four formats."""

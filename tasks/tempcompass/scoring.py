@@ -1,0 +1,135 @@
+"""How a reply to each of the four formats is scored."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from harness.metrics import tempcompass
+from harness.metrics.choices import strict_choice
+from harness.model import Judge
+from harness.run.judging import unjudged
+from harness.scores import Mean, Scores
+from harness.task import Ceiling, Protocol
+from harness.tasks.spatial.said import said
+from harness.tasks.tempcompass.records import Record
+from harness.tasks.video_qa.options import LETTERED
+from harness.types import Prediction, Sample
+
+RUBRIC = "tempcompass_caption"
+WORDS = re.compile(r"[a-z0-9]+")
+
+
+def by_rules(record: Record, text: str) -> bool | None:
+    """What the official rules say of a reply; None where none fits."""
+    if record.format == "multi-choice":
+        return tempcompass.multiple_choice(text, record.answer)
+    if record.format == "yes_no":
+        return tempcompass.yes_no(text, record.answer)
+    return tempcompass.caption_match(text, record.question, record.answer)
+
+
+def strictly(record: Record, text: str) -> bool:
+    """What a careful reader says of a reply."""
+    if record.format == "multi-choice":
+        letters = "ABCDEFGH"[: len(record.options)]
+        return text.strip() == record.answer or (
+            strict_choice(text, letters=letters) == record.answer.strip()[0]
+        )
+    if record.format == "yes_no":
+        return bool(re.match(rf"{record.answer}\b", tempcompass.cleaned(text), re.IGNORECASE))
+    if record.format == "caption_matching":
+        return tempcompass.caption_match(text, record.question, record.answer) is True
+    return tells_only(text, told(record), [bare(option) for option in record.options])
+
+
+def bare(option: str) -> str:
+    """An option without its letter."""
+    match = LETTERED.match(option)
+    return match[2].strip() if match else option.strip()
+
+
+def told(record: Record) -> str:
+    """The text of the option that a right caption supports."""
+    assert record.about is not None, "captions are about a question"
+    return bare(record.about[1])
+
+
+def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
+    """Whether a caption has the words of the right option, one after the other, and no other's.
+
+    >>> options = ["walking slowly", "walking", "sitting"]
+    >>> [tells_only(said, "walking", options) for said in ("A man is walking.", "He walks")]
+    [True, False]
+    >>> tells_only("Now walking, now sitting", "walking", options)
+    False
+    """
+    said_words = _words(caption)
+    wrong = [
+        option for option in options if option != right and _words(option) not in _words(right)
+    ]
+    return _words(right) in said_words and not any(_words(one) in said_words for one in wrong)
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(WORDS.findall(text.lower()))} "
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Scores a question by one protocol."""
+
+    protocol: str
+    judge: Judge | None = None
+
+    def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        """A mean of the question's aspect, and one of `avg`; no reply is wrong."""
+        (sample,), (prediction,) = unit, predictions
+        assert sample.target is not None, "the truth is public"
+        record: Record = sample.target.extra["record"]
+        text = said(prediction)
+        right = Mean(float(text is not None and self._right(record, text)))
+        return {record.aspect: right, "avg": right}
+
+    def _right(self, record: Record, text: str) -> bool:
+        if self.protocol == "tempcompass/strict":
+            return strictly(record, text)
+        if record.format != "captioning":
+            return by_rules(record, text) is True
+        return self._judged(record, text)
+
+    def _judged(self, record: Record, text: str) -> bool:
+        assert record.about is not None, "captions are about a question"
+        question, answer = record.about
+        if tempcompass.cleaned(text) == told(record):
+            return True  # a perfect answer, which nobody has to be asked about
+        if self.judge is None:
+            raise unjudged(RUBRIC)
+        verdict = self.judge.judge(RUBRIC, question, tempcompass.cleaned(text), answer)
+        return tempcompass.captioning(verdict.text, answer) is True
+
+
+RULES = Protocol(
+    name="tempcompass/rules",
+    score=Scoring("tempcompass/rules"),
+    metrics=tempcompass.METRICS,
+    headline="avg",
+    ceiling=Ceiling(value=1.0),
+    about="eval_*.py with --disable_llm: hand-made rules; a reply that none of them fits is wrong",
+)
+PROTOCOLS = {
+    "tempcompass/rules": RULES,
+    "tempcompass/judged": replace(
+        RULES,
+        name="tempcompass/judged",
+        score=Scoring("tempcompass/judged"),
+        rubric=RUBRIC,
+        judged=lambda judge: Scoring("tempcompass/judged", judge),
+        about="captions by a judge that sees nothing else; the other formats by rules",
+    ),
+    "tempcompass/strict": replace(
+        RULES,
+        name="tempcompass/strict",
+        score=Scoring("tempcompass/strict"),
+        about="ours: stated letters, whole words; a caption has the words of the right option only",
+    ),
+}

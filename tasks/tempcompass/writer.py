@@ -1,0 +1,71 @@
+"""Videos of the generated world in TempCompass' layout: four formats of every question."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.metrics.tempcompass import ASPECTS
+from harness.tasks.video_qa.options import lettered
+from harness.tasks.video_qa.writing import asked, name, write_videos
+from harness.world.quiz import QA
+from harness.world.shapes import World
+
+ASPECT = {
+    "direction": "direction", "speed": "speed", "order": "order", "order3": "order",
+    "leaves": "action", "end_relation": "attribute_change",
+}  # fmt: skip
+NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
+
+
+def write(world: World, root: Path) -> None:
+    """Write questions, meta data and videos below `root/tempcompass`."""
+    folder = root / "tempcompass"
+    examples = asked(world, "test")
+    formats: dict[str, dict[str, Any]] = {
+        "multi-choice": {}, "yes_no": {}, "caption_matching": {}, "captioning": {},
+    }  # fmt: skip
+    meta = {}
+    for number, (scene, questions) in enumerate(examples):
+        video = name(scene)
+        kinds: dict[str, Any] = dict.fromkeys(ASPECTS)
+        meta[video] = {"eval_dim": kinds, "content": ["shapes"]}
+        for question in questions:
+            aspect = ASPECT[question.kind]
+            kinds[aspect] = {"type": question.kind}
+            for format, one in _formats(question, number).items():
+                formats[format].setdefault(video, {}).setdefault(aspect, []).append(one)
+    write_videos(folder / "videos", [scene for scene, _ in examples])
+    _write(folder / "meta_info.json", meta)
+    for format, plain in formats.items():
+        _write(folder / "questions" / f"{format}.json", plain)
+
+
+def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
+    right = f"{question.letter}. {question.answer}"
+    wrong = next(option for option in question.options if option != question.answer)
+    said = question.answer if number % 2 else wrong
+    told = [f"Information {line.replace('. ', ': ', 1)}" for line in lettered(question.options)]
+    return {
+        "multi-choice": {"question": "\n".join([question.text, *lettered(question.options)]),
+                         "answer": right},
+        "yes_no": {"question": f"{question.text} Is it: {said}?",
+                   "answer": "yes" if said == question.answer else "no"},
+        "caption_matching": _matching(question, wrong, number),
+        "captioning": {"question": "\n".join([
+            f"Say what fits the video, of what answers this: {question.text}", *told,
+            "Generated Caption:"]), "answer": right},
+    }  # fmt: skip
+
+
+def _matching(question: QA, wrong: str, number: int) -> dict[str, str]:
+    kind, marks = NAMES[number % len(NAMES)]
+    pair = [str(question.answer), wrong] if number % 2 else [wrong, str(question.answer)]
+    lines = [f"{kind} {mark}: {question.text} It is {option}."
+             for mark, option in zip(marks, pair, strict=True)]  # fmt: skip
+    return {"question": "\n".join(["Which fits the video better?", *lines]),
+            "answer": lines[pair.index(str(question.answer))]}  # fmt: skip
+
+
+def _write(path: Path, plain: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8", newline="\n")

@@ -1,0 +1,1 @@
+"""V-STaR: what happens in a video, when, and where, asked in two chains."""

@@ -1,0 +1,107 @@
+"""Items of `V_STaR_test.json`, checked."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout import field, read_json
+from harness.tasks.spatial.tables import number, text
+from harness.types import Box, Interval
+
+SHORT, MEDIUM = 60, 180
+"""Seconds below which a video is short, or of medium length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One item: a question on what, with when and where it can be seen."""
+
+    id: str
+    """The video's id; `#2`, `#3`, … after it for further items of one video."""
+    video: str
+    domain: str
+    size: tuple[int, int]
+    """(width, height) in pixels."""
+    length: float
+    """Seconds, to two places as the official code has it."""
+    question: str
+    answer: str
+    temporal_question: str
+    interval: Interval
+    spatial_question: str
+    spatial_question_2: str
+    boxes: tuple[tuple[float, Box], ...]
+    """Second and box, as they stand in the file; sides in pixels."""
+
+    @property
+    def duration(self) -> str:
+        """Short, Medium or Long."""
+        return "Short" if self.length < SHORT else "Medium" if self.length < MEDIUM else "Long"
+
+    @property
+    def seconds(self) -> range:
+        """The whole seconds inside the interval."""
+        return range(math.ceil(self.interval.start), math.floor(self.interval.end) + 1)
+
+    def track(self, frames: int) -> tuple[Box | None, ...]:
+        """A box a second for so many seconds; None where the file has none."""
+        known = {time: box for time, box in self.boxes if float(time).is_integer()}
+        return tuple(known.get(second) for second in range(frames))
+
+
+def read(path: Path) -> Iterator[Record | DataError]:
+    """Every item in order: what was read, or why it cannot be."""
+    items = read_json(path)
+    if not isinstance(items, list):
+        raise DataError(f"file {path}", expected="a list of items", found=type(items).__name__)
+    seen: Counter[str] = Counter()
+    for index, item in enumerate(items):
+        try:
+            yield _record(item, f"{path}, item {index}", seen)
+        except DataError as error:
+            yield error
+
+
+def _record(item: Any, where: str, seen: Counter[str]) -> Record:
+    video = field(item, "vid", (str, int), where)
+    seen[str(video)] += 1
+    again = seen[str(video)]
+    width, height = (field(item, side, int, where) for side in ("width", "height"))
+    rate, frames = number(item, "fps", where), number(item, "frame_count", where)
+    if rate <= 0 or frames <= 0 or width <= 0 or height <= 0:
+        raise DataError(f"{where}: 'fps', 'frame_count', 'width', 'height'", expected="more than 0",
+                        found=f"{rate}, {frames}, {width}, {height}")  # fmt: skip
+    domain = item.get("domain")
+    return Record(
+        id=str(video) if again == 1 else f"{video}#{again}", video=str(video),
+        domain=domain if isinstance(domain, str) and domain else "unknown",
+        size=(width, height), length=round(frames / rate, 2),
+        question=text(item, "question", where), answer=text(item, "answer", where),
+        temporal_question=text(item, "temporal_question", where),
+        interval=_interval(field(item, "timestamps", list, where), where),
+        spatial_question=text(item, "spatial_question", where),
+        spatial_question_2=text(item, "spatial_question_2", where),
+        boxes=tuple(_box(one, f"{where}, box {place}") for place, one in
+                    enumerate(field(item, "bboxes", list, where))),
+    )  # fmt: skip
+
+
+def _interval(value: list[Any], where: str) -> Interval:
+    plain = dict(enumerate(value))
+    if len(value) != 2:
+        raise DataError(f"{where}: 'timestamps'", expected="two numbers", found=repr(value)[:60])
+    start, end = (number({"timestamps": plain[k]}, "timestamps", where) for k in (0, 1))
+    if end < start:
+        raise DataError(f"{where}: 'timestamps'", expected="start ≤ end", found=repr(value)[:60])
+    return Interval(start, end)
+
+
+def _box(value: Any, where: str) -> tuple[float, Box]:
+    if not isinstance(value, Mapping):
+        raise DataError(where, expected="an object", found=repr(value)[:40])
+    sides = (number(value, side, where) for side in ("xmin", "ymin", "xmax", "ymax"))
+    return number(value, "timestamp", where), Box(*sides)

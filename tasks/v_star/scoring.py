@@ -1,0 +1,169 @@
+"""How V-STaR's five answers to an item become its scores."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.errors import DataError, ParseError
+from harness.judging import Case, asked, judgement, rubric
+from harness.metrics import vstar
+from harness.metrics.intervals import temporal_iou, temporal_iou_of_hull
+from harness.model import Judge
+from harness.run.judging import unjudged
+from harness.scores import Metric, Scores
+from harness.task import Ceiling, Protocol
+from harness.tasks.spatial.said import said
+from harness.tasks.v_star.boxes import boxes_in, from_boxes, from_track
+from harness.types import AnswerForm, Interval, Prediction, Sample
+
+Reading = Literal["official", "strict"]
+HIGHEST = 3
+"""The judge's best rating, of whole numbers from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Scores an item's five samples, in the order of `task.STEPS`."""
+
+    reading: Reading
+    rubric: str
+    judge: Judge | None = None
+
+    def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        """The statistics of `vstar.METRICS`."""
+        steps = {
+            sample.id.rpartition("/")[2]: (sample, prediction)
+            for sample, prediction in zip(unit, predictions, strict=True)
+        }
+        rating = self._rating(*steps["what"])
+        if rating is _UNANSWERED and self.reading == "official":
+            return vstar.unanswered()
+        return vstar.scores(
+            None if rating is _UNANSWERED else rating,
+            [self._when(*steps[name]) for name in ("when", "when2")],
+            [self._where(*steps[name]) for name in ("where", "where2")],
+        )
+
+    def _rating(self, sample: Sample, prediction: Prediction) -> int | None:
+        """The judge's rating; None where it gave none, `_UNANSWERED` where nothing was said."""
+        assert sample.target is not None and sample.target.answer.text is not None
+        text = said(prediction)
+        if not text:
+            return _UNANSWERED
+        by = rubric(self.rubric)
+        case = Case(sample.target.extra["question"], text, sample.target.answer.text)
+        if self.judge is None and asked(by, [case]):
+            raise unjudged(self.rubric)
+        # Without a judge only what no judge is asked for is left.
+        graded = judgement(self.judge or _Nobody(), by, case)
+        return round(graded.score * HIGHEST) if graded.readable else None
+
+    def _when(self, sample: Sample, prediction: Prediction) -> float:
+        assert sample.target is not None
+        truth: Interval = sample.target.extra["interval"]
+        told = None if prediction.answer is None else prediction.answer.interval
+        if self.reading == "strict":
+            return temporal_iou(truth, told)
+        if told is None and (text := said(prediction)) is not None:
+            told = vstar.interval_in(text)
+        return temporal_iou_of_hull(truth, told)
+
+    def _where(self, sample: Sample, prediction: Prediction) -> Any:
+        assert sample.target is not None
+        told = _boxes(sample, prediction)
+        times: Literal["text", "number"] = "text" if self.reading == "official" else "number"
+        boxes = sample.target.extra["boxes"]
+        return vstar.frame_ious(boxes, told, times=times) if told else np.zeros(len(boxes))
+
+
+_UNANSWERED = -1
+
+
+class _Nobody:
+    """Stands where nobody is asked."""
+
+    name = "nobody"
+
+    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Any:
+        """Never called."""
+        raise unjudged(rubric)
+
+
+def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, Any]:
+    """Boxes by the text of their second."""
+    answer = prediction.answer
+    if sample.query.form is AnswerForm.TEXT:
+        return boxes_in(said(prediction) or "")
+    if answer is None or answer.no_target:
+        return {}
+    if answer.box_track is not None:
+        return from_track(answer.box_track)
+    try:
+        return from_boxes(answer.boxes or (), len(sample.query.media[0]))
+    except ParseError as error:
+        raise DataError(f"sample {sample.id!r}: {error}") from error
+
+
+def _reached(samples: Iterable[Sample]) -> float:
+    """The mAM of perfect answers: below 1 if boxes lie where no frame of a video is."""
+    shares: dict[str, list[float]] = {}
+    for sample in samples:
+        if sample.target is None or sample.target.extra["step"] not in ("where", "where2"):
+            continue
+        boxes = sample.target.extra["boxes"]
+        frames = len(sample.query.media[0])
+        there = [float(time).is_integer() and 0 <= time < frames for time, _ in boxes]
+        text = sample.query.form is AnswerForm.TEXT
+        shares.setdefault(sample.unit, []).append(1.0 if text else float(np.mean(there or [0])))
+    placed = float(np.mean([np.mean(each) for each in shares.values()])) if shares else 1.0
+    return (1 + 1 + placed) / 3
+
+
+ABOUT: Mapping[str, str] = {
+    "Acc": "share of answers to what that the judge rates 2 or 3 of 3",
+    "rating": "mean rating, from 0 to 3",
+    "m_tIoU": "mean temporal IoU", "m_vIoU": "mean of boxes' IoU over annotated seconds",
+    "R1@": "share with at least this temporal IoU", "AP@": "share of boxes with at least this IoU",
+    "what&": "share that is right in all of these", "when&": "share that is right in all of these",
+    "AM": "mean of Acc, m_tIoU and m_vIoU", "mAM": "AM, mean of both chains",
+    "LGM": "minus the mean of ln(1 - x) over the three", "mLGM": "LGM, mean of both chains",
+}  # fmt: skip
+
+
+def _described(metric: Metric) -> Metric:
+    start = max((name for name in ABOUT if metric.name.startswith(name)), key=len)
+    chain = {"1": ", chain 1", "2": ", chain 2"}.get(metric.name[-1], "")
+    return replace(metric, about=ABOUT[start] + chain)
+
+
+def with_rubric(protocol: Protocol, rubric: str) -> Protocol:
+    """The protocol, its answers graded by this rubric."""
+    reading: Reading = "strict" if protocol.name.endswith("strict") else "official"
+    return replace(
+        protocol, rubric=rubric, score=Scoring(reading, rubric),
+        judged=partial(Scoring, reading, rubric),
+    )  # fmt: skip
+
+
+OFFICIAL = Protocol(
+    name="vstar/official",
+    score=Scoring("official", "graded"),
+    metrics=tuple(map(_described, vstar.METRICS)),
+    headline="mAM",
+    ceiling=Ceiling(value=_reached, why="a track has no frame at a second beyond the video"),
+    about="V-STaR's eval.py: an item without an answer to what counts in Acc and joint scores only",
+)
+PROTOCOLS = {
+    "vstar/official": with_rubric(OFFICIAL, "graded"),
+    "vstar/strict": with_rubric(
+        replace(
+            OFFICIAL,
+            name="vstar/strict",
+            about="every item counts everywhere; times are numbers, intervals may not end early",
+        ),
+        "graded",
+    ),
+}

@@ -1,0 +1,199 @@
+"""V-STaR: what happens in a video, when and where, in two chains that give the steps before.
+
+An item of `V_STaR_test.json`, and the video `videos/<vid>.mp4` (in any folder below):
+
+    {"vid": "abc", "domain": "Sports", "fps": 30.0, "width": 640, "height": 360,
+     "frame_count": 900, "question": "What does the man throw?", "answer": "a frisbee",
+     "temporal_question": "When does …?", "timestamps": [3.2, 7.9],
+     "spatial_question": "Where is …?", "spatial_question_2": "Where is …?",
+     "bboxes": [{"timestamp": 4, "frame_index": 120, "xmin": 10, "ymin": 20, "xmax": 90,
+                 "ymax": 200}]}
+
+Five questions an item: what, when and where of chain 1, where and when of chain 2.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError
+from harness.frames import seconds
+from harness.judging import rubric as find_rubric
+from harness.layout import folder
+from harness.media import Media
+from harness.task import Problem, Task, choose
+from harness.tasks.spatial.prompts import templates
+from harness.tasks.spatial.videos import open_video, video_or_lost
+from harness.tasks.v_star.boxes import written
+from harness.tasks.v_star.masks import filled
+from harness.tasks.v_star.records import Record, read
+from harness.tasks.v_star.scoring import PROTOCOLS, with_rubric
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks v_star` says where the data is had."
+EACH_SECOND = partial(seconds, every=1.0, most=1_000_000)
+"""One frame a second, as the official demo has it: frame k of a track is second k."""
+
+Prompt = Literal["question", "official"]
+Where = Literal["track", "text"]
+STEPS = ("what", "when", "where", "where2", "when2")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the items and the videos lie, and how they are asked."""
+
+    path: Path
+    videos: Path
+    prompt: Prompt
+    where: Where
+
+
+def v_star(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    protocol: str = "vstar/official",
+    prompt: Prompt = "question",
+    where: Where = "track",
+    rubric: str = "graded",
+) -> Task:
+    """Five samples an item, which are scored together; statistics cluster by video.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        protocol: `vstar/official` or `vstar/strict`.
+        prompt: `question`: what the official texts tell, without the form of the answer;
+            `official`: those texts.
+        where: `track`: a box a second; `text`: the official reply, boxes by their second as JSON,
+            in pixels of the original video.
+        rubric: By what a judge grades the answer to "what": a rubric's name, or a TOML file.
+    """
+    scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), find_rubric(rubric).reference)
+    place = folder(data / "v_star", fix=FIX)
+    path = place / "V_STaR_test.json"
+    if not path.is_file():
+        raise DataError(f"folder {place}", expected=path.name, found="no such file", fix=FIX)
+    source = Source(path, place / "videos", prompt, where)
+    form = AnswerForm.BOX_TRACK if where == "track" else AnswerForm.TEXT
+    return Task(
+        name="v_star",
+        version=1,
+        split=split,
+        forms=tuple(dict.fromkeys((AnswerForm.TEXT, AnswerForm.INTERVAL, form))),
+        protocol=scoring,
+        samples=partial(_samples, source),
+        annotations=(path,),
+        check=partial(_check, source),
+        arguments={
+            "split": split, "protocol": protocol, "prompt": prompt, "where": where,
+            "rubric": rubric,
+        },
+    )  # fmt: skip
+
+
+def _samples(source: Source) -> Iterator[Sample]:
+    files = _files(source.videos)
+    for record in read(source.path):
+        if isinstance(record, DataError):
+            raise record
+        media = _media(record, files, source.videos)
+        for step in STEPS:
+            yield _sample(record, step, media, source)
+
+
+def _files(videos: Path) -> dict[str, Path]:
+    """Every video, and every folder of frames, anywhere below a folder, by its name."""
+    found: dict[str, Path] = {}
+    for path in sorted(videos.rglob("*")) if videos.is_dir() else ():
+        if path.suffix.lower() == ".mp4":
+            found.setdefault(path.stem, path)
+        elif path.is_dir():
+            found.setdefault(path.name, path)
+    return found
+
+
+def _media(record: Record, files: dict[str, Path], videos: Path) -> Media:
+    path = files.get(record.video)
+    where = videos if path is None else path.parent
+    name = f"{record.video}.mp4" if path is None else path.name
+    return video_or_lost((where,), name, EACH_SECOND, size=record.size,
+                         frames=max(1, round(record.length)))  # fmt: skip
+
+
+def _sample(record: Record, step: str, media: Media, source: Source) -> Sample:
+    answer, form = _truth(record, step, media, source.where)
+    return Sample(
+        id=f"{record.id}/{step}",
+        query=Query(
+            id=query_id(f"{record.id}/{step}"), text=_text(record, step, source), media=(media,),
+            forms=(form,),
+        ),
+        target=Target(
+            answer=answer,
+            extra={
+                "step": step, "question": record.question, "interval": record.interval,
+                "boxes": record.boxes,
+            },
+        ),
+        unit=record.id,
+        group=record.video,
+        categories={"domain": record.domain, "duration": record.duration},
+    )  # fmt: skip
+
+
+def _truth(record: Record, step: str, media: Media, where: Where) -> tuple[Answer, AnswerForm]:
+    if step == "what":
+        return Answer(text=record.answer), AnswerForm.TEXT
+    if step in ("when", "when2"):
+        return Answer(interval=record.interval), AnswerForm.INTERVAL
+    if where == "text":
+        return Answer(text=written(record.boxes)), AnswerForm.TEXT
+    track = record.track(len(media))
+    masks = tuple(filled(box, media.size) for box in track)
+    return Answer(box_track=track, masks=masks), AnswerForm.BOX_TRACK
+
+
+def _text(record: Record, step: str, source: Source) -> str:
+    spatial = step in ("where", "where2")
+    words: Any = templates("harness.tasks.v_star")
+    wording = words["official" if spatial and source.where == "text" else source.prompt][step]
+    questions = {"what": record.question, "where": record.spatial_question,
+                 "where2": record.spatial_question_2}  # fmt: skip
+    whole = list(record.seconds)
+    return str(wording.format(
+        question=questions.get(step, record.temporal_question), length=record.length,
+        seconds=whole, first=whole[0] if whole else 0, last=whole[-1] if whole else 0,
+        count=len(record.boxes), width=record.size[0], height=record.size[1],
+        boxes=[list(box) for _, box in record.boxes],
+    ))  # fmt: skip
+
+
+def _check(source: Source) -> Iterator[Problem]:
+    files = _files(source.videos)
+    try:
+        for record in read(source.path):
+            if isinstance(record, DataError):
+                yield Problem(str(source.path), str(record))
+            elif wrong := _fault(record, files, source.videos):
+                yield Problem(record.video, wrong)
+    except DataError as error:
+        yield Problem(str(source.path), str(error))
+
+
+def _fault(record: Record, files: dict[str, Path], videos: Path) -> str | None:
+    """What is wrong with an item's video: missing, damaged, or of another size."""
+    path = files.get(record.video)
+    if path is None:
+        return f"expected {record.video}.mp4 in {videos} or a folder in it, found none"
+    try:
+        size = open_video(path, None).size
+    except DataError as error:
+        return str(error)
+    if size != record.size:
+        width, height = record.size
+        return f"expected {width} × {height} pixels, as its item says, found {size[0]} × {size[1]}"
+    return None

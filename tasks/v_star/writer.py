@@ -1,0 +1,55 @@
+"""Videos of the generated world in V-STaR's layout, one item a scene that something leaves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.spatial.shapes import RATE, write_video
+from harness.world.qa_video import interval, visible_frames
+from harness.world.quiz import called
+from harness.world.raster import visible_masks
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+FAMILY = "arrivals"
+
+
+def write(world: World, root: Path) -> None:
+    """Write `size` items below `root/v_star`."""
+    scenes = world.scenes(FAMILY, "test")
+    folder = root / "v_star"
+    items = [_item(scenes[place % len(scenes)], place) for place in range(world.size)]
+    for scene in scenes:
+        write_video(folder / "videos" / f"{_name(scene)}.mp4", scene)
+    text = json.dumps(items, indent=1) + "\n"
+    (folder / "V_STaR_test.json").write_text(text, encoding="utf-8", newline="\n")
+
+
+def _name(scene: Scene) -> str:
+    return f"{FAMILY}_{scene.index:05d}"
+
+
+def _item(scene: Scene, place: int) -> dict[str, Any]:
+    things = called(scene)
+    index, words = things[place % len(things)]
+    thing, seen = scene.things[index], interval(scene, index)
+    return {
+        "vid": _name(scene), "domain": "Shapes", "fps": float(RATE), "width": scene.width,
+        "height": scene.height, "frame_count": scene.frames,
+        "question": f"Is the {words} small, medium or large?",
+        "chain": "", "object": words, "answer": f"It is {thing.size}.",
+        "temporal_question": f"When is the {words} in the picture?",
+        "timestamps": [seen.start, seen.end],
+        "spatial_question": f"Where is the {words} while it is in the picture?",
+        "spatial_question_2": f"Where is the {words}?",
+        "bboxes": [_box(scene, index, frame) for frame in visible_frames(scene, index)],
+    }  # fmt: skip
+
+
+def _box(scene: Scene, index: int, frame: int) -> dict[str, int]:
+    rows, columns = visible_masks(scene, frame)[index].nonzero()
+    return {
+        "timestamp": frame // RATE, "frame_index": frame,
+        "xmin": int(columns.min()), "ymin": int(rows.min()),
+        "xmax": int(columns.max()) + 1, "ymax": int(rows.max()) + 1,
+    }  # fmt: skip

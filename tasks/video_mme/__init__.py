@@ -1,0 +1,1 @@
+"""Video-MME: questions with four options on short, medium and long videos."""

@@ -1,0 +1,55 @@
+"""Options of a question as benchmarks write them, and whether the right one was picked."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from harness.errors import DataError
+from harness.metrics.choices import strict_choice
+from harness.scores import Mean, Scores
+from harness.tasks.spatial.said import said
+from harness.types import Prediction, Sample
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERED = re.compile(r"\s*([A-Z])\s*[.):]\s*(.*)\Z", re.DOTALL)
+
+
+def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
+    """Options without their letters, which must be A, B, … in this order.
+
+    >>> texts(["A. left", " B. right"], "record 3")
+    ('left', 'right')
+    """
+    found = []
+    for letter, option in zip(LETTERS, options, strict=False):
+        match = LETTERED.match(option)
+        if match is None or match[1] != letter:
+            raise DataError(f"{where}: option {letter}", expected=f'"{letter}. …"',
+                            found=repr(option)[:60])  # fmt: skip
+        found.append(match[2].strip())
+    if not 2 <= len(options) == len(found):
+        raise DataError(f"{where}: options", expected=f"2 to {len(LETTERS)}",
+                        found=str(len(options)))  # fmt: skip
+    return tuple(found)
+
+
+def lettered(options: Sequence[str]) -> list[str]:
+    """Options with their letters.
+
+    >>> lettered(["left", "right"])
+    ['A. left', 'B. right']
+    """
+    return [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
+
+
+def strictly(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """Accuracy of the letter that a reply states; none, or no answer at all, is wrong."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "the truth is public"
+    letter = strict_choice(said(prediction) or "", letters=sample.target.extra["letters"])
+    return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
+
+
+def reply(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:
+    """Whether anything was said, and the letter that an official reader takes from it."""
+    text = said(prediction)
+    return text is not None, None if text is None else read(text)

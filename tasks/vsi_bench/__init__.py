@@ -1,0 +1,1 @@
+"""VSI-Bench: thinking in space from videos of rooms."""

@@ -1,0 +1,243 @@
+"""VSI-Bench: ten types of questions on rooms that a video walks through.
+
+A record, and the video `<dataset>/<scene_name>.mp4`:
+
+    {"id": 0, "dataset": "arkitscenes", "scene_name": "41069025", "question_type":
+     "object_counting", "question": "How many table(s) are in this room?", "ground_truth": "4",
+     "options": null}
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError, UsageError
+from harness.layout import folder
+from harness.metrics import vsi
+from harness.metrics.choices import strict_choice
+from harness.metrics.numeric import (
+    first_number,
+    mean_relative_accuracy,
+    only_number,
+    relative_accuracy,
+)
+from harness.scores import Mean, Metric, Scores
+from harness.spec import Spec
+from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.tasks.spatial.prompts import templates
+from harness.tasks.spatial.said import said
+from harness.tasks.spatial.videos import Shown, fault, video_or_lost
+from harness.tasks.vsi_bench.records import LETTERS, Listing, Record, Split, listing, read
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks vsi_bench` says where the data is had."
+
+Form = Literal["mixed", "numeric"]
+Prompt = Literal["question", "official"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the questions and the videos lie, and how they are asked."""
+
+    listing: Listing
+    place: Path
+    form: Form
+    prompt: Prompt
+    shown: Shown
+
+
+def vsi_bench(
+    data: Path,
+    *,
+    split: Split = "full",
+    protocol: str = "vsi/official",
+    form: Form = "mixed",
+    prompt: Prompt = "question",
+    frames: int | Spec | None = None,
+) -> Task:
+    """One sample a question; statistics cluster by video.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: `full`, `debiased`, `pruned` (what was taken out of it) or `tiny`.
+        protocol: `vsi/official`, `vsi/lmms2026` or `vsi/strict`; with `form=numeric` always
+            `vsi/numeric`.
+        form: `mixed`, or `numeric`: only the questions for a number.
+        prompt: `question`: the official first line and the question, options apart; `official`:
+            all of the official text.
+        frames: Which frames of the video there are: a rule of `harness.frames`, such as 30 or
+            `fps(rate=2,most=64)`; without, all of them, and a model shows what its own rule says.
+    """
+    if form == "numeric" and protocol == "vsi/official":
+        protocol = "vsi/numeric"
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    if (form == "numeric") != (protocol == "vsi/numeric"):
+        raise UsageError(f"vsi_bench(form={form})", found=f"protocol={protocol}",
+                         expected="form=numeric exactly with protocol=vsi/numeric")  # fmt: skip
+    place = folder(data / "vsi_bench", fix=FIX)
+    listed = listing(place, split)
+    if listed is None:
+        raise DataError(f"folder {place}", expected=f"the files of the subset {split}",
+                        found="no such files", fix=FIX)  # fmt: skip
+    source = Source(listed, place, form, prompt, Shown(frames))
+    forms = (AnswerForm.NUMBER,) if form == "numeric" else (AnswerForm.CHOICE, AnswerForm.NUMBER)
+    return Task(
+        name="vsi_bench",
+        version=1,
+        split=split,
+        forms=forms,
+        protocol=scoring,
+        samples=partial(_samples, source),
+        annotations=listed.annotations,
+        check=partial(_check, source),
+        arguments={
+            "split": split, "protocol": protocol, "form": form, "prompt": prompt,
+            "frames": str(source.shown),
+        },
+    )  # fmt: skip
+
+
+def _samples(source: Source) -> Iterator[Sample]:
+    for record in read(source.listing):
+        if isinstance(record, DataError):
+            raise record
+        if source.form == "mixed" or record.is_number:
+            yield _sample(record, source)
+
+
+def _sample(record: Record, source: Source) -> Sample:
+    number = float(record.truth) if record.is_number else None
+    answer = Answer(choice=record.truth) if number is None else Answer(number=number)
+    apart = number is None and source.prompt == "question"
+    return Sample(
+        id=record.id,
+        query=Query(
+            id=query_id(record.id), text=_text(record, source.prompt),
+            media=(video_or_lost((source.place,), record.video, source.shown.choose),),
+            forms=(AnswerForm.CHOICE if number is None else AnswerForm.NUMBER,),
+            options=record.texts() if apart else (),
+        ),
+        target=Target(
+            answer=answer, extra={"type": record.kind, "letters": LETTERS[: len(record.options)]}
+        ),
+        group=f"{record.dataset}/{record.scene}",
+        categories={"type": record.kind, "dataset": record.dataset},
+    )  # fmt: skip
+
+
+def _text(record: Record, prompt: Prompt) -> str:
+    name = "question"
+    if prompt == "official":
+        name = "official_number" if record.is_number else "official_choice"
+    wording = templates("harness.tasks.vsi_bench")[name]
+    return wording.format(question=record.question, options="\n".join(record.options))
+
+
+def _check(source: Source) -> Iterator[Problem]:
+    looked_at: set[str] = set()
+    listed = str(source.listing.files[0])
+    try:
+        for record in read(source.listing):
+            if isinstance(record, DataError):
+                yield Problem(listed, str(record))
+            elif record.video not in looked_at:
+                looked_at.add(record.video)
+                if wrong := fault((source.place,), record.video):
+                    yield Problem(record.video, wrong)
+    except DataError as error:
+        yield Problem(listed, str(error))
+
+
+def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Target, Prediction]:
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "the truth is public"
+    return sample.target, prediction
+
+
+def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """`vsibench_process_results`: what stands before the first space is a letter or a number."""
+    target, prediction = _one(unit, predictions)
+    text, number = said(prediction), target.answer.number
+    if text is None:
+        value = 0.0
+    elif number is None:
+        value = vsi.choice_score(text, target.answer.choice or "")
+    else:
+        value = vsi.number_score(text, number)
+    return {target.extra["type"]: Mean(value)}
+
+
+def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """lmms-eval since 2026: as before, but a number is found anywhere, in digits or in words."""
+    target, prediction = _one(unit, predictions)
+    text, number = said(prediction), target.answer.number
+    if text is None or number is None:
+        return score_official(unit, predictions)
+    return {target.extra["type"]: Mean(mean_relative_accuracy(first_number(text), number))}
+
+
+def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """The letter that the reply states, or the only number in it."""
+    target, prediction = _one(unit, predictions)
+    text, number = said(prediction) or "", target.answer.number
+    if number is None:
+        letter = strict_choice(text, letters=target.extra["letters"])
+        value = float(letter == target.answer.choice)
+    else:
+        value = mean_relative_accuracy(only_number(text), number)
+    return {target.extra["type"]: Mean(value)}
+
+
+def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
+    target, prediction = _one(unit, predictions)
+    truth = target.answer.number
+    assert truth is not None, "numeric samples have a number"
+    told = None if prediction.answer is None else prediction.answer.number
+    accuracy = Mean(mean_relative_accuracy(told, truth))
+    return {
+        target.extra["type"]: accuracy,
+        "MRA": accuracy,
+        "relative accuracy": Mean(relative_accuracy(told, truth)),
+    }
+
+
+NUMERIC = Protocol(
+    name="vsi/numeric",
+    score=score_numeric,
+    metrics=(
+        *(metric for metric in vsi.METRICS if metric.name in vsi.NUMBER_TYPES),
+        Metric("MRA", about="mean relative accuracy over questions"),
+        Metric("relative accuracy", about="max(0, 1 - |p - y| / |y|)"),
+    ),
+    headline="MRA",
+    ceiling=Ceiling(value=1.0),
+    about="ours, after Video-STR's Table 4: the questions for a number, each counting once",
+)
+OFFICIAL = Protocol(
+    name="vsi/official",
+    score=score_official,
+    metrics=vsi.METRICS,
+    headline="overall",
+    ceiling=Ceiling(value=1.0),
+    about="thinking-in-space's vsibench/utils.py: what stands before the first space counts",
+)
+PROTOCOLS = {
+    "vsi/official": OFFICIAL,
+    "vsi/lmms2026": replace(
+        OFFICIAL,
+        name="vsi/lmms2026",
+        score=score_lmms2026,
+        about="lmms-eval since 2026: a number is found anywhere in the reply",
+    ),
+    "vsi/strict": replace(
+        OFFICIAL,
+        name="vsi/strict",
+        score=score_strict,
+        about="only a letter that the reply states, or the only number in it, counts",
+    ),
+    "vsi/numeric": NUMERIC,
+}

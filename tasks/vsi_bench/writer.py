@@ -1,0 +1,72 @@
+"""Videos of the generated world in VSI-Bench's layout, with its subsets."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
+from harness.tasks.spatial import shapes
+from harness.tasks.spatial.said import digits
+from harness.tasks.spatial.shapes import Asked, lettered, write_video
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+DATASET = "shapes"
+ASKED: dict[str, Asked] = {
+    "object_counting": shapes.count,
+    "object_abs_distance": shapes.distance,
+    "object_size_estimation": shapes.width,
+    "room_size_estimation": shapes.room,
+    "object_rel_direction_easy": shapes.side,
+    "object_rel_direction_medium": shapes.third,
+    "object_rel_direction_hard": shapes.quadrant,
+    "object_rel_distance": shapes.nearer,
+    "route_planning": shapes.route,
+    "obj_appearance_order": shapes.appearance,
+}
+TYPES = (*NUMBER_TYPES, *CHOICE_TYPES)
+TWICE = 2 * len(TYPES)
+
+
+def write(world: World, root: Path) -> None:
+    """Write `size` questions, but two of each type at least, below `root/vsi_bench`.
+
+    Every subset has all types: what is pruned is every second round of types.
+    """
+    scenes = world.scenes("qa_video", "test")
+    folder = root / "vsi_bench"
+    rows = [_row(scenes[number % len(scenes)], number) for number in range(max(world.size, TWICE))]
+    for scene in scenes:
+        write_video(folder / DATASET / f"{scene.index:08d}.mp4", scene)
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "test.jsonl").write_text(lines, encoding="utf-8", newline="\n")
+    pruned = [row for row in rows if row["id"] // len(TYPES) % 2]
+    (folder / "pruned_ids.txt").write_text("".join(f"{row['id']}\n" for row in pruned))
+    _write_table(folder / "test_pruned.parquet", pruned)
+    _write_table(folder / "test_debiased.parquet", [row for row in rows if row not in pruned])
+    tiny = [place + len(TYPES) * (place % 2) for place in range(len(TYPES))]
+    (folder / "tiny_ids.txt").write_text("".join(f"{number}\n" for number in tiny))
+
+
+def _row(scene: Scene, number: int) -> dict[str, Any]:
+    kind = TYPES[number % len(TYPES)]
+    question = ASKED[kind](scene)
+    text = digits(float(question.answer)) if question.is_number else question.letter
+    return {
+        "id": number, "dataset": DATASET, "scene_name": f"{scene.index:08d}",
+        "question_type": kind, "question": question.text, "ground_truth": text,
+        "options": None if question.is_number else lettered(question),
+    }  # fmt: skip
+
+
+def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = pa.schema([
+        ("id", pa.int64()), ("dataset", pa.string()), ("scene_name", pa.string()),
+        ("question_type", pa.string()), ("question", pa.string()), ("ground_truth", pa.string()),
+        ("options", pa.list_(pa.string())),
+    ])  # fmt: skip
+    table = pa.Table.from_pylist(rows, schema=schema)
+    parquet.write_table(table, path, compression="zstd")

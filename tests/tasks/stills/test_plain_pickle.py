@@ -1,0 +1,208 @@
+"""Pickles of benchmarks are read as plain data, and what could do anything else is refused."""
+
+import ast
+import pickle
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import DataError
+from harness.tasks import refer
+from harness.tasks.refer.pickle_machine import MAX_MARKS, REFUSED
+from harness.tasks.refer.pickle_writer import dumps
+from harness.tasks.refer.plain_pickle import loads, read_plain_pickle
+
+NAMES = (
+    "reason_seg", "refcoco", "refcoco_plus", "refcocog", "grefcoco", "llm_seg40k", "coco_detection",
+)  # fmt: skip
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXTS
+    | st.floats(allow_nan=False, allow_infinity=False) | st.binary(max_size=9)
+)  # fmt: skip
+PLAIN = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(TEXTS | st.integers(-9, 9), inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+    ),
+    max_leaves=20,
+)
+REFERENTS = [
+    {"sent_ids": [0, 1], "file_name": "COCO_1.jpg", "ann_id": 1719310, "ref_id": 0, "split": "val",
+     "sentences": [{"tokens": ["lady", "in", "black"], "raw": "lady in black", "sent_id": 0}]},
+    {"sent_ids": [], "ann_id": -1, "ref_id": 1, "split": "testA", "sentences": []},
+]  # fmt: skip
+
+
+@given(PLAIN, st.integers(3, 5))  # earlier protocols call a function to make bytes
+def test_plain_data_is_read_as_python_reads_it(value, protocol):
+    raw = pickle.dumps(value, protocol)
+    assert loads(raw) == pickle.loads(raw)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_referents_are_read_in_every_protocol(protocol):
+    assert loads(pickle.dumps(REFERENTS, protocol)) == REFERENTS
+
+
+@given(PLAIN)
+def test_what_is_written_is_read_by_python_and_by_us(value):
+    try:
+        raw = dumps(value)
+    except DataError as error:
+        assert "plain data" in str(error)  # bytes, which Python 2 does not have
+        return
+    assert pickle.loads(raw, encoding="latin-1") == _lists(value) == loads(raw)
+
+
+def _lists(value):
+    """Tuples are written as lists."""
+    if isinstance(value, (list, tuple)):
+        return [_lists(item) for item in value]
+    return {key: _lists(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"S'plain'", "plain"), (b'S"it\'s"', "it's"), (b"S'it\\'s'", "it's"),
+        (b"S'caf\\xe9'", "café"), (b"S'a\\tb\\\\n'", "a\tb\\n"), (b"S'\\u0041'", "\\u0041"),
+        (b"Vcaf\\u00e9", "café"), (b"S'dos'\r", "dos"), (b"U\x03abc", "abc"),
+        (b"U\x01\xe9", "é"), (b"X\x02\x00\x00\x00\xc3\xa9", "é"),
+    ],
+)  # fmt: skip
+def test_texts_of_python_2(line, text):
+    ends = b"" if line[:1] in b"UX" else b"\n"
+    assert loads(line + ends + b".") == text
+
+
+# Attacks
+
+
+class Runs:
+    """What a pickle that runs code is made from."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_that_runs_code_is_refused_and_runs_nothing(tmp_path, protocol):
+    canary = tmp_path / "ran"
+    raw = pickle.dumps([REFERENTS, Runs(canary)], protocol)
+    with pytest.raises(DataError, match="would run code"):
+        loads(raw)
+    assert not canary.exists()
+    pickle.loads(raw)
+    assert canary.exists(), "the attack is one"
+
+
+@pytest.mark.parametrize(("code", "name"), REFUSED.items())
+def test_every_instruction_that_builds_more_than_plain_data_is_refused_by_name(code, name):
+    with pytest.raises(DataError, match=rf"byte 2.*{name}"):
+        loads(b"](" + code + b"\n\x01" * 9)
+
+
+BOMBS = {
+    "memo index": (b"]r" + struct.pack("<I", 2**32 - 1) + b".", None),
+    "memo index as text": (b"]p99999999999999999\n.", None),
+    "memo index without end": (b"]p" + b"9" * 5000 + b"\n.", "no whole number"),
+    "memo entry that is none": (b"h\x07.", "memo entry 7"),
+    "huge number": (b"\x8b" + struct.pack("<I", 2**20) + b"\xff" * 2**20 + b".", "1048576 bytes"),
+    "huge number announced": (b"\x8b" + struct.pack("<I", 2**31 - 1) + b"1.", "cut"),
+    "number of nine bytes": (b"\x8a\x09" + b"\x01" * 9 + b".", "9 bytes"),
+    "digits": (b"I" + b"1" * 100_000 + b"\n.", "100000 digits"),
+    "long digits": (b"L" + b"1" * 100_000 + b"L\n.", "digits"),
+    "float digits": (b"F" + b"1" * 100_000 + b"\n.", "digits"),
+    "text announced": (b"\x8d" + struct.pack("<Q", 2**62) + b"a.", "cut"),
+    "no number": (b"G\x7f\xf8\x00\x00\x00\x00\x00\x00.", "nan"),
+    "infinity": (b"Finf\n.", "inf"),
+    "marks": (b"(" * (MAX_MARKS + 1) + b".", "marks"),
+    "depth": (b"]" * 99 + b"a" * 98 + b".", "levels"),
+    "itself": (b"]q\x00h\x00a.", "levels"),
+    "dictionary in itself": (b"}q\x00K\x01h\x00s.", "levels"),
+    "key that is a list": (b"}]K\x01s.", "neither text nor"),
+    "value without key": (b"(K\x01d.", "without a value"),
+    "list that is none": (b"K\x01K\x02a.", "put into a int"),
+    "nothing there": (b"a.", "cut"),
+    "empty": (b"", "cut"),
+    "no stop": (b"]", "cut"),
+    "two values": (b"]].", "one value"),
+    "more behind": (b"].]", "end of the file"),
+    "open mark": (b"](.", "cut|one value"),
+    "unknown": (b"\xff.", "instruction of a pickle"),
+    "half a character": (b"V\\ud800\n.", "surrogate"),
+    "text without quotes": (b"Sabc\n.", "quotes"),
+    "bad text": (b"X\x01\x00\x00\x00\xff.", "utf-8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_and_nonsense_are_refused_or_harmless(name):
+    raw, message = BOMBS[name]
+    if message is None:
+        assert loads(raw) == []
+    else:
+        with pytest.raises(DataError, match=message):
+            loads(raw)
+
+
+def test_a_short_file_cannot_stand_for_a_huge_tree():
+    """Each list holds the one before ten times: 10¹⁴ values in 350 bytes."""
+    raw = b"](" + b"K\x01" * 10 + b"eq\x00"
+    for index in range(13):
+        raw += (
+            b"](" + b"h" + bytes([index]) + (b"h" + bytes([index])) * 9 + b"eq" + bytes([index + 1])
+        )
+    with pytest.raises(DataError, match="stands for many"):
+        loads(b"(" + raw + b"l.")
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=60))
+def test_any_bytes_are_plain_data_or_an_error_that_is_ours(raw):
+    try:
+        loads(raw)
+    except DataError as error:
+        assert str(error).startswith("pickle")
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_file_cut_anywhere_is_refused(tmp_path, protocol):
+    raw = pickle.dumps(REFERENTS, protocol)
+    for end in range(len(raw)):
+        with pytest.raises(DataError):
+            loads(raw[:end])
+    path = tmp_path / "refs(unc).p"
+    path.write_bytes(raw[:40])
+    with pytest.raises(DataError, match=r"refs\(unc\)\.p.*byte"):
+        read_plain_pickle(path)
+    with pytest.raises(DataError, match=r"none\.p.*readable"):
+        read_plain_pickle(tmp_path / "none.p")
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
+    path = tmp_path / "large.p"
+    with path.open("wb") as file:
+        file.truncate(2**28 + 1)
+    with pytest.raises(DataError, match="at most"):
+        read_plain_pickle(path)
+
+
+def test_nothing_of_these_benchmarks_imports_pickle():
+    (folder,) = map(Path, refer.__path__)
+    for path in [
+        path for name in ("refer", *NAMES) for path in folder.with_name(name).glob("*.py")
+    ]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            assert not {"pickle", "_pickle", "cPickle", "dill", "joblib"} & set(names), path
