@@ -1,0 +1,1 @@
+"""pocket: the small vision-language model that ships with the project."""

@@ -1,0 +1,73 @@
+"""pocket: a Qwen2.5-VL of 2.6 million parameters, trained by this project on `shapes`.
+
+harness train --method pocket --out runs/pocket
+harness eval --model "pocket(checkpoint=runs/pocket)" --tasks reason_seg,mevis --data ROOT --out DIR
+
+It answers in VisionReasoner's grammar, in pixels of its canvas of 168 × 168, and carries out every
+step that a large model does. What it knows is coloured shapes.
+"""
+
+from harness import plugins
+from harness.model import Chat, Propagator, Segmenter
+from harness.models.compose import KeyFrame, PromptedModel
+from harness.models.qwen_vl.questions import Questions
+from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.spec import Spec, Value
+
+CANVAS = (168, 168)
+"""(width, height) that every picture is squashed to: 6 × 6 image tokens of 28 pixels."""
+
+MOST_FRAMES = 8
+"""Frames of a clip that it was trained on."""
+
+
+def pocket(
+    *,
+    checkpoint: str,
+    backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
+    segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
+    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
+    keyframe: KeyFrame = "named",
+    frames: int = MOST_FRAMES,
+    max_new_tokens: int = 256,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> PromptedModel:
+    """A checkpoint of `harness train --method pocket`, with its prompt, canvas and perception.
+
+    Args:
+        checkpoint: The folder of a training with `pocket`, or of one that started from it.
+        backend: What calls the network.
+        segmenter: Makes a mask from a box and a point.
+        propagator: Carries masks from the named frame through a video.
+        keyframe: The frame of a video that is marked: `named` by the reply, `first` or `middle`.
+        frames: How many frames of a video are shown.
+        max_new_tokens: Longest reply.
+        batch_size: Queries at once.
+        seed: Of a backend that samples, unless the backend's SPEC names one.
+    """
+    given: dict[str, Value] = {"batch_size": batch_size, "checkpoint": checkpoint}
+    if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "seed"):
+        given["seed"] = seed
+    chat: Chat = (
+        plugins.build("backends", backend.with_defaults(**given))
+        if isinstance(backend, Spec)
+        else backend
+    )
+    return PromptedModel(
+        name="pocket",
+        chat=chat,
+        prompt=VisionReasoner(resize=CANVAS),
+        words=Questions(package="harness.models.pocket"),
+        segmenter=plugins.build("segmenters", segmenter)
+        if isinstance(segmenter, Spec)
+        else segmenter,
+        propagator=plugins.build("propagators", propagator)
+        if isinstance(propagator, Spec)
+        else propagator,
+        keyframe=keyframe,
+        frames=frames,
+        max_new_tokens=max_new_tokens,
+        batch_size=batch_size,
+        words_resize=CANVAS,
+    )

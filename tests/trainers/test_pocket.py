@@ -1,0 +1,294 @@
+"""pocket's training program: lessons say the truth, its arithmetic is the architecture's own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from harness.errors import UsageError
+from harness.media import pixels
+from harness.models.backends.inputs import processor_inputs
+from harness.models.pocket.model import pocket as pocket_model
+from harness.models.visionreasoner import grammar
+from harness.spec import Spec
+from harness.trainer import TrainingRun
+from harness.trainers.pocket import course as courses
+from harness.trainers.pocket import vocabulary
+from harness.trainers.pocket.batches import Collator
+from harness.trainers.pocket.course import Course
+from harness.trainers.pocket.drawing import Drawing
+from harness.trainers.pocket.examine import _both_moments, _prompt
+from harness.trainers.pocket.forward import Forward, patches
+from harness.trainers.pocket.lessons import located
+from harness.trainers.pocket.losses import number_tokens, word_losses
+from harness.trainers.pocket.mixture import Drawn, draw_exam, named_frame
+from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
+from harness.trainers.pocket.reasons import in_words
+from harness.trainers.pocket.trainer import pocket
+from harness.trainers.pocket.views import View
+from harness.types import AnswerForm, Query
+from harness.world.families import draw_scene
+from harness.world.motion import motions
+from harness.world.qa import KINDS_OF_QA, ask_qa, every_qa
+from harness.world.raster import render
+from harness.world.referring import attributes
+
+SMALL = Architecture(layers=3, hidden_size=64, heads=2, intermediate_size=96,
+                     vision_layers=2, vision_hidden_size=64, vision_heads=2,
+                     vision_intermediate_size=96)  # fmt: skip
+FEW = pocket(stills=2, counts=1, videos=1, pictures=1, see_until=0.0, easy_until=0.0)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return vocabulary.make_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def network(tokenizer):
+    return make_network(tokenizer, SMALL, seed=3).eval()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(network, tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pocket") / "checkpoint"
+    save_checkpoint(network, tokenizer, folder, text_first=True)
+    return folder
+
+
+def batches(*, text_first=True, seed=0):
+    return Drawing(replace(FEW, text_first=text_first), seed=seed).part(5, 0)
+
+
+@pytest.mark.parametrize("text_first", [True, False])
+@pytest.mark.parametrize("kind", ["stills", "clips"])
+def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind, text_first):
+    batch = batches(text_first=text_first)[kind]
+    tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
+    forward = Forward(network, tap=1, grid=12)
+    pixel_patches = patches(tensors["pictures"])
+    with torch.no_grad():
+        states = forward(pixel_patches, *(tensors[name] for name in
+                                          ("tokens", "positions", "owner", "seen")))  # fmt: skip
+        ours = network.lm_head(states.last)
+        rows, clip = len(batch.owner), kind == "clips"
+        values = torch.cat([_both_moments(pixel_patches[owner]) for owner in batch.owner])
+        grid = torch.tensor([[pixel_patches.shape[1], 12, 12]] * rows)
+        intervals = torch.full((rows,), 2.0)  # step 5 gives its first clip the second interval … 2
+        extra = (
+            {"pixel_values_videos": values, "video_grid_thw": grid, "second_per_grid_ts": intervals}
+            if clip
+            else {"pixel_values": values, "image_grid_thw": grid}
+        )
+        mask = (tensors["tokens"] != tokenizer.pad_token_id).long()
+        theirs = network(input_ids=tensors["tokens"], attention_mask=mask,
+                         mm_token_type_ids=tensors["seen"].int() * (2 if clip else 1),
+                         **extra).logits  # fmt: skip
+    assert ((ours - theirs).abs() * mask[..., None]).max() < 2e-5
+    assert ours.std() > 0.01
+
+
+def cases():
+    for family, index in (("still", 3), ("qa_video", 2), ("qa", 1), ("qa", 4)):
+        scene = draw_scene(1, family=family, split="val", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        if family == "qa":
+            question = ask_qa(scene)[0]
+            form = AnswerForm.NUMBER if question.is_number else AnswerForm.CHOICE
+            yield view, in_words(view, question), question.text, form, question.options
+        elif scene.frames > 1:
+            question = next(iter(attributes(scene)))
+            lesson = located(
+                view, question, frame=named_frame(view, question), numbered=view.frames
+            )
+            yield view, lesson, question.text, AnswerForm.MASK_TRACK, ()
+        else:
+            question = next(iter(attributes(scene)))
+            yield view, located(view, question), question.text, AnswerForm.MASK, ()
+
+
+def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint, tokenizer):
+    model = pocket_model(
+        checkpoint=str(checkpoint), segmenter=Spec("box"), propagator=Spec("still")
+    )
+    collator = Collator(tokenizer)
+    for view, lesson, text, form, options in cases():
+        frames = [render(view.scene, frame) for frame in view.frames]
+        media = pixels(frames, times=range(len(frames)), is_video=len(frames) > 1, id="scene")
+        query = Query(id="q", text=text, media=(media,), forms=(form,), options=options)
+        inputs = processor_inputs(model.chat.processor, model.requests(query))
+        batch = collator.batch([Drawn(view, (lesson,))], intervals=[2])
+        assert _prompt(batch, 0) == inputs["input_ids"][0].tolist()
+        name = "pixel_values_videos" if len(frames) > 1 else "pixel_values"
+        ours = _both_moments(patches(torch.from_numpy(batch.pictures))[0])
+        assert (ours - inputs[name]).abs().max() < 1e-6
+        if len(frames) > 1:
+            assert float(inputs["second_per_grid_ts"][0]) == 2.0
+
+
+def test_replies_about_places_are_read_as_the_boxes_of_what_is_meant():
+    for index in range(12):
+        scene = draw_scene(2, family="still", split="train", index=index)
+        view = View(scene, (0,))
+        for question in list(attributes(scene))[:6]:
+            lesson = located(view, question)
+            read = grammar.parse(lesson.reply, strict=True)
+            assert read.error is None
+            boxes = sorted(tuple(map(int, item.box)) for item in read.items)
+            assert boxes == sorted(
+                tuple(map(int, view.boxes[0][one])) for one in question.referents
+            )
+            for span in lesson.spans:
+                assert span.thing in question.referents
+                assert lesson.reply[span.start : span.end].strip()
+
+
+def test_a_swapped_lesson_answers_what_its_reasoning_says():
+    scene = draw_scene(2, family="still", split="train", index=4)
+    view = View(scene, (0,))
+    question = next(one for one in attributes(scene) if len(one.referents) == 1)
+    other = next(i for i in range(len(scene.things)) if i not in question.referents)
+    lesson = located(view, question, named=other)
+    told, thing = grammar.parse(lesson.reply), scene.things[other]
+    assert thing.colour in told.think and thing.shape in told.think
+    assert tuple(map(int, told.items[0].box)) == tuple(map(int, view.boxes[0][other]))
+    assert lesson.reply[lesson.learned_from :].startswith("</think>"), "the name itself is given"
+
+
+@pytest.mark.parametrize("family", ["qa", "qa_video", "arrivals"])
+def test_every_kind_of_question_in_words_has_a_lesson_with_its_answer(family):
+    told = set()
+    for index in range(40):
+        scene = draw_scene(5, family=family, split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for qa in ask_qa(scene, number=6):
+            lesson = in_words(view, qa)
+            said = str(round(float(qa.answer))) if qa.is_number else qa.letter
+            assert lesson.reply.endswith(f"</think><answer>{said}</answer>")
+            assert qa.text in lesson.prompt
+            told.add(qa.kind)
+    assert len(told) >= len(KINDS_OF_QA[family]) - 2, "nearly every kind occurs"
+
+
+def test_moving_things_are_asked_about_in_a_frame_that_shows_them():
+    shown = 0
+    for index in range(20):
+        scene = draw_scene(5, family="video", split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for question in motions(scene):
+            frame = named_frame(view, question)
+            if frame is not None:
+                assert all(view.in_sight(thing, frame) for thing in question.referents)
+                shown += 1
+    assert shown > 50
+
+
+def test_any_text_is_written_and_read_back(tokenizer):
+    for text in ('a "quoted" [1, 22, 168, 169, 1000] ünïcødé 猫', "<think>12</think>", "\n\t 0016"):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer.decode(ids) == text
+    assert len(tokenizer("168", add_special_tokens=False)["input_ids"]) == 1
+
+
+def test_batches_depend_on_seed_and_step_alone():
+    once, again, other = batches(), batches(), batches(seed=1)
+    for kind, batch in once.items():
+        for name, array in batch.arrays().items():
+            assert np.array_equal(array, again[kind].arrays()[name]), name
+    assert not np.array_equal(once["stills"].pictures, other["stills"].pictures)
+
+
+def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
+    numbers = number_tokens([3, 4, 5, 6, 7, 8], vocabulary_size=10)
+
+    def cost(said, *, soft, spread=1.0):
+        logits = torch.full((1, 10), -8.0)
+        logits[0, said] = 4.0
+        losses = word_losses(logits, torch.tensor([5]), torch.tensor([soft]), numbers,
+                             spread=spread)  # fmt: skip
+        return float(losses.measured if soft else losses.text)
+
+    assert cost(5, soft=True) < cost(6, soft=True) < cost(8, soft=True)
+    assert cost(6, soft=False) == pytest.approx(cost(8, soft=False))
+    assert cost(6, soft=True, spread=0.0) == pytest.approx(cost(8, soft=True, spread=0.0))
+
+
+def small(**settings):
+    given = {"steps": 4, "stills": 1, "counts": 1, "videos": 1, "pictures": 1, "layers": 2,
+             "intermediate_size": 64, "vision_layers": 1, "processes": 1, "examine_every": 0,
+             "save_every": 2, "bfloat16": False}  # fmt: skip
+    return pocket(**{**given, **settings})
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def train(out, trainer, **given):
+    out.mkdir(exist_ok=True)
+    trainer.train(TrainingRun(out=out, **given))
+    return weights(out / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("training") / "whole"
+    return train(out, small()), TrainingRun(out=out).curve.read()
+
+
+def test_a_resumed_training_ends_in_the_same_weights(undisturbed, tmp_path):
+    expected, curve = undisturbed
+    asked = iter([False, False, True])
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "cut", small(), stopping=lambda: next(asked))
+    found = train(tmp_path / "cut", small(), resume=True)
+    assert {name for name in expected if not torch.equal(expected[name], found[name])} == set()
+    assert TrainingRun(out=tmp_path / "cut").curve.read() == curve
+
+
+def test_two_processes_learn_what_one_does(undisturbed, tmp_path):
+    expected, curve = undisturbed
+    found = train(tmp_path / "two", small(processes=2))
+    for name, tensor in expected.items():
+        assert torch.allclose(tensor, found[name], atol=2e-4), name
+    again = TrainingRun(out=tmp_path / "two").curve.read()
+    for one, other in zip(curve, again, strict=True):
+        assert other["stills/text"] == pytest.approx(one["stills/text"], rel=0.5)
+
+
+def test_workers_that_draw_ahead_change_nothing(undisturbed, tmp_path):
+    expected, _ = undisturbed
+    found = train(tmp_path / "ahead", small(workers=1))
+    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
+
+
+def test_another_seed_is_another_training(undisturbed, tmp_path):
+    expected, _ = undisturbed
+    found = train(tmp_path / "other", small(steps=1), seed=1)
+    assert any(not torch.equal(tensor, found[name]) for name, tensor in expected.items())
+
+
+def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="draws its own world"):
+        small().train(TrainingRun(out=tmp_path, model=Spec("pocket")))
+
+
+def test_a_few_lessons_can_be_learned_by_heart(tmp_path, monkeypatch):
+    """The losses point where they should: a few lessons, again and again, are soon known."""
+    course = Course(small(steps=60, learning_rate=3e-3, warm_up=5), TrainingRun(out=tmp_path))
+    part = Drawing(replace(FEW, easy_until=1.0), seed=0).part(0, 0)
+    monkeypatch.setattr(courses, "batches", lambda *_, **__: iter([[part]] * 60))
+    from harness.trainers.pocket.together import Alone
+
+    told = [numbers for _, numbers in course.steps(Alone())]
+    assert told[-1]["stills/text"] < 0.25 * told[0]["stills/text"]
+    assert told[-1]["stills/looks"] < 0.8 * told[0]["stills/looks"]
+
+
+def test_unseen_questions_come_from_the_validation_split():
+    for one in draw_exam(2):
+        assert one.view.scene.split == "val"
+    assert every_qa(draw_scene(1, family="qa", split="val", index=0))

@@ -1,0 +1,239 @@
+"""Lessons to arrays: tokens, positions, patches, and the targets of every loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from harness.trainers.pocket import vocabulary
+from harness.trainers.pocket.lessons import Lesson, Span
+from harness.trainers.pocket.mixture import Drawn
+from harness.trainers.pocket.views import CELLS, FEWEST_PIXELS, View
+from harness.trainers.pocket.vocabulary import CANVAS
+from harness.world.raster import render
+from harness.world.scene import COLOURS, SHAPES, SIZES
+
+TOKENS = CELLS * CELLS  # image tokens a grid
+IGNORED = -100
+NOTHING = 0  # class of an image token without a thing
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Arrays of some pictures (or clips of one length) and the lessons about them."""
+
+    pictures: NDArray[np.uint8]
+    """Pictures × frames × 168 × 168 × 3."""
+    tokens: Ints
+    """Rows × length, padded on the right."""
+    labels: Ints
+    """Rows × length: the token to write next, or -100."""
+    soft: NDArray[np.bool_]
+    """Rows × length: the label is a measured number."""
+    positions: Ints
+    """3 × rows × length."""
+    owner: Ints
+    """Rows: the picture of each."""
+    seen: NDArray[np.bool_]
+    """Rows × length: image tokens."""
+    meant: Floats
+    """Rows × image tokens: 1 where the token shows something that is asked about."""
+    looks: Ints
+    """Pointers × 2: row, and the place from which to look."""
+    looked_at: Floats
+    """Pointers × image tokens: shares of what is to be looked at; they add up to 1."""
+    kinds: Ints
+    """Pictures × image tokens × 3: shape (0: none, or its number from 1), colour, size."""
+    boxes: Floats
+    """Pictures × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+class Collator:
+    """Makes batches with one tokenizer."""
+
+    def __init__(self, tokenizer: Any, *, text_first: bool = True) -> None:
+        self._tokenizer = tokenizer
+        self._text_first = text_first
+        self._encode = lru_cache(maxsize=50_000)(self._ids)
+        self._image = tokenizer.convert_tokens_to_ids(vocabulary.IMAGE)
+        self._video = tokenizer.convert_tokens_to_ids(vocabulary.VIDEO)
+        self._pad = tokenizer.pad_token_id
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def batch(self, drawn: Sequence[Drawn], *, intervals: Sequence[int]) -> Batch:
+        """The batch of pictures with equally many frames.
+
+        `intervals` are the steps in time from one grid of a clip to the next, one a picture.
+        """
+        rows = [
+            self._row(picture, one.view, lesson, intervals[picture])
+            for picture, one in enumerate(drawn)
+            for lesson in one.lessons
+        ]
+        length = max(len(row["tokens"]) for row in rows)
+        looks = [(number, place) for number, row in enumerate(rows) for place in row["looks"]]
+        return Batch(
+            pictures=np.stack([squashed(one.view) for one in drawn]),
+            tokens=_padded([row["tokens"] for row in rows], length, self._pad),
+            labels=_padded([row["labels"] for row in rows], length, IGNORED),
+            soft=_padded([row["soft"] for row in rows], length, 0).astype(np.bool_),
+            positions=np.stack(
+                [_padded([row["positions"][axis] for row in rows], length, 0) for axis in range(3)]
+            ),
+            owner=np.array([row["owner"] for row in rows], dtype=np.int64),
+            seen=_padded([row["seen"] for row in rows], length, 0).astype(np.bool_),
+            meant=np.stack([row["meant"] for row in rows]).astype(np.float32),
+            looks=np.array(looks, dtype=np.int64).reshape(-1, 2),
+            looked_at=np.concatenate([row["looked_at"] for row in rows]).astype(np.float32),
+            kinds=np.stack([_kinds(one.view) for one in drawn]),
+            boxes=np.stack([_boxes(one.view) for one in drawn]).astype(np.float32),
+        )
+
+    def _row(self, picture: int, view: View, lesson: Lesson, interval: int) -> dict[str, Any]:
+        before, after, grids = self._around(lesson, view)
+        pad = self._image if len(view.frames) == 1 else self._video
+        encoded = self._tokenizer.backend_tokenizer.encode(lesson.reply, add_special_tokens=False)
+        end = self._encode(vocabulary.END)
+        prompt = [*before, *[pad] * (grids * TOKENS), *after]
+        tokens = [*prompt, *encoded.ids, *end]
+        about = [_span_at(lesson.spans, *place) for place in encoded.offsets]
+        learned = [place[0] >= lesson.learned_from for place in encoded.offsets] + [True]
+        written = [*encoded.ids, *end]
+        first = len(prompt) - 1
+        labels = np.full(len(tokens), IGNORED, dtype=np.int64)
+        labels[first:-1] = np.where(learned, written, IGNORED)
+        soft = np.zeros(len(tokens), dtype=np.int64)
+        soft[first:-2] = [span is not None and span.soft for span in about]
+        seen = np.zeros(len(tokens), dtype=np.int64)
+        seen[len(before) : len(before) + grids * TOKENS] = 1
+        looks, looked_at = [], []
+        for place, span in enumerate(about):
+            if span is not None and span.thing is not None and learned[place]:
+                looks.append(first + place)
+                looked_at.append(_target(view, span))
+        return {
+            "tokens": tokens,
+            "labels": labels,
+            "soft": soft,
+            "positions": _positions(len(before), grids, interval, len(tokens)),
+            "owner": picture,
+            "seen": seen,
+            "meant": _meant(view, lesson.meant),
+            "looks": looks,
+            "looked_at": np.array(looked_at).reshape(-1, grids * TOKENS),
+        }
+
+    def _around(self, lesson: Lesson, view: View) -> tuple[list[int], list[int], int]:
+        """Tokens before and after the image tokens, and how many grids of those there are."""
+        start = [*self._encode(f"{vocabulary.START}user\n")]
+        text = self._tokenizer.backend_tokenizer.encode(lesson.prompt, add_special_tokens=False)
+        opened = [*self._encode(vocabulary.VISION_START)]
+        closed = [*self._encode(vocabulary.VISION_END)]
+        turn = [*self._encode(f"{vocabulary.END}\n{vocabulary.START}assistant\n")]
+        grids = -(-len(view.frames) // 2)
+        if self._text_first:
+            return [*start, *text.ids, *opened], [*closed, *turn], grids
+        return [*start, *opened], [*closed, *text.ids, *turn], grids
+
+
+def squashed(view: View) -> NDArray[np.uint8]:
+    """Frames × 168 × 168 × 3, as the evaluation squashes them; an odd last frame is repeated."""
+    frames = [
+        np.array(
+            Image.fromarray(render(view.scene, frame)).resize(
+                (CANVAS, CANVAS), Image.Resampling.BILINEAR
+            )
+        )
+        for frame in view.frames
+    ]
+    if len(frames) > 1 and len(frames) % 2:
+        frames.append(frames[-1])
+    return np.stack(frames)
+
+
+def _padded(rows: Sequence[Any], length: int, value: int) -> Ints:
+    whole = np.full((len(rows), length), value, dtype=np.int64)
+    for row, values in zip(whole, rows, strict=True):
+        row[: len(values)] = values
+    return whole
+
+
+def _positions(start: int, grids: int, interval: int, length: int) -> Ints:
+    """Time, height and width of each token, as the architecture counts them."""
+    positions = np.tile(np.arange(length), (3, 1))
+    cells = np.arange(grids * TOKENS)
+    end = start + len(cells)
+    step = interval if grids > 1 else 1
+    positions[0, start:end] = start + cells // TOKENS * step
+    positions[1, start:end] = start + cells % TOKENS // CELLS
+    positions[2, start:end] = start + cells % CELLS
+    positions[:, end:] = start + CELLS + np.arange(length - end)
+    return positions
+
+
+def _span_at(spans: Sequence[Span], start: int, end: int) -> Span | None:
+    return next((span for span in spans if start < span.end and end > span.start), None)
+
+
+def _target(view: View, span: Span) -> Floats:
+    """Shares of the image tokens that show the thing in the frame."""
+    place = view.frames.index(span.frame)
+    shares = view.shares[place][span.thing]
+    clear = np.where(shares >= FEWEST_PIXELS, shares, 0)
+    clear = clear if clear.any() else shares + (0 if shares.any() else 1)
+    whole = np.zeros((-(-len(view.frames) // 2), TOKENS), dtype=np.float32)
+    whole[place // 2] = clear / clear.sum()
+    return whole.reshape(-1)
+
+
+def _meant(view: View, things: Sequence[int]) -> Floats:
+    if not things:
+        return np.zeros(-(-len(view.frames) // 2) * TOKENS, dtype=np.float32)
+    firsts = view.shares[::2]
+    whole: Floats = (firsts[:, list(things)].max(1) >= FEWEST_PIXELS).astype(np.float32)
+    return whole.reshape(-1)
+
+
+def _owners(view: View) -> Ints:
+    """Grids × image tokens: the thing that covers most of the token, or -1."""
+    firsts = view.shares[::2]
+    return np.where(firsts.max(1) >= FEWEST_PIXELS, firsts.argmax(1), -1)
+
+
+def _kinds(view: View) -> Ints:
+    things = view.scene.things
+    table = np.array(
+        [
+            (SHAPES.index(one.shape) + 1, [*COLOURS].index(one.colour), SIZES.index(one.size))
+            for one in things
+        ]
+        + [(NOTHING, 0, 0)]
+    )
+    found: Ints = table[_owners(view)].reshape(-1, 3)
+    return found
+
+
+def _boxes(view: View) -> Floats:
+    owners = _owners(view)
+    whole = np.zeros((*owners.shape, 6), dtype=np.float32)
+    for grid, owner in enumerate(owners):
+        first = view.boxes[view.frames[2 * grid]]
+        second = view.boxes[view.frames[min(2 * grid + 1, len(view.frames) - 1)]]
+        whole[grid, :, :4] = first[owner]
+        gone = second[owner][:, :1] < 0
+        way = (second[owner] - first[owner]).reshape(-1, 2, 2).mean(1)
+        whole[grid, :, 4:] = np.where(gone, 0, way)
+    return whole.reshape(-1, 6)

@@ -1,0 +1,94 @@
+"""The lessons of each step, drawn by the process that learns them or by workers that are ahead."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+import torch
+
+from harness.trainers.pocket import vocabulary
+from harness.trainers.pocket.batches import Batch, Collator
+from harness.trainers.pocket.mixture import draw_counts, draw_pictures, draw_stills, draw_videos
+
+if TYPE_CHECKING:
+    from harness.trainers.pocket.trainer import PocketTrainer
+
+PARTS = 2  # of a step, whichever processes they are shared among
+AHEAD = 10  # steps that workers may be ahead
+INTERVALS = (1, 2, 3, 4)  # steps in time from one grid of a clip to the next
+FEWEST_THINGS, MOST_THINGS = 2, 8
+
+
+class Drawing:
+    """Draws the batches of a step."""
+
+    def __init__(self, settings: "PocketTrainer", *, seed: int) -> None:
+        self._set = settings
+        self._seed = seed
+        tokenizer = vocabulary.make_tokenizer()
+        self._collator = Collator(tokenizer, text_first=settings.text_first)
+
+    def part(self, step: int, part: int) -> dict[str, Batch]:
+        """The batches of one of a step's `PARTS`, by what they show."""
+        settings, most = self._set, self._most_things(step)
+        shares = settings.shares
+        if step < settings.see_until * settings.steps:
+            shares = shares.at_first(settings.seen_first)
+        given = {"seed": self._seed, "step": step * PARTS + part}
+        drawn = {
+            "stills": [
+                *draw_stills(shares, most_things=most, **given),
+                *draw_pictures(shares, **given),
+            ],
+            "counts": draw_counts(shares, most_things=most, **given),
+            "clips": draw_videos(shares, **given),
+        }
+        batches = {}
+        for name, kept in drawn.items():
+            if any(one.lessons for one in kept):
+                turns = [INTERVALS[(step + place) % len(INTERVALS)] for place in range(len(kept))]
+                batches[name] = self._collator.batch(kept, intervals=turns)
+        return batches
+
+    def _most_things(self, step: int) -> int:
+        grown = min(1.0, step / self._set.steps / max(self._set.easy_until, 1e-9))
+        return FEWEST_THINGS + round(grown * (MOST_THINGS - FEWEST_THINGS))
+
+
+_drawing: list[Drawing] = []  # of this worker process
+
+
+def _begin(settings: "PocketTrainer", seed: int) -> None:
+    torch.set_num_threads(1)
+    _drawing.append(Drawing(settings, seed=seed))
+
+
+def _draw(step: int, part: int) -> dict[str, Batch]:
+    return _drawing[0].part(step, part)
+
+
+def batches(
+    settings: "PocketTrainer", *, seed: int, first: int, parts: range
+) -> Iterator[list[dict[str, Batch]]]:
+    """These parts of every step from `first` on, in order."""
+    steps = range(first, settings.steps)
+    if settings.workers < 1:
+        drawing = Drawing(settings, seed=seed)
+        for step in steps:
+            yield [drawing.part(step, part) for part in parts]
+        return
+    with ProcessPoolExecutor(
+        settings.workers, mp_context=get_context("spawn"), initializer=_begin,
+        initargs=(settings, seed),
+    ) as pool:  # fmt: skip
+        waiting: list[list[Future[dict[str, Batch]]]] = []
+        left = iter(steps)
+        try:
+            for _ in steps:
+                ahead = islice(left, AHEAD - len(waiting))
+                waiting += [[pool.submit(_draw, step, part) for part in parts] for step in ahead]
+                yield [one.result() for one in waiting.pop(0)]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

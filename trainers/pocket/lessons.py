@@ -1,0 +1,138 @@
+"""Scenes to lessons: a request, the reply to learn, and what each part of the reply speaks of.
+
+Replies are in the grammar in which pocket is evaluated. Reasoning names what is meant before its
+place is told; for comparisons it tells the two things compared, where each is, and the outcome.
+
+    <think>small red circle</think><answer>[{"bbox_2d": […], "point_2d": […]}]</answer>
+    <think>red circle 40 62, blue square 120 80: left</think><answer>B</answer>
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.models.grammar import Item, ask_for_frame
+from harness.models.visionreasoner import grammar
+from harness.trainers.pocket.views import View
+from harness.types import Box
+from harness.world.language import SIZE_WORDS, Question
+from harness.world.scene import Thing
+
+COORDINATE = re.compile(r"(?<=[\[ ])\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a reply and what it is about."""
+
+    start: int
+    end: int
+    thing: int | None
+    """Index of the thing that the network must look at to write it."""
+    frame: int
+    soft: bool
+    """A measured number: a near miss is nearly right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One request and the reply to it."""
+
+    kind: str
+    """What is asked: `find`, `reason`, `list`, `count`, or the kind of a question in words."""
+    prompt: str
+    reply: str
+    spans: tuple[Span, ...]
+    meant: tuple[int, ...]
+    """Things that the question is about."""
+    learned_from: int = 0
+    """Index of the reply's character from which on it is learned; before, it is given."""
+
+
+class Writing:
+    """A text under way, which remembers what its parts are about."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.spans: list[Span] = []
+
+    def add(
+        self, text: object, *, thing: int | None = None, frame: int = 0, soft: bool = False
+    ) -> "Writing":
+        """Append a text."""
+        start = len(self.text)
+        self.text += str(text)
+        if thing is not None or soft:
+            self.spans.append(Span(start, len(self.text), thing, frame, soft))
+        return self
+
+
+def name(thing: Thing) -> str:
+    """What a thing is called in reasoning: size, colour and shape."""
+    return f"{SIZE_WORDS[thing.size]} {thing.colour} {thing.shape}"
+
+
+def located(
+    view: View,
+    question: Question,
+    *,
+    frame: int | None = None,
+    numbered: Sequence[int] = (),
+    named: int | None = None,
+) -> Lesson:
+    """Where is it? A question for places, about a still or a video.
+
+    Args:
+        view: What is seen.
+        question: What is asked.
+        frame: Of a video, the frame that the reply names; one of the view's.
+        numbered: Of a video, the numbers that the frames go by in the request.
+        named: Another thing that the reasoning speaks of: then the answer is that thing, and only
+            what follows the reasoning is learned. It teaches to answer what the reasoning says.
+    """
+    shown = view.frames[0] if frame is None else frame
+    meant = question.referents if named is None else (named,)
+    things = view.in_order(meant, shown)
+    writing = Writing()
+    if frame is not None:
+        number = numbered[view.frames.index(frame)]
+        writing.add("<frame>").add(number, frame=frame).add("</frame>")
+    writing.add("<think>")
+    if question.kind in ("count", "absent"):
+        writing.add(question.label or "none")
+    else:
+        for place, thing in enumerate(things):
+            writing.add(", " if place else "")
+            writing.add(name(view.scene.things[thing]), thing=thing, frame=shown)
+    learned_from = len(writing.text) if named is not None else 0
+    items = [
+        Item(Box(*map(float, view.boxes[shown][thing])), view.inside(thing, shown))
+        for thing in things
+    ]
+    answer = grammar.write(items).removeprefix("<think>")
+    start = len(writing.text)
+    writing.add(answer)
+    for place, match in enumerate(COORDINATE.finditer(answer)):
+        thing = things[place // 6]  # four numbers of a box, two of a point
+        writing.spans.append(
+            Span(start + match.start(), start + match.end(), thing, shown, soft=True)
+        )
+    return Lesson(
+        kind=_kind(question),
+        prompt=ask_for_frame(numbered) + grammar.ask(question.text),
+        reply=writing.text,
+        spans=tuple(writing.spans),
+        meant=tuple(things),
+        learned_from=learned_from,
+    )
+
+
+REASONING = frozenset({"riddle", "likeness", "odd_one", "extreme"})
+
+
+def _kind(question: Question) -> str:
+    if question.kind in REASONING:
+        return "reason"
+    if question.kind in ("count", "motion", "speed", "absent"):
+        return question.kind
+    return "list" if len(question.referents) > 1 else "find"

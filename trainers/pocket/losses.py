@@ -1,0 +1,183 @@
+"""What is learned besides the next token: where things are, and where to look.
+
+From the next token alone a network of this size does not find out in hours what it is to look at.
+The heads here tell it; they exist in training only.
+
+- `things`: each image token, as the vision tower gives it, says shape, colour, size and box of
+  the thing that it shows; after the middle text layer also where on the canvas that box is.
+- `meant`: after the middle text layer each image token says whether the question is about it.
+- `looks`: wherever the reply is about to speak of a thing, the hidden state picks the image tokens
+  that show it, by a product of queries and keys; and in the next layer one head attends to them.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from harness.trainers.pocket.forward import States
+from harness.trainers.pocket.views import CELLS
+from harness.trainers.pocket.vocabulary import CANVAS
+from harness.world.scene import COLOURS, SHAPES, SIZES
+
+SPLITS = (len(SHAPES) + 1, len(COLOURS), len(SIZES), 6)
+"""Outputs of the head on things: logits of shape, colour and size; box and way in image tokens."""
+
+LOOK_WIDTH = 64
+CELL = CANVAS / CELLS
+
+
+class Targets(NamedTuple):
+    """What heads are to say; see `batches.Batch`."""
+
+    kinds: Tensor
+    boxes: Tensor
+    owner: Tensor
+    seen: Tensor
+    meant: Tensor
+    looks: Tensor
+    looked_at: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class HeadLosses:
+    """The losses of the heads, and how often the right thing was looked at."""
+
+    things: Tensor
+    meant: Tensor
+    looks: Tensor
+    attends: Tensor
+    right_looks: float
+
+
+class Heads(nn.Module):
+    """The heads of training."""
+
+    def __init__(self, *, width: int) -> None:
+        super().__init__()
+        self.things = nn.Linear(width, sum(SPLITS))
+        self.place = nn.Linear(width, 4)
+        self.meant = nn.Linear(width, 1)
+        self.query = nn.Linear(width, LOOK_WIDTH)
+        self.key = nn.Linear(width, LOOK_WIDTH)
+
+    def forward(self, states: States, targets: Targets) -> HeadLosses:
+        """The losses of a batch."""
+        middle = states.middle.float()
+        rows, width = targets.owner.shape[0], middle.shape[-1]
+        image = middle[targets.seen].view(rows, -1, width)
+        keys = self.key(image)
+        places = self.query(middle[targets.looks[:, 0], targets.looks[:, 1]])
+        scores = (places[:, None] * keys[targets.looks[:, 0]]).sum(-1) / LOOK_WIDTH**0.5
+        shares = functional.log_softmax(scores, dim=-1)
+        hit = targets.looked_at.gather(1, scores.argmax(1, keepdim=True)) > 0
+        meant = functional.binary_cross_entropy_with_logits(
+            self.meant(image)[..., 0], targets.meant
+        )
+        return HeadLosses(
+            things=self._things(states.image.float(), image, targets),
+            meant=meant,
+            looks=-(targets.looked_at * shares).sum(-1).mean(),
+            attends=_attention_loss(states, targets),
+            right_looks=float(hit.float().mean()),
+        )
+
+    def _things(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
+        shape, colour, size, box = self.things(image).split(SPLITS, dim=-1)
+        shown = targets.kinds[..., 0] > 0
+        loss = functional.cross_entropy(shape[shown], targets.kinds[..., 0][shown])
+        loss = loss + functional.cross_entropy(shape[~shown], targets.kinds[..., 0][~shown])
+        loss = loss + functional.cross_entropy(colour[shown], targets.kinds[..., 1][shown])
+        loss = loss + functional.cross_entropy(size[shown], targets.kinds[..., 2][shown])
+        corners, ways = targets.boxes[..., :4], targets.boxes[..., 4:]
+        relative = torch.cat([corners - _centres(image.shape[1]), ways], dim=-1) / CELL
+        loss = loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
+        shown_rows = shown[targets.owner]
+        wanted = (corners / (CANVAS / 2) - 1)[targets.owner][shown_rows]
+        place = functional.smooth_l1_loss(self.place(middle)[shown_rows], wanted, beta=0.1)
+        return loss + 4 * place
+
+
+def _attention_loss(states: States, targets: Targets) -> Tensor:
+    """The same for the attention of one head in the layer after the middle one.
+
+    The hidden state knows where to look; here the network itself has to look there, and so gets
+    what stands there: the place.
+    """
+    row, place = targets.looks[:, 0], targets.looks[:, 1]
+    keys = states.key.float()[row]
+    scores = (states.query.float()[row, place][:, None] * keys).sum(-1)
+    after = torch.arange(keys.shape[1])[None] > place[:, None]
+    shares = functional.log_softmax(scores.masked_fill(after, -1e4), dim=-1)
+    own = shares[targets.seen[row]].view(len(row), -1)
+    return -(targets.looked_at * own).sum(-1).mean()
+
+
+def _centres(tokens: int) -> Tensor:
+    """Image tokens × 4: the middle of each, twice, on the canvas."""
+    cells = torch.arange(tokens) % (CELLS * CELLS)
+    x = (cells % CELLS + 0.5) * CELL
+    y = (cells // CELLS + 0.5) * CELL
+    return torch.stack([x, y, x, y], dim=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberTokens:
+    """The numbers among the vocabulary."""
+
+    ids: Tensor
+    """Number tokens, by number."""
+    values: Tensor
+    """Vocabulary: the number of each token, -1 for the others."""
+
+
+def number_tokens(ids: list[int], *, vocabulary_size: int) -> NumberTokens:
+    """The tables for the tokens of 0, 1, …"""
+    tokens = torch.tensor(ids)
+    values = torch.full((vocabulary_size,), -1)
+    values[tokens] = torch.arange(len(ids))
+    return NumberTokens(tokens, values)
+
+
+class WordLosses(NamedTuple):
+    """Mean losses over text and over measured numbers, and the number of each."""
+
+    text: Tensor
+    measured: Tensor
+    texts: int
+    numbers: int
+    error: float
+    """Mean distance of the likeliest number from the right one."""
+
+
+def word_losses(
+    logits: Tensor, labels: Tensor, soft: Tensor, numbers: NumberTokens, *, spread: float
+) -> WordLosses:
+    """Cross-entropy of the labels; a measured number's target is a bell of width `spread`.
+
+    Args:
+        logits: Places × vocabulary.
+        labels: Places.
+        soft: Places: the label is a measured number.
+        numbers: The number tokens.
+        spread: Standard deviation of the bell, in steps of the canvas; 0 for the number alone.
+    """
+    log_shares = functional.log_softmax(logits.float(), dim=-1)
+    plain = -log_shares.gather(1, labels[:, None])[:, 0]
+    right = numbers.values[labels]
+    soft = soft & (right >= 0)
+    text = plain[~soft].mean()
+    if not soft.any():
+        return WordLosses(text, logits.new_zeros(()), int((~soft).sum()), 0, 0.0)
+    said = log_shares[soft][:, numbers.ids]
+    wanted = right[soft]
+    distance = torch.arange(len(numbers.ids))[None] - wanted[:, None]
+    if spread > 0:
+        bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
+        measured = -(bell * said).sum(-1).mean()
+    else:
+        measured = plain[soft].mean()
+    error = float((said.argmax(1) - wanted).abs().float().mean())
+    return WordLosses(text, measured, int((~soft).sum()), int(soft.sum()), error)

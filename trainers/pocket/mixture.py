@@ -1,0 +1,289 @@
+"""Which scenes and which questions a step of training is made of.
+
+A pure function of (seed, step): whichever process draws it, and however often.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from harness.trainers.pocket.lessons import Lesson, located, name
+from harness.trainers.pocket.reasons import in_words
+from harness.trainers.pocket.views import View
+from harness.world.families import draw_scene
+from harness.world.language import Noun, Question, nouns
+from harness.world.motion import motions, speeds
+from harness.world.qa import KINDS_OF_QA, QA
+from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
+from harness.world.referring import attributes, relations, superlatives
+from harness.world.scene import COLOURS, SHAPES, Scene
+
+T = TypeVar("T")
+Chance: TypeAlias = np.random.Generator
+
+STILL = (attributes, attributes, relations, superlatives, riddles, riddles, likenesses, odd_ones,
+         extremes)  # fmt: skip
+VIDEO = (motions, motions, motions, speeds, attributes)
+
+CLIPS = ("video", "qa_video", "arrivals", "arrivals")
+"""Families of clips, as often as they are drawn."""
+
+LONGEST_VIDEO = 300  # frames; their numbers go up to this
+MOST_SHOWN = 16  # things in a picture that nothing is asked about
+MIDDLE = 4  # the place among the frames shown of the one that replies name, if it shows enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Pictures of each kind in one step, and lessons a picture."""
+
+    stills: int = 10
+    still_lessons: int = 4
+    pictures: int = 16
+    """Further stills that nothing is asked about: image tokens learn to say what they show."""
+    counts: int = 6
+    count_lessons: int = 3
+    videos: int = 5
+    video_lessons: int = 4
+    words: float = 0.5
+    """Part of the lessons that are answered in words."""
+    absent: float = 0.05
+    """Part of the lessons for places that ask for what is not there."""
+    swapped: float = 0.3
+    """Part of the lessons with one thing meant whose reasoning is made to name another thing."""
+
+    def at_first(self, pictures: int) -> "Shares":
+        """The shares while the vision tower learns: many pictures, few lessons."""
+        return replace(self, stills=1, counts=0, videos=1, pictures=pictures)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One picture or clip, and what is learned from it."""
+
+    view: View
+    lessons: tuple[Lesson, ...]
+
+
+def draw_stills(shares: Shares, *, seed: int, step: int, most_things: int) -> list[Drawn]:
+    """Stills with questions of all kinds, of at most about `most_things` things."""
+    drawn = []
+    for place in range(shares.stills):
+        chance = np.random.default_rng([seed, 1, step, place])
+        family = "qa" if chance.random() < 0.5 else "still"
+        scene = _scene(chance, family, most_things)
+        view = View(scene, (0,))
+        lessons = tuple(_still_lessons(chance, view, shares))
+        drawn.append(Drawn(view, lessons))
+    return drawn
+
+
+def draw_pictures(shares: Shares, *, seed: int, step: int) -> list[Drawn]:
+    """Stills that nothing is asked about."""
+    drawn = []
+    for place in range(shares.pictures):
+        chance = np.random.default_rng([seed, 5, step, place])
+        scene = _scene(chance, _pick(chance, ("qa", "still", "count")), MOST_SHOWN)
+        drawn.append(Drawn(View(scene, (0,)), ()))
+    return drawn
+
+
+def draw_counts(shares: Shares, *, seed: int, step: int, most_things: int) -> list[Drawn]:
+    """Stills with many things of one kind, all of which are to be found."""
+    drawn = []
+    for place in range(shares.counts):
+        chance = np.random.default_rng([seed, 2, step, place])
+        view = View(_scene(chance, "count", most_things + 6), (0,))
+        drawn.append(Drawn(view, tuple(_count_lessons(chance, view, shares.count_lessons))))
+    return drawn
+
+
+def draw_videos(shares: Shares, *, seed: int, step: int) -> list[Drawn]:
+    """Clips, all with as many frames."""
+    common = np.random.default_rng([seed, 3, step])
+    frames: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7)
+    whole = common.random() < 0.75
+    if not whole:
+        number = int(common.integers(2, 8))
+        start = int(common.integers(0, 8 - number + 1))
+        frames = tuple(range(start, start + number))
+    drawn = []
+    for place in range(shares.videos):
+        chance = np.random.default_rng([seed, 4, step, place])
+        family = _pick(chance, CLIPS if whole else ("video",))
+        view = View(_scene(chance, family, 8), frames)
+        drawn.append(Drawn(view, tuple(_video_lessons(chance, view, shares, words=whole))))
+    return drawn
+
+
+def _scene(chance: Chance, family: str, most_things: int) -> Scene:
+    """A scene of the training split; of a few, the first one with few enough things."""
+    for _ in range(6):
+        index = int(chance.integers(0, 2**31))
+        scene = draw_scene(0, family=family, split="train", index=index)
+        if len(scene.things) <= most_things:
+            break
+    return scene
+
+
+def _pick(chance: Chance, options: Sequence[T]) -> T:
+    return options[int(chance.integers(len(options)))]
+
+
+def _still_lessons(chance: Chance, view: View, shares: Shares) -> Iterator[Lesson]:
+    asked, quizzes = _Asked(view.scene, STILL), _Asked(view.scene, _quizzes(view.scene))
+    for _ in range(shares.still_lessons):
+        qa = _balanced(chance, quizzes.some(chance)) if chance.random() < shares.words else None
+        if qa is not None:
+            yield in_words(view, qa)
+        elif chance.random() < shares.absent and (absent := _absent(chance, view)) is not None:
+            yield located(view, absent)
+        elif options := asked.some(chance):
+            question = _worded(chance, _pick(chance, options))
+            named = _another(chance, view, question, shares.swapped)
+            yield located(view, question, named=named)
+
+
+def _absent(chance: Chance, view: View) -> Question | None:
+    """A phrase for a thing that nothing in the scene could be taken for."""
+    for _ in range(4):
+        noun = Noun(_pick(chance, SHAPES), _pick(chance, tuple(COLOURS)))
+        if not any(map(noun.could_fit, view.scene.things)):
+            text = f"the {noun.words()}"
+            return Question(kind="absent", texts=(text,), is_sentence=False, referents=())
+    return None
+
+
+class _Asked(Generic[T]):
+    """Questions of a scene by their generators, each of which is run when it is drawn first."""
+
+    def __init__(self, scene: Scene, kinds: Sequence[Callable[[Scene], Iterable[T]]]) -> None:
+        self._scene = scene
+        self._kinds = kinds
+        self._made: dict[int, Sequence[T]] = {}
+
+    def some(self, chance: Chance) -> Sequence[T]:
+        """All questions of a kind, drawn from the kinds that the scene has any of."""
+        for place in chance.permutation(len(self._kinds)):
+            if place not in self._made:
+                self._made[place] = tuple(self._kinds[place](self._scene))
+            if self._made[place]:
+                return self._made[place]
+        return ()
+
+
+def _quizzes(scene: Scene) -> tuple[Callable[[Scene], Iterable[QA]], ...]:
+    return tuple(KINDS_OF_QA[scene.family].values())
+
+
+def _balanced(chance: Chance, options: Sequence[QA]) -> QA | None:
+    """One of the questions, every answer as likely as any other."""
+    if not options:
+        return None
+    answer = _pick(chance, list(dict.fromkeys(one.answer for one in options)))
+    return _pick(chance, [one for one in options if one.answer == answer])
+
+
+def _another(chance: Chance, view: View, question: Question, part: float) -> int | None:
+    """In part of the lessons about one thing: another thing, which no other one is named like."""
+    if len(question.referents) > 1 or chance.random() >= part:
+        return None
+    names = [name(thing) for thing in view.scene.things]
+    others = [
+        index
+        for index, own in enumerate(names)
+        if index not in question.referents and names.count(own) == 1
+    ]
+    return _pick(chance, others) if others else None
+
+
+def _count_lessons(chance: Chance, view: View, number: int) -> Iterator[Lesson]:
+    by_count = defaultdict(list)
+    for noun, members in nouns(view.scene):
+        if noun.said and noun.size is None:
+            by_count[len(members)].append((noun, members))
+    for _ in range(number):
+        # Every count is as likely as any other that the scene offers.
+        noun, members = _pick(chance, by_count[_pick(chance, sorted(by_count))])
+        label = noun.words(plural=True)
+        texts = (
+            f"How many {label} are there in this image?",
+            f"How many {label} can be seen in this image?",
+            f"What is the number of {label} in this image?",
+        )
+        question = Question(
+            kind="count", texts=texts, is_sentence=True, referents=members, label=label
+        )
+        yield located(view, _worded(chance, question))
+
+
+def _video_lessons(chance: Chance, view: View, shares: Shares, *, words: bool) -> Iterator[Lesson]:
+    asked, quizzes = _Asked(view.scene, VIDEO), _Asked(view.scene, _quizzes(view.scene))
+    for _ in range(shares.video_lessons):
+        in_word = words and chance.random() < shares.words
+        qa = _balanced(chance, quizzes.some(chance)) if in_word else None
+        if qa is not None:
+            yield in_words(view, qa)
+        elif options := asked.some(chance):
+            question = _worded(chance, _pick(chance, options))
+            frame = named_frame(view, question)
+            if frame is not None:
+                yield located(view, question, frame=frame, numbered=_frame_numbers(chance, view))
+
+
+def _worded(chance: Chance, question: Question) -> Question:
+    """The question in one of its wordings, more often in its own."""
+    if chance.random() < 0.6:
+        return question
+    text = _pick(chance, question.texts)
+    return Question(kind=question.kind, texts=(text,), is_sentence=question.is_sentence,
+                    referents=question.referents, label=question.label)  # fmt: skip
+
+
+def named_frame(view: View, question: Question) -> int | None:
+    """The frame that a reply names: near the middle, and showing as much as can be of all."""
+    best, most = None, 0.0
+    places = sorted(range(len(view.frames)), key=lambda place: (abs(place - MIDDLE), place % 2))
+    for place in places:
+        frame = view.frames[place]
+        areas = [
+            int(view.masks[frame][thing].sum()) / max(1, _largest(view, thing))
+            for thing in question.referents
+        ]
+        if min(areas) > most + 0.25:
+            best, most = frame, min(areas)
+    return best
+
+
+def _largest(view: View, thing: int) -> int:
+    return max(int(view.masks[frame][thing].sum()) for frame in view.frames)
+
+
+def _frame_numbers(chance: Chance, view: View) -> tuple[int, ...]:
+    """The numbers of the frames: their own, or those of frames spread over a longer video."""
+    number = len(view.frames)
+    if chance.random() < 0.5:
+        return tuple(range(number))
+    return tuple(sorted(map(int, chance.choice(LONGEST_VIDEO, number, replace=False))))
+
+
+def draw_exam(number: int) -> list[Drawn]:
+    """The same unseen pictures and clips every time, with questions as in training."""
+    drawn = []
+    shares = Shares(swapped=0.0)
+    for place in range(number):
+        chance = np.random.default_rng([7, place])
+        for family in ("still", "qa", "count", "video", "qa_video", "arrivals"):
+            scene = draw_scene(1, family=family, split="val", index=place)
+            view = View(scene, tuple(range(scene.frames)))
+            if family == "count":
+                lessons = _count_lessons(chance, view, 2)
+            elif scene.frames > 1:
+                lessons = _video_lessons(chance, view, shares, words=True)
+            else:
+                lessons = _still_lessons(chance, view, shares)
+            drawn.append(Drawn(view, tuple(lessons)))
+    return drawn

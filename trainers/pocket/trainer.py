@@ -1,0 +1,197 @@
+"""pocket from random weights: the real architecture, small, on the generated world.
+
+    harness train --method pocket --out DIR            # the shipped weights: an hour on two cores
+    harness train --method pocket --out DIR --set steps=50
+
+No model is started from and no task is read: scenes, questions and replies are drawn as training
+goes, by worker processes, each step a pure function of seed and step. A step adds up the gradients
+of three batches: stills, stills to count in, and clips.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.errors import UsageError
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.trainer import TrainingRun
+from harness.trainers.pocket.mixture import Shares
+from harness.trainers.pocket.network import Architecture
+
+AHEAD = 12  # steps that workers may be ahead
+EXAMINED = 24  # pictures of each kind that are looked at in passing
+
+
+@dataclass(frozen=True, kw_only=True)
+class PocketTrainer:
+    """The training program with its settings; see `pocket`."""
+
+    steps: int
+    learning_rate: float
+    warm_up: int
+    flat: float
+    weight_decay: float
+    clip: float
+    measured_weight: float
+    first_spread: float
+    last_spread: float
+    spread_until: float
+    things_weight: float
+    meant_weight: float
+    looks_weight: float
+    heads_until: float
+    easy_until: float
+    see_until: float
+    seen_first: int
+    text_first: bool
+    workers: int
+    processes: int
+    base_at: int
+    bfloat16: bool
+    save_every: int
+    log_every: int
+    examine_every: int
+    shares: Shares
+    architecture: Architecture
+    makes: str = "pocket"
+
+    @property
+    def name(self) -> str:
+        """The name in manifests."""
+        return "pocket"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Every setting that changes what is learned."""
+        aside = {"workers", "processes", "save_every", "log_every", "makes"}
+        plain = asdict(self)
+        return {key: value for key, value in plain.items() if key not in aside}
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """Train, and write the checkpoint."""
+        if run.tasks or run.model is not None:
+            raise UsageError("method pocket", expected="neither --model nor --train-tasks, as it "
+                             "draws its own world", found="one of them")  # fmt: skip
+        ensure_torchvision()
+        from harness.trainers.pocket.course import Course
+
+        return Course(self, run).run()
+
+
+def pocket(
+    *,
+    steps: int = 9000,
+    learning_rate: float = 3e-3,
+    warm_up: int = 150,
+    flat: float = 0.5,
+    weight_decay: float = 0.02,
+    clip: float = 1.0,
+    measured_weight: float = 1.5,
+    first_spread: float = 10.0,
+    last_spread: float = 0.7,
+    spread_until: float = 0.6,
+    things_weight: float = 1.0,
+    meant_weight: float = 0.5,
+    looks_weight: float = 0.5,
+    heads_until: float = 0.9,
+    easy_until: float = 0.15,
+    see_until: float = 0.08,
+    seen_first: int = 40,
+    text_first: bool = True,
+    stills: int = 4,
+    counts: int = 2,
+    videos: int = 2,
+    pictures: int = 16,
+    words: float = 0.5,
+    swapped: float = 0.3,
+    layers: int = 6,
+    hidden_size: int = 128,
+    intermediate_size: int = 352,
+    vision_layers: int = 4,
+    workers: int = 0,
+    processes: int = 2,
+    base_at: int = 0,
+    bfloat16: bool = True,
+    save_every: int = 500,
+    log_every: int = 20,
+    examine_every: int = 1000,
+) -> PocketTrainer:
+    """Pocket from random weights, on scenes of `shapes` that are drawn as it goes.
+
+    Args:
+        steps: Optimiser steps.
+        learning_rate: After the warm-up; falls as a cosine after `flat` of the steps.
+        warm_up: Steps.
+        flat: Part of the steps at the full learning rate.
+        weight_decay: Of matrices other than the input vocabulary.
+        clip: Largest norm of the gradient.
+        measured_weight: Weight of a measured number's loss beside that of a text token.
+        first_spread: Width of a measured number's target at first, in steps of the canvas.
+        last_spread: Width at the end.
+        spread_until: Part of the steps in which it falls, by equal factors.
+        things_weight: Weight of the loss on what image tokens show.
+        meant_weight: Weight of the loss on which image tokens are asked about.
+        looks_weight: Weight of the loss on where replies look.
+        heads_until: Part of the steps after which these three count a tenth.
+        easy_until: Part of the steps in which scenes grow from two things to all.
+        see_until: Part of the steps in which the vision tower mainly learns, on further stills.
+        seen_first: How many of those in each half of a step.
+        text_first: Requests come before pictures.
+        stills: Stills in each half of a step, with four lessons each.
+        counts: Stills to count in, likewise, with three lessons each.
+        videos: Clips, likewise, with four lessons each.
+        pictures: Further stills, likewise, without lessons: they teach the vision tower alone.
+        words: Part of the lessons that are answered in words.
+        swapped: Part of the lessons about one thing whose reasoning is made to name another.
+        layers: Of the text network.
+        hidden_size: Of the text network.
+        intermediate_size: Of the text network's feed-forward parts.
+        vision_layers: Of the vision tower.
+        workers: Further processes that draw lessons for each; 0: each draws its own.
+        processes: Processes that train together, one thread each; results differ by rounding.
+        base_at: Steps after which an early checkpoint is kept as well, in DIR/base; 0: none.
+        bfloat16: Compute in bfloat16; weights stay float32.
+        save_every: Steps between resumable states.
+        log_every: Steps between lines of the curve.
+        examine_every: Steps between looks at unseen questions; 0: none.
+    """
+    return PocketTrainer(
+        steps=steps,
+        learning_rate=learning_rate,
+        warm_up=warm_up,
+        flat=flat,
+        weight_decay=weight_decay,
+        clip=clip,
+        measured_weight=measured_weight,
+        first_spread=first_spread,
+        last_spread=last_spread,
+        spread_until=spread_until,
+        things_weight=things_weight,
+        meant_weight=meant_weight,
+        looks_weight=looks_weight,
+        heads_until=heads_until,
+        easy_until=easy_until,
+        see_until=see_until,
+        seen_first=seen_first,
+        text_first=text_first,
+        workers=workers,
+        processes=processes,
+        base_at=base_at,
+        bfloat16=bfloat16,
+        save_every=save_every,
+        log_every=log_every,
+        examine_every=examine_every,
+        shares=Shares(
+            pictures=pictures,
+            stills=stills,
+            counts=counts,
+            videos=videos,
+            words=words,
+            swapped=swapped,
+        ),
+        architecture=Architecture(
+            layers=layers,
+            hidden_size=hidden_size,
+            intermediate_size=intermediate_size,
+            vision_layers=vision_layers,
+        ),
+    )

@@ -1,0 +1,98 @@
+"""A scene as the network sees it: boxes on the canvas, and what each image token shows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.trainers.pocket.vocabulary import CANVAS
+from harness.types import Point
+from harness.world.raster import visible_masks
+from harness.world.scene import Scene
+
+CELLS = 6  # image tokens along each side
+FEWEST_PIXELS = 0.04
+"""The part of an image token's area that a thing must cover for the token to speak of it."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A scene as the network sees it: some of its frames, squashed to the canvas."""
+
+    scene: Scene
+    frames: tuple[int, ...]
+
+    @cached_property
+    def masks(self) -> Mapping[int, NDArray[np.bool_]]:
+        """Visible pixels, things × height × width, by frame."""
+        return {frame: visible_masks(self.scene, frame) for frame in self.frames}
+
+    @cached_property
+    def boxes(self) -> Mapping[int, NDArray[np.int64]]:
+        """Things × (left, top, right, bottom) on the canvas, by frame; -1 where not in sight."""
+        return {frame: self._boxes(frame) for frame in self.frames}
+
+    def _boxes(self, frame: int) -> NDArray[np.int64]:
+        across, down = CANVAS / self.scene.width, CANVAS / self.scene.height
+        found = np.full((len(self.scene.things), 4), -1, dtype=np.int64)
+        for index, mask in enumerate(self.masks[frame]):
+            columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
+            if len(columns):
+                edges = (columns[0] * across, rows[0] * down,
+                         (columns[-1] + 1) * across, (rows[-1] + 1) * down)  # fmt: skip
+                found[index] = np.floor(np.array(edges) + 0.5)
+        return found
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """Frames × things × image tokens: the part of the token's area that the thing covers."""
+        return np.stack([self._shares(frame) for frame in self.frames])
+
+    def _shares(self, frame: int) -> NDArray[np.float64]:
+        masks = self.masks[frame]
+        height, width = masks.shape[1:]
+        rows = _share_of_cells(height)
+        columns = _share_of_cells(width)
+        parts: NDArray[np.float64] = rows @ masks.astype(np.float64) @ columns.T
+        return parts.reshape(len(masks), -1)
+
+    def inside(self, thing: int, frame: int) -> Point:
+        """A visible pixel of the thing, on the canvas: its middle one."""
+        rows, columns = np.nonzero(self.masks[frame][thing])
+        y, x = rows.mean(), columns.mean()
+        nearest = int(np.argmin((rows - y) ** 2 + (columns - x) ** 2))
+        return Point(
+            float(int((columns[nearest] + 0.5) * CANVAS / self.scene.width)),
+            float(int((rows[nearest] + 0.5) * CANVAS / self.scene.height)),
+        )
+
+    def middle(self, thing: int, frame: int) -> tuple[int, int]:
+        """The middle of the thing's visible box on the canvas."""
+        left, top, right, bottom = self.boxes[frame][thing]
+        return int(left + right) // 2, int(top + bottom) // 2
+
+    def in_order(self, things: Iterable[int], frame: int) -> list[int]:
+        """Things in the order in which replies list them: by image token, row by row."""
+
+        def place(thing: int) -> tuple[int, int, int]:
+            x, y = self.middle(thing, frame)
+            return min(y * CELLS // CANVAS, CELLS - 1), x, y
+
+        return sorted((one for one in things if self.in_sight(one, frame)), key=place)
+
+    def in_sight(self, thing: int, frame: int) -> bool:
+        """Whether anything of it is visible."""
+        return bool(self.boxes[frame][thing][0] >= 0)
+
+
+@lru_cache
+def _share_of_cells(length: int) -> NDArray[np.float64]:
+    """Cells × pixels: which part of a cell each pixel of a side fills."""
+    pixels = np.arange(length)
+    edges = np.arange(CELLS + 1) * length / CELLS
+    low, high = edges[:-1, None], edges[1:, None]
+    covered = np.clip(np.minimum(pixels + 1, high) - np.maximum(pixels, low), 0, 1)
+    shares: NDArray[np.float64] = covered / (length / CELLS)
+    return shares
