@@ -2,9 +2,10 @@
 
 import json
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, overload
 
 from harness.errors import DataError
 from harness.replies import unique
@@ -18,6 +19,27 @@ def folder(path: Path, *, fix: str) -> Path:
         raise DataError(f"folder {path}", expected="a benchmark in its official layout",
                         found="nothing" if not path.exists() else "a file", fix=fix)  # fmt: skip
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class Files(Sequence[Path]):
+    """Many files of one folder, of which only the stems are held: a path is made when asked for."""
+
+    folder: Path
+    stems: tuple[str, ...]
+    suffix: str
+
+    def __len__(self) -> int:
+        return len(self.stems)
+
+    @overload
+    def __getitem__(self, place: int) -> Path: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Files": ...
+    def __getitem__(self, place: int | slice) -> "Path | Files":
+        if isinstance(place, slice):
+            return Files(self.folder, self.stems[place], self.suffix)
+        return self.folder / f"{self.stems[place]}{self.suffix}"
 
 
 def inside(root: Path, name: Any) -> Path:

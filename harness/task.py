@@ -73,7 +73,7 @@ class Task:
     forms: tuple[AnswerForm, ...]
     protocol: Protocol
     samples: Callable[[], Iterable[Sample]]
-    annotations: tuple[Path, ...]
+    annotations: Sequence[Path]
     """The files whose content decides samples and truth; they are hashed into the record."""
     check: Callable[[], Iterable[Problem]]
     """Looks at every file without decoding: missing, wrong size, duplicate, not in the layout."""

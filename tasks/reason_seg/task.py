@@ -9,13 +9,14 @@ A pair of files a sample, `x.jpg` and `x.json`:
 VisionReasoner's copies on the hub, in which regions to ignore became foreground, are read as well.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import field, folder, read_json
+from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
 from harness.media import Media, header_size, image, lost
 from harness.metrics.overlap import THRESHOLDS, lisa_iou, overlap, precision_at, visionreasoner_iou
@@ -51,9 +52,12 @@ def reason_seg(
     place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
     # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
     # An annotation without its picture is a sample as well: leaving it out would change the score.
-    names = {path.name for path in place.glob("*.jpg")}
-    names |= {f"{path.stem}.jpg" for path in place.glob("*.json")}
-    stems = [Path(name).stem for name in sorted(names)]
+    with os.scandir(place) as entries:
+        names = [entry.name for entry in entries if entry.name.endswith((".jpg", ".json"))]
+    annotated = {name.removesuffix(".json") for name in names if name.endswith(".json")}
+    pictured = {name.removesuffix(".jpg") for name in names if name.endswith(".jpg")}
+    del names  # of many thousands
+    stems = tuple(sorted(annotated | pictured, key=lambda stem: f"{stem}.jpg"))
     return Task(
         name="reason_seg",
         version=1,
@@ -61,8 +65,7 @@ def reason_seg(
         forms=(AnswerForm.MASK,),
         protocol=scoring,
         samples=partial(_samples, place, stems, protocol),
-        annotations=tuple(place / f"{stem}.json" for stem in stems
-                          if (place / f"{stem}.json").is_file()),
+        annotations=Files(place, tuple(stem for stem in stems if stem in annotated), ".json"),
         check=partial(_check, place, stems),
         arguments={"split": split, "protocol": protocol},
     )  # fmt: skip
