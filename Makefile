@@ -16,7 +16,8 @@ LINTED := harness tasks models trainers leaderboards tests benchmarks
 
 demo: $(VENV)/.core
 	@test -f $(DEMO)/data/shapes.json || \
-		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 24
+		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 24 \
+		--tasks reason_seg,mevis,counting
 	$(BIN)/harness eval --model "saliency(segmenter=grabcut,propagator=flow),random,whole_frame" \
 		--tasks reason_seg,mevis,counting --data $(DEMO)/data --out $(DEMO)/runs
 	$(BIN)/harness board build --runs $(DEMO)/runs --out $(DEMO)/board
