@@ -95,7 +95,15 @@ def label_tree(
 
 
 def _video_and_annotator(sample: Sample) -> tuple[str, int]:
-    """A sample's video, and the number of its annotator from 0."""
+    """A sample's video, and the number of its annotator from 0.
+
+    Raises:
+        DataError: the samples are not annotators' expressions of a video.
+    """
+    if sample.categories.get("annotator") not in ANNOTATORS:
+        raise DataError("a tree of labels anno_<annotator>/<video>", expected="samples by "
+                        "annotators, as ref_davis17 has them", found=f"sample {sample.id}",
+                        fix="For one folder an expression there is png-tree.")  # fmt: skip
     return sample.id.rsplit("/", 1)[0], ANNOTATORS.index(sample.categories["annotator"])
 
 

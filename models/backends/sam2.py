@@ -1,0 +1,147 @@
+"""SAM 2 checkpoints through transformers: found, looked at, and loaded when first used."""
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from harness.errors import ModelError, UsageError
+from harness.media import Frame
+from harness.models import pocket_sam
+from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.loading import check_report, loading, memory
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+VIDEO = "sam2_video"
+"""The architecture with memory. Its weights hold those of `sam2`, the one for still pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint that has been looked at, and not loaded."""
+
+    name: str
+    folder: Path
+    fingerprint: str
+    """Of all weights."""
+    configuration: Mapping[str, Any]
+
+
+def found(checkpoint: str | None, *, memory: bool) -> Found:
+    """Find a checkpoint and look at its files.
+
+    Args:
+        checkpoint: A folder, or a name that the Hugging Face cache holds such as
+            facebook/sam2.1-hiera-large; None: pocket-sam, which is shipped.
+        memory: Whether it must be able to follow objects through videos.
+
+    Raises:
+        ModelError: it is not there, not whole, not safe to load, or not SAM 2.
+    """
+    folder = pocket_sam.FOLDER if checkpoint is None else checkpoints.find(checkpoint)
+    configuration = checkpoints.check(folder)
+    kind = configuration.get("model_type")
+    if kind != VIDEO and (memory or kind != "sam2"):
+        raise ModelError(
+            f"checkpoint {checkpoint or folder}",
+            expected=f"model_type {VIDEO!r}" + ("" if memory else " or 'sam2'"),
+            found=repr(kind)[:60],
+            fix="Give a SAM 2 checkpoint in transformers' format, such as "
+            "facebook/sam2.1-hiera-large.",
+        )
+    name = pocket_sam.NAME if checkpoint is None else checkpoint
+    return Found(name, folder, checkpoints.fingerprint(folder), configuration)
+
+
+def check_dtype(plugin: str, dtype: str) -> None:
+    """Raise UsageError unless a type is one that networks are run in."""
+    if dtype not in DTYPES:
+        raise UsageError(f"{plugin}(dtype=…)", expected=" or ".join(DTYPES), found=repr(dtype)[:40])
+
+
+def place(device: str) -> str:
+    """The device that `auto` means."""
+    if device != "auto":
+        return device
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def network(kind: str, folder: Path, *, name: str, dtype: str, device: str) -> Any:
+    """A Sam2Model or Sam2VideoModel in evaluation mode, on its device.
+
+    Args:
+        kind: Which of these classes.
+        folder: Where the checkpoint lies.
+        name: What errors call it.
+        dtype: `auto` is what the checkpoint's configuration says.
+        device: `auto` is CUDA where there is one.
+
+    Raises:
+        ModelError: its weights are not exactly those of the architecture.
+        OutOfMemory: it does not fit on the device.
+    """
+    ensure_torchvision()
+    import torch
+    import transformers
+
+    saved = checkpoints.saved_dtype(checkpoints.check(folder))
+    wanted = saved if dtype == "auto" else dtype
+    with loading(f"checkpoint {name}"), _quiet(transformers):
+        made, report = getattr(transformers, kind).from_pretrained(
+            folder,
+            dtype=torch.float32 if wanted == "auto" else getattr(torch, wanted),
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    check_report(name, report)
+    with memory():
+        return made.to(place(device)).eval()
+
+
+def processor(kind: str, folder: Path, *, name: str) -> Any:
+    """A Sam2Processor or Sam2VideoProcessor.
+
+    Raises:
+        ModelError: its configuration is missing or damaged.
+    """
+    ensure_torchvision()
+    import transformers
+
+    with loading(f"processor of checkpoint {name}"):
+        return getattr(transformers, kind).from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+
+
+def pixels(processor: Any, picture: Frame) -> Any:
+    """A picture as a network takes it: 1 × 3 × side × side, normalised.
+
+    Args:
+        processor: The image processor of a checkpoint; its video processor squashes alike.
+        picture: Height × width × 3, which may be a view or not be written to.
+    """
+    own = np.array(picture, order="C")
+    given = {"return_tensors": "pt", "input_data_format": "channels_last"}
+    return processor(own, **given)["pixel_values"]
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Any:
+    """Without the warning that weights of `sam2_video` are loaded as `sam2`, as they are meant."""
+    logging = transformers.utils.logging
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

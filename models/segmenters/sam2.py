@@ -1,0 +1,212 @@
+"""SAM 2 on boxes and points, through transformers.
+
+The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024). Prompts are
+given as VisionReasoner's evaluation gives them to SAM2ImagePredictor: box and points in one
+prompt, three masks, of which the one with the highest expected IoU is taken.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Frame
+from harness.model import ObjectPrompt
+from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.loading import memory
+from harness.models.segmenters.grabcut import points_inside
+from harness.types import Box, Point
+
+INSIDE, BESIDE = 1, 0  # the labels of points
+
+
+class Placed(NamedTuple):
+    """A prompt that names a place in the picture, and which prompt of the call it is."""
+
+    row: int
+    box: Box | None
+    positive: tuple[Point, ...]
+    negative: tuple[Point, ...]
+
+    @property
+    def parts(self) -> tuple[bool, int, int]:
+        """What it is made of. Prompts of equal parts can be decoded together."""
+        return self.box is not None, len(self.positive), len(self.negative)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam2:
+    """SAM 2, loaded when first used. It remembers its view of the last picture.
+
+    Prompts that have equally many points (and all a box, or none) run in one pass of the mask
+    decoder; others would have to be padded, which changes what SAM 2 says.
+
+    Boxes are clipped to the picture, swapped edges put in order, and points outside it left out.
+    A prompt that names no place in the picture gets an empty mask: nothing, a phrase alone,
+    negative points alone, a box that lies outside.
+    """
+
+    checkpoint: str
+    weights: str
+    """A hash of all weights."""
+    folder: Path
+    dtype: str = "auto"
+    device: str = "auto"
+    multimask: bool = True
+
+    @property
+    def name(self) -> str:
+        """`sam2`."""
+        return "sam2"
+
+    @cached_property
+    def network(self) -> Any:
+        """The Sam2Model."""
+        return checkpoints.network(
+            "Sam2Model", self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device
+        )
+
+    @cached_property
+    def processor(self) -> Any:
+        """The Sam2Processor."""
+        return checkpoints.processor("Sam2Processor", self.folder, name=self.checkpoint)
+
+    def prepare(self) -> None:
+        """Load the processor and the network.
+
+        Raises:
+            ModelError: one of them cannot be loaded as it is.
+        """
+        assert self.processor is not None and self.network is not None, "they raise otherwise"
+
+    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `picture`) a prompt.
+
+        Raises:
+            ModelError: the checkpoint cannot be loaded.
+            OutOfMemory: the device is full.
+        """
+        height, width = picture.shape[:2]
+        masks = [np.zeros((height, width), dtype=np.bool_) for _ in prompts]
+        placed = [
+            one
+            for row, prompt in enumerate(prompts)
+            if (one := placed_in((width, height), row, prompt)) is not None
+        ]
+        if placed:
+            with memory():
+                view = self._view(picture)
+                for _, alike in groupby(sorted(placed, key=lambda one: one.parts), _parts):
+                    self._decode(view, list(alike), masks)
+        return masks
+
+    def _view(self, picture: Frame) -> list[Any]:
+        """The embeddings of a picture; those of the last one are kept."""
+        import torch
+
+        key = hashlib.blake2b(repr(picture.shape).encode())
+        key.update(np.ascontiguousarray(picture).data)
+        if self._last.get("key") != key.digest():
+            pixels = checkpoints.pixels(self.processor.image_processor, picture)
+            with torch.inference_mode():
+                view = self.network.get_image_embeddings(pixels.to(self.network.device))
+            self._last.update(key=key.digest(), view=view)
+        return self._last["view"]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _last(self) -> dict[str, Any]:
+        return {}
+
+    def _decode(self, view: list[Any], prompts: list[Placed], masks: list[BoolArray]) -> None:
+        """Write the masks of prompts of equal parts."""
+        import torch
+
+        shape = masks[0].shape
+        network, given = self.network, inputs(prompts)
+        encoded = self.processor(original_sizes=[list(shape)], return_tensors="pt", **given)
+        named = {name: encoded[name].to(network.device) for name in given}
+        with torch.inference_mode():
+            said = network(image_embeddings=view, multimask_output=self.multimask, **named)
+            best = said.iou_scores[0].float().argmax(dim=-1)
+            for place, prompt in enumerate(prompts):
+                logits = said.pred_masks[:, place, best[place]][:, None].float()
+                (mask,) = self.processor.post_process_masks([logits], [list(shape)])
+                masks[prompt.row][:] = mask[0, 0].cpu().numpy()
+
+
+def sam2(
+    *,
+    checkpoint: str | None = None,
+    dtype: checkpoints.Dtype = "auto",
+    device: str = "auto",
+    multimask: bool = True,
+) -> Sam2:
+    """SAM 2 from a folder or the local cache; by default pocket-sam, which is shipped.
+
+    Args:
+        checkpoint: A folder, or a name such as facebook/sam2.1-hiera-large. Safetensors only.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        multimask: Take the best of three masks, as the official evaluations do, or ask for one.
+
+    Raises:
+        ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
+        UsageError: the type is none.
+    """
+    checkpoints.check_dtype("sam2", dtype)
+    found = checkpoints.found(checkpoint, memory=False)
+    return Sam2(
+        checkpoint=found.name,
+        weights=found.fingerprint,
+        folder=found.folder,
+        dtype=dtype,
+        device=device,
+        multimask=multimask,
+    )
+
+
+def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> Placed | None:
+    """What a prompt names in a picture of (width, height); None if that is no place in it."""
+    positive = tuple(points_inside(prompt.positive, size))
+    negative = tuple(points_inside(prompt.negative, size))
+    box = None if prompt.box is None else clipped(prompt.box, size)
+    if (prompt.box is None and not positive) or (prompt.box is not None and box is None):
+        return None
+    return Placed(row, box, positive, negative)
+
+
+def clipped(box: Box, size: tuple[int, int]) -> Box | None:
+    """A box within a picture of (width, height), its edges in order; None if nothing is left.
+
+    >>> clipped(Box(30, -5, 10, 20), (24, 24))
+    Box(left=10.0, top=0.0, right=24.0, bottom=20.0)
+    """
+    if any(math.isnan(edge) for edge in box):
+        return None
+    left, right = sorted(min(max(float(x), 0.0), float(size[0])) for x in (box.left, box.right))
+    top, bottom = sorted(min(max(float(y), 0.0), float(size[1])) for y in (box.top, box.bottom))
+    return Box(left, top, right, bottom) if left < right and top < bottom else None
+
+
+def inputs(prompts: Sequence[Placed]) -> dict[str, Any]:
+    """What Sam2Processor is given for prompts of equal parts, in pixels of the picture."""
+    given: dict[str, Any] = {}
+    boxed, inside, beside = prompts[0].parts
+    if inside + beside:
+        points = [[[float(x), float(y)] for x, y in one.positive + one.negative] for one in prompts]
+        given["input_points"] = [points]
+        given["input_labels"] = [[[INSIDE] * inside + [BESIDE] * beside] * len(prompts)]
+    if boxed:
+        given["input_boxes"] = [[list(one.box) for one in prompts if one.box is not None]]
+    return given
+
+
+def _parts(placed: Placed) -> tuple[bool, int, int]:
+    return placed.parts

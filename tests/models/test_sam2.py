@@ -1,0 +1,445 @@
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import media, plugins
+from harness.errors import ModelError, UsageError
+from harness.model import ObjectPrompt
+from harness.model import settings as recorded
+from harness.models import pocket_sam
+from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.propagators.sam2_video import sam2_video
+from harness.models.segmenters.sam2 import clipped, placed_in, sam2
+from harness.types import Box, Point
+from harness.world.families import draw_scene
+from harness.world.raster import render, visible_masks
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+if find_spec("torchvision") is None:
+    pytest.skip("torchvision is not installed", allow_module_level=True)
+ensure_torchvision()
+
+if not (pocket_sam.FOLDER / "model.safetensors").is_file():
+    pytest.skip("pocket-sam has no trained weights yet", allow_module_level=True)
+
+SEED = 77  # of scenes that no training has seen: those of `val` never are
+START = 4
+
+
+def iou(one, other):
+    union = np.count_nonzero(one | other)
+    return np.count_nonzero(one & other) / union if union else 1.0
+
+
+def prompt(mask):
+    rows, columns = np.nonzero(mask)
+    box = Box(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+    away = (columns - (box.left + box.right) / 2) ** 2 + (rows - (box.top + box.bottom) / 2) ** 2
+    at = away.argmin()
+    return ObjectPrompt(box=box, positive=(Point(columns[at] + 0.5, rows[at] + 0.5),))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def segmenter():
+    return sam2()
+
+
+@pytest.fixture(scope="module")
+def propagator():
+    return sam2_video()
+
+
+@pytest.fixture(scope="module")
+def still():
+    scene = draw_scene(SEED, family="still", split="val", index=0)
+    masks = [mask for mask in visible_masks(scene) if mask.any()]
+    return render(scene), masks
+
+
+@pytest.fixture(scope="module")
+def video():
+    scene = draw_scene(SEED, family="video", split="val", index=1)
+    frames = [render(scene, frame) for frame in range(scene.frames)]
+    masks = np.stack([visible_masks(scene, frame) for frame in range(scene.frames)])
+    shown = media.pixels(frames, times=range(len(frames)), is_video=True, id="video")
+    return shown, masks[:, masks[START].any(axis=(1, 2))]
+
+
+def test_both_are_found_by_their_names():
+    assert plugins.build("segmenters", "sam2").name == "sam2"
+    assert plugins.build("propagators", "sam2_video").name == "sam2_video"
+
+
+def test_naming_them_loads_no_network():
+    code = (
+        "import sys; from harness import plugins; plugins.build('segmenters', 'sam2'); "
+        "plugins.build('propagators', 'sam2_video'); "
+        "assert not {'torch', 'transformers', 'torchvision'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_record_tells_weights_and_settings(segmenter, propagator):
+    said = recorded(segmenter)
+    assert said["weights"] == checkpoints.fingerprint(pocket_sam.FOLDER)
+    assert (said["checkpoint"], said["multimask"]) == ("pocket-sam", True)
+    assert recorded(propagator)["weights"] == said["weights"]
+    json.dumps([said, recorded(propagator)])
+
+
+def test_no_prompts_give_no_masks(segmenter, still):
+    assert segmenter.segment(still[0], []) == []
+
+
+@pytest.mark.parametrize(
+    "nowhere",
+    [
+        ObjectPrompt(),
+        ObjectPrompt(phrase="the circle"),
+        ObjectPrompt(negative=(Point(5, 5),)),
+        ObjectPrompt(box=Box(-9, 3, -2, 8)),
+        ObjectPrompt(box=Box(9, 3, 9, 8)),
+        ObjectPrompt(box=Box(float("nan"), 3, 9, 8)),
+        ObjectPrompt(positive=(Point(10_000, 3),)),
+    ],
+)
+def test_a_prompt_that_names_no_place_gets_an_empty_mask(segmenter, still, nowhere):
+    picture, masks = still
+    found = segmenter.segment(picture, [nowhere, prompt(masks[0])])
+    assert [mask.shape for mask in found] == [picture.shape[:2]] * 2
+    assert [mask.dtype for mask in found] == [np.bool_] * 2
+    assert [mask.any() for mask in found] == [False, True]
+
+
+def several(masks):
+    """Prompts of every kind, mixed."""
+    (x, y), box = prompt(masks[0]).positive[0], prompt(masks[1]).box
+    return [
+        prompt(masks[0]),
+        ObjectPrompt(positive=(Point(x, y),)),
+        ObjectPrompt(box=box),
+        prompt(masks[1]),
+        ObjectPrompt(positive=(Point(x, y), Point(x + 1, y)), negative=(Point(1, 1),)),
+        ObjectPrompt(box=box, negative=(Point(2, 3),)),
+        ObjectPrompt(box=Box(box.right, box.bottom, box.left, box.top)),
+    ]
+
+
+def test_prompts_together_get_the_masks_that_each_gets_alone(segmenter, still):
+    picture, masks = still
+    prompts = several(masks)
+    together = segmenter.segment(picture, prompts)
+    assert all(mask.any() for mask in together)
+    for one, mask in zip(prompts, together, strict=True):
+        np.testing.assert_array_equal(sam2().segment(picture, [one])[0], mask)
+    np.testing.assert_array_equal(together[2], together[6])  # swapped edges
+
+
+def test_masks_are_those_of_plain_transformers(segmenter, still):
+    from transformers import Sam2Model, Sam2Processor
+
+    picture, masks = still
+    network = Sam2Model.from_pretrained(pocket_sam.FOLDER).eval()
+    processor = Sam2Processor.from_pretrained(pocket_sam.FOLDER)
+    asked = [prompt(mask) for mask in masks]
+    inputs = processor(
+        images=picture,
+        input_points=[[[list(map(float, one.positive[0]))] for one in asked]],
+        input_labels=[[[1]] * len(asked)],
+        input_boxes=[[list(map(float, one.box)) for one in asked]],
+        return_tensors="pt",
+    )
+    with torch.no_grad():
+        said = network(**inputs, multimask_output=True)
+    (grown,) = processor.post_process_masks(said.pred_masks, inputs["original_sizes"])
+    best = said.iou_scores[0].argmax(dim=-1)
+    for row, mask in enumerate(segmenter.segment(picture, asked)):
+        np.testing.assert_array_equal(grown[row, best[row]].numpy(), mask)
+
+
+def test_a_picture_of_three_rows_is_not_taken_for_its_channels(segmenter):
+    picture = np.zeros((3, 90, 3), dtype=np.uint8)
+    picture[:, 30:60] = 250
+    picture.flags.writeable = False
+    (mask,) = segmenter.segment(picture, [ObjectPrompt(box=Box(30, 0, 60, 3))])
+    assert mask.shape == (3, 90)
+
+
+def test_a_picture_is_looked_at_once_for_all_prompts(still, monkeypatch):
+    made = sam2()
+    made.prepare()
+    looked = []
+    look = type(made.network).get_image_embeddings
+    monkeypatch.setattr(
+        type(made.network), "get_image_embeddings",
+        lambda network, pixels: looked.append(pixels) or look(network, pixels),
+    )  # fmt: skip
+    picture, masks = still
+    first = made.segment(picture, several(masks))
+    again = made.segment(picture.copy(), several(masks))
+    assert len(looked) == 1
+    turned = made.segment(picture[::-1], several(masks))
+    assert len(looked) == 2
+    assert all(np.array_equal(*pair) for pair in zip(first, again, strict=True))
+    assert not np.array_equal(first[0], turned[0])
+
+
+def test_one_mask_can_be_asked_for_instead_of_three(segmenter, still):
+    picture, masks = still
+    single = sam2(multimask=False).segment(picture, [prompt(masks[0])])[0]
+    assert iou(single, masks[0]) > 0.5
+    assert recorded(sam2(multimask=False))["multimask"] is False
+
+
+@given(
+    box=st.tuples(*[st.floats(-300, 600, width=32)] * 4).map(lambda edges: Box(*edges)),
+    size=st.tuples(st.integers(1, 300), st.integers(1, 300)),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_clipped_box_lies_in_the_picture_and_stays_as_it_is(box, size):
+    found = clipped(box, size)
+    if found is None:
+        assert placed_in(size, 0, ObjectPrompt(box=box, positive=(Point(0, 0),))) is None
+        return
+    assert 0 <= found.left < found.right <= size[0]
+    assert 0 <= found.top < found.bottom <= size[1]
+    assert clipped(found, size) == found
+    assert clipped(Box(box.right, box.bottom, box.left, box.top), size) == found
+
+
+def test_the_shipped_weights_cut_unseen_things_out(segmenter):
+    reached = []
+    for index in range(8):
+        scene = draw_scene(SEED, family="still", split="val", index=index)
+        masks = [mask for mask in visible_masks(scene) if mask.any()]
+        found = segmenter.segment(render(scene), [prompt(mask) for mask in masks])
+        reached += [iou(*pair) for pair in zip(found, masks, strict=True)]
+    assert np.mean(reached) > 0.88
+    assert np.mean(np.array(reached) > 0.7) > 0.9
+
+
+def test_no_masks_give_no_tracks(propagator, video):
+    assert propagator.propagate(video[0], START, []) == []
+
+
+def test_tracks_have_a_mask_a_frame_and_empty_masks_stay_empty(propagator, video):
+    shown, masks = video
+    empty = np.zeros_like(masks[START, 0])
+    given_masks = [masks[START, 0], empty, masks[START, 1]]
+    tracks = propagator.propagate(shown, START, given_masks)
+    assert [len(track) for track in tracks] == [len(shown)] * 3
+    assert {(mask.shape, mask.dtype) for track in tracks for mask in track} == {
+        (empty.shape, np.dtype(np.bool_))
+    }
+    assert not any(mask.any() for mask in tracks[1])
+    for track, mask in zip(tracks, given_masks, strict=True):
+        np.testing.assert_array_equal(track[START], mask)
+
+
+def test_one_frame_keeps_its_masks(propagator, video):
+    shown, masks = video
+    single = media.pixels([shown.frame(0)], times=[0.0], is_video=True, id="single")
+    ((mask,),) = propagator.propagate(single, 0, [masks[START, 0]])
+    np.testing.assert_array_equal(mask, masks[START, 0])
+
+
+def test_objects_together_get_the_tracks_that_each_gets_alone(propagator, video):
+    shown, masks = video
+    together = propagator.propagate(shown, START, list(masks[START]))
+    alone = [propagator.propagate(shown, START, [mask])[0] for mask in masks[START]]
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_a_video_played_backwards_gives_the_tracks_backwards(propagator, video):
+    shown, masks = video
+    frames = shown.frames()[::-1]
+    turned = media.pixels(frames, times=range(len(frames)), is_video=True, id="turned")
+    there = propagator.propagate(shown, START, list(masks[START]))
+    back = propagator.propagate(turned, len(frames) - 1 - START, list(masks[START]))
+    np.testing.assert_array_equal(there, [track[::-1] for track in back])
+
+
+@pytest.mark.parametrize(("start", "reverse"), [(0, False), (7, True)])
+def test_tracks_are_those_of_plain_transformers(propagator, video, start, reverse):
+    from transformers import Sam2VideoModel, Sam2VideoProcessor
+
+    shown, masks = video
+    given_masks = [mask for mask in masks[start] if mask.any()]
+    network = Sam2VideoModel.from_pretrained(pocket_sam.FOLDER).eval()
+    processor = Sam2VideoProcessor.from_pretrained(pocket_sam.FOLDER)
+    session = processor.init_video_session(video=shown.frames(), dtype=torch.float32)
+    names = list(range(1, len(given_masks) + 1))
+    processor.add_inputs_to_inference_session(
+        session, frame_idx=start, obj_ids=names, input_masks=given_masks
+    )
+    tracks = propagator.propagate(shown, start, given_masks)
+    size = [list(given_masks[0].shape)]
+    steps = network.propagate_in_video_iterator(session, start_frame_idx=start, reverse=reverse)
+    for step in steps:
+        if step.frame_idx == start:
+            continue
+        (found,) = processor.post_process_masks([step.pred_masks], original_sizes=size)
+        np.testing.assert_array_equal(
+            found[:, 0].numpy(), [track[step.frame_idx] for track in tracks]
+        )
+
+
+def test_long_videos_are_not_held(propagator, video, monkeypatch):
+    shown, masks = video
+    order = [*range(8), *range(6, 0, -1)] * 2
+    frames = [shown.frame(index) for index in order]
+    long = media.pixels(frames, times=range(len(frames)), is_video=True, id="long")
+    kept = []
+    forget = type(propagator)._forget
+
+    def watched(self, session, frame):
+        forget(self, session, frame)
+        outputs = session.output_dict_per_obj[0]
+        kept.append(len(outputs["non_cond_frame_outputs"]))
+        assert not any("high_res_masks" in one for one in outputs["cond_frame_outputs"].values())
+
+    monkeypatch.setattr(type(propagator), "_forget", watched)
+    (track,) = propagator.propagate(long, 0, [masks[0, 0]])
+    assert len(track) == len(frames) == 28
+    assert max(kept) == propagator.network.config.max_object_pointers_in_encoder == 16
+
+
+def test_the_shipped_weights_follow_unseen_things(propagator):
+    reached = []
+    for index in range(4):
+        scene = draw_scene(SEED, family="video", split="val", index=index)
+        frames = [render(scene, frame) for frame in range(scene.frames)]
+        masks = np.stack([visible_masks(scene, frame) for frame in range(scene.frames)])
+        masks = masks[:, masks[START].any(axis=(1, 2))]
+        shown = media.pixels(frames, times=range(len(frames)), is_video=True, id=str(index))
+        for truth, track in zip(
+            masks.transpose(1, 0, 2, 3), propagator.propagate(shown, START, list(masks[START])),
+            strict=True,
+        ):  # fmt: skip
+            pairs = [pair for k, pair in enumerate(zip(track, truth, strict=True)) if k != START]
+            reached.append(np.mean([iou(*pair) for pair in pairs]))
+    assert np.mean(reached) > 0.75
+
+
+def test_masks_of_another_size_are_refused(propagator, video):
+    with pytest.raises(ModelError, match="mask to propagate"):
+        propagator.propagate(video[0], 0, [np.ones((3, 4), dtype=np.bool_)])
+    with pytest.raises(ModelError, match="start frame 99"):
+        propagator.propagate(video[0], 99, [])
+
+
+@pytest.fixture
+def copy(tmp_path):
+    target = tmp_path / "copy"
+    target.mkdir()
+    for name in ("config.json", "processor_config.json", "model.safetensors"):
+        shutil.copy(pocket_sam.FOLDER / name, target / name)
+    return target
+
+
+def changed(folder, **entries):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def test_a_copy_of_the_checkpoint_answers_alike(copy, segmenter, still):
+    picture, masks = still
+    asked = [prompt(masks[0])]
+    made = sam2(checkpoint=str(copy))
+    np.testing.assert_array_equal(made.segment(picture, asked), segmenter.segment(picture, asked))
+    assert recorded(made)["weights"] == recorded(segmenter)["weights"]
+
+
+@pytest.mark.parametrize("plugin", [sam2, sam2_video])
+def test_a_checkpoint_that_is_cut_off_is_refused_when_it_is_named(copy, plugin):
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ModelError, match="complete safetensors file"):
+        plugin(checkpoint=str(copy))
+
+
+@pytest.mark.parametrize("plugin", [sam2, sam2_video])
+def test_missing_weights_are_named(copy, plugin):
+    from safetensors.torch import load_file, save_file
+
+    path = copy / "model.safetensors"
+    tensors = load_file(path)
+    del tensors["mask_decoder.iou_token.weight"]
+    save_file(tensors, path, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"missing keys: mask_decoder\.iou_token\.weight"):
+        plugin(checkpoint=str(copy)).prepare()
+
+
+def test_a_checkpoint_without_memory_cuts_out_but_does_not_follow(copy, still):
+    from safetensors.torch import load_file, save_file
+    from transformers import Sam2Model
+
+    network = Sam2Model.from_pretrained(copy)
+    wanted = set(network.state_dict())
+    tensors = load_file(copy / "model.safetensors")
+    save_file(
+        {name: one for name, one in tensors.items() if name in wanted},
+        copy / "model.safetensors", metadata={"format": "pt"},
+    )  # fmt: skip
+    network.config.save_pretrained(copy)
+    picture, masks = still
+    (mask,) = sam2(checkpoint=str(copy)).segment(picture, [prompt(masks[0])])
+    np.testing.assert_array_equal(mask, sam2().segment(picture, [prompt(masks[0])])[0])
+    with pytest.raises(ModelError, match="expected model_type 'sam2_video', found 'sam2'"):
+        sam2_video(checkpoint=str(copy))
+
+
+@pytest.mark.parametrize("plugin", [sam2, sam2_video])
+def test_what_is_no_sam_2_is_refused(copy, plugin):
+    changed(copy, model_type="qwen2_5_vl")
+    with pytest.raises(ModelError, match="found 'qwen2_5_vl'"):
+        plugin(checkpoint=str(copy))
+
+
+@pytest.mark.parametrize("plugin", [sam2, sam2_video])
+def test_a_checkpoint_that_brings_code_or_is_nowhere_is_refused(copy, plugin, tmp_path):
+    changed(copy, auto_map={"AutoModel": "evil.Model"})
+    with pytest.raises(ModelError, match="auto_map"):
+        plugin(checkpoint=str(copy))
+    with pytest.raises(ModelError, match="no such folder"):
+        plugin(checkpoint=str(tmp_path / "nowhere"))
+
+
+def test_a_processor_that_is_missing_is_an_error_of_the_checkpoint(copy):
+    (copy / "processor_config.json").unlink()
+    with pytest.raises(ModelError, match="processor of checkpoint"):
+        sam2(checkpoint=str(copy)).prepare()
+
+
+@pytest.mark.parametrize("plugin", [sam2, sam2_video])
+def test_a_type_that_is_none_is_refused(plugin):
+    with pytest.raises(UsageError, match="dtype"):
+        plugin(dtype="float8")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16"])
+def test_other_types_give_nearly_the_same(segmenter, propagator, still, video, dtype):
+    picture, masks = still
+    (mask,) = sam2(dtype=dtype).segment(picture, [prompt(masks[0])])
+    assert iou(mask, segmenter.segment(picture, [prompt(masks[0])])[0]) > 0.9
+    shown, true = video
+    (track,) = sam2_video(dtype=dtype).propagate(shown, START, [true[START, 0]])
+    (exact,) = propagator.propagate(shown, START, [true[START, 0]])
+    assert np.mean([iou(*pair) for pair in zip(track, exact, strict=True)]) > 0.85

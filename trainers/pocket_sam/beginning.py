@@ -1,0 +1,83 @@
+"""How the network begins: with attention that already looks at what lies where it asks.
+
+Trained from the weights that transformers draws, the mask decoder never found out within our
+budget what a prompt has to do with a place; it learned to mark every object of a picture. Three
+things make the difference, and all of them only say where training starts: places are encoded
+alike for prompts and pixels, queries and keys are projected alike, and neither the picture's
+content nor the prompt's kind drowns the encoding of places.
+"""
+
+from typing import Any
+
+CONTENT = 0.25  # of what Xavier's rule gives the maps of the image encoder
+KINDS = 0.3  # standard deviation of the vectors that tell a corner from a point, and the like
+SHARPNESS = 1.4  # gain of the projections to queries and keys
+FUSED = 0.1  # of the memory fuser's layers; transformers begins with zero: no gradient
+ADDED = 0.1  # of what memory attention adds to a picture's features besides the memories
+
+
+def begin(network: Any) -> None:
+    """Draw all weights of a Sam2VideoModel from torch's generator."""
+    import torch
+
+    for module in network.modules():
+        _draw(module)
+    with torch.no_grad():
+        for head in network.mask_decoder.output_hypernetworks_mlps:
+            head.proj_out.weight.mul_(0.1)  # masks begin undecided
+        for neck in network.vision_encoder.neck.convs:
+            neck.weight.mul_(CONTENT)
+        for layer in network.memory_encoder.memory_fuser.layers:
+            layer.scale.fill_(FUSED)
+        # Released checkpoints hold one encoding of places twice; transformers draws two.
+        network.prompt_encoder.shared_embedding.positional_embedding.copy_(
+            network.shared_image_embedding.positional_embedding
+        )
+    for name, module in network.named_modules():
+        if name.startswith("mask_decoder") and hasattr(module, "q_proj"):
+            _begin_alike(module)
+    _begin_remembering(network)
+
+
+def _draw(module: Any) -> None:
+    """By a module's width: the architecture's 0.02 suits wide networks only."""
+    from torch import nn
+
+    if isinstance(module, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=KINDS)
+
+
+def _begin_alike(attention: Any) -> None:
+    """Attend to what is like the query."""
+    import torch
+
+    torch.nn.init.orthogonal_(attention.q_proj.weight, gain=SHARPNESS)
+    with torch.no_grad():
+        attention.k_proj.weight.copy_(attention.q_proj.weight)
+
+
+def _begin_remembering(network: Any) -> None:
+    """Let a pixel attend to the memory of pixels that look like it.
+
+    A memory is a narrower copy of the picture's features, to which the mask is added, so keys are
+    made from it as queries are made from the features narrowed in the same way.
+    """
+    import torch
+
+    encoder = network.memory_encoder
+    with torch.no_grad():
+        torch.nn.init.dirac_(encoder.feature_projection.weight)
+        torch.nn.init.orthogonal_(encoder.projection.weight)
+        narrow = encoder.projection.weight[:, :, 0, 0]
+        for layer in network.memory_attention.layers:
+            _begin_alike(layer.self_attn)
+            layer.self_attn.o_proj.weight.mul_(ADDED)
+            layer.linear2.weight.mul_(ADDED)
+            torch.nn.init.orthogonal_(layer.cross_attn_image.k_proj.weight, gain=SHARPNESS)
+            layer.cross_attn_image.q_proj.weight.copy_(
+                layer.cross_attn_image.k_proj.weight @ narrow
+            )

@@ -1,0 +1,103 @@
+"""Prompts as a reasoner would give them: boxes that are a little off, points that are inside."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from harness.masks import BoolArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Place: TypeAlias = tuple[float, float]
+
+INSIDE, BESIDE, TOP_LEFT, BOTTOM_RIGHT = 1, 0, 2, 3
+"""What SAM 2 calls its points."""
+
+SLACK = 2.0  # pixels
+SHARES = (None, None, 0.1, 0.1, 0.25)
+"""How far off edges of boxes are, besides SLACK: a part of the longer side; None: not at all."""
+
+CENTRAL = 0.5  # of points inside
+TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a prompt is made of."""
+
+    box: bool
+    inside: int
+    beside: int = 0
+
+
+KINDS = (
+    *(Kind(True, 1),) * 10,
+    *(Kind(True, 0),) * 3,
+    *(Kind(False, 1),) * 3,
+    *(Kind(True, 1, 1),) * 2,
+    Kind(False, 3),
+    Kind(False, 2, 1),
+)
+"""As often as they are drawn. All prompts of a step are of one kind, because SAM 2 attends to
+padding: prompts of several kinds in one pass are not what it is given when it is used.
+"""
+
+
+def points_of(
+    masks: BoolArray, kind: Kind, draw: Generator
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """A prompt for each mask: objects × points × 2 (x, y) in pixels, and objects × points labels.
+
+    Every mask has a pixel.
+    """
+    labels = [INSIDE] * kind.inside + [BESIDE] * kind.beside
+    labels += [TOP_LEFT, BOTTOM_RIGHT] if kind.box else []
+    points = np.array([_points(mask, kind, draw) for mask in masks], dtype=np.float32)
+    return points, np.array([labels] * len(masks), dtype=np.int64)
+
+
+def _points(mask: BoolArray, kind: Kind, draw: Generator) -> list[Place]:
+    rows, columns = np.nonzero(mask)
+    box = np.array([columns.min(), rows.min(), columns.max() + 1.0, rows.max() + 1.0])
+    points = [_inside(rows, columns, box, draw) for _ in range(kind.inside)]
+    points += [_beside(mask, box, draw) for _ in range(kind.beside)]
+    return points + (_corners(box, mask.shape, draw) if kind.box else [])
+
+
+def _inside(
+    rows: NDArray[np.int64], columns: NDArray[np.int64], box: Floats, draw: Generator
+) -> Place:
+    """A place in the object: often the one nearest to the middle of its box."""
+    if draw.random() < CENTRAL:
+        across, down = columns + 0.5 - box[[0, 2]].mean(), rows + 0.5 - box[[1, 3]].mean()
+        at = int((across**2 + down**2).argmin())
+    else:
+        at = int(draw.integers(len(rows)))
+    x, y = draw.random(2)
+    return float(columns[at] + x), float(rows[at] + y)
+
+
+def _beside(mask: BoolArray, box: Floats, draw: Generator) -> Place:
+    """A place near the object that is not in it; a corner of the picture if none is found."""
+    height, width = mask.shape
+    middle, reach = (box[:2] + box[2:]) / 2, box[2:] - box[:2] + 8
+    for _ in range(TRIES):
+        x, y = middle + (draw.random(2) - 0.5) * 1.5 * reach
+        if 0 <= x < width and 0 <= y < height and not mask[int(y), int(x)]:
+            return float(x), float(y)
+    return 0.5, 0.5
+
+
+def _corners(box: Floats, shape: tuple[int, ...], draw: Generator) -> list[Place]:
+    """The box's corners: exact, or each edge off by up to some pixels; at least a pixel apart."""
+    share = SHARES[int(draw.integers(len(SHARES)))]
+    most = 0.0 if share is None else SLACK + share * float(max(box[2:] - box[:2]))
+    off = np.clip(draw.standard_normal(4) * most / 2, -most, most)
+    height, width = shape
+    left, top, right, bottom = np.clip(box + off, 0, [width, height, width, height])
+    return [
+        (float(min(left, right - 1)), float(min(top, bottom - 1))),
+        (float(max(right, left + 1)), float(max(bottom, top + 1))),
+    ]

@@ -1,0 +1,119 @@
+"""What one step of training costs: stills with prompts, and clips with the masks of one frame."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.masks import BoolArray
+from harness.trainers.pocket_sam.batches import Asked, Clip
+from harness.trainers.pocket_sam.forward import Decoded, encoded, prompted, tracked
+from harness.trainers.pocket_sam.losses import mask_losses, reached_ious
+
+OTHERS = 0.3
+"""What the mean over the three masks counts beside the best of them. With the best alone, as SAM 2
+is trained, each mask learned some of the objects, and the expected IoU could not tell which.
+"""
+
+PRESENCE = 0.2  # weight of the cross entropy of an object being in view
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A loss with gradients, and plain numbers for the curve."""
+
+    loss: Any
+    numbers: Mapping[str, float]
+
+
+def still_cost(
+    network: Any, processor: Any, asked: Sequence[Asked], *, several: bool, background: float
+) -> Cost:
+    """Masks of prompts: three of them each if `several`, else the single one."""
+    import torch
+
+    side = network.config.image_size
+    seen = encoded(network, pixels(processor, [one.picture for one in asked]))
+    points = torch.from_numpy(np.stack([scaled(one, side) for one in asked]))
+    labels = torch.from_numpy(np.stack([one.labels for one in asked]))
+    decoded = prompted(network, seen, points, labels, several=several)
+    truth = torch.stack([shares(one.masks, side // 2) for one in asked])
+    return _cost(decoded, truth, torch.ones_like(decoded.presence), background)
+
+
+def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background: float) -> Cost:
+    """Masks in all frames but the first, where they are given. All clips are equally long."""
+    import torch
+
+    side, length = network.config.image_size, len(shown[0].frames)
+    seen = encoded(network, pixels(processor, [frame for clip in shown for frame in clip.frames]))
+    objects = [clip.masks.shape[1] for clip in shown]
+    first = torch.tensor([place * length for place, n in enumerate(objects) for _ in range(n)])
+    given = torch.cat([shares(clip.masks[0], side) for clip in shown]) >= 0.5
+    said = tracked(network, seen, given.float(), first + torch.arange(length)[:, None])
+    truth = torch.cat([_later(clip, side // 2) for clip in shown], dim=1)
+    in_view = torch.from_numpy(np.concatenate([_in_view(clip) for clip in shown], axis=1))
+    joined = Decoded(
+        *(torch.cat([getattr(one, name) for one in said], dim=1)
+          for name in ("masks", "ious", "tokens", "presence"))
+    )  # fmt: skip
+    return _cost(joined, truth.transpose(0, 1), in_view.T[..., None].float(), background)
+
+
+def pixels(processor: Any, pictures: Sequence[NDArray[np.uint8]]) -> Any:
+    """Pictures as the network takes them, made as they are when it is used."""
+    return processor.image_processor(list(pictures), return_tensors="pt")["pixel_values"]
+
+
+def shares(masks: BoolArray, side: int) -> Any:
+    """How much of each cell of a side × side grid the masks cover: (…, side, side)."""
+    import torch
+
+    flat = torch.from_numpy(masks.reshape(-1, 1, *masks.shape[-2:])).float()
+    small = torch.nn.functional.interpolate(
+        flat, (side, side), mode="bilinear", align_corners=False, antialias=True
+    )
+    return small.view(*masks.shape[:-2], side, side)
+
+
+def scaled(asked: Asked, side: int) -> NDArray[np.float32]:
+    """Points in pixels of the network's picture."""
+    height, width = asked.picture.shape[:2]
+    return asked.points * np.array([side / width, side / height], dtype=np.float32)
+
+
+def _later(clip: Clip, side: int) -> Any:
+    return shares(clip.masks[1:], side)
+
+
+def _in_view(clip: Clip) -> NDArray[np.bool_]:
+    """Later frames × objects."""
+    return np.asarray(clip.masks[1:].any(axis=(2, 3)), dtype=np.bool_)
+
+
+def _cost(decoded: Decoded, truth: Any, present: Any, background: float) -> Cost:
+    """The whole loss of pictures × objects.
+
+    `truth` is pictures × objects × h × w, shares of cells; `present` pictures × objects × 1. Masks
+    cost something only where the object is in view.
+    """
+    from torch.nn import functional as nnf
+
+    grown = nnf.interpolate(decoded.masks.flatten(0, 1), truth.shape[-2:], mode="bilinear")
+    logits, whole = grown.view(*decoded.masks.shape[:3], *truth.shape[-2:]), truth[:, :, None]
+    losses = mask_losses(logits, whole, background=background)
+    reached = reached_ious(logits.detach(), whole)
+    each = (losses.amin(-1) + OTHERS * losses.mean(-1), (decoded.ious - reached).abs().mean(-1))
+    seen = present[..., 0]
+    mask, iou = ((part * seen).sum() / seen.sum().clamp(min=1) for part in each)
+    presence = nnf.binary_cross_entropy_with_logits(decoded.presence, present)
+    taken = reached.gather(-1, decoded.ious.argmax(-1, keepdim=True))[..., 0]
+    numbers = {
+        "mask": float(mask.detach()),
+        "iou_error": float(iou.detach()),
+        "presence": float(presence.detach()),
+        "reached_iou": float((taken * seen).sum() / seen.sum().clamp(min=1)),
+    }
+    return Cost(mask + iou + PRESENCE * presence, numbers)
