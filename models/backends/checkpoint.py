@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingDependency, ModelError
+from harness.models import pocket
 
 CONFIGURATIONS = (
     "config.json",
@@ -27,18 +28,21 @@ TRAINED = "checkpoint"  # the folder of a training that holds what it has made
 TRAINING = "harness.json"  # what a checkpoint that harness has made says of its training
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
+SHIPPED: Mapping[str, Path] = {"pocket": pocket.FOLDER, "pocket-base": pocket.BASE}
+"""Names of the weights that come with the package; a folder of that name is `./pocket`."""
 CHUNK = 2**22  # bytes read at once
 
 
 def find(checkpoint: str, *, revision: str | None = None) -> Path:
-    """The folder of a checkpoint: itself a folder, or a name that the Hugging Face cache holds.
+    """The folder of a checkpoint: itself a folder, a shipped one's name, or one that the Hugging
+    Face cache holds.
 
     The folder of a training stands for the checkpoint in it.
 
     Raises:
         ModelError: there is neither.
     """
-    folder = Path(checkpoint).expanduser()
+    folder = SHIPPED.get(checkpoint, Path(checkpoint).expanduser())
     if folder.is_dir():
         inner = folder / TRAINED
         whole = (folder / "config.json").is_file() or not (inner / "config.json").is_file()

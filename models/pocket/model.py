@@ -1,5 +1,7 @@
 """pocket: a Qwen2.5-VL of 2.6 million parameters, trained by this project on `shapes`.
 
+harness eval --model pocket --tasks reason_seg,mevis --data ROOT --out DIR
+harness eval --model "pocket(checkpoint=pocket-base)" --tasks reason_seg,mevis --data ROOT --out DIR
 harness train --method pocket --out runs/pocket
 harness eval --model "pocket(checkpoint=runs/pocket)" --tasks reason_seg,mevis --data ROOT --out DIR
 
@@ -23,7 +25,7 @@ MOST_FRAMES = 8
 
 def pocket(
     *,
-    checkpoint: str,
+    checkpoint: str = "pocket",
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
     segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
     propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
@@ -36,7 +38,9 @@ def pocket(
     """A checkpoint of `harness train --method pocket`, with its prompt, canvas and perception.
 
     Args:
-        checkpoint: The folder of a training with `pocket`, or of one that started from it.
+        checkpoint: `pocket`: the weights that come with the package; `pocket-base`: an earlier
+            checkpoint of their training; else the folder of a training that made or started from
+            such weights.
         backend: What calls the network.
         segmenter: Makes a mask from a box and a point.
         propagator: Carries masks from the named frame through a video.

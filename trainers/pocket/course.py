@@ -17,10 +17,9 @@ from harness.trainers.pocket.drawing import PARTS, batches
 from harness.trainers.pocket.examine import examine, summary
 from harness.trainers.pocket.forward import Forward, patches
 from harness.trainers.pocket.losses import Heads, Targets, number_tokens, word_losses
-from harness.trainers.pocket.mixture import (
-    draw_exam,
-)
+from harness.trainers.pocket.mixture import draw_exam
 from harness.trainers.pocket.network import PATCH, make_network, save_checkpoint
+from harness.trainers.pocket.record import RECORD, record
 from harness.trainers.pocket.together import Alone, Together, processes
 
 if TYPE_CHECKING:
@@ -64,6 +63,9 @@ class Course:
             vocabulary_size=text.vocab_size,
         )
         self._optimisers = self._make_optimisers()
+        self._spent = 0.0
+        """Seconds of steps by the clock, before `_began`."""
+        self._began = time.monotonic()
         self.first = self._resume() if run.resume else 0
 
     def run(self) -> Mapping[str, Any]:
@@ -71,7 +73,7 @@ class Course:
         run, settings = self._run, self._set
         run.curve.cut(self.first)
         run.progress.start("pocket", settings.steps, self.first)
-        began = time.monotonic()
+        self._began = time.monotonic()
         given = (settings, run.out, run.seed, self.first)
         with processes(settings.processes, follow, given) as together:
             for done, numbers in self.steps(together):
@@ -82,7 +84,7 @@ class Course:
             "steps": settings.steps,
             "parameters": sum(one.numel() for one in self._network.parameters()),
             "lessons": settings.steps * self._lessons_a_step(),
-            "seconds_of_steps": round(time.monotonic() - began, 1),
+            "seconds_of_steps": round(self._seconds(), 1),
         }
 
     def steps(self, together: Alone | Together) -> Iterator[tuple[int, dict[str, float]]]:
@@ -135,6 +137,13 @@ class Course:
         folder = self._run.checkpoint if last else self._run.out / BASE
         self._network.eval()
         save_checkpoint(self._network, self._tokenizer, folder, text_first=self._set.text_first)
+        told = record(
+            settings=self._set, seed=self._run.seed, seconds=self._seconds(), curve=self._run.curve
+        )
+        write_json(folder / RECORD, told | {"steps": step})
+
+    def _seconds(self) -> float:
+        return self._spent + time.monotonic() - self._began
 
     def _lessons_a_step(self) -> int:
         shares = self._set.shares
@@ -246,7 +255,7 @@ class Course:
                 for name, value in state.items()
             }
             save_file(moments, folder / "optimiser.safetensors")
-            write_json(folder / "step.json", {"step": step})
+            write_json(folder / "step.json", {"step": step, "seconds": self._seconds()})
 
     def _resume(self) -> int:
         from safetensors.torch import load_file
@@ -266,7 +275,9 @@ class Course:
                 if of == kind:
                     plain["state"].setdefault(int(index), {})[name] = value
             optimiser.load_state_dict(plain)
-        return int(states.read_plain(folder / "step.json", "step")["step"])
+        made = states.read_plain(folder / "step.json", "step", "seconds")
+        self._spent = float(made["seconds"])
+        return int(made["step"])
 
 
 def _gradient(weight: torch.Tensor) -> torch.Tensor:

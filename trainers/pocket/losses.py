@@ -79,9 +79,9 @@ class Heads(nn.Module):
         return HeadLosses(
             things=self._things(states.image.float(), image, targets),
             meant=meant,
-            looks=-(targets.looked_at * shares).sum(-1).mean(),
+            looks=-_mean((targets.looked_at * shares).sum(-1)),
             attends=_attention_loss(states, targets),
-            right_looks=float(hit.float().mean()),
+            right_looks=float(_mean(hit.float())),
         )
 
     def _things(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
@@ -111,8 +111,13 @@ def _attention_loss(states: States, targets: Targets) -> Tensor:
     scores = (states.query.float()[row, place][:, None] * keys).sum(-1)
     after = torch.arange(keys.shape[1])[None] > place[:, None]
     shares = functional.log_softmax(scores.masked_fill(after, -1e4), dim=-1)
-    own = shares[targets.seen[row]].view(len(row), -1)
-    return -(targets.looked_at * own).sum(-1).mean()
+    own = shares[targets.seen[row]].view(*targets.looked_at.shape)
+    return -_mean((targets.looked_at * own).sum(-1))
+
+
+def _mean(values: Tensor) -> Tensor:
+    """The mean; 0 of none: a batch may hold only questions that say nothing of where to look."""
+    return values.sum() / max(values.numel(), 1)
 
 
 def _centres(tokens: int) -> Tensor:

@@ -1,0 +1,43 @@
+"""`training.json`: what a checkpoint says of how it was made, and how to see that it is true."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.trainer import Curve
+
+if TYPE_CHECKING:
+    from harness.trainers.pocket.trainer import PocketTrainer
+
+RECORD = "training.json"
+FIRST = 50  # steps whose losses are kept one by one; a repetition has to find them again
+KEPT = ("loss", "stills/error", "clips/error", "stills/right", "clips/right")
+
+
+def record(*, settings: "PocketTrainer", seed: int, seconds: float, curve: Curve) -> dict[str, Any]:
+    """Settings, seed, seconds, the first losses one by one, and the curve in short.
+
+    Args:
+        settings: Of the training.
+        seed: Of weights and lessons.
+        seconds: Of steps, by the clock.
+        curve: What was logged.
+    """
+    rows = curve.read()
+    return {
+        "method": settings.name,
+        "settings": dict(settings.describe()),
+        "processes": settings.processes,
+        "seed": seed,
+        "seconds": round(seconds),
+        "first_losses": [row["loss"] for row in rows if row["step"] <= FIRST],
+        "curve": [_short(row) for row in rows if row["step"] % 100 == 0],
+    }
+
+
+def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers that tell how far it is; what was asked of unseen scenes all of it."""
+    return {
+        name: value
+        for name, value in row.items()
+        if name == "step" or name in KEPT or name.startswith("unseen/")
+    }
