@@ -14,11 +14,11 @@ LINTED := harness tasks models trainers leaderboards tests benchmarks
 
 .PHONY: demo test test-slow check docs clean
 
-demo: $(VENV)/.core
+demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
 		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 24 \
 		--tasks reason_seg,mevis,counting
-	$(BIN)/harness eval --model "saliency(segmenter=grabcut,propagator=flow),random,whole_frame" \
+	$(BIN)/harness eval --model "pocket,saliency(segmenter=grabcut,propagator=flow),random" \
 		--tasks reason_seg,mevis,counting --data $(DEMO)/data --out $(DEMO)/runs
 	$(BIN)/harness board build --runs $(DEMO)/runs --out $(DEMO)/board
 	@echo "the board: $(DEMO)/board/board.html"
@@ -43,14 +43,14 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp says what is installed; `.dev` includes `.core`.
-$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -c constraints.txt -e .
+# A stamp says what is installed; `.dev` includes `.torch`.
+$(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e ".[torch]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -c constraints.txt -e ".[torch,text,train,dev]"
-	@touch $@ $(VENV)/.core
+	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,dev]"
+	@touch $@ $(VENV)/.torch
 
 clean:
 	rm -rf $(VENV) $(DEMO) dist build

@@ -17,7 +17,8 @@ from harness import plugins
 from harness.cli.data import writers
 from harness.models.backends.inputs import processor_inputs
 from harness.provenance import device
-from harness.run.evaluate import Options, evaluate
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
 from harness.spec import parse
 from harness.task import Task
 from harness.world.shapes import make

@@ -1,11 +1,13 @@
-"""Tasks stream: memory and time of one pass over 1,000 and over 100,000 samples.
+"""Tasks stream: memory and time of one pass over 1,000, 10,000 and 100,000 samples.
 
     python benchmarks/tasks.py --save
 
-Two tasks, one of questions in a table (Video-MME) and one with a picture and an annotation file a
-sample (ReasonSeg), made on the spot from one scene of the generated world. Every measurement is a
-process of its own; memory is the most that it ever held (VmHWM: Linux only). `pass`: its samples
-are read one after another. `survey`: the pass before a run, which checks ids and hashes questions.
+One task of each family, made on the spot from scenes of the generated world: questions in a table
+(Video-MME), in lines (VSI-Bench) and in one JSON list (LongVideoBench); a picture and an annotation
+file a sample (ReasonSeg); expressions on videos in two JSON files (MeViS); referents, pictures and
+objects in COCO's files (gRefCOCO). Every measurement is a process of its own; memory is the most
+that it ever held (VmHWM: Linux only). `pass`: its samples are read one after another. `survey`: the
+pass before a run, which checks ids and hashes questions.
 """
 
 import argparse
@@ -15,18 +17,22 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results" / "tasks.json"
-SIZES = (1_000, 100_000)
+SIZES = (1_000, 10_000, 100_000)
 LINKS = 20_000  # hard links of one file; file systems allow no more than some ten thousands
 VIDEOS = 100
+PER_VIDEO, FRAMES, HEIGHT, WIDTH = 10, 8, 120, 160
+PER_PICTURE = 5
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tasks", nargs="+", choices=MADE, default=list(MADE))
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
@@ -39,16 +45,18 @@ def main() -> None:
         "command": "python benchmarks/tasks.py --save", "python": platform.python_version(),
         "cores": os.cpu_count(), "tasks": {},
     }  # fmt: skip
-    for name, make in (("video_mme", questions), ("reason_seg", pictures)):
+    if given.save and RESULTS.is_file():  # others keep what was measured before
+        found["tasks"] = json.loads(RESULTS.read_text("utf-8"))["tasks"]
+    for name in given.tasks:
         for size in given.sizes:
             with tempfile.TemporaryDirectory() as folder:
-                make(Path(folder), size)
+                MADE[name](Path(folder), size)
                 for what in ("pass", "survey"):
                     one = child(name, folder, what)
                     found["tasks"].setdefault(name, {}).setdefault(what, {})[str(size)] = one
-                    print(f"{name:10} {what:6} {size:7} samples: {one}", flush=True)
-    if given.save:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                    print(f"{name:16} {what:6} {size:7} samples: {one}", flush=True)
+                    if given.save:
+                        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def child(name: str, folder: str, what: str) -> dict[str, Any]:
@@ -59,7 +67,11 @@ def child(name: str, folder: str, what: str) -> dict[str, Any]:
 
 
 def measured(name: str, root: Path, what: str) -> dict[str, Any]:
-    """Seconds to open the task, to its first sample and through all, and the most memory."""
+    """Seconds to open the task, to its first sample and through all, and the most memory.
+
+    `cpu_s` is the process' own time, imports included, which other work on the machine leaves as
+    it is.
+    """
     from harness import plugins
     from harness.run.plan import select, survey
 
@@ -75,7 +87,7 @@ def measured(name: str, root: Path, what: str) -> dict[str, Any]:
             count += 1
     return {
         "samples": count, "open_s": round(opened, 3), "first_sample_s": round(first, 3),
-        "all_s": round(perf_counter() - begin, 2),
+        "all_s": round(perf_counter() - begin, 2), "cpu_s": round(process_time(), 2),
         "peak_mib": peak(),
     }  # fmt: skip
 
@@ -98,9 +110,7 @@ def questions(root: Path, size: int) -> None:
     write(make_world(seed=11, size=3), root)
     place = root / "video_mme"
     table = place / "videomme" / "test-00000-of-00001.parquet"
-    (video,) = (place / "data").glob("*.mp4")
-    for number in range(VIDEOS):
-        os.link(video, place / "data" / f"v{number}.mp4")
+    linked(next((place / "data").glob("*.mp4")), [place / "data" / f"{name}.mp4" for name in NAMES])
     (row, *_), schema = parquet.read_table(table).to_pylist(), parquet.read_schema(table)
     share = -(-size // VIDEOS)
     with parquet.ParquetWriter(table, schema) as writer:
@@ -108,6 +118,124 @@ def questions(root: Path, size: int) -> None:
             rows = [{**row, "question_id": f"q{number}", "videoID": f"v{number // share}"}
                     for number in range(start, min(start + 1000, size))]  # fmt: skip
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+
+
+NAMES = tuple(f"v{number}" for number in range(VIDEOS))
+
+
+def linked(first: Path, others: Iterable[Path]) -> None:
+    """One file under further names."""
+    for path in others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.link(first, path)
+
+
+def lines(root: Path, size: int) -> None:
+    """VSI-Bench with so many questions on 100 videos of equal content."""
+    from harness.tasks.vsi_bench.writer import write
+    from harness.world.shapes import make_world
+
+    write(make_world(seed=11, size=10), root)
+    place = root / "vsi_bench"
+    linked(next(place.rglob("*.mp4")), [place / "scannet" / f"{name}.mp4" for name in NAMES])
+    path = place / "test.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    share = -(-size // VIDEOS)
+    with path.open("w", encoding="utf-8") as out:
+        for number in range(size):
+            place_of = {"id": number, "dataset": "scannet", "scene_name": f"v{number // share}"}
+            out.write(json.dumps({**rows[number % len(rows)], **place_of}) + "\n")
+
+
+def listed(root: Path, size: int) -> None:
+    """LongVideoBench's validation split with so many questions on 100 videos of equal content."""
+    from harness.tasks.long_video_bench.writer import write
+    from harness.world.shapes import make_world
+
+    write(make_world(seed=11, size=3), root)
+    place = root / "long_video_bench"
+    linked(next(place.rglob("val/*.mp4")), [place / "videos" / f"{name}.mp4" for name in NAMES])
+    path = place / "lvb_val.json"
+    row = json.loads(path.read_text("utf-8"))[0]
+    share = -(-size // VIDEOS)
+    rows = ({**row, "id": f"q{number}", "video_path": f"v{number // share}.mp4"}
+            for number in range(size))  # fmt: skip
+    streamed(path, "[", "]", map(json.dumps, rows))
+
+
+def streamed(path: Path, before: str, after: str, parts: Iterable[str]) -> None:
+    """Write JSON of many parts, none of which are kept."""
+    with path.open("w", encoding="utf-8") as out:
+        out.write(before)
+        for number, part in enumerate(parts):
+            out.write(f",{part}" if number else part)
+        out.write(after)
+
+
+def films(root: Path, size: int) -> None:
+    """MeViS' valid_u with ten expressions a video and a track of masks for each."""
+    import numpy as np
+    from PIL import Image
+
+    from harness.masks import Rle
+
+    place = root / "mevis" / "valid_u"
+    (place / "JPEGImages" / "v0").mkdir(parents=True)
+    names = [f"{frame:05d}" for frame in range(FRAMES)]
+    for name in names:
+        path = place / "JPEGImages" / "v0" / f"{name}.jpg"
+        Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(path)
+    videos = -(-size // PER_VIDEO)
+    for number in range(1, videos):  # links to folders: what is measured is the reading
+        (place / "JPEGImages" / f"v{number}").symlink_to("v0")
+    mask = np.zeros((HEIGHT, WIDTH), bool)
+    mask[30:80, 40:90] = True
+    track = json.dumps([Rle.from_array(mask).to_json()] * FRAMES)
+
+    def video(number: int) -> str:
+        said = {str(k): {"exp": f"thing {k}", "obj_id": [k], "anno_id": [number * PER_VIDEO + k]}
+                for k in range(PER_VIDEO)}  # fmt: skip
+        entry = {"vid_id": number, "frames": names, "expressions": said}
+        return f'"v{number}": {json.dumps(entry)}'
+
+    streamed(place / "meta_expressions.json", '{"videos": {', "}}", map(video, range(videos)))
+    tracks = (f'"{number}": {track}' for number in range(videos * PER_VIDEO))
+    streamed(place / "mask_dict.json", "{", "}", tracks)
+
+
+def referents(root: Path, size: int) -> None:
+    """Validation split of gRefCOCO: five expressions a picture, an object for each."""
+    from PIL import Image
+
+    place, pictures = root / "refer_seg" / "grefcoco", root / "refer_seg" / "images" / "train2014"
+    place.mkdir(parents=True)
+    pictures.mkdir(parents=True)
+    Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(pictures / "x.jpg")
+
+    def entry(number: int) -> dict[str, Any]:
+        return {"ref_id": number, "ann_id": [number], "image_id": number // PER_PICTURE,
+                "split": "val", "sentences": [{"sent_id": number, "sent": "it"}]}  # fmt: skip
+
+    def thing(number: int) -> dict[str, Any]:
+        corners = [40, 30, 90, 30, 90, 80, 40, 80]
+        return {"id": number, "image_id": number // PER_PICTURE, "category_id": 1, "iscrowd": 0,
+                "bbox": [40, 30, 50, 50], "area": 2500, "segmentation": [corners]}  # fmt: skip
+
+    def picture(number: int) -> dict[str, Any]:
+        return {"id": number, "file_name": "x.jpg", "width": WIDTH, "height": HEIGHT}
+
+    def every(make: Callable[[int], Any], count: int) -> Iterator[str]:
+        return (json.dumps(make(number)) for number in range(count))
+
+    streamed(place / "grefs(unc).json", "[", "]", every(entry, size))
+    with (place / "instances.json").open("w", encoding="utf-8") as out:
+        for key, make, count in (("images", picture, -(-size // PER_PICTURE)),
+                                 ("annotations", thing, size)):  # fmt: skip
+            out.write(("{" if key == "images" else ",") + f'"{key}": [')
+            for number, part in enumerate(every(make, count)):
+                out.write(f",{part}" if number else part)
+            out.write("]")
+        out.write(', "categories": [{"id": 1, "name": "thing"}]}')
 
 
 def pictures(root: Path, size: int) -> None:
@@ -126,6 +254,12 @@ def pictures(root: Path, size: int) -> None:
                 os.link(place / f"x{number // LINKS * LINKS:06}{suffix}", path)
             else:
                 path.write_bytes(data)
+
+
+MADE: Mapping[str, Callable[[Path, int], None]] = {
+    "video_mme": questions, "vsi_bench": lines, "long_video_bench": listed, "reason_seg": pictures,
+    "mevis": films, "grefcoco": referents,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +32,46 @@ class Card:
     example: str = ""
     """One record as it stands in the files; `…` stands for bytes or text that is left out."""
     notes: str = ""
+    folder: str = ""
+    """The folder below ROOT that holds its files, which several benchmarks may share; its name,
+    where none is given."""
+    videos: Mapping[str, int] = field(default_factory=dict)
+    """Published number of videos a split, where it is known. A video is a group of samples."""
+    counts: tuple[Mapping[str, Any], ...] = ()
+    """Where a task's arguments change its numbers: tables with `when` (arguments and the value, or
+    list of values, that they have), `splits` and `videos`. The last that fits counts, and what it
+    leaves out is not known."""
     hub: Mapping[str, Any] | None = None
     """For `harness data fetch`: `repository` on the Hugging Face hub (or a table `repositories`,
-    by the folders that they go to), `revision` (a commit, or a branch that is resolved when it is
-    fetched) and `files` (patterns; all, without)."""
+    by the folders that they go to, below this benchmark's), `revision` (a commit, or a branch that
+    is resolved when it is first fetched) and `files` (patterns; all, without)."""
 
     @classmethod
     def read(cls, path: Path) -> "Card":
         """Read a `card.toml`."""
         try:
             plain = tomllib.loads(path.read_text(encoding="utf-8"))
-            return cls(**{**plain, "forms": tuple(plain["forms"])})
+            plain = {"folder": plain["name"], "counts": (), **plain}
+            return cls(**{**plain, **{key: tuple(plain[key]) for key in ("forms", "counts")}})
         except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError) as error:
             raise DataError(
                 f"card {path}", expected="the fields of harness.card.Card", found=str(error)
             ) from error
+
+    def published(self, split: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
+        """The published numbers of samples and of videos of a split; 0 where one is not known.
+
+        Args:
+            split: The split's name.
+            arguments: The task's arguments, as its record has them.
+        """
+        found: Mapping[str, Any] = {"splits": self.splits, "videos": self.videos}
+        for table in self.counts:
+            if all(_is(arguments.get(key), value) for key, value in table["when"].items()):
+                found = table
+        samples, videos = (found.get(key, {}).get(split, 0) for key in ("splits", "videos"))
+        return samples, videos
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    return value in wanted if isinstance(wanted, list) else value == wanted

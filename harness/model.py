@@ -111,10 +111,16 @@ class ChatRequest:
     """The frames to show, one tuple a medium, in its order; empty: all of them."""
     resize: tuple[int, int] | None = None
     """(width, height) to squash every picture to, bilinear; None leaves it to the processor."""
+    resize_others: tuple[int, int] | None = None
+    """The same for the media after the first; None: as the first."""
     system: str | None = None
     prefix: str = ""
     """What the reply begins with, and its text too: the network goes on from there."""
     max_new_tokens: int = 1024
+
+    def squash(self, place: int) -> tuple[int, int] | None:
+        """(width, height) that the pictures of one medium are squashed to; None: as they are."""
+        return self.resize if place == 0 else self.resize_others or self.resize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

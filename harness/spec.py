@@ -87,6 +87,15 @@ def parse_list(text: str) -> list[Spec]:
     return [_spec(group.strip(), text, 0) for group in groups]
 
 
+def parse_values(text: str) -> list[Value]:
+    """Read values separated by commas outside parentheses.
+
+    >>> [str(value) for value in parse_values("4,fps(rate=2,most=8),none")]
+    ['4', 'fps(rate=2,most=8)', 'None']
+    """
+    return [_value(piece.strip(), text, 1) for piece in _split(text, text)]
+
+
 def _spec(text: str, whole: str, depth: int) -> Spec:
     if depth > MAX_DEPTH:
         raise UsageError(

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
+from harness.leaderboards import sensitivity
 from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs
 from harness.record import Run
+from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
 from harness.statistics.paired import Comparison, compare
 
@@ -153,7 +155,10 @@ def table(
         metrics = metrics_for(runs[known], units[known], name=first.headline, data_root=data_root)
     except HarnessError as error:
         notes.append(f"{first.headline} cannot be computed from the scores again: {error}")
-    places = rank(rows, comparer(metrics, units, name=first.headline, notes=notes))
+    paired = comparer(metrics, units, name=first.headline, notes=notes)
+    places = rank(rows, paired)
+    sweeps = [sweep_of(run.folder) for run in runs]
+    notes.extend(sensitivity.notes(rows, sweeps, paired))
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,

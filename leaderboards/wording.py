@@ -1,11 +1,14 @@
 """Numbers as a board writes them, alike in Markdown and HTML."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from harness.leaderboards.board import Table
 from harness.leaderboards.row import Row
 from harness.scores import Better
 from harness.statistics.paired import Comparison
+
+if TYPE_CHECKING:
+    from harness.leaderboards.board import Table  # which words its notes with this
 
 NOTHING = "–"
 ARROWS: Mapping[Better, str] = {"higher": "↑", "lower": "↓"}
@@ -93,7 +96,7 @@ def heading(name: str, better: Better) -> str:
     return f"{name} {ARROWS[better]}"
 
 
-def facts(table: Table) -> list[str]:
+def facts(table: "Table") -> list[str]:
     """What a table's numbers are of, in short phrases."""
     samples = sorted({entry.row.n_total for entry in table.entries})
     said = [

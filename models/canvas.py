@@ -67,6 +67,8 @@ class Canvas:
                 _span(item.box.top, item.box.bottom, down, self.picture[1]),
             ),
             item.point and _point(item.point, (across, down), self.picture),
+            item.negative and _point(item.negative, (across, down), self.picture),
+            item.second and _point(item.second, (across, down), self.picture),
         )
 
     def to_canvas(self, item: Item) -> Item:
@@ -78,6 +80,8 @@ class Canvas:
                 _edges(item.box.top / down, item.box.bottom / down, self.size[1]),
             ),
             item.point and _point(item.point, (1 / across, 1 / down), self.size),
+            item.negative and _point(item.negative, (1 / across, 1 / down), self.size),
+            item.second and _point(item.second, (1 / across, 1 / down), self.size),
         )
 
     def _steps(self) -> tuple[float, float]:

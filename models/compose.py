@@ -254,9 +254,11 @@ class PromptedModel:
         start = self._start(query, said)
         canvas = self._canvas(query, form)
         items = [canvas.to_picture(item) for item in said.items]
-        nothing = not items
+        nothing = not items and not said.phrase
         if form in MASKED:
-            tracks = joint_masks(self.segmenter, self.propagator, query.media[0], start, items)
+            tracks = joint_masks(
+                self.segmenter, self.propagator, query.media[0], start, items, phrase=said.phrase
+            )
             boxes = _boxes(items) if len(query.media[0]) == 1 else None
             if form is AnswerForm.BOX_TRACK:
                 return Answer(box_track=tuple(map(extent, tracks)), no_target=nothing)
@@ -276,7 +278,7 @@ class PromptedModel:
             if said.frame >= len(media):
                 raise ParseError("frame", expected=f"0 to {len(media) - 1}", found=str(said.frame))
             return said.frame
-        if self.keyframe == "named" and len(media) > 1 and said.items:
+        if self.keyframe == "named" and len(media) > 1 and (said.items or said.phrase):
             raise ParseError("reply", expected="<frame>k</frame> at its beginning", found="none")
         return self._key_frame(media)
 

@@ -26,6 +26,10 @@ class Item(NamedTuple):
 
     box: Box
     point: Point | None = None
+    negative: Point | None = None
+    """A point that is not on it."""
+    second: Point | None = None
+    """A second point on it."""
 
     @property
     def place(self) -> Point:
@@ -38,12 +42,14 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParseResult:
-    """What was read: either `items` (none: nothing is meant) or an `error`."""
+    """What was read: `items` or a `phrase` (neither: nothing is meant), or an `error`."""
 
     items: tuple[Item, ...] = ()
     """In the canvas coordinates of the network that wrote the reply."""
     think: str = ""
     """The reasoning, without its tags."""
+    phrase: str = ""
+    """What is meant, in words, for a segmenter that reads them; without items, all that is said."""
     frame: int | None = None
     """The frame of a video that the reply names, where it names one."""
     notes: tuple[str, ...] = ()

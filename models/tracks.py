@@ -18,36 +18,51 @@ def joint_masks(
     media: Media,
     start: int,
     items: Sequence[Item],
+    *,
+    phrase: str = "",
 ) -> list[BoolArray]:
     """One mask (height × width) a frame: the union of all objects.
 
     `items` are in pixels of frame `start`, which is segmented as it was decoded. The objects are
-    carried to the other frames one by one, forward and backward.
+    carried to the other frames one by one, forward and backward. A `phrase` goes with the prompt
+    of each; without items it is a prompt by itself.
 
     Raises:
         ModelError: the segmenter or the propagator gives another number of masks, or of pixels.
     """
     shape = (media.size[1], media.size[0])
-    if not items:
+    prompts = prompts_of(items, phrase)
+    if not prompts:
         return [np.zeros(shape, dtype=np.bool_)] * len(media)
-    prompts = [
-        ObjectPrompt(box=item.box, positive=() if item.point is None else (item.point,))
-        for item in items
-    ]
     masks = segmenter.segment(media.frame(start), prompts)
-    _check(f"segmenter {segmenter.name}", masks, len(items), shape)
+    _check(f"segmenter {segmenter.name}", masks, len(prompts), shape)
     if len(media) == 1:
         return [np.logical_or.reduce(masks)]
     tracks = propagator.propagate(media, start, masks)
-    if len(tracks) != len(items):
+    if len(tracks) != len(prompts):
         raise ModelError(
             f"propagator {propagator.name}",
-            expected=f"{len(items)} tracks",
+            expected=f"{len(prompts)} tracks",
             found=str(len(tracks)),
         )
     for track in tracks:
         _check(f"propagator {propagator.name}", track, len(media), shape)
     return [np.logical_or.reduce(frame) for frame in zip(*tracks, strict=True)]
+
+
+def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
+    """One prompt an object, each with the phrase; the phrase alone if there are no objects."""
+    if not items:
+        return [ObjectPrompt(phrase=phrase)] if phrase else []
+    return [
+        ObjectPrompt(
+            box=item.box,
+            positive=tuple(point for point in (item.point, item.second) if point is not None),
+            negative=() if item.negative is None else (item.negative,),
+            phrase=phrase,
+        )
+        for item in items
+    ]
 
 
 def extent(mask: BoolArray) -> Box | None:

@@ -1,4 +1,4 @@
-"""The one place that touches TRL's and the transformers Trainer's inner parts.
+"""What touches TRL's and the transformers Trainer's inner parts; GRPO's share is `grpo.hooks`.
 
 What is mended here, each with a contract test in tests/trainers/test_trl_compat.py:
 
@@ -21,7 +21,7 @@ What is mended here, each with a contract test in tests/trainers/test_trl_compat
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
@@ -48,15 +48,18 @@ from harness.trainers.state import (
 )
 
 WEIGHTS, COUNTERS, STATE = "trained.safetensors", "counters.json", "trainer_state.json"
-NOT_LOGGED = ("total_flos",)
+NOT_LOGGED = ("total_flos", "step_time")  # of what trainers tell; the curve has no clock
 TASK_NUMBERS = "eval/"  # the prefix of what evaluations while training add to the curve
 
 
 @lru_cache
-def engine(name: str) -> type[Any]:
-    """A trainer of TRL, such as `SFTTrainer`, with the mends of this module."""
+def engine(name: str, *mixed: type[Any]) -> type[Any]:
+    """A trainer of TRL, such as `SFTTrainer`, with the mends of this module.
+
+    `mixed` are further classes that come before them (`harness.trainers.grpo.hooks`).
+    """
     base = trl(name)
-    return type(f"Harness{name}", (Mended, base), {})
+    return type(f"Harness{name}", (*mixed, Mended, base), {})
 
 
 def trl(name: str) -> Any:
@@ -84,19 +87,6 @@ def old_names() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
         yield
-
-
-@contextmanager
-def no_bars() -> Iterator[None]:
-    """Keep transformers from drawing bars, which would break ours."""
-    logs = import_module("transformers.utils.logging")
-    shown = logs.is_progress_bar_enabled()
-    logs.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logs.enable_progress_bar()
 
 
 def rows(count: int) -> Any:
@@ -148,16 +138,25 @@ class Mended:
     snapshot: Any
     extra: dict[str, float]
 
-    def attach(self, run: TrainingRun, snapshot: Any) -> None:
+    loggers: Sequence[Callable[[int, Mapping[str, float]], None]]
+
+    def attach(
+        self,
+        run: TrainingRun,
+        snapshot: Any,
+        *,
+        loggers: Sequence[Callable[[int, Mapping[str, float]], None]] = (),
+    ) -> None:
         """Follow a run: its curve, its progress, its interruption, its evaluations.
 
         Args:
             run: What the trainer was handed.
             snapshot: Writes the network as it is now to a folder that `from_pretrained` loads;
                 called in every process.
+            loggers: Are told what the curve is told, in the process that writes.
         """
         transformers = import_module("transformers")
-        self.run, self.snapshot, self.extra = run, snapshot, {}
+        self.run, self.snapshot, self.extra, self.loggers = run, snapshot, {}, loggers
         for callback in ("PrinterCallback", "ProgressCallback"):
             self.remove_callback(getattr(transformers, callback))  # type: ignore[attr-defined]
         self.add_callback(_follower(self))  # type: ignore[attr-defined]
@@ -203,11 +202,14 @@ class Mended:
         if "loss" not in row:
             return  # the summary at the end, which has a clock in it
         step = row.pop("step")
-        numbers = {name: value for name, value in row.items() if name not in NOT_LOGGED}
+        numbers = {name: value for name, value in row.items()
+                   if name not in NOT_LOGGED and value is not None}  # fmt: skip
         numbers = {**numbers, **self.extra}
         self.extra = {}
         if self.run.main:
             self.run.curve.append(step, numbers)
+            for logger in self.loggers:
+                logger(step, numbers)
         self.run.progress.step(step, numbers)
 
     def _send_telemetry(self) -> None:

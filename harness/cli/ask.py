@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.card import Card
 from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
@@ -37,7 +38,7 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
     root = needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
     if not root.is_dir():
         raise UsageError(f"--data {root}", expected="a folder", found="none",
-                         fix="Make one with: harness data make shapes --out DIR")  # fmt: skip
+                         fix=_how_to_begin(arguments.tasks))  # fmt: skip
     asked = specs(arguments.tasks, "--tasks")
     names = [spec.name for spec in asked]
     extras = metrics(getattr(arguments, "metrics", None))
@@ -47,8 +48,38 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
             task = plugins.build("tasks", spec, root)
         except DataError as error:
             _refuse_own_folder(root, spec, error)
+            if how := how_it_is_had(spec.name):
+                raise DataError(str(error), fix=how) from error
             raise
         yield key, spec, with_metrics(task, extras)
+
+
+def _how_to_begin(tasks: Sequence[str] | None) -> str:
+    """What to do where there is no data root: make one, or have the benchmarks asked for."""
+    names = dict.fromkeys(spec.name for text in tasks or () for spec in parse_list(text))
+    had = [f"{name}: {how}" for name in names if (how := how_it_is_had(name))]
+    return " ".join(["Make one with: harness data make shapes --out DIR.", *had])
+
+
+def how_it_is_had(name: str) -> str:
+    """How a task's data is had, as its card says; empty where it does not."""
+    card = card_at(name)
+    return f"How it is had: {card.data}" if card is not None and card.data else ""
+
+
+def card_at(name: str) -> Card | None:
+    """The card of an installed task; None where there is no such task, or it brings none."""
+    entry = plugins.installed("tasks").get(name)
+    place = plugins.folder(entry) if entry is not None else None
+    if place is None or not (place / "card.toml").is_file():
+        return None
+    return Card.read(place / "card.toml")
+
+
+def data_folders() -> dict[str, str]:
+    """The folder below the root of every installed task that has a card, by its name."""
+    cards = {name: card_at(name) for name in sorted(plugins.installed("tasks"))}
+    return {name: card.folder for name, card in cards.items() if card is not None}
 
 
 def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:

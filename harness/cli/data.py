@@ -2,24 +2,28 @@
 
 import importlib
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
 from harness import plugins
+from harness.card import Card
 from harness.cli.ask import specs
 from harness.cli.ask import tasks as asked_tasks
-from harness.cli.fetch import recorded
+from harness.cli.fetch import card_of, recorded
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
 from harness.media import Media
 from harness.run.plan import samples_of, select, survey
+from harness.run.problems import told, undecodable
 from harness.store.atomic import cannot_write
 from harness.task import Task
 from harness.types import Sample
 
 SHOWN = 20
+MANIFEST = "shapes.json"
+"""What a generated world has at its root (`harness.world.shapes` writes it)."""
 
 
 def make(arguments: Namespace) -> int:
@@ -73,34 +77,73 @@ def _named(arguments: Namespace) -> Namespace:
 
 
 def check(arguments: Namespace) -> int:
-    """List everything that is wrong with the files; exit code 1 if anything is."""
-    shown: list[dict[str, Any]] = []
-    for key, spec, task in asked_tasks(_named(arguments)):
-        with plugins.blamed(f"the check of {task.name}"):
-            problems = [{"path": one.path, "message": one.message} for one in task.check()]
-        card = _card(task)
-        published = card.get("splits", {}).get(task.split) or None
-        line: dict[str, Any] = {"name": key, "split": task.split, "problems": problems,
-                                "published": published}  # fmt: skip
-        if problems:
-            line["data"] = card.get("data", "")
-        else:
-            line |= _complete(task)
-        line["fetched"] = recorded(arguments.data / spec.name)
-        shown.append(line)
+    """List everything that is wrong with the files, and count them.
+
+    Exit code 1 if anything is wrong; with `--strict` also if the numbers of samples or videos are
+    not the published ones. Without it such a difference is named, so that a generated world, an
+    example or a part of a download passes.
+    """
+    shown = [_checked(arguments, *one) for one in _found(_named(arguments))]
     if arguments.json:
         show_json(shown)
     else:
         for line in shown:
-            _show_check(line)
-    return 1 if any(line["problems"] for line in shown) else 0
+            _show_check(line, strict=arguments.strict)
+    wrong = (line["problems"] or (arguments.strict and line["differences"]) for line in shown)
+    return int(any(wrong))
+
+
+def _found(arguments: Namespace) -> Iterator[tuple[str, Task]]:
+    """(key, task) of each; if one cannot be opened, the error tells how its data is had."""
+    for key, _, task in asked_tasks(arguments):
+        yield key, task
+
+
+def _checked(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
+    card = _card_of(task.name)
+    with plugins.blamed(f"the check of {task.name}"):
+        problems = [{"path": one.path, "message": one.message} for one in task.check()]
+    if not problems and arguments.decode != "none":
+        faults = undecodable(task, every=arguments.decode == "all")
+        problems = [{"path": one.path, "message": one.message} for one in faults]
+    samples, videos = (0, 0) if card is None else card.published(task.split, task.arguments)
+    line: dict[str, Any] = {
+        "name": key, "split": task.split, "problems": problems, "published": samples or None,
+        "published_videos": videos or None, "differences": [],
+        "generated": (arguments.data / MANIFEST).is_file(),
+        "fetched": [] if card is None else recorded(arguments.data, card),
+    }  # fmt: skip
+    if card is not None:
+        line["data"] = card.data
+    if not problems:
+        line |= _complete(task)
+        line["differences"] = [
+            {"what": what, "found": found, "published": published}
+            for what, found, published in (
+                ("samples", line["samples"] + line["left_out"], samples),
+                ("videos", line["videos"], videos),
+            )
+            if published and found != published
+        ]
+    return line
 
 
 def _complete(task: Task) -> dict[str, Any]:
     """What is counted of files that are whole."""
     found = survey(task, select(task, None))
-    return {"samples": found.n_total, "fingerprint": found.fingerprint,
-            "duplicates": duplicates(samples_of(task))}  # fmt: skip
+    groups: set[str] = set()
+
+    def counted() -> Iterator[Sample]:
+        for sample in samples_of(task):
+            groups.add(sample.group)
+            yield sample
+
+    same = duplicates(counted())
+    return {
+        "samples": found.n_total, "videos": len(groups), "fingerprint": found.fingerprint,
+        # Rows that lost their picture belong to the published list and are no samples.
+        "left_out": int(task.arguments.get("without_picture") or 0), "duplicates": same,
+    }  # fmt: skip
 
 
 def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
@@ -108,41 +151,63 @@ def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
 
     Only files of equal length are read and compared.
     """
-    by_weight: dict[tuple[Any, ...], dict[str, Sample]] = {}
+    by_weight: dict[tuple[Any, ...], dict[str, Media]] = {}
     for sample in samples:
-        for media in sample.query.media[:1]:
+        for place, media in enumerate(sample.query.media):
             if media.fault is None and media.weight:
                 key = (media.weight, media.size, len(media))
-                by_weight.setdefault(key, {}).setdefault(sample.group, sample)
+                name = f"{sample.group}, medium {place + 1}" if place else sample.group
+                by_weight.setdefault(key, {}).setdefault(name, media)
     same: dict[str, list[str]] = {}
     for alike in by_weight.values():
         if len(alike) > 1:
-            for group, sample in alike.items():
-                same.setdefault(sample.query.media[0].id, []).append(group)
+            for group, media in alike.items():
+                same.setdefault(media.id, []).append(group)
     return sorted(sorted(groups) for groups in same.values() if len(groups) > 1)
 
 
-def _show_check(line: dict[str, Any]) -> None:
+def _show_check(line: dict[str, Any], *, strict: bool) -> None:
     where = f"{line['name']}, split {line['split']}"
     if line["problems"]:
         print(f"{where}: {len(line['problems'])} problem(s)")
         for problem in line["problems"][:SHOWN]:
-            print(f"  {problem['path']}: {problem['message']}")
+            print(f"  {told(**problem)}")
         if (rest := len(line["problems"]) - SHOWN) > 0:
             print(f"  … and {rest} more (--json lists all)")
-        if line["data"]:
-            print(f"  How it is had: {line['data']}")
-        return
-    said = f"{where}: {line['samples']} samples"
-    if line["published"] and line["published"] != line["samples"]:
-        said += f" (published: {line['published']})"
-    print(f"{said}, fingerprint {line['fingerprint']}")
-    for groups in line["duplicates"][:SHOWN]:
-        print(f"  the same content: {', '.join(groups[:SHOWN])}")
-    if (rest := len(line["duplicates"]) - SHOWN) > 0:
-        print(f"  … and {rest} more (--json lists all)")
+    else:
+        print(f"{where}: {_counts(line)}, fingerprint {line['fingerprint']}")
+        _show_differences(line, strict=strict)
+        for groups in line["duplicates"][:SHOWN]:
+            print(f"  the same content: {', '.join(groups[:SHOWN])}")
+        if (rest := len(line["duplicates"]) - SHOWN) > 0:
+            print(f"  … and {rest} more (--json lists all)")
     for one in line["fetched"]:
-        print(f"  fetched from {one['repository']}, commit {one['commit']}")
+        part = "" if one.get("files") is not None else ", not complete: run data fetch again"
+        print(f"  fetched from {one['repository']}, commit {one['commit']}{part}")
+    if line.get("data") and (line["problems"] or (strict and line["differences"])):
+        print(f"  How it is had: {line['data']}")
+
+
+def _counts(line: dict[str, Any]) -> str:
+    """The numbers found, with the published ones where they differ."""
+    said = f"{line['samples']} samples"
+    if line["published"]:
+        same = line["published"] == line["samples"]
+        said += ", as published" if same else f" (published: {line['published']})"
+    if line["left_out"]:
+        said += f", {line['left_out']} more without a picture"
+    return said
+
+
+def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
+    """Which numbers are not the published ones, and how much that matters."""
+    if not line["differences"]:
+        return
+    said = ", ".join(f"{one['found']} of {one['published']} {one['what']}"
+                     for one in line["differences"])  # fmt: skip
+    kind = "error" if strict else "difference"
+    made = " (a generated world)" if line["generated"] else ""
+    print(f"  {kind}: {said}{made}")
 
 
 def info(arguments: Namespace) -> int:
@@ -153,7 +218,7 @@ def info(arguments: Namespace) -> int:
         return 0
     for one in shown:
         for name, value in one.items():
-            print(f"{name}: {str(value).strip()}")
+            print(f"{name}: {str(_with_unknown(name, value)).strip()}")
         print()
     return 0
 
@@ -178,13 +243,20 @@ def _info(key: str, task: Task) -> dict[str, Any]:
         "headline": task.protocol.headline, "categories": categories,
     }  # fmt: skip
     card = _card(task)
-    plain |= {name: card[name] for name in ("title", "splits", "paper", "licence", "data", "hub")
-              if card.get(name)}  # fmt: skip
+    plain |= {name: card[name] for name in ("title", "splits", "videos", "paper", "licence", "data",
+                                            "folder", "hub") if card.get(name)}  # fmt: skip
     if first is not None:
         truth = answer_to_json(first.target.answer) if first.target else None
         plain["example"] = {"id": first.id, "text": first.query.text, "media":
                             repr(first.query.media), "truth": _short(truth)}  # fmt: skip
     return plain
+
+
+def _with_unknown(name: str, value: Any) -> Any:
+    """Published numbers by split, where 0 stands for one that nobody has published."""
+    if name not in ("splits", "videos"):
+        return value
+    return ", ".join(f"{split} {number or 'unknown'}" for split, number in value.items())
 
 
 def _weight(media: Media) -> int:
@@ -199,6 +271,14 @@ def _card(task: Task) -> dict[str, Any]:
     from harness.cli.show import describe
 
     return describe("tasks", plugins.installed("tasks")[task.name])
+
+
+def _card_of(name: str) -> Card | None:
+    """A task's card; None where a plugin brings none."""
+    try:
+        return card_of(name)
+    except UsageError:
+        return None
 
 
 def _short(value: Any) -> Any:

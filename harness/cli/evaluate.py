@@ -1,6 +1,7 @@
 """`harness eval`."""
 
 import math
+import os
 from argparse import Namespace
 from contextlib import nullcontext
 from typing import Any
@@ -11,37 +12,48 @@ from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.record import Run, public
-from harness.run.evaluate import Options, Progress, preflight
 from harness.run.evaluate import evaluate as run_evaluation
+from harness.run.launched import launched, own_gpu
+from harness.run.options import Options, Progress
+from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.task import Task
 
 
 def evaluate(arguments: Namespace) -> int:
     """Evaluate every model on every task; print a table or one JSON object."""
+    launch = launched(os.environ)
+    if launch is not None:
+        own_gpu()
     out = needed(arguments.out, "--out", "a folder for the runs")
     models = specs(arguments.model, "--model")
     needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
     options = _options(arguments)
+    if launch is not None and not options.here:
+        raise UsageError("--workers, --isolate, --timeout and --ray", expected="none of them where "
+                         "a launcher has begun several processes", found=f"{launch.size} processes",
+                         )  # fmt: skip
     asked = list(asked_tasks(arguments))
     judge = judge_for(arguments, [task for _, _, task in asked])
     shown: dict[str, dict[str, Any]] = {}
-    with _progress(arguments) as progress:
+    leads = launch is None or launch.leads
+    with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
         for _, _, task in asked:  # all of them, before any model is loaded
             preflight(task, progress, allow_missing=options.allow_missing)
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
-            own = options.workers == 1 and not options.isolate and options.timeout is None
-            model = build_model(spec, options.seed) if own else spec
+            model = build_model(spec, options.seed) if options.here else spec
             shown[str(spec)] = {}
             for key, task_spec, task in asked:
                 folder = run_folder(out, str(spec), str(task_spec), options.subset)
                 run = run_evaluation(
                     bind(task, judge, folder), model, folder, options, progress=progress,
-                    task_spec=str(task_spec), model_spec=str(spec),
+                    task_spec=str(task_spec), model_spec=str(spec), launch=launch,
                 )  # fmt: skip
-                shown[str(spec)][key] = _outcome(task, run)
-    _show(arguments, shown)
+                if leads:
+                    shown[str(spec)][key] = _outcome(task, run)
+    if leads:
+        _show(arguments, shown)
     return 0
 
 
@@ -51,23 +63,26 @@ def _options(arguments: Namespace) -> Options:
         if value is not None and value < least:
             raise UsageError(f"--{name.replace('_', '-')}", expected=f"a number ≥ {least}",
                              found=str(value))  # fmt: skip
+    if not 0 <= arguments.worker_gpus < math.inf:
+        raise UsageError("--worker-gpus", expected="a number ≥ 0", found=str(arguments.worker_gpus))
     if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
         raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
     return Options(
         subset=arguments.subset, seed=arguments.seed, batch_size=arguments.batch_size,
         workers=arguments.workers, isolate=arguments.isolate, timeout=arguments.timeout,
+        ray=arguments.ray, worker_gpus=arguments.worker_gpus,
         retry_failed=arguments.retry_failed, rescore=arguments.rescore,
         allow_missing=arguments.allow_missing, restart=arguments.restart,
         data_root=str(arguments.data.resolve()), checked=True,
     )  # fmt: skip
 
 
-def _progress(arguments: Namespace) -> Any:
-    if arguments.quiet or arguments.json:
+def _progress(*, quiet: bool) -> Any:
+    if quiet:
         from harness.cli.progress import Notes
 
-        quiet: Progress = Notes()
-        return nullcontext(quiet)
+        notes: Progress = Notes()
+        return nullcontext(notes)
     from harness.cli.progress import Terminal
 
     return Terminal()

@@ -11,16 +11,21 @@ from PIL import Image
 from harness import overlay
 from harness.cli.judge import bind
 from harness.cli.output import show_json
-from harness.errors import StoreError
+from harness.errors import HarnessError, StoreError
 from harness.interchange import prediction_to_json
 from harness.leaderboards.pictures import draw, say
 from harness.leaderboards.runs import task_of
 from harness.media import Frame
+from harness.model import ChatRequest
+from harness.models.backends.inputs import shown as seen_frames
+from harness.models.backends.inputs import squashed
 from harness.record import Run
 from harness.run.judging import verdicts_of
 from harness.run.score import selected
 from harness.run.scoring import score_unit
+from harness.run.workers import build_model
 from harness.scores import to_json
+from harness.spec import parse
 from harness.store.atomic import write_bytes
 from harness.task import Task
 from harness.types import Answer, Prediction, Sample
@@ -35,10 +40,12 @@ def explain(arguments: Namespace) -> int:
     unit = _unit(task, run, arguments.sample)
     sample = next(one for one in unit if one.id == arguments.sample)
     prediction = run.prediction(sample.id)
+    requests, why_not = _asked(run, sample)
     shown = _explained(task, run, unit, sample, prediction)
+    shown |= {"prompt": why_not} if why_not else _prompts(requests)
     if arguments.image is not None:
         encoded = io.BytesIO()
-        Image.fromarray(drawn(sample, prediction)).save(encoded, "PNG")
+        Image.fromarray(drawn(sample, prediction, requests)).save(encoded, "PNG")
         write_bytes(arguments.image, encoded.getvalue())
         shown["image"] = str(arguments.image)
     if arguments.json:
@@ -47,6 +54,45 @@ def explain(arguments: Namespace) -> int:
         for name, value in shown.items():
             print(f"{name:10} {value}")
     return 0
+
+
+def _asked(run: Run, sample: Sample) -> tuple[Sequence[ChatRequest], str]:
+    """What the model asks its network about a sample, or why that is not known.
+
+    Requests are made again from the model's SPEC; no weights are loaded for that. A model that asks
+    several times, each time by what it heard before, shows its first request.
+    """
+    spec = run.manifest["model"]["spec"]
+    try:
+        model = build_model(parse(spec), run.manifest["seed"])
+        make = getattr(model, "requests", None)
+        return ((), "") if make is None else (tuple(make(sample.query)), "")
+    except HarnessError as error:
+        return (), f"not known here: {error}"
+
+
+def _prompts(requests: Sequence[ChatRequest]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for number, request in enumerate(requests, start=1):
+        if request.system:
+            shown[f"system {number}"] = request.system
+        shown[f"prompt {number}"] = request.text
+        shown[f"shown {number}"] = "; ".join(
+            f"{_frames(request, place)} at {_size(request, place)}"
+            for place in range(len(request.media))
+        )
+    return shown
+
+
+def _frames(request: ChatRequest, place: int) -> str:
+    frames = seen_frames(request, place)
+    return f"frame {frames[0]}" if len(frames) == 1 else f"frames {', '.join(map(str, frames))}"
+
+
+def _size(request: ChatRequest, place: int) -> str:
+    chosen = request.squash(place)
+    width, height = chosen or request.media[place].size
+    return f"{width} × {height}" + ("" if chosen else ", before the processor's own rule")
 
 
 def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
@@ -89,8 +135,11 @@ def _explained(
     return shown
 
 
-def drawn(sample: Sample, prediction: Prediction) -> Frame:
-    """Truth above, prediction with the truth's outline below; of a video, some frames."""
+def drawn(sample: Sample, prediction: Prediction, requests: Sequence[ChatRequest] = ()) -> Frame:
+    """Truth above, prediction with the truth's outline below; of a video, some frames.
+
+    Under them stands what the network was shown, as large as it was shown.
+    """
     media = sample.query.media[0]
     step = max(1, -(-len(media) // FRAMES))
     frames = range(0, len(media), step)
@@ -98,6 +147,14 @@ def drawn(sample: Sample, prediction: Prediction) -> Frame:
     rows = [_row(sample, frames, [(truth, overlay.TRUTH, True)])] if truth else []
     rows.append(_row(sample, frames, [(prediction.answer, overlay.PREDICTION, True),
                                       (truth, overlay.TRUTH, False)]))  # fmt: skip
+    rows += [
+        overlay.side_by_side([
+            squashed(one.media[place].frame(frame), one.squash(place))
+            for place in range(len(one.media))
+            for frame in seen_frames(one, place)
+        ])
+        for one in requests[:1]
+    ]  # fmt: skip
     widest = max(row.shape[1] for row in rows)
     padded = [np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
               for row in rows]  # fmt: skip

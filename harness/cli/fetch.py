@@ -1,10 +1,17 @@
-"""`harness data fetch`: a benchmark's files from the Hugging Face hub, at a commit that is kept."""
+"""`harness data fetch`: a benchmark's files from the Hugging Face hub, at a commit that is kept.
+
+Benchmarks that share a folder (`refer_seg`, `rvtbench`) share its record, which has one entry a
+repository. The commit is written down before the first file comes, so that a download that broke
+off is completed by the same commit, whatever the branch has become.
+"""
 
 import json
 import os
+import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +20,12 @@ from harness.card import Card
 from harness.cli.ask import needed
 from harness.cli.output import show_json
 from harness.errors import DataError, StoreError, UsageError
-from harness.store.atomic import read_json, write_json
+from harness.store.atomic import cannot_write, read_json, write_json
 
 RECORD = "hub.json"
-"""Beside a benchmark's files: from which repository and commit they are."""
+"""Beside a benchmark's files: from which repositories and commits they are."""
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Variables that forbid the network, as huggingface_hub reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,8 @@ class Source:
     """A repository of the hub, and the folder that its files go to."""
 
     repository: str
+    place: str
+    """Below the benchmark's folder."""
     folder: Path
     revision: str
     files: tuple[str, ...] | None
@@ -32,30 +43,31 @@ class Source:
 def fetch(arguments: Namespace) -> int:
     """Fetch what a task's card names; print commits and what is left to do by hand."""
     root = needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
-    card = _card(arguments.task)
-    sources = _sources(card, root / card.name, arguments.revision)
-    kept = root / card.name / RECORD
-    _refuse_another(kept, arguments.revision)
-    if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-        raise UsageError(
-            f"harness data fetch {card.name}", expected="a network",
-            found="HF_HUB_OFFLINE in the environment",
-            fix=f"What is needed: {', '.join(one.repository for one in sources)}. {card.data}",
-        )  # fmt: skip
+    card = card_of(arguments.task)
+    folder = root / card.folder
+    sources = _sources(card, folder, arguments)
+    known = _known(folder)
+    _refuse_another(folder, known, sources, arguments.revision)
+    _refuse_offline(card, sources)
     quiet = arguments.json or arguments.quiet
-    done = [_fetched(source, _pinned(kept, source), quiet=quiet) for source in sources]
-    write_json(kept, {"version": 1, "repositories": done})
+    done = [_fetched(one, folder, known.get(one.repository), quiet=quiet) for one in sources]
     if arguments.json:
         show_json({"task": card.name, "root": str(root), "repositories": done})
         return 0
-    for one in done:
-        print(f"{one['repository']}: commit {one['commit']}, {one['files']} file(s) → {root}")
+    for one, source in zip(done, sources, strict=True):
+        print(f"{one['repository']}: commit {one['commit']}, {one['files']} file(s) → "
+              f"{source.folder}")  # fmt: skip
     print(f"What is left to do by hand: {card.data}")
     print(f"Then: harness data check {card.name} --data {root}")
     return 0
 
 
-def _card(name: str) -> Card:
+def card_of(name: str) -> Card:
+    """The card of an installed task.
+
+    Raises:
+        UsageError: there is no such task, or it has no card.
+    """
     entry = plugins.installed("tasks").get(name)
     if entry is None:
         plugins.load("tasks", name)  # raises, and says which names are near
@@ -66,47 +78,90 @@ def _card(name: str) -> Card:
     return Card.read(place / "card.toml")
 
 
-def _sources(card: Card, folder: Path, revision: str | None) -> list[Source]:
-    """The repositories that a card names."""
+def repositories(card: Card) -> dict[str, str]:
+    """The repositories that a card names, by the folders that they go to."""
     hub: Mapping[str, Any] = card.hub or {}
-    named: dict[str, str] = dict(hub.get("repositories", {}))
-    if "repository" in hub:
-        named["."] = hub["repository"]
+    own = {".": hub["repository"]} if "repository" in hub else {}
+    return {**own, **hub.get("repositories", {})}
+
+
+def _sources(card: Card, folder: Path, arguments: Namespace) -> list[Source]:
+    """What is to be fetched: all that the card names, or those of `--only`."""
+    named = repositories(card)
     if not named:
         raise UsageError(f"harness data fetch {card.name}", expected="a task whose data is on the "
                          "Hugging Face hub", found="another way", fix=card.data)  # fmt: skip
+    chosen = arguments.only or list(named)
+    for place in chosen:
+        if place not in named:
+            raise UsageError(f"--only {place}", expected=f"of {card.name}: {', '.join(named)}",
+                             found="another name")  # fmt: skip
+    hub: Mapping[str, Any] = card.hub or {}
     files = hub.get("files")
     return [
-        Source(name, folder / place, revision or hub.get("revision", "main"),
+        Source(named[place], place, folder / place,
+               arguments.revision or hub.get("revision", "main"),
                None if files is None else tuple(files))
-        for place, name in sorted(named.items())
+        for place in sorted(set(chosen))
     ]  # fmt: skip
 
 
-def _refuse_another(kept: Path, revision: str | None) -> None:
-    """Raise StoreError if other files lie there already: two revisions would be mixed."""
-    if revision is None or not kept.is_file():
-        return
-    for one in read_json(kept)["repositories"]:
-        if revision not in (one["revision"], one["commit"]):
+def _known(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the folder's record says, by repository."""
+    path = folder / RECORD
+    if not path.is_file():
+        return {}
+    plain = read_json(path)
+    listed = plain.get("repositories") if isinstance(plain, dict) else None
+    if not isinstance(listed, list) or not all(map(_is_record, listed)):
+        raise StoreError(f"file {path}", expected="a record of `harness data fetch`",
+                         found="something else")  # fmt: skip
+    return {one["repository"]: one for one in listed}
+
+
+def _is_record(one: Any) -> bool:
+    keys = ("repository", "revision", "commit")
+    return isinstance(one, dict) and all(isinstance(one.get(key), str) for key in keys)
+
+
+def _refuse_another(
+    folder: Path, known: Mapping[str, Mapping[str, Any]], sources: Sequence[Source],
+    revision: str | None,
+) -> None:  # fmt: skip
+    """Raise StoreError if other files lie there already: two revisions would be mixed.
+
+    A card that names another revision than the one that was fetched is told and not followed.
+    """
+    for source in sources:
+        before = known.get(source.repository)
+        if before is None or source.revision in (before["revision"], before["commit"]):
+            continue
+        if revision is not None:
             raise StoreError(
-                f"folder {kept.parent}", expected=f"files of revision {revision}",
-                found=f"those of {one['commit']}",
-                fix="Choose another --data, or remove the folder.",
+                f"folder {source.folder}", expected=f"files of revision {revision}",
+                found=f"those of {before['commit']}, fetched as {before['revision']}",
+                fix="Choose another --data, or remove the folder and its entry in "
+                f"{folder / RECORD}.",
+            )  # fmt: skip
+        print(f"note: {source.repository} stays at {before['commit']}, which was fetched as "
+              f"{before['revision']}; the card now names {source.revision}, for another --data",
+              file=sys.stderr)  # fmt: skip
+
+
+def _refuse_offline(card: Card, sources: Sequence[Source]) -> None:
+    for name in OFFLINE:
+        if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
+            raise UsageError(
+                f"harness data fetch {card.name}", expected="a network",
+                found=f"{name} in the environment",
+                fix=f"What is needed: {', '.join(one.repository for one in sources)}. {card.data}",
             )  # fmt: skip
 
 
-def _pinned(kept: Path, source: Source) -> str | None:
-    """The commit that was fetched before, so that a second call completes the first."""
-    if not kept.is_file():
-        return None
-    for one in read_json(kept)["repositories"]:
-        if one["repository"] == source.repository:
-            return str(one["commit"])
-    return None
-
-
-def _fetched(source: Source, pinned: str | None, *, quiet: bool) -> dict[str, Any]:
+def _fetched(
+    source: Source, folder: Path, known: Mapping[str, Any] | None, *, quiet: bool
+) -> dict[str, Any]:
+    """Download one repository, and keep in the folder's record what it was."""
     # Both are read when it is imported.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if quiet:
@@ -115,24 +170,44 @@ def _fetched(source: Source, pinned: str | None, *, quiet: bool) -> dict[str, An
 
     # Never a token that lies on the disk: what a run may see is said by whoever starts it.
     token = os.environ.get("HF_TOKEN") or False
-    asked = pinned or source.revision
+    endpoint = os.environ.get("HF_ENDPOINT") or None
+    asked = source.revision if known is None else str(known["commit"])
+    patterns = list(source.files) if source.files else None
 
     def info() -> Any:
-        return hub.HfApi(token=token).dataset_info(source.repository, revision=asked)
+        return hub.HfApi(endpoint, token=token).dataset_info(source.repository, revision=asked)
 
-    commit = _asked(source, info).sha
+    found = _asked(source, info)
+    record = {
+        "repository": source.repository,
+        "revision": source.revision if known is None else known["revision"],
+        "commit": found.sha, "folder": source.place, "files": None,
+    }  # fmt: skip
+    _keep(folder, record)
 
     def download() -> Any:
         return hub.snapshot_download(
-            source.repository, repo_type="dataset", revision=commit, token=token,
-            local_dir=source.folder, allow_patterns=list(source.files) if source.files else None,
+            source.repository, repo_type="dataset", revision=found.sha, token=token,
+            local_dir=source.folder, allow_patterns=patterns, endpoint=endpoint,
         )  # fmt: skip
 
     _asked(source, download)
-    files = [path for path in source.folder.rglob("*") if path.is_file() and path.name != RECORD
-             and ".cache" not in path.relative_to(source.folder).parts]  # fmt: skip
-    return {"repository": source.repository, "revision": source.revision, "commit": commit,
-            "files": len(files)}  # fmt: skip
+    names = (one.rfilename for one in found.siblings or ())
+    wanted = (name for name in names if patterns is None or any(fnmatch(name, each) for each in
+                                                                patterns))  # fmt: skip
+    record["files"] = sum((source.folder / name).is_file() for name in wanted)
+    _keep(folder, record)
+    return record
+
+
+def _keep(folder: Path, record: Mapping[str, Any]) -> None:
+    """Put one repository's entry into the folder's record; others stay as they are."""
+    entries = {**_known(folder), record["repository"]: dict(record)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    write_json(folder / RECORD, {"version": 1, "repositories": [*entries.values()]})
 
 
 def _asked(source: Source, call: Callable[[], Any]) -> Any:
@@ -163,12 +238,12 @@ def _asked(source: Source, call: Callable[[], Any]) -> Any:
         ) from error  # fmt: skip
 
 
-def recorded(folder: Path) -> list[dict[str, Any]]:
+def recorded(root: Path, card: Card) -> list[dict[str, Any]]:
     """The repositories and commits that a benchmark's files were fetched from, if they were."""
-    path = folder / RECORD
-    if not path.is_file():
-        return []
+    path = root / card.folder / RECORD
+    own = set(repositories(card).values())
     try:
-        return list(json.loads(path.read_text("utf-8"))["repositories"])
+        listed = json.loads(path.read_text("utf-8"))["repositories"]
+        return [one for one in listed if one["repository"] in own]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -28,7 +28,7 @@ def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
         return None
     if not judged:
         raise UsageError(f"--judge {arguments.judge}", expected="a task whose answers are judged",
-                         found=", ".join(task.name for task in tasks))  # fmt: skip
+                         found=", ".join(task.name for task in tasks) or "none")  # fmt: skip
     return build_judge(arguments.judge)
 
 

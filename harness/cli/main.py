@@ -91,6 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_list(commands)
     _add_eval(commands)
+    _add_sweep(commands)
     _add_score(commands)
     _add_verify(commands)
     _add_data(commands)
@@ -153,6 +154,22 @@ def _add_eval(commands: Any) -> None:
     parser = _command(commands, "eval", "evaluate:evaluate", "predict and score",
                       epilog='example: harness eval --model saliency --tasks reason_seg,mevis '
                       "--data ROOT --out runs")  # fmt: skip
+    _evaluation(parser)
+
+
+def _add_sweep(commands: Any) -> None:
+    parser = _command(commands, "sweep", "sweep:sweep", "evaluate one model under several settings",
+                      epilog="example: harness sweep --model pocket --vary frames=2,4,8 "
+                      "--tasks mevis --data ROOT --out runs")  # fmt: skip
+    parser.add_argument("--vary", action="append", metavar="SETTING=VALUES", help="of the model's "
+                        "SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated"
+                        )  # fmt: skip
+    parser.add_argument("--grid", action="store_true", help="every combination (default: one "
+                        "setting at a time, and the model as it is)")  # fmt: skip
+    _evaluation(parser)
+
+
+def _evaluation(parser: Any) -> None:
     parser.add_argument(
         "--model",
         action="append",
@@ -178,6 +195,10 @@ def _add_eval(commands: Any) -> None:
     )
     parser.add_argument("--timeout", type=float, metavar="SECONDS",
                         help="replace a worker that is silent over a batch so long")  # fmt: skip
+    parser.add_argument("--ray", metavar="ADDRESS", help="let the workers be actors of a Ray "
+                        "cluster; `local` begins one")  # fmt: skip
+    parser.add_argument("--worker-gpus", type=float, default=0.0, metavar="N",
+                        help="GPUs of each actor, such as 0.5 (default 0)")  # fmt: skip
     parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
     parser.add_argument(
         "--allow-missing",
@@ -267,6 +288,9 @@ def _add_data(commands: Any) -> None:
                        help="the folder that holds one folder a benchmark")  # fmt: skip
     fetch.add_argument("--revision", metavar="NAME", help="a commit or branch (default: what was "
                        "fetched before, or else what the card says)")  # fmt: skip
+    fetch.add_argument("--only", action="append", metavar="FOLDER", help="of several repositories, "
+                       "the one that goes there; may be repeated (`harness list tasks TASK`)"
+                       )  # fmt: skip
     fetch.add_argument("--quiet", action="store_true", help="no progress")
     _json(fetch)
     for name, about in (("check", "look at every file of a benchmark"),
@@ -274,6 +298,12 @@ def _add_data(commands: Any) -> None:
         action = _command(actions, name, f"data:{name}", about)
         action.add_argument("task", nargs="?", metavar="TASK", help="one task, or use --tasks")
         _tasks_and_data(action)
+        if name == "check":
+            action.add_argument("--strict", action="store_true", help="other numbers of samples or "
+                                "videos than the published ones are an error")  # fmt: skip
+            action.add_argument("--decode", choices=("ends", "all", "none"), default="ends",
+                                help="frames of videos that are decoded: the first and the last "
+                                "(default), all of them and of pictures too, or none")  # fmt: skip
         _json(action)
 
 
@@ -354,6 +384,7 @@ def _add_train(commands: Any) -> None:
                         help="evaluate the checkpoint on these")  # fmt: skip
     parser.add_argument("--every", type=int, metavar="N",
                         help="evaluate while training too, every N steps")  # fmt: skip
+    _judge(parser)
     parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
     parser.add_argument("--seed", type=int, help="of everything that is drawn (default 0)")
     parser.add_argument("--keep-state", action="store_true",

@@ -43,6 +43,7 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
 
         card = asdict(Card.read(place / "card.toml"))
         card["count"] = card["splits"].get(card["default_split"], 0)
+        card["count_videos"] = card["videos"].get(card["default_split"], 0)
         plain.update(card)
     else:
         plain["about"] = plugins.about(entry)
@@ -105,7 +106,7 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             (
                 one["name"], ", ".join(one.get("forms", ())), one.get("headline", ""),
                 one.get("protocol", ""), one.get("default_split", ""),
-                str(one.get("count") or "?"), one.get("title", one["module"]),
+                _count(one), one.get("title", one["module"]),
             )
             for one in described
         ]  # fmt: skip
@@ -113,6 +114,17 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         rows = [("name", "about")]
         rows += [(one["name"], one.get("about", one["module"])) for one in described]
     _columns(rows)
+    if kind == "tasks":
+        print("\n?: not published, or decided when the data is made. `harness list tasks NAME` "
+              "shows a card, `harness data check NAME --data ROOT` counts.")  # fmt: skip
+
+
+def _count(one: dict[str, Any]) -> str:
+    """How many samples the default split has, or videos where only these are published."""
+    if one.get("count"):
+        return str(one["count"])
+    videos = one.get("count_videos")
+    return f"? in {videos} videos" if videos else "?"
 
 
 def _columns(rows: list[tuple[str, ...]]) -> None:

@@ -13,12 +13,16 @@ from typing import Any
 from harness import plugins
 from harness.cli.ask import needed, slug
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.cli.progress import Notes
 from harness.cli.steps import Steps, TrainingNotes
 from harness.errors import UsageError
+from harness.model import Judge
 from harness.record import public
-from harness.run.evaluate import Options, Progress, evaluate, preflight
+from harness.run.evaluate import evaluate
+from harness.run.options import Options, Progress
+from harness.run.preflight import preflight
 from harness.run.train import TrainingOptions, is_main
 from harness.run.train import train as run_training
 from harness.run.trained import Overlap, Training, overlap
@@ -27,7 +31,7 @@ from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 
-OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "every", "seed")
+OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "every", "seed", "judge")
 """Options that a configuration may give; its other keys are settings of the trainer."""
 LISTS = ("train_tasks", "eval_tasks")
 PATHS = ("data", "out")
@@ -43,7 +47,9 @@ def train(arguments: Namespace) -> int:
     model = parse(given.model) if given.model else None
     data = given.data.resolve() if given.data else ""
     train_tasks = _tasks(given, given.train_tasks)
-    watch = Watch(_tasks(given, given.eval_tasks), model, trainer, out, given.seed or 0, str(data))
+    watched = _tasks(given, given.eval_tasks)
+    judge = judge_for(given, [task for _, task in watched])
+    watch = Watch(watched, model, trainer, out, given.seed or 0, str(data), judge)
     _check(given, watch)
     main = is_main()
     with _progress(given, main=main) as progress:
@@ -164,6 +170,8 @@ class Watch:
     out: Path
     seed: int
     data_root: str
+    judge: Judge | None = None
+    """Grades free answers of the tasks that have such."""
 
     def spec(self, checkpoint: Path) -> Spec:
         """The model that a checkpoint is loaded by: the one that training began with, or the one
@@ -211,8 +219,9 @@ class Watch:
         options = Options(seed=self.seed, checked=True, data_root=self.data_root)
         shown = {}
         for task_spec, task in self.tasks:
+            folder = runs / slug(str(task_spec))
             run = evaluate(
-                task, model, runs / slug(str(task_spec)), options,
+                bind(task, self.judge, folder), model, folder, options,
                 task_spec=str(task_spec), model_spec=str(spec), progress=progress,
             )  # fmt: skip
             shown[str(task_spec)] = public(run.results)

@@ -1,9 +1,11 @@
 """`harness verify`."""
 
+import sys
 from argparse import Namespace
 from dataclasses import asdict
 
 from harness import plugins
+from harness.cli.ask import data_folders, needed
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.output import show_json
 from harness.errors import UsageError
@@ -12,10 +14,15 @@ from harness.run.verify import Verdict
 from harness.run.verify import verify as verify_task
 from harness.spec import parse
 
+ALL = "all"
+"""In place of tasks: every installed one whose data lies below the root."""
+
 
 def verify(arguments: Namespace) -> int:
     """Score perfect answers against each card's ceiling; exit code 1 if one is missed."""
     reader = _reader(arguments.model)
+    if arguments.tasks == [ALL]:
+        arguments.tasks = _there(arguments)
     verdicts = [
         (key, verdict)
         for key, _, task in asked_tasks(arguments)
@@ -28,6 +35,23 @@ def verify(arguments: Namespace) -> int:
     else:
         _show(verdicts)
     return 0 if passed else 1
+
+
+def _there(arguments: Namespace) -> list[str]:
+    """The installed tasks whose folder is there; the others are named.
+
+    Raises:
+        UsageError: there is no root, or none of them.
+    """
+    root = needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
+    folders = {name: root / folder for name, folder in data_folders().items()}
+    found = [name for name, folder in folders.items() if folder.is_dir()]
+    if not found:
+        raise UsageError(f"--tasks {ALL} --data {root}", expected="at least one benchmark's folder",
+                         found="none")  # fmt: skip
+    if missing := [name for name in folders if name not in found]:
+        print(f"no data below {root}: {', '.join(missing)}", file=sys.stderr)
+    return found
 
 
 def _reader(text: str) -> ReplyReader | None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
-from harness.errors import DataError, HarnessError, ModelError, ResumeMismatch, StoreError
+from harness.errors import HarnessError, ModelError, ResumeMismatch, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.plugins import blamed
@@ -24,11 +24,16 @@ from harness.record import (
     write_results,
     write_scores,
 )
+from harness.run.actors import Actors
+from harness.run.launched import Launch, Leader, meet, share
 from harness.run.manifest import manifest_of, repeatable
-from harness.run.plan import Batch, Selection, Survey, batches, select, survey
+from harness.run.options import Options, Progress, Silent
+from harness.run.plan import Batch, Selection, Survey, batches, select, shortage, survey
 from harness.run.predict import Outcome
+from harness.run.preflight import PROBLEMS_SHOWN, preflight, set_aside
+from harness.run.processes import Processes
 from harness.run.scoring import Scorer, Tally, tally
-from harness.run.workers import Hello, Here, Processes, Workers, build_model
+from harness.run.workers import Hello, Here, Workers, build_model, hello
 from harness.spec import Spec
 from harness.store.atomic import cannot_write, forget, read_json, write_json
 from harness.store.journal import Journal, Place
@@ -37,67 +42,7 @@ from harness.task import Task
 from harness.types import FailureKind, Prediction, Sample
 
 CRASHES_IN_A_ROW = 20
-PROBLEMS_SHOWN = 10
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
-
-
-class Progress(Protocol):
-    """Is told how far a run is."""
-
-    def start(self, name: str, total: int, done: int) -> None:
-        """A task begins; `done` samples are already in the journal."""
-
-    def advance(self, samples: int, failed: int, headline: float | None) -> None:
-        """A batch is finished."""
-
-    def note(self, text: str) -> None:
-        """Something that the user should know."""
-
-    def end(self) -> None:
-        """The task is scored."""
-
-
-class Silent:
-    """Progress that nobody watches."""
-
-    def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
-        return
-
-    def advance(self, samples: int, failed: int, headline: float | None) -> None:  # noqa: D102
-        return
-
-    def note(self, text: str) -> None:  # noqa: D102
-        return
-
-    def end(self) -> None:  # noqa: D102
-        return
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a run is made. Only `subset`, `seed` and `batch_size` can change a prediction."""
-
-    subset: str | None = None
-    seed: int = 0
-    batch_size: int | None = None
-    """None: what the model likes."""
-    workers: int = 1
-    isolate: bool = False
-    """Give the model decoded pictures in a process of its own, and no handle to any file."""
-    timeout: float | None = None
-    """Seconds after which a worker process that is silent over one batch is replaced."""
-    retry_failed: bool = False
-    """Predict again what failed, whatever the reason. Lost samples are always tried again."""
-    allow_missing: bool = False
-    """Go on with samples whose pictures are missing or damaged; they count as failed."""
-    restart: bool = False
-    """Set an earlier run in this folder aside (it is renamed, not removed) and begin anew."""
-    rescore: bool = False
-    """Let a finished run's numbers be replaced, if the same predictions score otherwise now."""
-    checked: bool = False
-    """The benchmark's files were looked at already, by `preflight`."""
-    data_root: str = ""
-    """Recorded, so that a board can find the pictures again."""
 
 
 def evaluate(
@@ -109,6 +54,7 @@ def evaluate(
     task_spec: str = "",
     model_spec: str = "",
     progress: Progress | None = None,
+    launch: Launch | None = None,
 ) -> Run:
     """Predict and score every sample that `options.subset` names; resume what is there.
 
@@ -121,6 +67,8 @@ def evaluate(
         task_spec: How the task was asked for, for the record.
         model_spec: How a ready model was asked for, for the record.
         progress: Is told how far the run is.
+        launch: Which of several processes of a launcher this is. All but the first return when
+            they have done their share, maybe before the run has its scores.
 
     Raises:
         DataError: files of the benchmark are missing or damaged (all are listed).
@@ -134,50 +82,21 @@ def evaluate(
     selection = select(task, options.subset)
     # A file for the organisers' server needs all pictures: there is none without their size.
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
-    if options.restart:
+    if short := shortage(selection.name, found.n_total):
+        progress.note(f"{task.name}: {short}")
+    if options.restart and (launch is None or launch.leads):
         set_aside(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
+    evaluation = _Evaluation(
+        task, model, folder, options, task_spec, model_spec, progress, selection, found, launch
+    )
+    if launch is not None and not launch.leads:
+        return evaluation.help_out(launch)
     with lease(folder):
-        return _Evaluation(
-            task, model, folder, options, task_spec, model_spec, progress, selection, found
-        ).run()
-
-
-def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
-    """Look at every file of the benchmark before any work is done."""
-    with blamed(f"the check of {task.name}"):
-        problems = list(task.check())
-    if not problems:
-        return
-    listed = [f"{problem.path}: {problem.message}" for problem in problems[:PROBLEMS_SHOWN]]
-    if (rest := len(problems) - PROBLEMS_SHOWN) > 0:
-        listed.append(f"… and {rest} more")
-    text = "\n  ".join(listed)
-    if not allow_missing:
-        raise DataError(
-            f"{task.name}, split {task.split}: {len(problems)} file(s) are not as they should "
-            f"be\n  {text}\nMend them (`harness data check {task.name}` lists all). Where "
-            "pictures are missing or damaged, --allow-missing counts their samples as failed"
-        )
-    progress.note(f"{len(problems)} faulty file(s); samples without a picture count as failed"
-                  f"\n  {text}")  # fmt: skip
-
-
-def set_aside(folder: Path) -> None:
-    """Rename an earlier run, so that nothing is lost."""
-    if not folder.exists():
-        return
-    number = 1
-    while (target := folder.with_name(f"{folder.name}.old{number}")).exists():
-        number += 1
-    with lease(folder):
-        try:
-            folder.rename(target)
-        except OSError as error:
-            raise cannot_write(target, error) from error
+        return evaluation.run()
 
 
 @dataclass
@@ -191,6 +110,7 @@ class _Evaluation:
     progress: Progress
     selection: Selection
     survey: Survey
+    launch: Launch | None = None
     _scoring_error: HarnessError | None = None
 
     def run(self) -> Run:
@@ -212,23 +132,52 @@ class _Evaluation:
         self.progress.end()
         return Run.open(self.folder)
 
+    def help_out(self, launch: Launch) -> Run:
+        """Predict the share of a process that does not lead.
+
+        Raises:
+            StoreError: the leader does not begin, or works on something else.
+        """
+        model = self._ready_model()
+        answer = meet(launch, self.folder)
+        manifest = self._manifest(hello(model))
+        if answer["run"] is not None:
+            if answer["run"] != manifest["config_hash"]:
+                raise StoreError(
+                    f"process {launch.rank} of {launch.size}", expected="the leader's task and "
+                    "model", found="another", fix="All processes need the same command and data.",
+                )  # fmt: skip
+            wanted, _ = self._unfinished(Journal(self.folder), manifest)
+            todo = (batch for batch in self._plan(manifest) if batch.index in wanted)
+            share(launch, model, self.folder, attempt=answer["attempt"], batches=todo)
+        return Run(self.folder)
+
+    def _ready_model(self) -> Model:
+        if isinstance(self.model, Spec):
+            return build_model(self.model, self.options.seed)
+        return self.model
+
     def _mend(self) -> None:
         for done in Journal(self.folder).mend():
             self.progress.note(f"quarantined: {done}; its samples are predicted again")
 
     def _workers(self, attempt: int) -> Workers:
         options = self.options
+        if options.here:
+            here = Here(self._ready_model(), self.folder, attempt)
+            return here if self.launch is None else Leader(self.launch, here, self.folder, attempt)
         if not isinstance(self.model, Spec):
-            if options.workers > 1 or options.isolate:
-                raise ModelError("several or isolated workers", expected="a model's SPEC, which "
-                                 "they build themselves", found="a ready model")  # fmt: skip
-            return Here(self.model, self.folder, attempt)
-        if options.workers == 1 and not options.isolate and options.timeout is None:
-            return Here(build_model(self.model, options.seed), self.folder, attempt)
-        return Processes(
-            self.model, self.folder, attempt=attempt, count=options.workers, seed=options.seed,
-            isolate=options.isolate, timeout=options.timeout,
-        )  # fmt: skip
+            raise ModelError("several or isolated workers", expected="a model's SPEC, which "
+                             "they build themselves", found="a ready model")  # fmt: skip
+        given: dict[str, Any] = {
+            "attempt": attempt, "count": options.workers, "seed": options.seed,
+            "isolate": options.isolate, "timeout": options.timeout,
+        }  # fmt: skip
+        if options.ray is None:
+            return Processes(self.model, self.folder, **given)
+        return Actors(
+            self.model, self.folder, **given, address=options.ray, gpus=options.worker_gpus
+        )
 
     def _manifest(self, hello: Hello) -> dict[str, Any]:
         task, options = self.task, self.options

@@ -5,7 +5,7 @@ from typing import Any
 
 from harness import __version__, provenance
 from harness.record import VERSION, config_hash
-from harness.run.plan import Survey
+from harness.run.plan import Survey, shortage
 from harness.task import Task
 
 
@@ -58,6 +58,8 @@ def manifest_of(
         "sorted": sort,
         "provenance": made_with if device is None else {**made_with, "device": device},
     }
+    if short := shortage(subset, survey.n_total):
+        plain["subset_short"] = short
     hashed = config_hash(repeatable(plain))
     return {**plain, "config_hash": hashed, "data": {"root": data_root, **data}}
 

@@ -18,8 +18,8 @@ from harness.errors import HarnessError, StoreError
 from harness.interchange import prediction_from_json
 from harness.record import Run
 from harness.run.plan import Selection, units
+from harness.run.processes import quiet_main
 from harness.run.scoring import Tally, score_unit, tally
-from harness.run.workers import quiet_main
 from harness.scores import UnitScore
 from harness.spec import parse
 from harness.store.journal import Journal

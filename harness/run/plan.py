@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -71,6 +72,18 @@ def select(task: Task, name: str | None) -> Selection:
     return Selection(f"ids-{digest}", frozenset(found.values()))
 
 
+def shortage(name: str | None, found: int) -> str | None:
+    """What a subset's name promises and the set does not hold, in words; None if it does.
+
+    >>> shortage("first200", 3), shortage("seed0-200", 200), shortage(None, 3)
+    ('3 samples of the 200 that first200 asks for: the set holds no more', None, None)
+    """
+    match = (FIRST.match(name) or DRAWN.match(name)) if name else None
+    if match is None or (asked := int(match[match.re.groups])) <= found:
+        return None
+    return f"{found} samples of the {asked} that {name} asks for: the set holds no more"
+
+
 def _listed(name: str) -> set[str]:
     """The ids in a file, one a line."""
     try:
@@ -132,7 +145,9 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
     """
     whole, pictures = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for path in task.annotations:
-        whole.update(hashlib.blake2b(path.read_bytes(), digest_size=16).digest())
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16))
+        whole.update(content.digest())
     ids: set[str] = set()
     closed: set[str] = set()
     unit: str | None = None

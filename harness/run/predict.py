@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from harness.errors import (
     DataError,
@@ -22,7 +22,7 @@ from harness.media import CACHE
 from harness.model import Model
 from harness.plugins import blamed, missing, told
 from harness.run.plan import Batch, lost_picture
-from harness.store.journal import Writer, line
+from harness.store.journal import line
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed
 
 PREFETCH_BYTES = CACHE.max_bytes // 4  # a batch that is larger is decoded as it is used
@@ -42,6 +42,12 @@ SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
     AnswerForm.TEXT: ("text",),
 }
 """The fields of an answer that say something of a form."""
+
+
+class Appends(Protocol):
+    """Where records go: a journal's file, or what is sent to the process that writes one."""
+
+    def append(self, records: Sequence[Mapping[str, Any]]) -> None: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -64,7 +70,7 @@ class Predictor:
     """A model, its journal, and the threads that decode ahead of it."""
 
     model: Model
-    journal: Writer
+    journal: Appends
     decoders: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="decode")
     )

@@ -19,6 +19,7 @@ from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
 from harness.plugins import blamed
 from harness.record import config_hash, differences
 from harness.run.plan import Selection, lost_picture, samples_of, survey
+from harness.run.problems import told
 from harness.run.trained import (
     COPIED,
     MANIFEST,
@@ -183,7 +184,7 @@ def _readable(task: Task, progress: TrainingProgress) -> Task:
     Nothing is decoded here: what cannot be decoded is the trainer's to find before its first step.
     """
     with blamed(f"the check of {task.name}"):
-        problems = [f"{problem.path}: {problem.message}" for problem in task.check()]
+        problems = [told(problem.path, problem.message) for problem in task.check()]
     if not problems:
         return task
     lost = [sample.id for sample in samples_of(task) if lost_picture(sample.query)]

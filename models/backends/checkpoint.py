@@ -80,14 +80,7 @@ def check(folder: Path) -> dict[str, Any]:
         ModelError: the configuration is missing or wants code to run, weights are missing, cut
             off, or pickles.
     """
-    for name in CONFIGURATIONS:
-        if (folder / name).is_file() and _asks_for_code(_json(folder / name)):
-            raise ModelError(
-                f"checkpoint file {folder / name}",
-                expected="an architecture that transformers has itself",
-                found="auto_map, which asks to run code from the checkpoint",
-                fix="harness runs no such code. Use a checkpoint without it.",
-            )
+    refuse_code(folder)
     for path in weights(folder):
         check_safetensors(path)
     if (folder / ADAPTER).is_file():
@@ -97,7 +90,19 @@ def check(folder: Path) -> dict[str, Any]:
             fix="Merge the adapter into the weights, or take its file away: which of them were "
             "used would depend on the packages that are installed.",
         )  # fmt: skip
-    return _json(folder / "config.json")
+    return read_json(folder / "config.json")
+
+
+def refuse_code(folder: Path) -> None:
+    """Raise ModelError if a configuration in the folder wants code of the checkpoint to run."""
+    for name in CONFIGURATIONS:
+        if (folder / name).is_file() and _asks_for_code(read_json(folder / name)):
+            raise ModelError(
+                f"checkpoint file {folder / name}",
+                expected="an architecture that transformers has itself",
+                found="auto_map, which asks to run code from the checkpoint",
+                fix="harness runs no such code. Use a checkpoint without it.",
+            )
 
 
 def trained(folder: Path) -> dict[str, Any] | None:
@@ -109,7 +114,7 @@ def trained(folder: Path) -> dict[str, Any] | None:
     path = folder / TRAINING
     if not path.is_file():
         return None
-    plain = _json(path)
+    plain = read_json(path)
     try:
         tasks = [{key: task[key] for key in ("spec", "fingerprint", "ids")}
                  for task in plain["tasks"]]  # fmt: skip
@@ -129,7 +134,7 @@ def saved_dtype(configuration: Mapping[str, Any]) -> str:
 def generation_settings(folder: Path) -> dict[str, Any]:
     """What the checkpoint's `generation_config.json` says; nothing if there is none."""
     path = folder / "generation_config.json"
-    settings = _json(path) if path.is_file() else {}
+    settings = read_json(path) if path.is_file() else {}
     penalty = settings.get("repetition_penalty")
     if penalty is not None and type(penalty) not in (int, float):
         raise ModelError(f"checkpoint file {path}: 'repetition_penalty'", expected="a number",
@@ -148,7 +153,7 @@ def weights(folder: Path) -> tuple[Path, ...]:
         if (folder / SINGLE).is_file():
             return (folder / SINGLE,)
         raise _no_weights(folder)
-    shards = _json(index).get("weight_map")
+    shards = read_json(index).get("weight_map")
     names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else []
     paths = tuple(folder / name for name in names)
     for name, path in zip(names, paths, strict=True):
@@ -226,7 +231,9 @@ def _no_weights(folder: Path) -> ModelError:
         f"checkpoint {folder}",
         expected=f"{SINGLE} or {INDEX}",
         found="an adapter without its base" if adapter else "neither",
-        fix="Merge the adapter into its base and save the whole." if adapter else "",
+        fix="Give its base as checkpoint= and this as adapter=. Merge them to have one folder."
+        if adapter
+        else "",
     )
 
 
@@ -237,7 +244,8 @@ def _asks_for_code(value: Any) -> bool:
     return "auto_map" in value or any(map(_asks_for_code, value.values()))
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a checkpoint; ModelError if it is none."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from harness.errors import ModelError
 from harness.media import Frame, Media
 from harness.model import ChatRequest
+from harness.models.canvas import clip_smart_resize, smart_resize
+
+CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
+MOST_PIXELS = 12_845_056  # of a picture in Qwen2.5-VL's checkpoints
 
 
 def shown(request: ChatRequest, place: int) -> tuple[int, ...]:
@@ -26,7 +31,7 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
     for request in requests:
         for place, media in enumerate(request.media):
             indices = shown(request, place)
-            frames = [squashed(media.frame(index), request.resize) for index in indices]
+            frames = [squashed(media.frame(index), request.squash(place)) for index in indices]
             if len(frames) == 1:
                 pictures += frames
             else:
@@ -63,6 +68,15 @@ def clip_times(media: Media, indices: Sequence[int]) -> dict[str, Any]:
     }
 
 
+def length(request: ChatRequest) -> int:
+    """About how many tokens a request has, for putting alike ones together; exact for none."""
+    pixels = 0
+    for place, media in enumerate(request.media):
+        width, height = request.squash(place) or media.size
+        pixels += len(shown(request, place)) * min(width * height, MOST_PIXELS)
+    return len(request.text) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
+
+
 def chat_text(processor: Any, request: ChatRequest) -> str:
     """The request in the checkpoint's chat template, media before text."""
     content: list[dict[str, str]] = [
@@ -83,6 +97,33 @@ def plain(processor: Any, text: str) -> str:
     for token in processor.tokenizer.all_special_tokens:
         text = text.replace(token, f"{token[:1]} {token[1:]}")
     return text
+
+
+def planned_canvas(processor: Any, model_type: str, request: ChatRequest) -> tuple[int, int]:
+    """(width, height) that the processor will bring the first medium to, by its rule.
+
+    Raises:
+        ModelError: the rule is not the one of Qwen's networks.
+    """
+    size = request.resize or request.media[0].size
+    frames = len(shown(request, 0))
+    part = processor.image_processor if frames == 1 else processor.video_processor
+    try:
+        limits = {
+            "factor": part.patch_size * part.merge_size,
+            "min_pixels": part.size["shortest_edge"],
+            "max_pixels": part.size["longest_edge"],
+        }
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"processor {type(part).__name__}", expected="the resizing rule of Qwen's VLMs",
+            found=str(error), fix="This architecture's canvas is not known.",
+        ) from error  # fmt: skip
+    if frames > 1 and model_type.startswith("qwen3"):
+        return clip_smart_resize(
+            size, frames=frames, patch_frames=part.temporal_patch_size, **limits
+        )
+    return smart_resize(size, **limits)
 
 
 def seen_canvases(

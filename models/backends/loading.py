@@ -27,10 +27,25 @@ def loading(what: str) -> Iterator[None]:
     from safetensors import SafetensorError
 
     try:
-        yield
+        with no_bars():
+            yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         found = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(what, expected="to load it", found=found) from error
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """Keep transformers from drawing bars, which would break ours."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 @contextmanager

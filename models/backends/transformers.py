@@ -1,31 +1,28 @@
 """Vision-language networks in process, through Hugging Face transformers.
 
 Pictures go through the checkpoint's own processor and chat template; batches are padded on the
-left. Of a checkpoint's generation settings only the end tokens and the repetition penalty are
-kept, and both are recorded; the choice of tokens is `sampling.TokenChoice`.
+left, of requests of like length, and made while the batch before is answered. Of a checkpoint's
+generation settings only the end tokens and the repetition penalty are kept, and both are recorded;
+the choice of tokens is `sampling.TokenChoice`.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import ModelError
 from harness.model import ChatReply, ChatRequest
+from harness.models.backends import adapters
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.inputs import processor_inputs, seen_canvases, shown
-from harness.models.backends.loading import check_report, loading, memory
+from harness.models.backends.batching import batches, with_inputs
+from harness.models.backends.inputs import planned_canvas, processor_inputs, seen_canvases
+from harness.models.backends.loading import memory
+from harness.models.backends.networks import load_network, load_processor
 from harness.models.backends.sampling import TokenChoice, check_settings
-from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.models.canvas import (
-    Coordinates,
-    clip_smart_resize,
-    declared_coordinates,
-    smart_resize,
-)
+from harness.models.canvas import Coordinates, declared_coordinates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +44,9 @@ class TransformersChat:
     min_pixels: int | None
     max_pixels: int | None
     repetition_penalty: float | None
+    adapter: adapters.Adapter | None = None
+    prefetch: bool = True
+    """Make the next batch's tensors while one is answered. Replies are the same."""
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record: settings, and a hash of all weights (reads them once)."""
@@ -58,6 +58,7 @@ class TransformersChat:
             "model_type": self.model_type,
             "weights": checkpoints.fingerprint(self.folder),
             **({} if trained is None else {"trained": trained}),
+            **({} if self.adapter is None else self.adapter.describe()),
             "coordinates": self.coordinates,
             "dtype": self.dtype,
             "device": self._device,
@@ -68,53 +69,32 @@ class TransformersChat:
             "seed": self.seed,
             "min_pixels": self.min_pixels,
             "max_pixels": self.max_pixels,
-            "repetition_penalty": self._penalty,
+            "repetition_penalty": self.penalty,
             "transformers": version("transformers"),
         }
 
     @cached_property
     def processor(self) -> Any:
         """The checkpoint's processor, padding on the left, with this backend's pixel limits."""
-        ensure_torchvision()
-        from transformers import AutoProcessor
-
-        with loading(f"processor of checkpoint {self.checkpoint}"):
-            processor = AutoProcessor.from_pretrained(
-                self.folder, local_files_only=True, trust_remote_code=False
-            )
-        processor.tokenizer.padding_side = "left"
-        size = dict(processor.image_processor.size)
-        if self.min_pixels is not None:
-            size["shortest_edge"] = self.min_pixels
-        if self.max_pixels is not None:
-            size["longest_edge"] = self.max_pixels
-        if self.min_pixels is not None or self.max_pixels is not None:
-            processor.image_processor.size = size
-        return processor
+        return load_processor(
+            self.folder, name=self.checkpoint, min_pixels=self.min_pixels,
+            max_pixels=self.max_pixels,
+        )  # fmt: skip
 
     @cached_property
     def network(self) -> Any:
         """The network in evaluation mode, on its device.
 
         Raises:
-            ModelError: its weights are not exactly those of the architecture.
+            ModelError: its weights, or its adapter's, are not exactly those of the architecture.
             OutOfMemory: it does not fit on the device.
         """
-        ensure_torchvision()
-        from transformers import AutoModelForImageTextToText, GenerationConfig
+        network = load_network(
+            self.folder, name=self.checkpoint, dtype=self.dtype, attention=self.attention,
+            adapter=self.adapter,
+        )  # fmt: skip
+        from transformers import GenerationConfig
 
-        attention = {} if self.attention == "auto" else {"attn_implementation": self.attention}
-        with loading(f"checkpoint {self.checkpoint}"):
-            network, report = AutoModelForImageTextToText.from_pretrained(
-                self.folder,
-                dtype=self.dtype,
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-                **attention,
-            )
-        check_report(self.checkpoint, report)
         network.generation_config = GenerationConfig(
             eos_token_id=list(self._end_tokens),
             pad_token_id=self.processor.tokenizer.pad_token_id,
@@ -131,45 +111,33 @@ class TransformersChat:
         assert self.processor is not None and self.network is not None, "they raise otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply a request, in order; in batches of `batch_size` with equal limits.
+        """One reply a request, in order.
+
+        They are answered in batches of `batch_size` with equal limits, the longest first: what
+        does not fit is known at once, and little is padded.
 
         Raises:
             OutOfMemory: a batch does not fit.
             ModelError: a logit is no number.
         """
-        replies: list[ChatReply] = []
-        for limit, same in groupby(requests, key=lambda request: request.max_new_tokens):
-            group = list(same)
-            for start in range(0, len(group), self.batch_size):
-                with memory():
-                    replies += self._batch(group[start : start + self.batch_size], limit)
-        return replies
+        replies: dict[int, ChatReply] = {}
+        for places, inputs in with_inputs(
+            batches(requests, size=self.batch_size),
+            lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen]),
+            ahead=self.prefetch,
+        ):
+            with memory():
+                said = self._batch([requests[place] for place in places], inputs)
+            replies |= zip(places, said, strict=True)
+        return [replies[place] for place in range(len(requests))]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it, by the processor's rule."""
-        size = request.resize or request.media[0].size
-        frames = len(shown(request, 0))
-        part = self.processor.image_processor if frames == 1 else self.processor.video_processor
-        try:
-            limits = {
-                "factor": part.patch_size * part.merge_size,
-                "min_pixels": part.size["shortest_edge"],
-                "max_pixels": part.size["longest_edge"],
-            }
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ModelError(
-                f"processor {type(part).__name__}", expected="the resizing rule of Qwen's VLMs",
-                found=str(error), fix="This architecture's canvas is not known.",
-            ) from error  # fmt: skip
-        if frames > 1 and self.model_type.startswith("qwen3"):
-            return clip_smart_resize(
-                size, frames=frames, patch_frames=part.temporal_patch_size, **limits
-            )
-        return smart_resize(size, **limits)
+        return planned_canvas(self.processor, self.model_type, request)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text, without special ones added."""
-        return len(self.processor.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return len(self._words(text, add_special_tokens=False)["input_ids"])
 
     @property
     def _device(self) -> str:
@@ -180,16 +148,17 @@ class TransformersChat:
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     @cached_property
-    def _penalty(self) -> float:
+    def penalty(self) -> float:
+        """The repetition penalty that is used: the one given, or the checkpoint's own."""
         if self.repetition_penalty is not None:
             return self.repetition_penalty
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
-    def _batch(self, requests: Sequence[ChatRequest], limit: int) -> list[ChatReply]:
+    def _batch(self, requests: Sequence[ChatRequest], inputs: Any) -> list[ChatReply]:
         import torch
         from transformers import LogitsProcessorList
 
-        network, inputs = self.network, processor_inputs(self.processor, requests)
+        network = self.network
         width = int(inputs["input_ids"].shape[1])
         lengths = [int(length) for length in inputs["attention_mask"].sum(dim=1)]
         choice = TokenChoice(
@@ -199,12 +168,12 @@ class TransformersChat:
             seed=self.seed,
             temperature=self.temperature,
             top_p=self.top_p,
-            repetition_penalty=self._penalty,
+            repetition_penalty=self.penalty,
         )
         with torch.inference_mode():
             tokens = network.generate(
                 **inputs.to(self._device),
-                max_new_tokens=limit,
+                max_new_tokens=requests[0].max_new_tokens,
                 do_sample=False,
                 logits_processor=LogitsProcessorList([choice]),
             )
@@ -226,12 +195,17 @@ class TransformersChat:
         known = [end for end in ends if isinstance(end, int)]
         return tuple(known) or (self.processor.tokenizer.eos_token_id,)
 
+    @cached_property
+    def _words(self) -> Any:
+        """A tokenizer beside the processor's, which another thread may be using."""
+        return deepcopy(self.processor.tokenizer)
+
     def _reply(self, tokens: Sequence[int]) -> ChatReply:
         ends = self._end_tokens
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
         written = tokens if end is None else tokens[:end]
         return ChatReply(
-            text=self.processor.tokenizer.decode(written, skip_special_tokens=True),
+            text=self._words.decode(written, skip_special_tokens=True),
             completion_tokens=len(tokens) if end is None else end + 1,
             cut=end is None,
         )
@@ -252,6 +226,10 @@ def transformers(
     max_pixels: int | None = None,
     repetition_penalty: float | None = None,
     coordinates: Coordinates | None = None,
+    adapter: str | None = None,
+    merged: bool = False,
+    any_base: bool = False,
+    prefetch: bool = True,
 ) -> TransformersChat:
     """A network through Hugging Face transformers, from a folder or the local cache.
 
@@ -270,9 +248,14 @@ def transformers(
         repetition_penalty: 1 is none; None: as the checkpoint's generation settings say, which
             is what the official evaluations run with.
         coordinates: What numbers in replies mean. Known for Qwen's VLMs, needed for others.
+        adapter: Folder of a LoRA adapter of PEFT for this checkpoint. Safetensors only.
+        merged: Merge the adapter into the weights, which is faster and rounds otherwise.
+        any_base: Take an adapter that names another checkpoint as its base.
+        prefetch: Prepare the next batch's pictures while one is answered.
 
     Raises:
-        ModelError: the checkpoint is not there, not whole, or not safe to load.
+        ModelError: the checkpoint or the adapter is not there, not whole, not safe to load, or
+            the adapter is another checkpoint's.
         UsageError: temperature or nucleus are out of range.
     """
     check_settings(temperature=temperature, top_p=top_p)
@@ -295,4 +278,10 @@ def transformers(
         min_pixels=min_pixels,
         max_pixels=max_pixels,
         repetition_penalty=repetition_penalty,
+        adapter=None
+        if adapter is None
+        else adapters.find(
+            adapter, checkpoint=checkpoint, base=folder, merged=merged, any_base=any_base
+        ),
+        prefetch=prefetch,
     )

@@ -9,12 +9,12 @@ It answers in VisionReasoner's grammar, in pixels of its canvas of 168 × 168, a
 step that a large model does. What it knows is coloured shapes.
 """
 
-from harness import plugins
 from harness.model import Chat, Propagator, Segmenter
+from harness.models.building import chat_of, propagator_of, segmenter_of
 from harness.models.compose import KeyFrame, PromptedModel
 from harness.models.qwen_vl.questions import Questions
 from harness.models.visionreasoner.grammar import VisionReasoner
-from harness.spec import Spec, Value
+from harness.spec import Spec
 
 CANVAS = (168, 168)
 """(width, height) that every picture is squashed to: 6 × 6 image tokens of 28 pixels."""
@@ -28,7 +28,7 @@ def pocket(
     checkpoint: str = "pocket",
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
     segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
-    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
+    propagator: Spec | Propagator = Spec("sam2_video"),  # noqa: B008
     keyframe: KeyFrame = "named",
     frames: int = MOST_FRAMES,
     max_new_tokens: int = 256,
@@ -50,25 +50,13 @@ def pocket(
         batch_size: Queries at once.
         seed: Of a backend that samples, unless the backend's SPEC names one.
     """
-    given: dict[str, Value] = {"batch_size": batch_size, "checkpoint": checkpoint}
-    if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "seed"):
-        given["seed"] = seed
-    chat: Chat = (
-        plugins.build("backends", backend.with_defaults(**given))
-        if isinstance(backend, Spec)
-        else backend
-    )
     return PromptedModel(
         name="pocket",
-        chat=chat,
+        chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
         prompt=VisionReasoner(resize=CANVAS),
         words=Questions(package="harness.models.pocket"),
-        segmenter=plugins.build("segmenters", segmenter)
-        if isinstance(segmenter, Spec)
-        else segmenter,
-        propagator=plugins.build("propagators", propagator)
-        if isinstance(propagator, Spec)
-        else propagator,
+        segmenter=segmenter_of(segmenter),
+        propagator=propagator_of(propagator),
         keyframe=keyframe,
         frames=frames,
         max_new_tokens=max_new_tokens,

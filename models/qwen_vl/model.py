@@ -6,15 +6,13 @@ harness score --model "qwen_vl(backend=stored)" --predictions replies.jsonl …
 
 from typing import Literal
 
-from harness import plugins
-from harness.frames import frame_policy
 from harness.model import Chat, Propagator, Segmenter
+from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import KeyFrame, PromptedModel
-from harness.models.grammar import Prompt
 from harness.models.qwen_vl.locate import Locate
 from harness.models.qwen_vl.questions import Questions
 from harness.models.visionreasoner.grammar import VisionReasoner
-from harness.spec import Spec, Value
+from harness.spec import Spec
 
 PROMPTS: dict[str, type[Locate] | type[VisionReasoner]] = {
     "visionreasoner": VisionReasoner,
@@ -53,30 +51,15 @@ def qwen_vl(
         seed: Of a backend that samples, unless the backend's SPEC names one.
         system: System message; None leaves it to the checkpoint's chat template.
     """
-    chosen: Prompt = PROMPTS[prompt]()
-    given: dict[str, Value] = {"batch_size": batch_size}
-    if checkpoint is not None:
-        given["checkpoint"] = checkpoint
-    if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "seed"):
-        given["seed"] = seed
-    chat: Chat = (
-        plugins.build("backends", backend.with_defaults(**given))
-        if isinstance(backend, Spec)
-        else backend
-    )
     return PromptedModel(
         name=f"qwen_vl/{prompt}",
-        chat=chat,
-        prompt=chosen,
+        chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
+        prompt=PROMPTS[prompt](),
         words=Questions(),
-        segmenter=plugins.build("segmenters", segmenter)
-        if isinstance(segmenter, Spec)
-        else segmenter,
-        propagator=plugins.build("propagators", propagator)
-        if isinstance(propagator, Spec)
-        else propagator,
+        segmenter=segmenter_of(segmenter),
+        propagator=propagator_of(propagator),
         keyframe=keyframe,
-        frames=frames if isinstance(frames, int) else frame_policy(frames),
+        frames=frames_of(frames),
         max_new_tokens=max_new_tokens,
         system=system,
         batch_size=batch_size,

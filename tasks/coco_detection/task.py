@@ -7,18 +7,23 @@ VisionReasoner's copy on the hub, one row a question:
      "bbox": [[412.8, 157.61, 465.85, 295.62]], "img_height": 426, "img_width": 640}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.errors import DataError
-from harness.layout import folder
+from harness.layout import field, file, folder
 from harness.metrics.detection import Library
 from harness.task import Problem, Protocol, Task, choose
 from harness.tasks.coco_detection.scoring import protocols
-from harness.tasks.refer.annotations import Instances, Thing, read_instances
+from harness.tasks.refer.annotations import Instances, Thing
 from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import media_of
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -50,9 +55,7 @@ def coco_detection(
     copies = root / "coco_val"
     found = layout if layout != "auto" else "hub" if copies.is_dir() else "coco"
     path = root / "annotations" / "instances_val2017.json"
-    if not path.is_file():
-        raise DataError(f"file {path}", expected="COCO's annotations", found="none", fix=FIX)
-    truth = Truth(path)
+    truth = Truth(file(path, expected="COCO's annotations", fix=FIX))
     files = tuple(parquet_files(copies, "test", fix=FIX)) if found == "hub" else ()
     samples = partial(_copied, truth, files) if files else partial(_asked, truth, root / "val2017")
     return Task(
@@ -70,34 +73,53 @@ def coco_detection(
 
 @dataclass(frozen=True)
 class Truth:
-    """COCO's annotations, read when they are first needed and kept."""
+    """COCO's annotations, of which one question's are held at a time."""
 
     path: Path
 
     @cached_property
     def instances(self) -> Instances:
-        """Everything in the file, by its numbers."""
-        return read_instances(self.path)
+        """The file by its numbers."""
+        return Instances(self.path)
 
     @cached_property
-    def by_question(self) -> Mapping[tuple[int, int], Sequence[Thing]]:
-        """The objects of each picture and category, by the order of pictures and categories."""
-        found: dict[tuple[int, int], list[Thing]] = {}
-        for number in self.instances.things:
-            thing = self.instances.thing(number, str(self.path))
-            if thing.category_id not in self.instances.categories:
-                raise DataError(f"{thing.where}: 'category_id'", expected="a known category",
-                                found=str(thing.category_id))  # fmt: skip
-            found.setdefault((thing.image_id, thing.category_id), []).append(thing)
-        return dict(sorted(found.items()))
+    def _numbers(self) -> NDArray[np.int64]:
+        """Picture, category and number of every object: rows by the order of the first two."""
+        found = array("q")
+        for number, plain in self.instances.things.items():
+            place = f"{self.path}, annotation {number}"
+            category = field(plain, "category_id", int, place)
+            if category not in self.instances.categories:
+                raise DataError(f"{place}: 'category_id'", expected="a known category",
+                                found=str(category))  # fmt: skip
+            found.extend((field(plain, "image_id", int, place), category, int(number)))
+        rows = np.array(found, np.int64).reshape(-1, 3)
+        return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+
+    def questions(self) -> Iterator[tuple[int, int, list[Thing]]]:
+        """Picture, category and objects of each question, in the order of the first two."""
+        rows = self._numbers
+        starts = np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1
+        for first, last in pairwise((0, *starts.tolist(), len(rows)) if len(rows) else ()):
+            image_id, category = rows[first, :2].tolist()
+            yield image_id, category, self._things(rows[first:last])
+
+    def of(self, image_id: int, category: int) -> list[Thing]:
+        """The objects of one picture and category; none if it has none."""
+        rows = self._numbers
+        first, last = (np.searchsorted(rows[:, 0], image_id, side) for side in ("left", "right"))
+        group = rows[first:last]
+        return self._things(group[group[:, 1] == category])
+
+    def _things(self, rows: NDArray[np.int64]) -> list[Thing]:
+        return [self.instances.thing(int(number), str(self.path)) for number in rows[:, 2]]
 
 
 def _asked(truth: Truth, pictures: Path) -> Iterator[Sample]:
     """Questions made from the annotations: the category's name."""
-    instances = truth.instances
-    for (image_id, category), things in truth.by_question.items():
-        media = media_of(instances.picture(image_id, things[0].where), pictures)
-        name = instances.categories[category]
+    for image_id, category, things in truth.questions():
+        media = media_of(truth.instances.picture(image_id, things[0].where), pictures)
+        name = truth.instances.categories[category]
         id = f"{image_id}/{category}"
         query = Query(id=query_id(id), text=name, media=(media,), forms=(AnswerForm.BOXES,))
         yield _sample(id, query, things, (image_id, category), name, asked=True)
@@ -107,8 +129,11 @@ def _copied(truth: Truth, files: Sequence[Path]) -> Iterator[Sample]:
     """Questions of VisionReasoner's copy; their boxes only tell whether anything is there."""
     for copy in read_copies(files, boxes=True, category=True):
         image_id, category = _numbers(copy)
-        things = truth.by_question.get((image_id, category), ())
-        if image_id not in truth.instances.pictures or category not in truth.instances.categories:
+        things = truth.of(image_id, category)
+        if (
+            str(image_id) not in truth.instances.pictures
+            or category not in truth.instances.categories
+        ):
             raise DataError(f"{copy.where}: 'image_id' and 'cat_id'",
                             expected=f"numbers of {truth.path}", found=f"{image_id}, {category}"
                             )  # fmt: skip

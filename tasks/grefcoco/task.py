@@ -106,15 +106,12 @@ def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> A
 
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
-    try:
-        referents = listing.of(split, exact=True)
-        _ = listing.instances
-    except DataError as error:
-        yield Problem(str(listing.path.parent), str(error))
-        return
-
     def look(referent: Referent) -> tuple[Media]:
         return (_resolved(listing, referent, protocol)[0],)
 
-    for referent in referents:
-        yield from problems(referent.where, partial(look, referent))
+    try:
+        listing.instances.walk()
+        for referent in listing.of(split, exact=True):
+            yield from problems(referent.where, partial(look, referent))
+    except DataError as error:
+        yield Problem(str(listing.path.parent), str(error))

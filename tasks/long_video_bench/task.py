@@ -15,39 +15,28 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, UsageError
-from harness.layout import folder
+from harness.layout import folder, inside
 from harness.media import Media
 from harness.metrics.choices import longvideobench_choice, seeded_choice
-from harness.scores import Mean, Metric, Scores
+from harness.scores import Mean, Scores
 from harness.spec import Spec
 from harness.store.atomic import write_json
-from harness.task import Ceiling, Problem, Protocol, Task, choose
-from harness.tasks.long_video_bench.records import Record, Split, files, read
-from harness.tasks.spatial.prompts import templates
+from harness.task import Problem, Task, choose
+from harness.tasks.long_video_bench.records import Split, files, read
+from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.questions import Question
+from harness.tasks.qa.task import Asked, Videos, question_task, worded
 from harness.tasks.spatial.said import said
 from harness.tasks.spatial.videos import Shown
-from harness.tasks.video_qa.options import LETTERS, lettered, reply, strictly
-from harness.tasks.video_qa.subtitles import interleaved, listed
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
-from harness.video import video_file, video_or_lost
+from harness.tasks.video_qa.options import reply
+from harness.tasks.video_qa.subtitles import Line, interleaved, listed
+from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks long_video_bench` says where the data is had."
 SUBMISSION = "submission.json"
 
 Subtitles = Literal["none", "interleaved", "all"]
 Prompt = Literal["question", "official"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the questions and the videos lie, and how they are asked."""
-
-    place: Path
-    files: tuple[Path, ...]
-    split: Split
-    subtitles: Subtitles
-    prompt: Prompt
-    shown: Shown
 
 
 def long_video_bench(
@@ -82,92 +71,52 @@ def long_video_bench(
     if not found:
         raise DataError(f"folder {place}", expected=f"the questions of the split {split}",
                         found="no such file", fix=FIX)  # fmt: skip
-    source = Source(place, found, split, subtitles, prompt, Shown(frames))
-    return Task(
-        name="long_video_bench",
-        version=1,
-        split=split,
-        forms=(AnswerForm.TEXT if prompt == "official" else AnswerForm.CHOICE,),
-        protocol=scoring,
-        samples=partial(_samples, source),
-        annotations=found,
-        check=partial(_check, source),
+    videos = Videos((place / "videos",), Shown(frames))
+    told = Told(place / "subtitles", videos, subtitles, prompt)
+    asked = Asked(
+        files=found, read=partial(read, found, split), open=videos.open, problems=told.problems,
+        text=told, apart=prompt == "question", as_text=prompt == "official",
+    )  # fmt: skip
+    return question_task(
+        asked, "long_video_bench", protocol=scoring, split=split,
         submission=write_submission if split == "test" else None,
-        arguments={
-            "split": split, "subtitles": subtitles, "prompt": prompt,
-            "frames": str(source.shown), "protocol": protocol,
-        },
+        arguments={"subtitles": subtitles, "prompt": prompt, "frames": str(videos.shown)},
     )  # fmt: skip
 
 
-def _samples(source: Source) -> Iterator[Sample]:
-    for record in read(source.place, source.files, source.split):
-        if isinstance(record, DataError):
-            raise record
-        yield _sample(record, source)
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The text of a question, with the subtitles of its video."""
 
+    place: Path
+    """The folder of subtitles."""
+    videos: Videos
+    subtitles: Subtitles
+    prompt: Prompt
 
-def _sample(record: Record, source: Source) -> Sample:
-    official = source.prompt == "official"
-    media = video_or_lost(record.video, choose=source.shown.choose)
-    return Sample(
-        id=record.id,
-        query=Query(
-            id=query_id(record.id), text=_text(record, source, media), media=(media,),
-            forms=(AnswerForm.TEXT if official else AnswerForm.CHOICE,),
-            options=() if official else record.options,
-        ),
-        target=_target(record, official=official),
-        group=record.video.stem,
-        categories=record.categories,
-    )  # fmt: skip
+    def __call__(self, question: Question, media: Media) -> str:
+        """All the text that a model is given."""
+        text = worded("harness.tasks.long_video_bench", self.prompt)(question, media)
+        if self.subtitles == "none":
+            return text
+        lines = self._lines(question)
+        if self.subtitles == "all":
+            return "\n".join([*(line.text for line in lines), text])
+        return "\n".join([*interleaved(media.times() if media.fault is None else (), lines), text])
 
+    def _lines(self, question: Question) -> list[Line]:
+        row = question.row
+        path = inside(self.place, row["subtitle_path"])
+        return listed(path, start=row["starting_timestamp_for_subtitles"], duration=row["duration"])
 
-def _target(record: Record, *, official: bool) -> Target | None:
-    letter = record.letter
-    if letter is None:
-        return None
-    return Target(
-        answer=Answer(text=letter) if official else Answer(choice=letter),
-        extra={"letter": letter, "letters": LETTERS[: len(record.options)], "id": record.id},
-    )
-
-
-def _text(record: Record, source: Source, media: Media) -> str:
-    wording = templates("harness.tasks.long_video_bench")
-    text = wording[source.prompt].format(
-        question=record.question, options="\n".join(lettered(record.options))
-    )
-    if source.subtitles == "none":
-        return text
-    lines = listed(record.subtitles, start=record.starts, duration=record.duration)
-    if source.subtitles == "all":
-        return "\n".join([*(line.text for line in lines), text])
-    return "\n".join([*interleaved(media.times() if media.fault is None else (), lines), text])
-
-
-def _check(source: Source) -> Iterator[Problem]:
-    looked_at: set[Path] = set()
-    told = str(source.files[0])
-    try:
-        for record in read(source.place, source.files, source.split):
-            if isinstance(record, DataError):
-                yield Problem(told, str(record))
-            else:
-                yield from _look(record, source, looked_at)
-    except DataError as error:
-        yield Problem(told, str(error))
-
-
-def _look(record: Record, source: Source, looked_at: set[Path]) -> Iterator[Problem]:
-    try:
-        if record.video not in looked_at:
-            looked_at.add(record.video)
-            video_file(record.video)
-        if source.subtitles != "none":
-            listed(record.subtitles, start=record.starts, duration=record.duration)
-    except DataError as error:
-        yield Problem(str(record.video), str(error))
+    def problems(self, question: Question) -> Iterator[Problem]:
+        """What is wrong with the video, or with its subtitles where they are asked for."""
+        yield from self.videos.problems(question)
+        if self.subtitles != "none":
+            try:
+                self._lines(question)
+            except DataError as error:
+                yield Problem(str(self.place / question.row["subtitle_path"]), str(error))
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -191,22 +140,7 @@ def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Pat
     return folder / SUBMISSION
 
 
-ACCURACY = "share of questions answered with the right letter"
-PROTOCOLS = {
-    "lvb/official": Protocol(
-        name="lvb/official",
-        score=score_official,
-        metrics=(Metric("accuracy", about=ACCURACY),),
-        headline="accuracy",
-        ceiling=Ceiling(value=1.0),
-        about="lmms-eval's reader: the first of A to E counts; none gets an option at random",
-    ),
-    "lvb/strict": Protocol(
-        name="lvb/strict",
-        score=strictly,
-        metrics=(Metric("accuracy", about=ACCURACY),),
-        headline="accuracy",
-        ceiling=Ceiling(value=1.0),
-        about="only a letter that the reply states counts",
-    ),
-}
+PROTOCOLS = letter_protocols(
+    "lvb", score_official,
+    official="lmms-eval's reader: the first of A to E counts; none gets an option at random",
+)  # fmt: skip

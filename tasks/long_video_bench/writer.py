@@ -1,15 +1,30 @@
-"""Videos of the generated world in LongVideoBench's layout, with both forms of subtitles."""
+"""Videos of the generated world in LongVideoBench's layouts, with both forms of subtitles.
+
+`lvb_val.json` and `lvb_test_wo_gt.json` list the options of a question; the hub's tables,
+`validation-…parquet` and `test-…parquet`, have five columns for them, filled up with "N/A". The
+reader takes the former first.
+"""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from harness.tasks.video_qa.writing import asked, name, write_videos
+from harness.tasks.long_video_bench.records import NOTHING, SLOTS
+from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
 GROUPS = (15, 60, 600, 3600)
+HIDDEN = -1
+"""Stands in the table of `test` where the organisers keep the truth."""
+TABLES = {"val": "validation", "test": "test"}
+COLUMNS = {
+    **dict.fromkeys(("video_id", "id", "video_path", "subtitle_path"), "text"),
+    "correct_choice": "whole", "question": "text", **dict.fromkeys(SLOTS, "text"),
+    "duration": "real", "duration_group": "whole", "question_category": "text",
+    "topic_category": "text", "starting_timestamp_for_subtitles": "real",
+}  # fmt: skip
 STARTS = 100
 """Seconds of the imagined source at which every second video begins."""
 
@@ -33,6 +48,15 @@ def write(world: World, root: Path) -> None:
         if split == "test":
             records = [{k: v for k, v in one.items() if k != "correct_choice"} for one in records]
         (folder / file).write_text(json.dumps(records, indent=1), encoding="utf-8", newline="\n")
+        table = folder / f"{TABLES[split]}-00000-of-00001.parquet"
+        write_table(table, list(map(_row, records)), COLUMNS)
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of the JSON files as a row of the tables."""
+    given = record["candidates"]
+    slots = zip(SLOTS, [*given, *[NOTHING] * (len(SLOTS) - len(given))], strict=True)
+    return {"correct_choice": HIDDEN, **record, **dict(slots)}
 
 
 def _record(

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import field, folder, inside, read_json
+from harness.layout import JsonFile, JsonIndex, field, file, folder, inside
 from harness.masks import Rle
 from harness.media import Media, frame_files, lost
 from harness.task import Problem, Task, choose
 from harness.tasks.mevis.submission import write_submission
 from harness.tasks.rvos.scoring import by_expressions
-from harness.tasks.rvos.tracks import object_track, united
-from harness.tasks.rvos.videos import first_size, missing, refuse_missing, uneven
+from harness.tasks.rvos.tracks import TrackFile, object_track, united
+from harness.tasks.rvos.videos import first_size, missing, of_each, refuse_missing, uneven
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks mevis` says where the data is had."
@@ -30,12 +30,17 @@ FIX = "`harness list tasks mevis` says where the data is had."
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One split as its two JSON files describe it."""
+    """One split as its two JSON files describe it, of which one entry is held at a time."""
 
     place: Path
-    videos: Mapping[str, Any]
-    masks: Mapping[str, Any] | None
+    videos: JsonIndex
+    masks: TrackFile | None
     """Run-lengths by annotation id; None where the truth is hidden."""
+
+    @property
+    def meta(self) -> Path:
+        """The file of videos and expressions."""
+        return self.videos.file.path
 
 
 def mevis(
@@ -53,15 +58,11 @@ def mevis(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "mevis" / split, fix=FIX)
-    files = [place / "meta_expressions.json"]
     hidden = split == "valid"
-    if not hidden:
-        files.append(place / "mask_dict.json")
-    layout = Layout(
-        place,
-        field(read_json(files[0]), "videos", dict, str(files[0])),
-        None if hidden else read_json(files[1]),
-    )
+    names = ("meta_expressions.json", *(() if hidden else ("mask_dict.json",)))
+    files = [file(place / name, fix=FIX) for name in names]
+    videos = JsonIndex(JsonFile(files[0], ("videos",)))
+    layout = Layout(place, videos, None if hidden else TrackFile(files[1]))
     return Task(
         name="mevis",
         version=1,
@@ -78,7 +79,7 @@ def mevis(
 
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
-        where = f"{layout.place}/meta_expressions.json, video {name!r}"
+        where = f"{layout.meta}, video {name!r}"
         media = _video(layout, name, video)
         for number, expression in field(video, "expressions", dict, where).items():
             sample_id = f"{name}/{number}"
@@ -110,8 +111,9 @@ def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tu
     """(width, height) of a video from a frame that is there, or else from a mask."""
     if found := first_size(paths):
         return found
+    masks: Mapping[str, Any] = {} if layout.masks is None else layout.masks
     tracks = (
-        (layout.masks or {}).get(str(annotation), ())
+        masks.get(str(annotation), ())
         for expression in video.get("expressions", {}).values()
         for annotation in expression.get("anno_id", ())
     )
@@ -152,19 +154,21 @@ def _target(
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
-    for name, video in layout.videos.items():
-        try:
-            paths = frame_paths(layout.place, name, video)
-            yield from missing(paths)
-            if all(path.is_file() for path in paths):
-                yield from _check_video(layout, name, video, paths)
-        except DataError as error:
-            yield Problem(str(layout.place / "meta_expressions.json"), str(error))
+    try:
+        if layout.masks is not None:
+            layout.masks.walk()
+    except DataError as error:
+        yield Problem(str(layout.place / "mask_dict.json"), str(error))
+        return
+    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(
-    layout: Layout, name: str, video: Mapping[str, Any], paths: Sequence[Path]
-) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
+    paths = frame_paths(layout.place, name, video)
+    gone = list(missing(paths))
+    yield from gone
+    if gone:
+        return
     if problem := uneven(paths):
         yield problem
         return

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import field, folder, inside, read_json
+from harness.layout import JsonFile, JsonIndex, Listed, field, file, folder, inside
 from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.ref_davis17.scoring import FOUR, PROTOCOLS
 from harness.tasks.rvos.labels import BACKGROUND, VOID, first_size_of, label_tracks, read_labels
 from harness.tasks.rvos.png_tree import ANNOTATORS
-from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, uneven
+from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, of_each, uneven
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 __all__ = ["PROTOCOLS", "ref_davis17"]
@@ -32,12 +32,12 @@ FIX = "`harness list tasks ref_davis17` says where the data is had."
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One split as its files describe it."""
+    """One split as its files describe it, of which one video is held at a time."""
 
     place: Path
     """The folder of JPEGImages and Annotations."""
     meta: Path
-    videos: Mapping[str, Any]
+    videos: JsonIndex
 
 
 def ref_davis17(
@@ -58,7 +58,7 @@ def ref_davis17(
     root = data / "ref_davis17"
     place = folder(root / split, fix=FIX)
     meta = folder(root / "meta_expressions" / split, fix=FIX) / "meta_expressions.json"
-    layout = Layout(place, meta, field(read_json(meta), "videos", dict, str(meta)))
+    layout = Layout(place, file(meta, fix=FIX), JsonIndex(JsonFile(meta, ("videos",))))
     return Task(
         name="ref_davis17",
         version=1,
@@ -66,13 +66,14 @@ def ref_davis17(
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
         samples=partial(_samples, layout, together=protocol == FOUR),
-        annotations=(meta, *_annotations(layout)),
+        annotations=Listed(partial(_annotations, layout)),
         check=partial(_check, layout),
         arguments={"split": split, "protocol": protocol},
     )
 
 
 def _annotations(layout: Layout) -> Iterator[Path]:
+    yield layout.meta
     for name, video in layout.videos.items():
         yield from (path for path in _labels(layout, name, video) if path.is_file())
 
@@ -195,21 +196,16 @@ def truth_of_video(paths: Sequence[Path], media: Media) -> VideoTruth:
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
-    for name, video in layout.videos.items():
-        try:
-            pictures, labels = _pictures(layout, name, video), _labels(layout, name, video)
-            gone = [*missing(pictures), *missing(labels)]
-            yield from gone
-            if not gone:
-                yield from _check_video(layout, name, video, pictures, labels)
-        except DataError as error:
-            yield Problem(str(layout.meta), str(error))
+    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(
-    layout: Layout, name: str, video: Any, pictures: Sequence[Path], labels: Sequence[Path]
-) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the pictures are not."""
+    pictures, labels = _pictures(layout, name, video), _labels(layout, name, video)
+    gone = [*missing(pictures), *missing(labels)]
+    yield from gone
+    if gone:
+        return
     if problem := uneven(pictures):
         yield problem
         return

@@ -5,7 +5,8 @@ videos' names, so that a part of the download is cut alike.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from harness.errors import DataError
@@ -26,9 +27,45 @@ def held_out(video: str) -> bool:
     return hashlib.sha256(video.encode()).digest()[0] < HELD_OUT
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Part(Mapping[str, Any]):
+    """Some entries of a mapping, which are read as it reads them."""
+
+    whole: Mapping[str, Any]
+    kept: Callable[[str], bool]
+    """Whether the entry of a key belongs to the part."""
+
+    def __getitem__(self, key: str) -> Any:
+        if not self.kept(key):
+            raise KeyError(key)
+        return self.whole[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self.kept, self.whole)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def items(self) -> ItemsView[str, Any]:
+        """Keys and values in one pass over the whole."""
+        return _PartOfItems(self)
+
+
+class _PartOfItems(ItemsView[str, Any]):
+    _mapping: Part
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return (pair for pair in self._mapping.whole.items() if self._mapping.kept(pair[0]))
+
+
 def chosen(
-    split: Split, videos: Mapping[str, Any], test: Mapping[str, Any], where: str
-) -> dict[str, Any]:
+    split: Split,
+    videos: Mapping[str, Any],
+    test: Mapping[str, Any],
+    where: str,
+    *,
+    generated: bool = False,
+) -> Mapping[str, Any]:
     """The videos of a split, in the order of the file.
 
     Args:
@@ -36,21 +73,23 @@ def chosen(
         videos: The entries of `train` or of `valid`.
         test: Those of `test`, which the file of `valid` holds as well.
         where: The file, for messages.
+        generated: Whether `harness data make` wrote it, whose `valid` has as many as were asked.
 
     Raises:
-        DataError: `valid` is the organisers' (202 videos or more), and not 202 remain.
+        DataError: not exactly 202 videos of `valid` remain: the server takes nothing else.
     """
     if split == "train_fit":
-        return {name: video for name, video in videos.items() if not held_out(name)}
+        return Part(videos, lambda name: not held_out(name))
     if split == "train_dev":
-        return {name: video for name, video in videos.items() if held_out(name)}
+        return Part(videos, held_out)
     if split == "train":
-        return dict(videos)
-    kept = {name: video for name, video in videos.items() if name not in test}
-    if len(videos) >= VALID and len(kept) != VALID:
+        return videos
+    tested = frozenset(test)
+    kept = Part(videos, lambda name: name not in tested)
+    if not generated and (number := len(kept)) != VALID:
         raise DataError(
             where, expected=f"{VALID} videos beside those of test",
-            found=f"{len(kept)} of {len(videos)}",
+            found=f"{number} of {len(videos)}",
             fix="The file of valid has 507 videos, that of test 305 of them: "
             "meta_expressions/test/meta_expressions.json has to be there.",
         )  # fmt: skip

@@ -9,14 +9,14 @@ object's number in each pixel:
     {"videos": {"003234408d": {"objects": {"1": {"category": "penguin", "frames": ["00000"]}}}}}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import field, folder, inside, read_json
+from harness.layout import JsonFile, JsonIndex, Listed, field, file, folder, inside
 from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
@@ -24,12 +24,14 @@ from harness.tasks.ref_youtube_vos.splits import Split, chosen
 from harness.tasks.rvos.labels import first_size_of, label_tracks
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.submission import write_submission
-from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, uneven
+from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, of_each, uneven
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks ref_youtube_vos` says where the data is had."
 PREFIX = "Annotations/"
 """What names in the server's zip begin with."""
+MANIFEST = "shapes.json"
+"""What a generated world has beside its benchmarks."""
 
 PROTOCOLS = {
     "rvos/mevis": by_expressions(
@@ -41,14 +43,20 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One split as its files describe it."""
+    """One split as its files describe it, of which one video is held at a time."""
 
     place: Path
     """The folder of JPEGImages and Annotations."""
-    meta: Path
+    files: tuple[Path, ...]
+    """The JSON files that it is read from; the first names videos and expressions."""
     videos: Mapping[str, Any]
-    objects: Mapping[str, Any] | None
+    objects: JsonIndex | None
     """Entries of `meta.json` by video; None where the truth is hidden."""
+
+    @property
+    def meta(self) -> Path:
+        """The file of videos and expressions."""
+        return self.files[0]
 
 
 def ref_youtube_vos(
@@ -63,7 +71,7 @@ def ref_youtube_vos(
         protocol: `rvos/mevis`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    layout, files = _layout(data / "ref_youtube_vos", split)
+    layout = _layout(data / "ref_youtube_vos", split)
     hidden = layout.objects is None
     return Task(
         name="ref_youtube_vos",
@@ -72,39 +80,45 @@ def ref_youtube_vos(
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
         samples=partial(_samples, layout),
-        annotations=(*files, *(() if hidden else _annotations(layout))),
+        annotations=Listed(partial(_annotations, layout)),
         check=partial(_check, layout),
         submission=partial(write_submission, layout.videos, prefix=PREFIX) if hidden else None,
         arguments={"split": split, "protocol": protocol},
     )
 
 
-def _layout(root: Path, split: Split) -> tuple[Layout, list[Path]]:
-    """The layout of a split, and the JSON files that it was read from."""
+def _layout(root: Path, split: Split) -> Layout:
     part = "valid" if split == "valid" else "train"
     place = folder(root / part, fix=FIX)
     meta = folder(root / "meta_expressions" / part, fix=FIX) / "meta_expressions.json"
-    files = [meta]
-    videos = field(read_json(meta), "videos", dict, str(meta))
-    test: Mapping[str, Any] = {}
-    objects = None
+    videos = _videos(file(meta, fix=FIX))
     if part == "valid":
         other = root / "meta_expressions" / "test" / "meta_expressions.json"
-        if other.is_file():
-            files.append(other)
-            test = field(read_json(other), "videos", dict, str(other))
+        test = _videos(other) if other.is_file() else {}
+        files = (meta, other) if test else (meta,)
+        made = (root.parent / MANIFEST).is_file()
+        kept = chosen(split, videos, test, str(meta), generated=made)
+        layout = Layout(place, files, kept, None)
     else:
-        files.append(place / "meta.json")
-        objects = field(read_json(files[-1]), "videos", dict, str(files[-1]))
-    kept = chosen(split, videos, test, str(meta))
-    if not kept:
+        objects = file(place / "meta.json", fix=FIX)
+        layout = Layout(
+            place, (meta, objects), chosen(split, videos, {}, str(meta)), _videos(objects)
+        )
+    if next(iter(layout.videos), None) is None:
         raise DataError(f"split {split} of {meta}", expected="at least one video", found="none",
                         fix=FIX)  # fmt: skip
-    return Layout(place, meta, kept, objects), files
+    return layout
+
+
+def _videos(path: Path) -> JsonIndex:
+    return JsonIndex(JsonFile(path, ("videos",)))
 
 
 def _annotations(layout: Layout) -> Iterator[Path]:
-    """The pictures of the truth that are there."""
+    """What decides samples and truth: the JSON files, and the pictures of the truth."""
+    yield from layout.files
+    if layout.objects is None:
+        return
     for name, video in layout.videos.items():
         for path in _paths(layout, name, video, "Annotations", ".png"):
             if path.is_file():
@@ -170,23 +184,24 @@ def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: Any, where: str) 
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
-    for name, video in layout.videos.items():
-        try:
-            paths = _paths(layout, name, video, "JPEGImages", ".jpg")
-            gone = list(missing(paths))
-            if layout.objects is not None:
-                gone += missing(_paths(layout, name, video, "Annotations", ".png"))
-            yield from gone
-            if not gone:
-                yield from _check_video(layout, name, video, paths)
-        except DataError as error:
-            yield Problem(str(layout.meta), str(error))
+    try:
+        if layout.objects is not None:
+            layout.objects.walk()
+    except DataError as error:
+        yield Problem(str(layout.files[1]), str(error))
+        return
+    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(
-    layout: Layout, name: str, video: Mapping[str, Any], paths: Sequence[Path]
-) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the pictures are not."""
+    paths = _paths(layout, name, video, "JPEGImages", ".jpg")
+    gone = list(missing(paths))
+    if layout.objects is not None:
+        gone += missing(_paths(layout, name, video, "Annotations", ".png"))
+    yield from gone
+    if gone:
+        return
     if problem := uneven(paths):
         yield problem
         return

@@ -5,15 +5,16 @@ referred to.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pycocotools import mask as coco
 
 from harness.errors import DataError
-from harness.layout import field, read_json
+from harness.layout import JsonFile, JsonIndex, field
 from harness.masks import Rle, check_size
 from harness.types import Box
 
@@ -127,14 +128,42 @@ def _finite(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Instances:
-    """An annotation file by its numbers."""
+    """An annotation file by its numbers, of which one entry is held at a time.
+
+    Opening looks at nothing; the first use of each part walks through the file once.
+    """
 
     path: Path
-    pictures: Mapping[int, Mapping[str, Any]]
-    things: Mapping[int, Mapping[str, Any]]
-    categories: Mapping[int, str]
+
+    @cached_property
+    def pictures(self) -> JsonIndex:
+        """The pictures' entries, by their numbers as text."""
+        return JsonIndex(JsonFile(self.path, ("images",)), by="id")
+
+    @cached_property
+    def things(self) -> JsonIndex:
+        """The objects' entries, by their numbers as text."""
+        return JsonIndex(JsonFile(self.path, ("annotations",)), by="id")
+
+    @cached_property
+    def categories(self) -> Mapping[int, str]:
+        """The categories' names by their numbers."""
+        known = JsonIndex(JsonFile(self.path, ("categories",)), by="id")
+        known.walk()
+        return {int(number): field(one, "name", str, f"{self.path}, category {number}")
+                for number, one in known.items()}  # fmt: skip
+
+    def walk(self) -> None:
+        """Walk through all parts now.
+
+        Raises:
+            DataError: the file is missing, cut or not in COCO's layout, or a number occurs twice.
+        """
+        self.pictures.walk()
+        self.things.walk()
+        _ = self.categories
 
     def picture(self, number: int, where: str) -> Picture:
         """The picture with this number; a DataError that names `where` if there is none."""
@@ -155,41 +184,11 @@ class Instances:
                      plain, place)  # fmt: skip
 
 
-def _known(index: Mapping[int, Any], number: int, what: str, where: str) -> Any:
-    if number not in index:
+def _known(index: JsonIndex, number: int, what: str, where: str) -> Any:
+    plain = index.get(str(number))
+    if plain is None:
         raise DataError(what, expected=f"one of the {len(index)} {where}", found=str(number))
-    return index[number]
-
-
-def read_instances(path: Path) -> Instances:
-    """Read an annotation file.
-
-    Raises:
-        DataError: it is missing, damaged, or not in COCO's layout, or a number occurs twice.
-    """
-    plain = read_json(path)
-    images, things, categories = (
-        field(plain, name, list, str(path)) for name in ("images", "annotations", "categories")
-    )
-    return Instances(
-        path,
-        by_number(images, "id", f"{path}: 'images'"),
-        by_number(things, "id", f"{path}: 'annotations'"),
-        {number: field(one, "name", str, f"{path}, category {number}")
-         for number, one in by_number(categories, "id", f"{path}: 'categories'").items()},
-    )  # fmt: skip
-
-
-def by_number(items: Iterable[Any], key: str, where: str) -> dict[int, Any]:
-    """The items by their whole numbers, each of which may occur once."""
-    found: dict[int, Any] = {}
-    for place, item in enumerate(items):
-        number = field(item, key, int, f"{where}, entry {place}")
-        if number in found:
-            raise DataError(f"{where}, entry {place}: {key!r} {number}", expected="each once",
-                            found="it a second time")  # fmt: skip
-        found[number] = item
-    return found
+    return plain
 
 
 def union(masks: Sequence[Rle]) -> Rle:

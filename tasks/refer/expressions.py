@@ -71,17 +71,14 @@ def truth(thing: Thing, picture: Picture, protocol: str) -> Answer:
 
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
-    try:
-        referents = listing.of(split)
-        _ = listing.instances
-    except DataError as error:
-        yield Problem(str(listing.path.parent), str(error))
-        return
-
     def look(referent: Referent) -> tuple[Media]:
         thing, picture = _resolved(listing, referent)
         truth(thing, picture, protocol)
         return (media_of(picture, listing.pictures),)
 
-    for referent in referents:
-        yield from problems(referent.where, partial(look, referent))
+    try:
+        listing.instances.walk()
+        for referent in listing.of(split):
+            yield from problems(referent.where, partial(look, referent))
+    except DataError as error:
+        yield Problem(str(listing.path.parent), str(error))

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import field, read_json
-from harness.tasks.refer.annotations import Instances, read_instances
+from harness.layout import JsonFile, field
+from harness.tasks.refer.annotations import Instances
 from harness.tasks.refer.plain_pickle import read_plain_pickle
 
 NOTHING = -1
 """The number of an object that stands for "no object"."""
+BLOCK = 1024  # numbers
 PICTURES = ("images/mscoco/images/train2014", "images/train2014")
 """Where pictures lie below the data root: as LISA and refer have them, and as gRefCOCO has them."""
 
@@ -49,7 +50,7 @@ class Referent:
 
 @dataclass(frozen=True)
 class Listing:
-    """One benchmark's files, read when they are first needed and kept."""
+    """One benchmark's files. JSON is read anew in each pass; a pickle is loaded once, and kept."""
 
     root: Path
     """The folder that holds `images` and one folder a benchmark."""
@@ -61,23 +62,7 @@ class Listing:
     @cached_property
     def instances(self) -> Instances:
         """The objects and pictures beside it."""
-        return read_instances(self.path.parent / "instances.json")
-
-    @cached_property
-    def referents(self) -> tuple[Referent, ...]:
-        """All referents, in the order of the file.
-
-        Raises:
-            DataError: the file is damaged, a field is missing or of another type, or a number
-                occurs twice.
-        """
-        plain = read_plain_pickle(self.path) if self.path.suffix == ".p" else read_json(self.path)
-        if not isinstance(plain, list):
-            raise DataError(f"file {self.path}", expected="a list", found=type(plain).__name__)
-        found = tuple(read_referent(one, f"{self.path}, entry {n}") for n, one in enumerate(plain))
-        _refuse_twice("ref_id", ((one.id, one.where) for one in found))
-        _refuse_twice("sent_id", ((said.id, one.where) for one in found for said in one.sentences))
-        return found
+        return Instances(self.path.parent / "instances.json")
 
     @cached_property
     def pictures(self) -> Path:
@@ -85,22 +70,65 @@ class Listing:
         places = [self.root / place for place in PICTURES]
         return next((place for place in places if place.is_dir()), places[0])
 
-    def of(self, split: str, *, exact: bool = False) -> list[Referent]:
-        """The referents of a split; with `exact` those whose field says just that.
+    def of(self, split: str, *, exact: bool = False) -> Iterator[Referent]:
+        """The referents of a split in the order of the file; all are checked on the way.
+
+        Args:
+            split: Which.
+            exact: Only those whose field says just that.
 
         Raises:
-            DataError: there are none.
+            DataError: the file is damaged, a field is missing or of another type, or a number
+                occurs twice; or, at the end, there was none.
         """
-        found = [
-            one for one in self.referents
-            if (one.split == split if exact else in_split(one.split, split))
-        ]  # fmt: skip
+        there: set[str] = set()
+        found = False
+        for one in self._checked():
+            there.add(one.split)
+            if one.split == split if exact else in_split(one.split, split):
+                found = True
+                yield one
         if not found:
-            there = ", ".join(sorted({one.split for one in self.referents}))[:80]
+            names = ", ".join(sorted(there))[:80]
             raise DataError(f"file {self.path}", expected=f"something of split {split}",
-                            found=f"only {there}" if there else "nothing",
+                            found=f"only {names}" if names else "nothing",
                             fix=self.fix)  # fmt: skip
-        return found
+
+    def _checked(self) -> Iterator[Referent]:
+        referents, sentences = _Once("ref_id"), _Once("sent_id")
+        for one in self._loaded if self.path.suffix == ".p" else self._streamed():
+            referents.add(one.id, one.where)
+            for said in one.sentences:
+                sentences.add(said.id, one.where)
+            yield one
+
+    def _streamed(self) -> Iterator[Referent]:
+        for entry in JsonFile(self.path).items():
+            yield read_referent(entry.parse(), f"{self.path}, entry {entry.key}")
+
+    @cached_property
+    def _loaded(self) -> tuple[Referent, ...]:
+        plain = read_plain_pickle(self.path)
+        if not isinstance(plain, list):
+            raise DataError(f"file {self.path}", expected="a list", found=type(plain).__name__)
+        return tuple(read_referent(one, f"{self.path}, entry {n}") for n, one in enumerate(plain))
+
+
+class _Once:
+    """Numbers, each of which may occur once; a bit each where they lie near each other."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self._blocks: dict[int, int] = {}
+
+    def add(self, number: int, where: str) -> None:
+        """Take note of a number; a DataError if it has occurred before."""
+        block, bit = number // BLOCK, 1 << (number % BLOCK)
+        held = self._blocks.get(block, 0)
+        if held & bit:
+            raise DataError(f"{where}: {self.key!r} {number}", expected="each once",
+                            found="it a second time")  # fmt: skip
+        self._blocks[block] = held | bit
 
 
 def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
@@ -158,15 +186,6 @@ def read_referent(plain: Any, where: str) -> Referent:
         sentences=tuple(said),
         where=where,
     )
-
-
-def _refuse_twice(key: str, numbers: Iterator[tuple[int, str]]) -> None:
-    seen: set[int] = set()
-    for number, where in numbers:
-        if number in seen:
-            raise DataError(f"{where}: {key!r} {number}", expected="each once",
-                            found="it a second time")  # fmt: skip
-        seen.add(number)
 
 
 def asked(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:

@@ -11,20 +11,20 @@ masks of all splits, `mask_dict_foreground.json` those of all objects of a video
                      "foreground_ratio": [0.3]}}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import field, folder, inside, read_json
+from harness.layout import JsonFile, JsonIndex, field, file, folder, inside
 from harness.masks import Rle, check_size
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.revos.scoring import PROTOCOLS, TYPES
 from harness.tasks.rvos.tracks import TrackFile, object_track, sized, united
-from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, uneven
+from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, of_each, uneven
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 __all__ = ["PROTOCOLS", "revos"]
@@ -35,14 +35,14 @@ FOREGROUND = "mask_dict_foreground.json"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One split as its files describe it."""
+    """One split as its files describe it, of which one entry is held at a time."""
 
     place: Path
     meta: Path
-    videos: Mapping[str, Any]
-    masks: Mapping[str, Any]
+    videos: JsonIndex
+    masks: TrackFile
     """Tracks of run-lengths by annotation id."""
-    foreground: Mapping[str, Any] | None
+    foreground: TrackFile | None
     """Masks of all objects by video; None where the file is not there."""
 
 
@@ -64,14 +64,11 @@ def revos(
     meta, masks, around = (
         place / name for name in (f"meta_expressions_{split}_.json", "mask_dict.json", FOREGROUND)
     )
-    if not meta.is_file():
-        raise DataError(f"file {meta}", expected="the expressions of this split", found="none",
-                        fix=FIX)  # fmt: skip
-    if not masks.is_file():
-        raise DataError(f"file {masks}", expected="the masks of all videos", found="none", fix=FIX)
+    file(meta, expected="the expressions of this split", fix=FIX)
+    file(masks, expected="the masks of all videos", fix=FIX)
     known = around.is_file()
     layout = Layout(
-        place, meta, field(read_json(meta), "videos", dict, str(meta)), TrackFile(masks),
+        place, meta, JsonIndex(JsonFile(meta, ("videos",))), TrackFile(masks),
         TrackFile(around) if known else None,
     )  # fmt: skip
     return Task(
@@ -197,19 +194,22 @@ class Truth:
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
-    for name, video in layout.videos.items():
+    kept = (layout.masks, layout.foreground)
+    for tracks in (one for one in kept if one is not None):
         try:
-            paths = _paths(layout, name, video)
-            yield from missing(paths)
-            if all(path.is_file() for path in paths):
-                yield from _check_video(layout, name, video, paths)
+            tracks.walk()
         except DataError as error:
-            yield Problem(str(layout.meta), str(error))
+            yield Problem(str(tracks.file.path), str(error))
+            return
+    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(
-    layout: Layout, name: str, video: Mapping[str, Any], paths: Sequence[Path]
-) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
+    paths = _paths(layout, name, video)
+    gone = list(missing(paths))
+    yield from gone
+    if gone:
+        return
     if problem := uneven(paths):
         yield problem
         return

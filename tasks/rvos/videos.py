@@ -1,6 +1,6 @@
 """Videos that lie as one picture a frame: paths from an annotation file, media from paths."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,26 @@ def first_size(paths: Iterable[Path]) -> tuple[int, int] | None:
 def missing(paths: Iterable[Path]) -> Iterator[Problem]:
     """A problem for each file that is not there."""
     yield from (Problem(str(path), "is missing") for path in paths if not path.is_file())
+
+
+def of_each(
+    videos: Mapping[str, Any], listed: Path, look: Callable[[str, Any], Iterable[Problem]]
+) -> Iterator[Problem]:
+    """What `look` finds in each video; what it raises, and a file that cannot be read, as well.
+
+    Args:
+        videos: Entries by name, read as they are needed.
+        listed: The file that they stand in.
+        look: Takes a video's name and entry.
+    """
+    try:
+        for name, video in videos.items():
+            try:
+                yield from look(name, video)
+            except DataError as error:
+                yield Problem(str(listed), str(error))
+    except DataError as error:
+        yield Problem(str(listed), str(error))
 
 
 def uneven(paths: Sequence[Path]) -> Problem | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError
-from harness.layout import inside, read_json
+from harness.layout import JsonFile, inside
 from harness.masks import Rle
 from harness.replies import finite_numbers, unique
 from harness.tasks.rvos.tracks import sized
@@ -116,16 +116,9 @@ def _line(line: bytes, where: str) -> Any:
 
 
 def _listed(path: Path, mapping: Mapping) -> Iterator[tuple[Any, str]]:
-    plain = read_json(path)
-    for part in mapping.records.split(".") if mapping.records else ():
-        if not isinstance(plain, dict) or part not in plain:
-            raise DataError(f"file {path} (files.records of mapping {mapping.path})",
-                            expected=f"a list at {mapping.records!r}", found="none")  # fmt: skip
-        plain = plain[part]
-    if not isinstance(plain, list):
-        raise DataError(f"file {path} (files.records of mapping {mapping.path})",
-                        expected="a list of records", found=type(plain).__name__)  # fmt: skip
-    return ((one, f"record {number}") for number, one in enumerate(plain, start=1))
+    keys = tuple(mapping.records.split(".")) if mapping.records else ()
+    for entry in JsonFile(path, keys).items():
+        yield entry.parse(), f"record {int(entry.key) + 1}"
 
 
 def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from harness.errors import DataError, ParseError
 from harness.layout import field, folder
@@ -26,6 +26,8 @@ from harness.tasks.shapes_referring.scoring import PROTOCOLS
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 
 __all__ = ["PROTOCOLS", "shapes_referring"]
+
+Asks: TypeAlias = Literal["all", "single", "several", "reasoning"]
 
 FIX = "`harness list tasks shapes_referring` says how the data is made."
 CATEGORIES = ("asks", "kind", "level")
@@ -48,6 +50,7 @@ def shapes_referring(
     data: Path,
     *,
     split: Literal["train", "val", "test"] = "val",
+    asks: Asks = "all",
     protocol: str = "shapes/referring",
 ) -> Task:
     """One sample a question.
@@ -55,6 +58,7 @@ def shapes_referring(
     Args:
         data: The folder that holds one folder a benchmark.
         split: Which scenes; those of `train` never show a combination that is held out.
+        asks: All questions, or those for a single thing, for several, or that need reasoning.
         protocol: `shapes/referring`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -65,16 +69,18 @@ def shapes_referring(
         split=split,
         forms=(AnswerForm.MASK,),
         protocol=scoring,
-        samples=partial(_samples, place),
+        samples=partial(_samples, place, asks),
         annotations=(place / records.QUESTIONS,),
         check=partial(_check, place),
-        arguments={"split": split, "protocol": protocol},
+        arguments={"split": split, "asks": asks, "protocol": protocol},
     )
 
 
-def _samples(place: Path) -> Iterator[Sample]:
+def _samples(place: Path, asks: Asks) -> Iterator[Sample]:
     for where, line in records.lines(place):
         record = _record(place, line, where)
+        if asks not in ("all", record.categories["asks"]):
+            continue
         picture = records.media([record.picture], size=record.masks[0].size)
         _check_size(record, picture, where)
         yield Sample(

@@ -1,14 +1,17 @@
 """Rows of SPAR-Bench, a few at a time, checked."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
 from harness.layout import inside
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
-from harness.tasks.spatial.tables import records, text
+from harness.tasks.qa.questions import Question, numeric
+from harness.tasks.qa.questions import read as read_records
+from harness.tasks.spatial.tables import text
+from harness.types import Answer
 
 COLUMNS = {
     "id": "number", "task": "one of twenty", "image": "pictures", "question": "question with its "
@@ -20,64 +23,41 @@ BOXES = ("position_matching", "camera_motion_infer")
 LETTERS = "ABCD"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One question."""
-
-    id: str
-    """The file's `id`."""
-    task: str
-    source: str
-    views: str
-    question: str
-    answer: str
-    pictures: tuple[bytes | Path, ...]
-    """Encoded files, or where they lie."""
-
-    @property
-    def level(self) -> str:
-        """Low, Middle or High."""
-        return next(level for level, tasks in LEVELS.items() if self.task in tasks)
-
-    @property
-    def is_number(self) -> bool:
-        """Whether a number is asked for."""
-        return self.task in LEVELS["Low"]
-
-    @property
-    def is_view(self) -> bool:
-        """Whether a change of view is asked for, in words."""
-        return self.task == VIEW_CHANGE
-
-
-def read(files: tuple[Path, ...]) -> Iterator[Record | DataError]:
+def read(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
     """Every row in order: what was read, or why it cannot be."""
     for path in files:
-        for where, row in records(path, COLUMNS, optional=OPTIONAL):
-            try:
-                yield _record(row, where, path.parent.parent)
-            except DataError as error:
-                yield error
+        make = partial(_question, path.parent.parent)
+        yield from read_records((path,), COLUMNS, make, optional=OPTIONAL)
 
 
-def _record(row: Mapping[str, Any], where: str, place: Path) -> Record:
-    task, answer = text(row, "task", where), text(row, "answer", where)
+def _question(place: Path, row: Mapping[str, Any], where: str) -> Question:
+    task, said = text(row, "task", where), text(row, "answer", where)
     if task not in TASKS:
         raise DataError(f"{where}: 'task'", expected=f"one of {', '.join(TASKS)}",
                         found=repr(task)[:60])  # fmt: skip
     if type(row["id"]) not in (int, str):
         raise DataError(f"{where}: 'id'", expected="a number", found=repr(row["id"])[:40])
-    record = Record(
-        id=str(row["id"]), task=task, question=text(row, "question", where), answer=answer,
-        source=row["source"] if isinstance(row.get("source"), str) else "",
-        views=row["img_type"] if isinstance(row.get("img_type"), str) else "",
-        pictures=_pictures(row["image"], where, place),
+    level = next(level for level, tasks in LEVELS.items() if task in tasks)
+    others = {"views": row.get("img_type"), "source": row.get("source")}
+    return Question(
+        id=str(row["id"]), text=text(row, "question", where),
+        media=_pictures(row["image"], where, place), answer=_answer(task, said, where),
+        categories={"task": task, "level": level} | {
+            name: value if isinstance(value, str) else "" for name, value in others.items()
+        },
+        extra={"task": task, "answer": said},
     )  # fmt: skip
-    if record.is_number and not _is_number(answer):
-        raise DataError(f"{where}: 'answer'", expected="a number", found=repr(answer)[:40])
-    if not record.is_number and not record.is_view and answer.upper() not in LETTERS:
-        raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(answer)[:40])
-    return record
+
+
+def _answer(task: str, said: str, where: str) -> Answer:
+    """A number, a change of view in words, or the letter of one of the question's options."""
+    if task in LEVELS["Low"]:
+        return Answer(number=numeric(said, f"{where}: 'answer'"))
+    if task == VIEW_CHANGE:
+        return Answer(text=said)
+    if said.upper() not in LETTERS:
+        raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(said)[:40])
+    return Answer(choice=said.upper())
 
 
 def _pictures(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
@@ -97,10 +77,3 @@ def _pictures(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
     if not found:
         raise DataError(f"{where}: 'image'", expected="at least one picture", found="none")
     return tuple(found)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return abs(float(text)) < 1e12
-    except ValueError:
-        return False

@@ -8,7 +8,7 @@ A row; its options, where it has any, are in its question:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,24 +19,19 @@ from harness.media import Media, image, image_bytes, lost
 from harness.metrics import spar
 from harness.scores import Mean, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
-from harness.tasks.spar_bench.records import BOXES, Record, read
+from harness.tasks.qa.questions import Question
+from harness.tasks.qa.task import Asked, form_of, question_task
+from harness.tasks.spar_bench.records import BOXES, read
 from harness.tasks.spatial.prompts import templates
 from harness.tasks.spatial.said import said
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks spar_bench` says where the data is had."
 FOLDERS = {"full": "SPAR-Bench", "tiny": "SPAR-Bench-Tiny"}
 """The hub's repositories, by the name that `split=` takes."""
 
 Prompt = Literal["question", "official"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the questions lie, and how they are asked."""
-
-    files: tuple[Path, ...]
-    prompt: Prompt
+KINDS = {AnswerForm.NUMBER: "number", AnswerForm.TEXT: "view", AnswerForm.CHOICE: "choice"}
 
 
 def spar_bench(
@@ -61,76 +56,44 @@ def spar_bench(
     if not files:
         raise DataError(f"folder {place / 'data'}", expected="test-*.parquet",
                         found="no such file", fix=FIX)  # fmt: skip
-    source = Source(files, prompt)
-    return Task(
-        name="spar_bench",
-        version=1,
-        split=split,
+    asked = Asked(
+        files=files, read=partial(read, files), open=_open, problems=_problems,
+        text=partial(_text, prompt),
+    )  # fmt: skip
+    return question_task(
+        asked, "spar_bench", protocol=scoring, split=split, arguments={"prompt": prompt},
         forms=(AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT),
-        protocol=scoring,
-        samples=partial(_samples, source),
-        annotations=files,
-        check=partial(_check, source),
-        arguments={"split": split, "protocol": protocol, "prompt": prompt},
+    )  # fmt: skip
+
+
+def _open(question: Question) -> tuple[Media, ...]:
+    """A question's pictures, from the table or beside it."""
+    return tuple(
+        _media(picture, question) for picture in question.media if not isinstance(picture, str)
     )
 
 
-def _samples(source: Source) -> Iterator[Sample]:
-    for record in read(source.files):
-        if isinstance(record, DataError):
-            raise record
-        yield _sample(record, source.prompt)
-
-
-def _sample(record: Record, prompt: Prompt) -> Sample:
-    if record.is_number:
-        form, answer = AnswerForm.NUMBER, Answer(number=float(record.answer))
-    elif record.is_view:
-        form, answer = AnswerForm.TEXT, Answer(text=record.answer)
-    else:
-        form, answer = AnswerForm.CHOICE, Answer(choice=record.answer.upper())
-    media = tuple(_media(picture, record) for picture in record.pictures)
-    categories = {"task": record.task, "level": record.level, "views": record.views,
-                  "source": record.source}  # fmt: skip
-    return Sample(
-        id=record.id,
-        query=Query(id=query_id(record.id), text=_text(record, prompt), media=media, forms=(form,)),
-        target=Target(answer=answer, extra={"task": record.task, "answer": record.answer}),
-        group=media[0].id,
-        categories={name: value for name, value in categories.items() if value},
-    )
-
-
-def _text(record: Record, prompt: Prompt) -> str:
-    words = templates("harness.tasks.spar_bench")
-    boxes = record.task in BOXES
-    if prompt == "question":
-        return words["question_boxes" if boxes else "question"].format(question=record.question)
-    kind = "number" if record.is_number else "view" if record.is_view else "choice"
-    return words["official_boxes" if boxes else f"official_{kind}"].format(question=record.question)
-
-
-def _media(picture: bytes | Path, record: Record) -> Media:
+def _media(picture: bytes | Path, question: Question) -> Media:
     try:
         if isinstance(picture, Path):
             return image(picture)
-        return image_bytes(picture, f"of question {record.id!r}")
+        return image_bytes(picture, f"of question {question.id!r}")
     except MediaError as error:
         return lost(error, size=(1, 1))
 
 
-def _check(source: Source) -> Iterator[Problem]:
-    listed = str(source.files[0].parent)
-    try:
-        for record in read(source.files):
-            if isinstance(record, DataError):
-                yield Problem(listed, str(record))
-                continue
-            faults = (_media(picture, record).fault for picture in record.pictures)
-            for wrong in filter(None, faults):
-                yield Problem(f"question {record.id!r}", wrong)
-    except DataError as error:
-        yield Problem(listed, str(error))
+def _problems(question: Question) -> Iterator[Problem]:
+    for media in _open(question):
+        if media.fault:
+            yield Problem(f"question {question.id!r}", media.fault)
+
+
+def _text(prompt: Prompt, question: Question, media: Media) -> str:
+    words, boxes = templates("harness.tasks.spar_bench"), question.extra["task"] in BOXES
+    if prompt == "question":
+        return words["question_boxes" if boxes else "question"].format(question=question.text)
+    kind = KINDS[form_of(question)]
+    return words["official_boxes" if boxes else f"official_{kind}"].format(question=question.text)
 
 
 def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[str, str, str | None]:

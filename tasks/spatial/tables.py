@@ -1,4 +1,4 @@
-"""Records of a benchmark, a few at a time, from Parquet or from lines of JSON."""
+"""Records of a benchmark, a few at a time, from Parquet, from lines of JSON, or from a list."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import rows
+from harness.layout import JsonFile, rows
 from harness.replies import unique
 
 MAX_LINE = 2**24  # bytes of one record
@@ -15,7 +15,9 @@ MAX_LINE = 2**24  # bytes of one record
 def records(
     path: Path, columns: Mapping[str, str], *, optional: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where it stands, record) for each record of a `.parquet` or `.jsonl` file, in order.
+    """(where it stands, record) for each record of a file, in order.
+
+    `.parquet`, `.jsonl` with a record a line, or `.json` with a list of records.
 
     Args:
         path: The file.
@@ -27,6 +29,11 @@ def records(
     """
     if path.suffix == ".jsonl":
         yield from _lines(path, columns)
+        return
+    if path.suffix == ".json":
+        for entry in JsonFile(path).items():
+            where = f"{path}, record {entry.key}"
+            yield where, _complete(entry.parse(), columns, where)
         return
     there = [name for name in optional or {} if name in _names(path)]
     wanted = {**columns, **{name: (optional or {})[name] for name in there}}
@@ -66,6 +73,10 @@ def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, An
         json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
     except (ValueError, RecursionError) as error:
         raise DataError(where, expected="one JSON object", found=str(error)) from error
+    return _complete(plain, columns, where)
+
+
+def _complete(plain: Any, columns: Mapping[str, str], where: str) -> dict[str, Any]:
     if not isinstance(plain, dict):
         raise DataError(where, expected="one JSON object", found=type(plain).__name__)
     if missing := [name for name in columns if name not in plain]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from harness.errors import DataError, MediaError
+from harness.errors import MediaError
 from harness.frames import frame_policy
 from harness.layout import inside
 from harness.media import Frame, Media, frame_files, lost
@@ -38,8 +38,13 @@ class Shown:
         return "all" if self.rule is None else str(frame_policy(self.rule))
 
 
-def find(folders: Iterable[Path], name: str) -> Path:
+def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",)) -> Path:
     """Where a video lies: a file `name`, or a folder of frames with that name less its suffix.
+
+    Args:
+        folders: Where it is looked for, in turn.
+        name: The file's name, from an annotation file.
+        suffixes: What is added to it, in turn.
 
     Raises:
         DataError: the name leaves the folder.
@@ -47,12 +52,13 @@ def find(folders: Iterable[Path], name: str) -> Path:
     """
     tried = []
     for folder in folders:
-        path = inside(folder, name)
-        if path.is_file():
-            return path
-        if path.with_suffix("").is_dir():
-            return path.with_suffix("")
-        tried.append(str(path))
+        for suffix in suffixes:
+            path = inside(folder, f"{name}{suffix}")
+            if path.is_file():
+                return path
+            if path.with_suffix("").is_dir():
+                return path.with_suffix("")
+        tried.append(str(inside(folder, f"{name}{suffixes[0]}")))
     raise MediaError(f"video {name}", expected=f"{' or '.join(tried)}, or a folder of its frames",
                      found="none", fix="Unpack the benchmark's archive of videos.")  # fmt: skip
 
@@ -84,19 +90,18 @@ def video_or_lost(
 
     `size` and `frames` are what truth is compared in, where that is known.
     """
+    return open_or_lost(lambda: find(folders, name), choose, size=size, frames=frames)
+
+
+def open_or_lost(
+    found: Callable[[], Path], choose: Choose | None, *, size: tuple[int, int] = (1, 1),
+    frames: int = 1,
+) -> Media:  # fmt: skip
+    """As `video_or_lost`, of a video that `found` finds."""
     try:
-        return open_video(find(folders, name), choose)
+        return open_video(found(), choose)
     except MediaError as error:
         return lost(error, size=size, frames=frames)
-
-
-def fault(folders: Sequence[Path], name: str) -> str | None:
-    """What is wrong with a video's file, if anything is."""
-    try:
-        open_video(find(folders, name), None)
-    except DataError as error:
-        return str(error)
-    return None
 
 
 def _part(video: Media, places: tuple[int, ...]) -> Media:

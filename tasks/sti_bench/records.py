@@ -3,21 +3,16 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from harness.errors import DataError
 from harness.metrics.choices import LETTERS
-from harness.tasks.spatial.tables import number, records, text
-
-COLUMNS = {
-    "Video": "the video's file name", "ID": "number in the video", "Task": "one of eight",
-    "Question": "question", "Candidates": "options by letter", "Answer": "the right letter",
-    "time_start": "seconds", "time_end": "seconds",
-}  # fmt: skip
-OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of place"}
+from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.questions import read as read_records
+from harness.types import Answer
 
 STATIC = ("Dimensional Measurement", "Spatial Relation", "3D Video Grounding")
 DYNAMIC = (
@@ -36,33 +31,50 @@ QUANTITY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One question."""
+FIELDS = Fields(
+    # As the official scripts tell questions apart.
+    id="{Video}|{ID}|{time_start}|{time_end}", media="{Video}", question="Question",
+    answer="Answer", options="Candidates", most=len(LETTERS), categories={"task": "Task"},
+    known={"Task": tuple(KIND_OF_TASK)},
+)  # fmt: skip
+COLUMNS = FIELDS.columns
+OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of place"}
 
-    id: str
-    """`Video|ID|time_start|time_end`, as the official scripts tell questions apart."""
-    video: str
-    task: str
-    question: str
-    options: Mapping[str, str]
-    """By letter, in the order of the letters."""
-    answer: str
-    start: float
-    end: float
-    scene: str
-    source: str
 
-    def quantity(self) -> tuple[float, str] | None:
-        """The right number and its unit, if every option is one number with the same unit.
+def read(path: Path) -> Iterator[Question | DataError]:
+    """Every row in order: what was read, or why it cannot be."""
+    return read_records((path,), COLUMNS, _question, optional=OPTIONAL)
 
-        At least two options have to differ, and the unit has to be said. This rule is ours.
-        """
-        found = [quantity(option) for option in self.options.values()]
-        units = {each[1].lower() for each in found if each}
-        if None in found or len(units) != 1 or len({each[0] for each in found if each}) < 2:
-            return None
-        return quantity(self.options[self.answer])
+
+def _question(row: Mapping[str, Any], where: str) -> Question:
+    options = _options(row["Candidates"], where)
+    found = FIELDS.read({**row, "Candidates": options}, where)
+    named, source = row.get("scene") or row.get("Scene"), row.get("Source")
+    categories = {
+        **found.categories, "kind": KIND_OF_TASK[row["Task"]],
+        "scene": named if isinstance(named, str) else scene_of(row["Video"]),
+        "source": source if isinstance(source, str) else "",
+    }  # fmt: skip
+    return replace(found, categories=categories)
+
+
+def in_numbers(question: Question) -> Question | None:
+    """The question for a number, without options; None if they are not numbers of one unit.
+
+    At least two options have to differ, and the unit has to be said. This rule is ours. The
+    record gets the unit as `unit`.
+    """
+    found = [quantity(option) for option in question.options]
+    units = {each[1].lower() for each in found if each}
+    if None in found or len(units) != 1 or len({each[0] for each in found if each}) < 2:
+        return None
+    assert question.answer is not None and question.answer.choice is not None
+    right = found[LETTERS.index(question.answer.choice)]
+    assert right is not None, "every option is a number"
+    value, unit = right
+    return replace(
+        question, options=(), answer=Answer(number=value), row={**question.row, "unit": unit}
+    )
 
 
 def quantity(option: str) -> tuple[float, str] | None:
@@ -77,38 +89,8 @@ def quantity(option: str) -> tuple[float, str] | None:
     return float(match[1]), " ".join(match[2].split())
 
 
-def read(path: Path) -> Iterator[Record | DataError]:
-    """Every row in order: what was read, or why it cannot be."""
-    for where, row in records(path, COLUMNS, optional=OPTIONAL):
-        try:
-            yield _record(row, where)
-        except DataError as error:
-            yield error
-
-
-def _record(row: Mapping[str, Any], where: str) -> Record:
-    video, task = text(row, "Video", where), text(row, "Task", where)
-    start, end = number(row, "time_start", where), number(row, "time_end", where)
-    if task not in KIND_OF_TASK:
-        raise DataError(f"{where}: 'Task'", expected=f"one of {', '.join(KIND_OF_TASK)}",
-                        found=repr(task)[:60])  # fmt: skip
-    options, answer = _options(row["Candidates"], where), text(row, "Answer", where)
-    if answer not in options:
-        raise DataError(f"{where}: 'Answer'", expected=f"a letter of {', '.join(options)}",
-                        found=repr(answer)[:40])  # fmt: skip
-    if not isinstance(row["ID"], (int, str)):
-        raise DataError(f"{where}: 'ID'", expected="a number or text", found=repr(row["ID"])[:40])
-    named = row.get("scene") or row.get("Scene")
-    return Record(
-        id=f"{video}|{row['ID']}|{start}|{end}", video=video, task=task,
-        question=text(row, "Question", where), options=options, answer=answer, start=start, end=end,
-        scene=named if isinstance(named, str) else scene_of(video),
-        source=row["Source"] if isinstance(row.get("Source"), str) else "",
-    )  # fmt: skip
-
-
-def _options(value: Any, where: str) -> Mapping[str, str]:
-    """Options by letter: a struct (a letter may be null), a map, or either as JSON text."""
+def _options(value: Any, where: str) -> list[str]:
+    """Options in order, of a struct (a letter may be null), a map, or either as JSON text."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -128,7 +110,7 @@ def _options(value: Any, where: str) -> Mapping[str, str]:
     ):
         raise DataError(f"{where}: 'Candidates'", expected="texts by the letters A, B, … to E",
                         found=repr(value)[:60])  # fmt: skip
-    return {letter: given[letter].strip() for letter in letters}
+    return [given[letter].strip() for letter in letters]
 
 
 def scene_of(video: str) -> str:

@@ -7,24 +7,26 @@ A row of `qa.parquet`, and the video that it names:
      "Candidates": {"A": "0.4 m", "B": "0.8 m", …}, "Answer": "B"}
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, UsageError
-from harness.layout import folder
-from harness.metrics.choices import sti_bench_choice, strict_choice
+from harness.layout import file, folder
+from harness.media import Media
+from harness.metrics.choices import LETTERS, sti_bench_choice, strict_choice
 from harness.metrics.numeric import mean_relative_accuracy, relative_accuracy
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
-from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.task import Ceiling, Protocol, Task, choose
+from harness.tasks.qa.questions import Question
+from harness.tasks.qa.task import Asked, Videos, question_task
 from harness.tasks.spatial.prompts import templates
 from harness.tasks.spatial.said import said
-from harness.tasks.spatial.videos import Shown, fault, video_or_lost
-from harness.tasks.sti_bench.records import KIND_OF_TASK, Record, read
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.tasks.spatial.videos import Shown
+from harness.tasks.sti_bench.records import in_numbers, read
+from harness.types import AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks sti_bench` says where the data is had."
 PLACES = ("video", "videos")
@@ -32,17 +34,8 @@ PLACES = ("video", "videos")
 
 Form = Literal["choice", "numeric"]
 Prompt = Literal["question", "official"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the questions and the videos lie, and how they are asked."""
-
-    path: Path
-    videos: tuple[Path, ...]
-    form: Form
-    prompt: Prompt
-    shown: Shown
+VERSIONS: Mapping[Form, int] = {"choice": 1, "numeric": 2}
+"""2: the text says that one number is asked for."""
 
 
 def sti_bench(
@@ -77,88 +70,44 @@ def sti_bench(
         raise UsageError("sti_bench(form=numeric)", expected="prompt=question",
                          found="prompt=official, which lists options")  # fmt: skip
     place = folder(data / "sti_bench", fix=FIX)
-    path = place / "qa.parquet"
-    if not path.is_file():
-        raise DataError(f"folder {place}", expected="qa.parquet", found="no such file", fix=FIX)
-    source = Source(path, tuple(place / name for name in PLACES), form, prompt,
-                    Shown(frames))  # fmt: skip
-    return Task(
-        name="sti_bench",
-        version=1,
-        split=split,
-        forms=(AnswerForm.CHOICE,) if form == "choice" else (AnswerForm.NUMBER,),
-        protocol=scoring,
-        samples=partial(_samples, source),
-        annotations=(path,),
-        check=partial(_check, source),
-        arguments={
-            "split": split, "protocol": protocol, "form": form, "prompt": prompt,
-            "frames": str(source.shown),
-        },
+    path = file(place / "qa.parquet", fix=FIX)
+    videos = Videos(tuple(place / name for name in PLACES), Shown(frames))
+    asked = Asked(
+        files=(path,), read=partial(_chosen, path, form), open=videos.open,
+        problems=videos.problems, apart=prompt == "question",
+        text=_numeric_text if form == "numeric" else partial(_choice_text, prompt),
+    )  # fmt: skip
+    return question_task(
+        asked, "sti_bench", protocol=scoring, split=split, version=VERSIONS[form],
+        forms=(AnswerForm.CHOICE if form == "choice" else AnswerForm.NUMBER,),
+        arguments={"form": form, "prompt": prompt, "frames": str(videos.shown)},
     )  # fmt: skip
 
 
-def _samples(source: Source) -> Iterator[Sample]:
-    for record in read(source.path):
-        if isinstance(record, DataError):
-            raise record
-        sample = _sample(record, source)
-        if sample is not None:
-            yield sample
+def _chosen(path: Path, form: Form) -> Iterator[Question | DataError]:
+    """The questions in the form that is asked for, and what cannot be read."""
+    for one in read(path):
+        found = one if form == "choice" or isinstance(one, DataError) else in_numbers(one)
+        if found is not None:
+            yield found
 
 
-def _sample(record: Record, source: Source) -> Sample | None:
-    """The sample of a record; None if its form is not the one that is asked for."""
-    quantity = record.quantity() if source.form == "numeric" else None
-    if source.form == "numeric" and quantity is None:
-        return None
-    if quantity is None:
-        text, answer = _choice_text(record, source.prompt), Answer(choice=record.answer)
-        form = AnswerForm.CHOICE
-    else:
-        wording = templates("harness.tasks.sti_bench")["numeric"]
-        text = wording.format(start=record.start, end=record.end, question=record.question,
-                              unit=quantity[1])  # fmt: skip
-        answer, form = Answer(number=quantity[0]), AnswerForm.NUMBER
-    apart = source.form == "choice" and source.prompt == "question"
-    return Sample(
-        id=record.id,
-        query=Query(
-            id=query_id(record.id), text=text, forms=(form,),
-            media=(video_or_lost(source.videos, record.video, source.shown.choose),),
-            options=tuple(record.options.values()) if apart else (),
-        ),
-        target=Target(answer=answer, extra={"letters": "".join(record.options)}),
-        group=record.video,
-        categories={
-            "task": record.task, "kind": KIND_OF_TASK[record.task], "scene": record.scene,
-            **({"source": record.source} if record.source else {}),
-        },
-    )  # fmt: skip
-
-
-def _choice_text(record: Record, prompt: Prompt) -> str:
-    words = templates("harness.tasks.sti_bench")
+def _choice_text(prompt: Prompt, question: Question, media: Media) -> str:
+    words, row = templates("harness.tasks.sti_bench"), question.row
     options = "\n".join(
-        words["option"].format(letter=letter, text=text) for letter, text in record.options.items()
+        words["option"].format(letter=letter, text=text)
+        for letter, text in zip(LETTERS, question.options, strict=False)
     )
     return words[prompt].format(
-        start=record.start, end=record.end, question=record.question, options=options
+        start=row["time_start"], end=row["time_end"], question=question.text, options=options
     )
 
 
-def _check(source: Source) -> Iterator[Problem]:
-    looked_at: set[str] = set()
-    try:
-        for record in read(source.path):
-            if isinstance(record, DataError):
-                yield Problem(str(source.path), str(record))
-            elif record.video not in looked_at:
-                looked_at.add(record.video)
-                if wrong := fault(source.videos, record.video):
-                    yield Problem(record.video, wrong)
-    except DataError as error:
-        yield Problem(str(source.path), str(error))
+def _numeric_text(question: Question, media: Media) -> str:
+    row = question.row
+    return templates("harness.tasks.sti_bench")["numeric"].format(
+        start=row["time_start"], end=row["time_end"], question=question.text, unit=row["unit"]
+    )
 
 
 def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Target, Prediction]:

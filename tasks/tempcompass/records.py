@@ -1,12 +1,13 @@
 """TempCompass' questions: the repository's JSON files, or the hub's tables."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from harness.errors import DataError
-from harness.layout import field, inside, read_json, rows
+from harness.layout import JsonFile, JsonIndex, field, rows
 from harness.metrics.tempcompass import ASPECTS
 
 Format = Literal["multi-choice", "yes_no", "caption_matching", "captioning"]
@@ -59,73 +60,80 @@ class Listing:
 
 def read(listing: Listing) -> Iterator[Record | DataError]:
     """Every question in order, or why it cannot be read."""
-    kinds = _kinds(listing.place / "meta_info.json")
+    meta = listing.place / "meta_info.json"
+    kinds = JsonIndex(JsonFile(meta)) if meta.is_file() else {}
     for format in listing.formats:
-        numbers: dict[tuple[str, str], int] = {}
-        for where, video, aspect, plain in _plain(listing, format):
-            number = numbers.setdefault((video, aspect), 0)
-            numbers[video, aspect] += 1
-            try:
-                yield _record(format, video, aspect, number, plain, where, kinds)
-            except DataError as error:
-                yield error
+        numbers: Counter[tuple[str, str]] = Counter()
+        for path in listing.of(format):
+            given = _rows(path, format, numbers) if path.suffix == ".parquet" else _nested(path)
+            about = _first_choices(listing) if format == "captioning" else None
+            for where, video, aspect, number, plain in given:
+                try:
+                    if about is not None and path.suffix == ".json":
+                        plain = {**plain, **about(video, aspect)}
+                    yield _record(format, video, aspect, number, plain, where,
+                                  _kind(kinds, video, aspect, str(meta)))  # fmt: skip
+                except DataError as error:
+                    yield error
 
 
-def _plain(listing: Listing, format: Format) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    for path in listing.of(format):
-        if path.suffix == ".parquet":
-            more = JUDGED if format == "captioning" else {}
-            for number, row in enumerate(rows(path, {**COLUMNS, **more})):
-                yield f"{path}, row {number}", str(row["video_id"]), str(row["dim"]), row
-            continue
-        about = _first_choices(listing) if format == "captioning" else {}
-        for where, video, aspect, plain in _nested(path):
-            yield where, video, aspect, {**plain, **about.get((video, aspect), {})}
+Placed: TypeAlias = tuple[str, str, str, int, Mapping[str, Any]]
+"""Where a question stands, its video, its aspect, its number among theirs, and the question."""
 
 
-def _nested(path: Path) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    plain = read_json(path)
-    for video in plain if isinstance(plain, dict) else _no_object(path):
-        for aspect, questions in field(plain, video, dict, str(path)).items():
-            where = f"{path}, video {video!r}, {aspect}"
-            for number, one in enumerate(field(plain[video], aspect, list, where)):
-                if not isinstance(one, dict):
-                    raise DataError(where, expected="questions", found=repr(questions)[:60])
-                yield f"{where}, question {number}", video, aspect, one
+def _rows(path: Path, format: Format, numbers: "Counter[tuple[str, str]]") -> Iterator[Placed]:
+    more = JUDGED if format == "captioning" else {}
+    for number, row in enumerate(rows(path, {**COLUMNS, **more})):
+        key = str(row["video_id"]), str(row["dim"])
+        yield f"{path}, row {number}", *key, numbers[key], row
+        numbers[key] += 1
 
 
-def _no_object(path: Path) -> tuple[str, ...]:
-    raise DataError(f"file {path}", expected="an object by video", found="something else")
+def _nested(path: Path) -> Iterator[Placed]:
+    for entry in JsonFile(path).entries():
+        yield from _of_video(entry.parse(), str(entry.key), path)
 
 
-def _first_choices(listing: Listing) -> dict[tuple[str, str], dict[str, Any]]:
-    """The first multiple-choice question on each aspect of each video: what captions must tell."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in listing.of("multi-choice"):
-        for where, video, aspect, plain in _nested(path):
-            found.setdefault((video, aspect), {
-                "mc_question": field(plain, "question", str, where),
-                "mc_answer": field(plain, "answer", str, where),
-            })  # fmt: skip
-    return found
+def _of_video(plain: Any, video: str, path: Path) -> Iterator[Placed]:
+    aspects = field({video: plain}, video, dict, str(path))
+    for aspect in aspects:
+        where = f"{path}, video {video!r}, {aspect}"
+        for number, one in enumerate(field(aspects, aspect, list, where)):
+            if not isinstance(one, dict):
+                raise DataError(where, expected="questions", found=repr(one)[:60])
+            yield f"{where}, question {number}", video, aspect, number, one
 
 
-def _kinds(path: Path) -> dict[tuple[str, str], str]:
-    """The finer aspect of a video's aspect, from meta_info.json."""
-    if not path.is_file():
+def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
+    """The first multiple-choice question on an aspect of a video: what captions must tell."""
+    indices = [JsonIndex(JsonFile(path)) for path in listing.of("multi-choice")
+               if path.suffix == ".json"]  # fmt: skip
+
+    def about(video: str, aspect: str) -> dict[str, str]:
+        for index in indices:
+            for where, _, found, _, plain in _of_video(index.get(video, {}), video,
+                                                       index.file.path):  # fmt: skip
+                if found == aspect:
+                    return {"mc_question": field(plain, "question", str, where),
+                            "mc_answer": field(plain, "answer", str, where)}  # fmt: skip
         return {}
-    plain, found = read_json(path), {}
-    for video in plain if isinstance(plain, dict) else _no_object(path):
-        aspects = field(plain[video], "eval_dim", dict, f"{path}, video {video!r}")
-        for aspect, told in aspects.items():
-            if isinstance(told, dict) and isinstance(told.get("type"), str):
-                found[video, aspect] = told["type"]
-    return found
+
+    return about
+
+
+def _kind(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
+    """The finer aspect of a video's aspect, from meta_info.json; empty where it tells none."""
+    plain = kinds.get(video)
+    if plain is None:
+        return ""
+    told = field(plain, "eval_dim", dict, f"{meta}, video {video!r}").get(aspect)
+    kind = told.get("type") if isinstance(told, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def _record(
     format: Format, video: str, aspect: str, number: int, plain: Mapping[str, Any], where: str,
-    kinds: Mapping[tuple[str, str], str],
+    kind: str,
 ) -> Record:  # fmt: skip
     question, answer = (field(plain, key, str, where) for key in ("question", "answer"))
     if aspect not in ASPECTS:
@@ -142,11 +150,6 @@ def _record(
         options = tuple(about[0].split("\n")[1:])
     return Record(
         id=f"{format}/{video}/{aspect}/{number}", format=format, video=video, aspect=aspect,
-        question=question, answer=answer, about=about, kind=kinds.get((video, aspect), ""),
+        question=question, answer=answer, about=about, kind=kind,
         options=options if format != "yes_no" else (),
     )  # fmt: skip
-
-
-def video_path(place: Path, video: str) -> Path:
-    """Where a video lies."""
-    return inside(place / "videos", f"{video}.mp4")

@@ -1,12 +1,17 @@
-"""Videos of the generated world in TempCompass' layout: four formats of every question."""
+"""Videos of the generated world in TempCompass' layouts: four formats of every question.
+
+The repository's files are `questions/<format>.json`; the hub's tables,
+`<format>/test-00000-of-00001.parquet`, hold the same questions. The reader takes the former first.
+"""
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.metrics.tempcompass import ASPECTS
 from harness.tasks.video_qa.options import lettered
-from harness.tasks.video_qa.writing import asked, name, write_videos
+from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.shapes import World
 
@@ -14,6 +19,9 @@ ASPECT = {
     "direction": "direction", "speed": "speed", "order": "order", "order3": "order",
     "leaves": "action", "end_relation": "attribute_change",
 }  # fmt: skip
+COLUMNS = dict.fromkeys(("video_id", "question", "answer", "dim"), "text")
+JUDGED = dict.fromkeys(("mc_question", "mc_answer"), "text")
+"""What the hub's table of captions has besides: what a judge is asked about a caption."""
 NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
 
 
@@ -38,6 +46,19 @@ def write(world: World, root: Path) -> None:
     _write(folder / "meta_info.json", meta)
     for format, plain in formats.items():
         _write(folder / "questions" / f"{format}.json", plain)
+        columns = {**COLUMNS, **(JUDGED if format == "captioning" else {})}
+        rows = list(_rows(plain, formats["multi-choice"]))
+        write_table(folder / format / "test-00000-of-00001.parquet", rows, columns)
+
+
+def _rows(plain: Mapping[str, Any], choices: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The rows of one format's table, with the first multiple-choice question on each aspect."""
+    for video, aspects in plain.items():
+        for aspect, questions in aspects.items():
+            first = choices[video][aspect][0]
+            for one in questions:
+                yield {**one, "video_id": video, "dim": aspect, "mc_question": first["question"],
+                       "mc_answer": first["answer"]}  # fmt: skip
 
 
 def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import field, read_json
+from harness.layout import JsonFile, field
 from harness.tasks.spatial.tables import number, text
 from harness.types import Box, Interval
 
@@ -55,13 +55,10 @@ class Record:
 
 def read(path: Path) -> Iterator[Record | DataError]:
     """Every item in order: what was read, or why it cannot be."""
-    items = read_json(path)
-    if not isinstance(items, list):
-        raise DataError(f"file {path}", expected="a list of items", found=type(items).__name__)
     seen: Counter[str] = Counter()
-    for index, item in enumerate(items):
+    for entry in JsonFile(path).items():
         try:
-            yield _record(item, f"{path}, item {index}", seen)
+            yield _record(entry.parse(), f"{path}, item {entry.key}", seen)
         except DataError as error:
             yield error
 

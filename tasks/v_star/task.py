@@ -12,16 +12,16 @@ An item of `V_STaR_test.json`, and the video `videos/<vid>.mp4` (in any folder b
 Five questions an item: what, when and where of chain 1, where and when of chain 2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
 from harness.frames import seconds
 from harness.judging import rubric as find_rubric
-from harness.layout import folder
+from harness.layout import file, folder, inside
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.spatial.prompts import templates
@@ -75,9 +75,7 @@ def v_star(
     scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), find_rubric(rubric).reference)
     place = folder(data / "v_star", fix=FIX)
     path = place / "V_STaR_test.json"
-    if not path.is_file():
-        raise DataError(f"folder {place}", expected=path.name, found="no such file", fix=FIX)
-    source = Source(path, place / "videos", prompt, where)
+    source = Source(file(path, fix=FIX), place / "videos", prompt, where)
     form = AnswerForm.BOX_TRACK if where == "track" else AnswerForm.TEXT
     return Task(
         name="v_star",
@@ -96,7 +94,7 @@ def v_star(
 
 
 def _samples(source: Source) -> Iterator[Sample]:
-    files = _files(source.videos)
+    files = Files(source.videos)
     for record in read(source.path):
         if isinstance(record, DataError):
             raise record
@@ -105,19 +103,30 @@ def _samples(source: Source) -> Iterator[Sample]:
             yield _sample(record, step, media, source)
 
 
-def _files(videos: Path) -> dict[str, Path]:
-    """Every video, and every folder of frames, anywhere below a folder, by its name."""
-    found: dict[str, Path] = {}
-    for path in sorted(videos.rglob("*")) if videos.is_dir() else ():
-        if path.suffix.lower() == ".mp4":
-            found.setdefault(path.stem, path)
-        elif path.is_dir():
-            found.setdefault(path.name, path)
-    return found
+@dataclass(frozen=True)
+class Files:
+    """Videos and folders of frames, anywhere below a folder, by their names."""
+
+    videos: Path
+
+    def find(self, name: str) -> Path | None:
+        """A video by its name; the folder is searched where it does not lie at the top."""
+        path = inside(self.videos, f"{name}.mp4")
+        return path if path.is_file() else self._all.get(name)
+
+    @cached_property
+    def _all(self) -> Mapping[str, Path]:
+        found: dict[str, Path] = {}
+        for path in sorted(self.videos.rglob("*")) if self.videos.is_dir() else ():
+            if path.suffix.lower() == ".mp4":
+                found.setdefault(path.stem, path)
+            elif path.is_dir():
+                found.setdefault(path.name, path)
+        return found
 
 
-def _media(record: Record, files: dict[str, Path], videos: Path) -> Media:
-    path = files.get(record.video)
+def _media(record: Record, files: Files, videos: Path) -> Media:
+    path = files.find(record.video)
     where = videos if path is None else path.parent
     name = f"{record.video}.mp4" if path is None else path.name
     return video_or_lost((where,), name, EACH_SECOND, size=record.size,
@@ -173,7 +182,7 @@ def _text(record: Record, step: str, source: Source) -> str:
 
 
 def _check(source: Source) -> Iterator[Problem]:
-    files = _files(source.videos)
+    files = Files(source.videos)
     try:
         for record in read(source.path):
             if isinstance(record, DataError):
@@ -184,9 +193,9 @@ def _check(source: Source) -> Iterator[Problem]:
         yield Problem(str(source.path), str(error))
 
 
-def _fault(record: Record, files: dict[str, Path], videos: Path) -> str | None:
+def _fault(record: Record, files: Files, videos: Path) -> str | None:
     """What is wrong with an item's video: missing, damaged, or of another size."""
-    path = files.get(record.video)
+    path = files.find(record.video)
     if path is None:
         return f"expected {record.video}.mp4 in {videos} or a folder in it, found none"
     try:

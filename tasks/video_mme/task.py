@@ -9,7 +9,6 @@ A row of the hub's table, and the video `data/<videoID>.mp4`:
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -18,16 +17,18 @@ from harness.frames import frame_rate
 from harness.layout import folder
 from harness.media import Media
 from harness.metrics.choices import video_mme_choice
-from harness.scores import Metric, Ratio, Scores
+from harness.scores import Ratio, Scores
 from harness.spec import Spec
-from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.task import Problem, Task, choose
+from harness.tasks.qa.letters import ACCURACY, letter_protocols
+from harness.tasks.qa.questions import Question
+from harness.tasks.qa.task import Asked, Videos, question_task, worded
 from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.videos import Shown
-from harness.tasks.video_mme.records import Record, files, read, subtitle_path, video_path
-from harness.tasks.video_qa.options import LETTERS, lettered, reply, strictly
+from harness.tasks.spatial.videos import Shown, open_video
+from harness.tasks.video_mme.records import SUFFIXES, files, read, subtitle_path
+from harness.tasks.video_qa.options import reply
 from harness.tasks.video_qa.subtitles import at_frames, spoken, srt
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
-from harness.video import video_file, video_or_lost
+from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks video_mme` says where the data is had."
 NONE = "No subtitles available"
@@ -35,18 +36,6 @@ NONE = "No subtitles available"
 Duration = Literal["all", "short", "medium", "long"]
 Subtitles = Literal["none", "shown", "all"]
 Prompt = Literal["question", "official"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the questions and the videos lie, and how they are asked."""
-
-    place: Path
-    files: tuple[Path, ...]
-    duration: Duration
-    subtitles: Subtitles
-    prompt: Prompt
-    shown: Shown
 
 
 def video_mme(
@@ -81,93 +70,68 @@ def video_mme(
     if not found:
         raise DataError(f"folder {place}", expected="videomme/test-*.parquet or videomme.json",
                         found="no such file", fix=FIX)  # fmt: skip
-    source = Source(place, found, duration, subtitles, prompt, Shown(frames))
-    return Task(
-        name="video_mme",
-        version=1,
-        split=split,
-        forms=(AnswerForm.TEXT if prompt == "official" else AnswerForm.CHOICE,),
-        protocol=scoring,
-        samples=partial(_samples, source),
-        annotations=found,
-        check=partial(_check, source),
-        arguments={
-            "split": split, "duration": duration, "subtitles": subtitles, "prompt": prompt,
-            "frames": str(source.shown), "protocol": protocol,
-        },
+    videos = Videos((place / "data", place / "videos"), Shown(frames), SUFFIXES)
+    told = Told(place, videos, subtitles, prompt)
+    asked = Asked(
+        files=found, read=lambda: _chosen(found, duration), open=videos.open,
+        problems=told.problems, text=told, apart=prompt == "question",
+        as_text=prompt == "official",
     )  # fmt: skip
+    return question_task(asked, "video_mme", protocol=scoring, split=split, arguments={
+        "duration": duration, "subtitles": subtitles, "prompt": prompt,
+        "frames": str(videos.shown),
+    })  # fmt: skip
 
 
-def _samples(source: Source) -> Iterator[Sample]:
-    for record in read(source.files):
-        if isinstance(record, DataError):
-            raise record
-        if source.duration in ("all", record.duration):
-            yield _sample(record, source)
+def _chosen(paths: tuple[Path, ...], duration: Duration) -> Iterator[Question | DataError]:
+    """The questions on videos of a length, and what cannot be read."""
+    for one in read(paths):
+        if isinstance(one, DataError) or duration in ("all", one.categories["duration"]):
+            yield one
 
 
-def _sample(record: Record, source: Source) -> Sample:
-    official = source.prompt == "official"
-    media = video_or_lost(video_path(source.place, record.video), choose=source.shown.choose)
-    letters = LETTERS[: len(record.options)]
-    answer = Answer(text=record.answer) if official else Answer(choice=record.answer)
-    return Sample(
-        id=record.id,
-        query=Query(
-            id=query_id(record.id), text=_text(record, source, media), media=(media,),
-            forms=(AnswerForm.TEXT if official else AnswerForm.CHOICE,),
-            options=() if official else record.options,
-        ),
-        target=Target(answer=answer, extra={"letter": record.answer, "letters": letters}),
-        group=record.video,
-        categories=record.categories(),
-    )  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The text of a question, with the subtitles of its video before it."""
 
+    place: Path
+    videos: Videos
+    subtitles: Subtitles
+    prompt: Prompt
 
-def _text(record: Record, source: Source, media: Media) -> str:
-    wording = templates("harness.tasks.video_mme")
-    text = wording[source.prompt].format(
-        question=record.question, options="\n".join(lettered(record.options))
-    )
-    if source.subtitles == "none":
-        return text
-    told = _subtitles(record, source, media) or NONE
-    return wording["subtitles"].format(subtitles=told) + text
+    def __call__(self, question: Question, media: Media) -> str:
+        """All the text that a model is given."""
+        text = worded("harness.tasks.video_mme", self.prompt)(question, media)
+        if self.subtitles == "none":
+            return text
+        before = templates("harness.tasks.video_mme")["subtitles"]
+        return before.format(subtitles=self._lines(str(question.media), media) or NONE) + text
 
+    def _lines(self, name: str, media: Media) -> str:
+        path = subtitle_path(self.place, name)
+        if not path.is_file():  # 156 of the 900 videos have none
+            return ""
+        lines = srt(path)
+        if self.subtitles == "shown" and media.fault is None:
+            whole = open_video(self.videos.path(name), None)
+            lines = at_frames(lines, media.times(), frame_rate(whole.times()))
+        return "\n".join(map(spoken, lines))
 
-def _subtitles(record: Record, source: Source, media: Media) -> str:
-    path = subtitle_path(source.place, record.video)
-    if not path.is_file():  # 156 of the 900 videos have none
-        return ""
-    lines = srt(path)
-    if source.subtitles == "shown" and media.fault is None:
-        whole = video_file(video_path(source.place, record.video))
-        lines = at_frames(lines, media.times(), frame_rate(whole.times()))
-    return "\n".join(map(spoken, lines))
-
-
-def _check(source: Source) -> Iterator[Problem]:
-    looked_at: set[str] = set()
-    listed = str(source.files[0])
-    try:
-        for record in read(source.files):
-            if isinstance(record, DataError):
-                yield Problem(listed, str(record))
-            elif record.video not in looked_at and source.duration in ("all", record.duration):
-                looked_at.add(record.video)
-                yield from _look(record, source)
-    except DataError as error:
-        yield Problem(listed, str(error))
-
-
-def _look(record: Record, source: Source) -> Iterator[Problem]:
-    path, lines = video_path(source.place, record.video), subtitle_path(source.place, record.video)
-    try:
-        video_file(path)
-        if source.subtitles != "none" and lines.is_file():
-            srt(lines)
-    except DataError as error:
-        yield Problem(str(path), str(error))
+    def problems(self, question: Question) -> Iterator[Problem]:
+        """What is wrong with the video, or with its subtitles where they are asked for."""
+        yield from self.videos.problems(question)
+        if self.subtitles == "none":
+            return
+        place = self.place / "subtitle"
+        if not place.is_dir():
+            yield Problem(str(place), "is missing, which holds all subtitles")
+            return
+        try:
+            path = subtitle_path(self.place, str(question.media))
+            if path.is_file():
+                srt(path)
+        except DataError as error:
+            yield Problem(str(place / f"{question.media}.srt"), str(error))
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -179,22 +143,8 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
     return {"accuracy": Ratio(float(letter == sample.target.extra["letter"]), counted)}
 
 
-ACCURACY = "share of questions answered with the right letter"
-PROTOCOLS = {
-    "videomme/official": Protocol(
-        name="videomme/official",
-        score=score_official,
-        metrics=(Metric("accuracy", about=f"{ACCURACY}, of those with a readable reply"),),
-        headline="accuracy",
-        ceiling=Ceiling(value=1.0),
-        about="eval_your_results.py: the first of A to D counts; unreadable replies are left out",
-    ),
-    "videomme/strict": Protocol(
-        name="videomme/strict",
-        score=strictly,
-        metrics=(Metric("accuracy", about=ACCURACY),),
-        headline="accuracy",
-        ceiling=Ceiling(value=1.0),
-        about="only a letter that the reply states counts, and every question",
-    ),
-}
+PROTOCOLS = letter_protocols(
+    "videomme", score_official, accuracy=f"{ACCURACY}, of those with a readable reply",
+    official="eval_your_results.py: the first of A to D counts; unreadable replies are left out",
+    strict="only a letter that the reply states counts, and every question",
+)  # fmt: skip

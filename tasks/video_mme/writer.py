@@ -1,16 +1,25 @@
-"""Videos of the generated world in Video-MME's layout, with subtitles for two of three."""
+"""Videos of the generated world in Video-MME's layouts, with subtitles for two of three.
 
+The hub's table and `videomme.json`, a list of videos with their questions as in the official result
+files, hold the same. The reader takes the former first.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from harness.tasks.video_mme.records import DURATIONS
+from harness.tasks.video_mme.records import DURATIONS, JSON
 from harness.tasks.video_qa.options import lettered
-from harness.tasks.video_qa.writing import asked, name, write_videos
+from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
 DOMAIN = "Knowledge"
+OF_VIDEO = ("video_id", "videoID", "duration", "domain", "sub_category", "url")
+OF_QUESTION = ("question_id", "task_type", "question", "options", "answer")
 TYPES = {
     "direction": "Action Recognition", "speed": "Action Reasoning", "order": "Temporal Reasoning",
     "order3": "Temporal Perception", "leaves": "Object Recognition",
@@ -33,7 +42,18 @@ def write(world: World, root: Path) -> None:
         if number % 3 < 2:
             path = folder / "subtitle" / f"{name(scene)}.srt"
             path.write_text(_subtitles(scene), encoding="utf-8", newline="\n")
-    _write_table(folder / "videomme" / "test-00000-of-00001.parquet", rows)
+    columns = {key: "texts" if key == "options" else "text" for key in rows[0]}
+    write_table(folder / "videomme" / "test-00000-of-00001.parquet", rows, columns)
+    (folder / JSON).write_text(json.dumps(_videos(rows), indent=1), encoding="utf-8", newline="\n")
+
+
+def _videos(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the table by video, as the official result files nest them."""
+    return [
+        {**{key: first[key] for key in OF_VIDEO},
+         "questions": [{key: row[key] for key in OF_QUESTION} for row in (first, *rest)]}
+        for first, *rest in (list(each) for _, each in groupby(rows, lambda row: row["videoID"]))
+    ]  # fmt: skip
 
 
 def _row(scene: Scene, question: QA, number: int, place: int) -> dict[str, Any]:
@@ -54,13 +74,3 @@ def _subtitles(scene: Scene) -> str:
         said = f'<font color="white" size=".72c">This is second {second}.</font>'
         parts.append(f"{second // 2 + 1}\n{times}\n{said}\n")
     return "\n".join(parts)
-
-
-def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    path.parent.mkdir(parents=True)
-    columns = [(key, pa.list_(pa.string()) if key == "options" else pa.string()) for key in rows[0]]
-    table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
-    parquet.write_table(table, path, compression="zstd")

@@ -1,7 +1,8 @@
 """The generated world's videos and their questions with options, as the writers need them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.tasks.spatial.shapes import write_video
 from harness.world.qa import QA, every_qa
@@ -46,3 +47,22 @@ def write_videos(folder: Path, scenes: Sequence[Scene]) -> None:
     """Write scenes as MP4 into a folder, one frame a second."""
     for scene in scenes:
         write_video(folder / f"{name(scene)}.mp4", scene)
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+    """Write rows as one Parquet file, as the hub has it.
+
+    Args:
+        path: The file; its folder is made.
+        rows: The cells of each row by column. Others are left out.
+        columns: The type of each column: `text`, `texts`, `whole` or `real`.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {"text": pa.string(), "texts": pa.list_(pa.string()), "whole": pa.int64(),
+             "real": pa.float64()}  # fmt: skip
+    schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
+    cells = [{name: row[name] for name in columns} for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.Table.from_pylist(cells, schema=schema), path, compression="zstd")

@@ -1,58 +1,31 @@
 """Records of VSI-Bench and of its subsets, one at a time, checked."""
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
-from harness.tasks.spatial.tables import listed_ids, records, text
+from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.questions import read as read_records
+from harness.tasks.spatial.tables import listed_ids
 
 Split = Literal["full", "debiased", "pruned", "tiny"]
 
-COLUMNS = {
-    "id": "number of the question", "dataset": "folder of the video", "scene_name": "video",
-    "question_type": "one of ten", "question": "question", "ground_truth": "letter or number",
-    "options": "options, each with its letter, or null",
-}  # fmt: skip
-LETTERS = "ABCDEFGH"
-LETTERED = re.compile(r"\s*([A-H])\s*[.):]\s*(.*)\Z", re.DOTALL)
+FIELDS = Fields(
+    id="{id}", media="{dataset}/{scene_name}.mp4", group="{dataset}/{scene_name}",
+    answer="ground_truth", options="options", lettered=True, most=8,
+    categories={"type": "question_type", "dataset": "dataset"},
+    known={"question_type": (*CHOICE_TYPES, *NUMBER_TYPES)},
+)  # fmt: skip
+NUMBERS = replace(FIELDS, options="", form="number", positive=True)
+COLUMNS = FIELDS.columns
 
 FULL = ("test.jsonl", "test.parquet", "test-*.parquet", "data/test-*.parquet")
 """The hub's file of all questions: since 2025 JSON lines, before that Parquet."""
 SUBSETS: Mapping[str, str] = {"debiased": "test_debiased.parquet", "pruned": "test_pruned.parquet"}
 PRUNED, TINY = "pruned_ids.txt", "tiny_ids.txt"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One question."""
-
-    id: str
-    dataset: str
-    scene: str
-    kind: str
-    question: str
-    options: tuple[str, ...]
-    """As they stand in the file, letters included; none where a number is asked for."""
-    truth: str
-
-    @property
-    def video(self) -> str:
-        """The video's file below the benchmark's folder."""
-        return f"{self.dataset}/{self.scene}.mp4"
-
-    @property
-    def is_number(self) -> bool:
-        """Whether a number is asked for."""
-        return self.kind in NUMBER_TYPES
-
-    def texts(self) -> tuple[str, ...]:
-        """The options without their letters."""
-        matches = (LETTERED.match(option) for option in self.options)
-        return tuple(match[2].strip() for match in matches if match)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,52 +56,22 @@ def listing(place: Path, split: Split) -> Listing | None:
     return Listing(files, ids, split == "debiased") if ids.is_file() else None
 
 
-def read(listed: Listing) -> Iterator[Record | DataError]:
-    """Every question of a subset in order: what was read, or why it cannot be."""
+def read(listed: Listing, *, only_numbers: bool = False) -> Iterator[Question | DataError]:
+    """Every question of a subset in order: what was read, or why it cannot be.
+
+    Args:
+        listed: The subset.
+        only_numbers: Leave out those that have options.
+    """
     ids = None if listed.ids is None else listed_ids(listed.ids)
-    for path in listed.files:
-        for where, row in records(path, COLUMNS):
-            if ids is not None and (str(row["id"]) in ids) == listed.without:
-                continue
-            try:
-                yield _record(row, where)
-            except DataError as error:
-                yield error
 
+    def chosen(row: Mapping[str, Any], where: str) -> Question | None:
+        if ids is not None and (str(row["id"]) in ids) == listed.without:
+            return None
+        is_number = row["question_type"] in NUMBER_TYPES
+        found = (NUMBERS if is_number else FIELDS).read(row, where)
+        if only_numbers and not is_number:
+            return None
+        return replace(found, extra={"type": row["question_type"]})
 
-def _record(row: Mapping[str, Any], where: str) -> Record:
-    kind, truth = text(row, "question_type", where), text(row, "ground_truth", where)
-    if kind not in (*CHOICE_TYPES, *NUMBER_TYPES):
-        raise DataError(f"{where}: 'question_type'", found=repr(kind)[:60],
-                        expected=f"one of {', '.join((*CHOICE_TYPES, *NUMBER_TYPES))}")  # fmt: skip
-    if type(row["id"]) not in (int, str):
-        raise DataError(f"{where}: 'id'", expected="a number", found=repr(row["id"])[:40])
-    record = Record(
-        id=str(row["id"]), dataset=text(row, "dataset", where),
-        scene=text(row, "scene_name", where), kind=kind, question=text(row, "question", where),
-        options=() if kind in NUMBER_TYPES else _options(row["options"], where), truth=truth,
-    )  # fmt: skip
-    if record.is_number and not _is_positive(truth):
-        raise DataError(f"{where}: 'ground_truth'", expected="a number above 0",
-                        found=repr(truth)[:40])  # fmt: skip
-    if not record.is_number and truth not in LETTERS[: len(record.options)]:
-        raise DataError(f"{where}: 'ground_truth'", expected="the letter of an option",
-                        found=repr(truth)[:40])  # fmt: skip
-    return record
-
-
-def _options(value: Any, where: str) -> tuple[str, ...]:
-    options = value if isinstance(value, list) else []
-    said = [LETTERED.match(option) if isinstance(option, str) else None for option in options]
-    letters = "".join(match[1] if match else "?" for match in said)
-    if len(options) < 2 or letters != LETTERS[: len(options)]:
-        raise DataError(f"{where}: 'options'", expected="texts that begin with A., B., …",
-                        found=repr(value)[:60])  # fmt: skip
-    return tuple(options)
-
-
-def _is_positive(text: str) -> bool:
-    try:
-        return 0 < float(text) < 1e12
-    except ValueError:
-        return False
+    return (one for one in read_records(listed.files, COLUMNS, chosen) if one is not None)

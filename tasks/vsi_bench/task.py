@@ -7,14 +7,15 @@ A record, and the video `<dataset>/<scene_name>.mp4`:
      "options": null}
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, UsageError
 from harness.layout import folder
+from harness.media import Media
 from harness.metrics import vsi
 from harness.metrics.choices import strict_choice
 from harness.metrics.numeric import (
@@ -25,28 +26,19 @@ from harness.metrics.numeric import (
 )
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
-from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.task import Ceiling, Protocol, Task, choose
+from harness.tasks.qa.questions import Question
+from harness.tasks.qa.task import Asked, Videos, question_task
 from harness.tasks.spatial.prompts import templates
 from harness.tasks.spatial.said import said
-from harness.tasks.spatial.videos import Shown, fault, video_or_lost
-from harness.tasks.vsi_bench.records import LETTERS, Listing, Record, Split, listing, read
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.tasks.spatial.videos import Shown
+from harness.tasks.vsi_bench.records import Split, listing, read
+from harness.types import AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks vsi_bench` says where the data is had."
 
 Form = Literal["mixed", "numeric"]
 Prompt = Literal["question", "official"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the questions and the videos lie, and how they are asked."""
-
-    listing: Listing
-    place: Path
-    form: Form
-    prompt: Prompt
-    shown: Shown
 
 
 def vsi_bench(
@@ -82,73 +74,27 @@ def vsi_bench(
     if listed is None:
         raise DataError(f"folder {place}", expected=f"the files of the subset {split}",
                         found="no such files", fix=FIX)  # fmt: skip
-    source = Source(listed, place, form, prompt, Shown(frames))
+    videos = Videos((place,), Shown(frames))
     forms = (AnswerForm.NUMBER,) if form == "numeric" else (AnswerForm.CHOICE, AnswerForm.NUMBER)
-    return Task(
-        name="vsi_bench",
-        version=1,
-        split=split,
-        forms=forms,
-        protocol=scoring,
-        samples=partial(_samples, source),
-        annotations=listed.annotations,
-        check=partial(_check, source),
-        arguments={
-            "split": split, "protocol": protocol, "form": form, "prompt": prompt,
-            "frames": str(source.shown),
-        },
+    asked = Asked(
+        files=listed.annotations, read=partial(read, listed, only_numbers=form == "numeric"),
+        open=videos.open, problems=videos.problems, text=partial(_text, prompt),
+        apart=prompt == "question",
+    )  # fmt: skip
+    return question_task(
+        asked, "vsi_bench", protocol=scoring, split=split, forms=forms,
+        arguments={"form": form, "prompt": prompt, "frames": str(videos.shown)},
     )  # fmt: skip
 
 
-def _samples(source: Source) -> Iterator[Sample]:
-    for record in read(source.listing):
-        if isinstance(record, DataError):
-            raise record
-        if source.form == "mixed" or record.is_number:
-            yield _sample(record, source)
-
-
-def _sample(record: Record, source: Source) -> Sample:
-    number = float(record.truth) if record.is_number else None
-    answer = Answer(choice=record.truth) if number is None else Answer(number=number)
-    apart = number is None and source.prompt == "question"
-    return Sample(
-        id=record.id,
-        query=Query(
-            id=query_id(record.id), text=_text(record, source.prompt),
-            media=(video_or_lost((source.place,), record.video, source.shown.choose),),
-            forms=(AnswerForm.CHOICE if number is None else AnswerForm.NUMBER,),
-            options=record.texts() if apart else (),
-        ),
-        target=Target(
-            answer=answer, extra={"type": record.kind, "letters": LETTERS[: len(record.options)]}
-        ),
-        group=f"{record.dataset}/{record.scene}",
-        categories={"type": record.kind, "dataset": record.dataset},
-    )  # fmt: skip
-
-
-def _text(record: Record, prompt: Prompt) -> str:
+def _text(prompt: Prompt, question: Question, media: Media) -> str:
     name = "question"
     if prompt == "official":
-        name = "official_number" if record.is_number else "official_choice"
-    wording = templates("harness.tasks.vsi_bench")[name]
-    return wording.format(question=record.question, options="\n".join(record.options))
-
-
-def _check(source: Source) -> Iterator[Problem]:
-    looked_at: set[str] = set()
-    listed = str(source.listing.files[0])
-    try:
-        for record in read(source.listing):
-            if isinstance(record, DataError):
-                yield Problem(listed, str(record))
-            elif record.video not in looked_at:
-                looked_at.add(record.video)
-                if wrong := fault((source.place,), record.video):
-                    yield Problem(record.video, wrong)
-    except DataError as error:
-        yield Problem(listed, str(error))
+        name = "official_choice" if question.options else "official_number"
+    options = "\n".join(question.row["options"] or ())
+    return templates("harness.tasks.vsi_bench")[name].format(
+        question=question.text, options=options
+    )
 
 
 def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Target, Prediction]:

@@ -1,4 +1,8 @@
-"""Videos of the generated world in VSI-Bench's layout, with its subsets."""
+"""Videos of the generated world in VSI-Bench's layout, with its subsets.
+
+All questions are there twice: as `test.jsonl`, and in the table that the hub had before 2025,
+`test-00000-of-00001.parquet`. The reader takes the former first.
+"""
 
 import json
 from pathlib import Path
@@ -40,6 +44,7 @@ def write(world: World, root: Path) -> None:
         write_video(folder / DATASET / f"{scene.index:08d}.mp4", scene)
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "test.jsonl").write_text(lines, encoding="utf-8", newline="\n")
+    _write_table(folder / "test-00000-of-00001.parquet", rows)
     pruned = [row for row in rows if row["id"] // len(TYPES) % 2]
     (folder / "pruned_ids.txt").write_text("".join(f"{row['id']}\n" for row in pruned))
     _write_table(folder / "test_pruned.parquet", pruned)

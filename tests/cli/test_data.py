@@ -1,11 +1,7 @@
-"""`harness data fetch | check | info`, and named subsets."""
+"""`harness data check | info`, and named subsets; `fetch` is in test_fetch.py."""
 
-import hashlib
 import json
 import shutil
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,179 +9,11 @@ import pytest
 from harness.card import Card
 from harness.cli.data import duplicates
 from harness.cli.main import main
+from harness.errors import DataError
 from harness.media import image
 from harness.types import AnswerForm, Query, Sample, query_id
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
-COMMIT = "c0ffee" + "0" * 34
-NAME = "longvideobench/LongVideoBench"
-
-
-class Hub(BaseHTTPRequestHandler):
-    """As much of the Hugging Face hub as a dataset's download asks for."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        return
-
-    def do_GET(self):
-        self.server.asked.append((self.command, self.path, self.headers.get("authorization")))
-        path = self.path.partition("?")[0]
-        state = self.server.state
-        if path.startswith("/api/datasets/") and state["refuse"]:
-            code, name = state["refuse"]
-            return self.say(code, b"{}", {"X-Error-Code": name})
-        if "/tree/" in path:
-            rows = [{"type": "file", "path": name, "size": len(data), "oid": tag(data)}
-                    for name, data in state["files"].items()]  # fmt: skip
-            return self.say(200, json.dumps(rows).encode())
-        if path.startswith("/api/datasets/"):
-            siblings = [{"rfilename": name} for name in state["files"]]
-            told = {"id": NAME, "sha": state["commit"], "siblings": siblings}
-            return self.say(200, json.dumps(told).encode())
-        name = path.partition("/resolve/")[2].partition("/")[2]
-        if name not in state["files"]:
-            return self.say(404, b"{}")
-        data = state["files"][name]
-        head = {"ETag": f'"{tag(data)}"', "X-Repo-Commit": state["commit"]}
-        return self.say(200, data, head)
-
-    do_HEAD = do_GET  # noqa: N815 - as the base class calls it
-
-    def say(self, code, body, head=None):
-        self.send_response(code)
-        for key, value in {"Content-Type": "application/json", **(head or {})}.items():
-            self.send_header(key, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-
-def tag(data):
-    return hashlib.sha1(data).hexdigest()
-
-
-@contextmanager
-def served(files):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    server.asked, server.state = [], {"files": files, "commit": COMMIT, "refuse": None}
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    """A hub on this machine with LongVideoBench's example, and an environment that points to it."""
-    pytest.importorskip("huggingface_hub")
-    place = TASKS / "long_video_bench" / "example" / "long_video_bench"
-    files = {str(path.relative_to(place)): path.read_bytes()
-             for path in place.rglob("*") if path.is_file()}  # fmt: skip
-    with served(files) as server:
-        for name in ("HF_HUB_OFFLINE", "HF_TOKEN", "http_proxy", "https_proxy", "all_proxy"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        yield server
-
-
-def fetched(command, root, *more, code=0):
-    return command("data", "fetch", "long_video_bench", "--data", root, "--quiet", *more)
-
-
-def test_files_are_fetched_at_a_commit_that_is_kept(command, hub, tmp_path):
-    done = fetched(command, tmp_path, "--json")
-    assert done.returncode == 0, done.stderr
-    (one,) = json.loads(done.stdout)["repositories"]
-    assert one == {"repository": NAME, "revision": "main", "commit": COMMIT,
-                   "files": len(hub.state["files"])}  # fmt: skip
-    (shown,) = command.json("data", "check", "long_video_bench", "--data", tmp_path)
-    assert shown["problems"] == [] and shown["fetched"][0]["commit"] == COMMIT
-    assert all(token is None for _, _, token in hub.asked)
-    resolved = [path for _, path, _ in hub.asked if "/resolve/" in path]
-    assert resolved and all(COMMIT in path for path in resolved)
-
-
-def test_a_second_call_completes_the_same_commit(command, hub, tmp_path):
-    assert fetched(command, tmp_path).returncode == 0
-    video = next((tmp_path / "long_video_bench").rglob("*.mp4"))
-    whole = video.read_bytes()
-    video.unlink()
-    hub.asked.clear()
-    assert fetched(command, tmp_path).returncode == 0
-    assert video.read_bytes() == whole
-    asked = [path for _, path, _ in hub.asked if path.startswith("/api/datasets/")]
-    assert asked and all(COMMIT in path for path in asked)
-
-
-def test_another_revision_is_not_mixed_in(command, hub, tmp_path):
-    assert fetched(command, tmp_path).returncode == 0
-    done = fetched(command, tmp_path, "--revision", "other")
-    assert done.returncode == 5 and "files of revision other" in done.stderr
-    assert fetched(command, tmp_path, "--revision", COMMIT).returncode == 0
-
-
-def test_a_token_comes_from_the_environment_alone(command, hub, tmp_path, monkeypatch):
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "token").write_text("hf_from_the_disk")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    assert fetched(command, tmp_path / "a").returncode == 0
-    assert {token for _, path, token in hub.asked if "/datasets/" in path} == {None}
-    hub.asked.clear()
-    monkeypatch.setenv("HF_TOKEN", "hf_from_the_environment")
-    assert fetched(command, tmp_path / "b").returncode == 0
-    tokens = {token for _, path, token in hub.asked if path.startswith("/api/datasets/")}
-    assert tokens == {"Bearer hf_from_the_environment"}
-    assert not any("hf_from" in path.read_text("utf-8", "replace")
-                   for path in (tmp_path / "b").rglob("*.json"))  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("refuse", "words"),
-    [((403, "GatedRepo"), "Accept its terms"), ((404, "RepoNotFound"), "HF_TOKEN is needed"),
-     ((404, "RevisionNotFound"), "the revision main"), ((500, ""), "goes on where")],
-)  # fmt: skip
-def test_what_the_hub_refuses_is_said(command, hub, tmp_path, refuse, words):
-    hub.state["refuse"] = refuse
-    done = fetched(command, tmp_path)
-    assert done.returncode == 3 and words in done.stderr and NAME in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "long_video_bench" / "hub.json").exists()
-
-
-def test_offline_nothing_is_asked_and_the_way_is_told(command, hub, tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    done = fetched(command, tmp_path)
-    assert done.returncode == 2 and NAME in done.stderr and "lvb_val.json" in done.stderr
-    assert hub.asked == []
-
-
-def test_a_hub_that_is_not_there_is_named(command, tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    done = fetched(command, tmp_path)
-    assert done.returncode == 3 and "http://127.0.0.1:9" in done.stderr
-
-
-def test_a_task_that_is_not_on_the_hub_says_where_it_is(capsys, tmp_path):
-    assert main(["data", "fetch", "mevis", "--data", str(tmp_path)]) == 2
-    assert "henghuiding/MeViS" in capsys.readouterr().err
-    assert main(["data", "fetch", "video_me", "--data", str(tmp_path)]) == 2
-    assert "Did you mean video_mme" in capsys.readouterr().err
-
-
-def test_hubs_in_cards_are_whole():
-    for path in sorted(TASKS.glob("*/card.toml")):
-        hub = Card.read(path).hub
-        if hub is not None:
-            assert set(hub) <= {"repository", "repositories", "revision", "files"}, path
-            named = [*hub.get("repositories", {}).values(), *filter(None, [hub.get("repository")])]
-            assert named and all(name.count("/") == 1 for name in named), path
 
 
 def test_problems_come_with_the_way_to_the_data(capsys, tmp_path):
@@ -197,10 +25,113 @@ def test_problems_come_with_the_way_to_the_data(capsys, tmp_path):
     assert "1 problem(s)" in said and "How it is had: lmms-lab/Video-MME" in said
 
 
-def test_the_published_number_is_told_where_it_differs(capsys):
+def checked(capsys, root, *more, code=0):
+    assert main(["data", "check", "--data", str(root), *more]) == code
+    return capsys.readouterr().out
+
+
+def test_the_published_numbers_are_told_where_they_differ(capsys):
+    said = checked(capsys, TASKS / "video_mme" / "example", "video_mme")
+    assert "3 samples (published: 2700), fingerprint" in said
+    assert "difference: 3 of 2700 samples, 1 of 900 videos\n" in said and "error" not in said
+    assert "How it is had" not in said
+
+
+def test_strict_makes_another_number_than_the_published_one_an_error(capsys):
     root = TASKS / "video_mme" / "example"
-    assert main(["data", "check", "video_mme", "--data", str(root)]) == 0
-    assert "3 samples (published: 2700)" in capsys.readouterr().out
+    said = checked(capsys, root, "video_mme", "--strict", code=1)
+    assert "error: 3 of 2700 samples, 1 of 900 videos\n" in said
+    assert "How it is had: lmms-lab/Video-MME" in said
+    (line,) = json.loads(checked(capsys, root, "video_mme", "--strict", "--json", code=1))
+    assert line["differences"] == [
+        {"what": "samples", "found": 3, "published": 2700},
+        {"what": "videos", "found": 1, "published": 900},
+    ]
+    assert line["problems"] == [] and not line["generated"] and len(line["fingerprint"]) == 32
+
+
+def test_a_generated_world_is_named_as_one(capsys, shapes):
+    said = checked(capsys, shapes, "mevis")
+    assert "8 samples (published: 793)" in said and "videos (a generated world)" in said
+
+
+def test_published_numbers_that_are_met_are_no_difference(capsys, monkeypatch):
+    card = Card.read(TASKS / "video_mme" / "card.toml")
+    met = {"splits": {"test": 3}, "videos": {"test": 1}}
+    monkeypatch.setattr(Card, "published", lambda *_: (met["splits"]["test"], 1))
+    root = TASKS / "video_mme" / "example"
+    assert "3 samples, as published, fingerprint" in checked(capsys, root, "video_mme", "--strict")
+    assert card.splits["test"] == 2700
+    monkeypatch.setattr(Card, "published", lambda *_: (0, 0))
+    assert "3 samples, fingerprint" in checked(capsys, root, "video_mme", "--strict")
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "arguments", "published"),
+    [
+        ("refcoco", "val", {"protocol": "res/expression", "layout": "refer"}, (10834, 0)),
+        ("refcoco", "val", {"protocol": "rec/instance", "split_by": "unc"}, (3811, 0)),
+        ("refcoco", "testA", {"protocol": "res/instance", "layout": "visionreasoner"}, (1975, 0)),
+        ("refcoco", "val", {"protocol": "res/instance", "split_by": "google"}, (5000, 0)),
+        ("refcoco", "val", {"protocol": "res/expression", "split_by": "google"}, (0, 0)),
+        ("refcoco", "val", {"protocol": "rec/expression", "layout": "lmms"}, (0, 0)),
+        ("video_mme", "test", {"duration": "all"}, (2700, 900)),
+        ("video_mme", "test", {"duration": "long"}, (900, 300)),
+        ("vsi_bench", "full", {"form": "mixed"}, (5130, 288)),
+        ("vsi_bench", "full", {"form": "numeric"}, (0, 0)),
+        ("mevis", "valid_u", {}, (793, 50)),
+        ("ref_youtube_vos", "valid", {}, (0, 202)),
+        ("tempcompass", "all", {}, (7540, 410)),
+    ],
+)
+def test_published_numbers_are_those_of_what_is_asked(name, split, arguments, published):
+    card = Card.read(TASKS / name / "card.toml")
+    assert card.published(split, arguments) == published
+
+
+def test_every_table_of_numbers_is_of_arguments_splits_and_videos_that_exist():
+    import inspect
+    from importlib import import_module
+
+    for path in sorted(TASKS.glob("*/card.toml")):
+        card = Card.read(path)
+        function = getattr(import_module(f"harness.tasks.{card.name}.task"), card.name)
+        assert set(card.videos) <= set(card.splits), path
+        for table in card.counts:
+            assert set(table) <= {"when", "splits", "videos"} and table["when"], path
+            assert set(table["when"]) <= set(inspect.signature(function).parameters), path
+            assert {*table.get("splits", {}), *table.get("videos", {})} <= set(card.splits), path
+
+
+def test_data_that_is_not_there_is_told_with_the_way_to_it(tmp_path):
+    from argparse import Namespace
+
+    from harness.cli.data import check
+
+    given = Namespace(data=tmp_path, task="ref_davis17", tasks=None, json=False, strict=False)
+    with pytest.raises(DataError, match=r"How it is had: DAVIS-2017-Unsupervised"):
+        check(given)
+
+
+def test_tasks_are_listed_with_forms_headline_protocol_and_count(command):
+    lines = command("list", "tasks").stdout.splitlines()
+    rows = {line.split()[0]: line for line in lines[1:] if line and line[0] != "?"}
+    cards = {card.name: card for card in map(Card.read, TASKS.glob("*/card.toml"))}
+    assert set(cards) <= set(rows) and len(cards) >= 26
+    for name, card in cards.items():
+        count = card.splits[card.default_split]
+        videos = card.videos.get(card.default_split)
+        shown = str(count or (f"? in {videos} videos" if videos else "?"))
+        for word in (
+            ", ".join(card.forms),
+            card.headline,
+            card.protocol,
+            card.default_split,
+            shown,
+        ):
+            assert f" {word} " in rows[name], (name, word)
+    assert "? in 30 videos" in rows["ref_davis17"]
+    assert any(line.startswith("?: not published") for line in lines)
 
 
 def test_pictures_of_one_content_under_two_names_are_told(tmp_path):

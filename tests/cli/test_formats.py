@@ -10,7 +10,7 @@ from harness.cli.main import main
 from harness.errors import MediaError
 from harness.media import pixels
 from harness.plugins import build
-from harness.run import workers
+from harness.run import pool
 from harness.world.encode import encode_png
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -102,7 +102,7 @@ def test_a_long_video_is_not_sent_to_a_process_without_files(monkeypatch):
     import numpy as np
 
     video = pixels([np.zeros((4, 4, 3), np.uint8)] * 9, times=range(9), is_video=True, id="v")
-    assert workers._decoded(video).frame(8).shape == (4, 4, 3)
-    monkeypatch.setattr(workers, "MAX_CARRIED", 9 * 48 - 1)
+    assert pool._decoded(video).frame(8).shape == (4, 4, 3)
+    monkeypatch.setattr(pool, "MAX_CARRIED", 9 * 48 - 1)
     with pytest.raises(MediaError, match="frames=32"):
-        workers._decoded(video).frame(0)
+        pool._decoded(video).frame(0)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import judge as judges
 from harness.cli.main import main
 from harness.cli.train import with_checkpoint
 from harness.errors import UsageError
+from harness.judging import rubric as find_rubric
 from harness.run.trained import Training
 from harness.spec import parse
 
@@ -71,6 +73,77 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     assert code == 0
     again = said(capsys)["tasks"]["reason_seg"]
     assert again["metrics"] == shown["tasks"]["reason_seg"]["metrics"]
+
+
+class Grader:
+    """A judge that takes every answer for right, and counts how often it is asked."""
+
+    name = "grader(v=1)"
+
+    def __init__(self):
+        self.asked = 0
+
+    def judge(self, rubric, question, answer, truth):
+        self.asked += 1
+        return find_rubric(rubric).verdict("3")
+
+
+@pytest.fixture
+def judged(line, tmp_path, monkeypatch):
+    """A training that is evaluated on a task with free answers, and its judge."""
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in ("reason_seg", "v_star"):
+        (root / name).symlink_to(REPOSITORY / "tasks" / name / "example" / name)
+    line[line.index("--data") + 1] = str(root)
+    made = Grader()
+    build = judges.build_judge
+    monkeypatch.setattr(judges, "build_judge",
+                        lambda text: made if text == "grader" else build(text))  # fmt: skip
+    return [*line, "--eval-tasks", "v_star(where=text,prompt=official)"], made
+
+
+def test_free_answers_are_graded_by_the_judge_that_is_named(judged, capsys, tmp_path):
+    line, grader = judged
+    assert main([*line, "--judge", "grader", "--json"]) == 0
+    (results,) = said(capsys)["tasks"].values()
+    assert results["metrics"]["Acc"] is not None and results["n_total"] == 15
+    (run,) = (path.parent for path in (tmp_path / "out" / "eval").rglob("results.json"))
+    told = json.loads((run / "manifest.json").read_text())["task"]["arguments"]
+    assert told["judge"] == grader.name
+    verdicts = (run / "verdicts.jsonl").read_text().splitlines()
+    assert len(verdicts) == grader.asked > 0
+    assert (
+        main(["score", str(run), "--json"]) == 0 and not said(capsys)["tasks"]["v_star"]["differs"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ([], "expected --judge SPEC"),
+        (["--judge", "no_such_judge"], "no_such_judge"),
+        (["--judge", "stored(file=/nowhere/verdicts.jsonl)"], "a file of verdicts"),
+    ],
+)
+def test_a_judge_that_is_absent_or_cannot_be_had_is_told_before_training(
+    judged, capsys, tmp_path, more, expected
+):
+    line, _ = judged
+    assert main([*line, *more]) == 2
+    assert expected in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_judge_may_stand_in_the_configuration_and_is_refused_where_nothing_needs_it(
+    judged, capsys, tmp_path
+):
+    line, _ = judged
+    config = tmp_path / "mine.toml"
+    config.write_text('judge = "stored(file=/nowhere/verdicts.jsonl)"\n')
+    assert main([*line, "--config", str(config)]) == 2
+    assert "a file of verdicts" in capsys.readouterr().err
+    assert main([*line[: line.index("--eval-tasks")], "--judge", "grader"]) == 2
+    assert "a task whose answers are judged" in capsys.readouterr().err
 
 
 def test_a_used_folder_is_refused_and_going_on_needs_the_same_settings(line, capsys, tmp_path):

@@ -334,7 +334,7 @@ def test_going_to_the_canvas_and_back_stays_within_a_canvas_pixel(data, size, ca
     st.sampled_from([(840, 840), (1000, 1000)]),
 )
 def test_any_numbers_of_a_reply_become_a_box_inside_the_picture(numbers, size, canvas):
-    box, point = Canvas(canvas, size).to_picture(Item(Box(*numbers[:4]), Point(*numbers[4:])))
+    box, point, *_ = Canvas(canvas, size).to_picture(Item(Box(*numbers[:4]), Point(*numbers[4:])))
     assert 0 <= box.left < box.right <= size[0]
     assert 0 <= box.top < box.bottom <= size[1]
     assert 0 <= point.x < size[0]

@@ -212,3 +212,28 @@ def test_any_text_is_read_or_refused_without_raising(text):
 def test_tags_are_found_as_the_shared_rule_says(pieces):
     text = "".join(pieces)
     assert shared.between(text, "answer") == replies.tagged(text, "answer")
+
+
+def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):
+    from harness import plugins
+    from harness.spec import parse
+
+    model = plugins.build("models", parse("visionreasoner(backend=stored)"))
+    (request,) = model.requests(ask(text="Which DISC is it?"))
+    assert request.text == grammar.ask("which disc is it")
+    assert (request.resize, request.max_new_tokens) == ((840, 840), 2048)
+    assert model.describe()["segmenter"]["name"] == "grabcut"
+    small = plugins.build("models", parse("visionreasoner(backend=stored,canvas=168)"))
+    assert small.requests(ask())[0].resize == (168, 168)
+
+
+def test_sam_2_segments_where_its_weights_are_given(monkeypatch):
+    from harness.models import building
+    from harness.spec import Spec
+
+    built = []
+    monkeypatch.setattr(building.plugins, "build", lambda kind, spec: built.append(str(spec)))
+    building.segmenter_of(None)
+    building.segmenter_of(None, sam2="facebook/sam2-hiera-large")
+    building.segmenter_of(Spec("box"), sam2="facebook/sam2-hiera-large")
+    assert built == ["grabcut", "sam2(checkpoint=facebook/sam2-hiera-large)", "box"]

@@ -17,7 +17,8 @@ from harness.errors import (
 )
 from harness.interchange import prediction_to_json
 from harness.record import Run, config_hash, differences, runs_below
-from harness.run.evaluate import Options, evaluate
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
 from harness.run.parallel import TaskSource
 from harness.run.plan import batches, select, survey
 from harness.run.score import Submission, rescore, score_file

@@ -45,8 +45,8 @@ def function(name: str):
 def test_every_field_of_a_card_is_filled(name):
     for field in fields(Card):
         value = getattr(card(name), field.name)
-        if value is None and field.default is None:
-            continue  # where a download is, for those that have one
+        if not value and field.name in ("hub", "videos", "counts"):
+            continue  # for those that have a download, videos, or several ways to count
         assert value, field.name
         if isinstance(value, str):
             assert value.strip() and "TODO" not in value

@@ -3,7 +3,8 @@
 import pytest
 
 from harness.errors import DataError
-from harness.run.evaluate import Options, evaluate
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
 from harness.types import Answer, Prediction
 
 COPY = "counting_pixmo_validation/data/test-00000-of-00001.parquet"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from harness.errors import DataError
+from harness.layout import json_scanner
 from harness.masks import Rle
-from harness.tasks.rvos import tracks as tracks_module
 from harness.tasks.rvos.labels import label_tracks, read_labels, sized_labels
 from harness.tasks.rvos.png_tree import label_tree, png_tree
 from harness.tasks.rvos.submission import write_submission
@@ -43,7 +43,7 @@ def test_a_track_file_has_the_entries_of_the_json_object(tmp_path_factory, plain
     text = json.dumps(plain, ensure_ascii=pretty, indent=1 if pretty else None)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracks_module, "CHUNK", chunk)
+        patch.setattr(json_scanner, "CHUNK", chunk)
         try:
             whole = json.loads(path.read_bytes().decode("utf-8"))
         except UnicodeDecodeError:
@@ -60,7 +60,7 @@ def test_a_track_file_has_the_entries_of_the_json_object(tmp_path_factory, plain
 ])  # fmt: skip
 @pytest.mark.parametrize("chunk", [2, 2**20])
 def test_a_file_that_is_no_whole_object_is_refused_by_name(tmp_path, monkeypatch, text, chunk):
-    monkeypatch.setattr(tracks_module, "CHUNK", chunk)
+    monkeypatch.setattr(json_scanner, "CHUNK", chunk)
     path = tmp_path / "mask_dict.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"mask_dict\.json.*complete JSON"):
@@ -84,9 +84,9 @@ def test_one_entry_is_held_at_a_time(tmp_path, monkeypatch):
     """The text that is kept never grows beyond the longest entry and the chunk that it is in."""
     path = tmp_path / "x.json"
     path.write_text(json.dumps({str(number): "o" * 500 for number in range(400)}))
-    monkeypatch.setattr(tracks_module, "CHUNK", 1000)
+    monkeypatch.setattr(json_scanner, "CHUNK", 1000)
     longest = 0
-    more = tracks_module._Scanner._more
+    more = json_scanner.Scanner._more
 
     def watched(self, wanted=0):
         nonlocal longest
@@ -94,7 +94,7 @@ def test_one_entry_is_held_at_a_time(tmp_path, monkeypatch):
         longest = max(longest, len(self._text))
         return found
 
-    monkeypatch.setattr(tracks_module._Scanner, "_more", watched)
+    monkeypatch.setattr(json_scanner.Scanner, "_more", watched)
     assert len(TrackFile(path)) == 400 and longest < 5000 < path.stat().st_size
 
 

@@ -221,6 +221,7 @@ def test_videos_may_be_folders_of_frames(build, copy, name):
 def test_the_older_layout_of_vsi_bench_is_read_too(build, shapes, tmp_path):
     place = tmp_path / "vsi_bench"
     shutil.copytree(shapes / "vsi_bench", place)
+    (place / "test-00000-of-00001.parquet").unlink()
     whole = [one.id for one in build("vsi_bench", shapes).samples()]
     (place / "test_debiased.parquet").rename(place / "test-00000-of-00002.parquet")
     (place / "test_pruned.parquet").rename(place / "test-00001-of-00002.parquet")

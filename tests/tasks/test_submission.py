@@ -15,7 +15,8 @@ from PIL import Image
 from harness.errors import DataError, StoreError
 from harness.masks import Rle
 from harness.record import values
-from harness.run.evaluate import Options, evaluate
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
 from harness.tasks.mevis.submission import write_submission

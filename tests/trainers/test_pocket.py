@@ -1,6 +1,8 @@
 """pocket's training program: lessons say the truth, its arithmetic is the architecture's own."""
 
+import json
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 from harness.errors import UsageError
 from harness.media import pixels
 from harness.models.backends.inputs import processor_inputs
+from harness.models.pocket import FOLDER
 from harness.models.pocket.model import pocket as pocket_model
 from harness.models.visionreasoner import grammar
 from harness.spec import Spec
@@ -292,3 +295,21 @@ def test_unseen_questions_come_from_the_validation_split():
     for one in draw_exam(2):
         assert one.view.scene.split == "val"
     assert every_qa(draw_scene(1, family="qa", split="val", index=0))
+
+
+@pytest.mark.parametrize("steps", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_the_shipped_weights_can_be_made_again(tmp_path, steps):
+    """The first steps have the losses that the training of the shipped weights had."""
+    record = json.loads((FOLDER / "training.json").read_text())
+    given = {name: record["settings"][name] for name in signature(pocket).parameters
+             if name in record["settings"]}  # fmt: skip
+    told = {**record["settings"]["shares"], **record["settings"]["architecture"]}
+    given |= {name: told[name] for name in signature(pocket).parameters if name in told}
+    given |= {"processes": record["processes"]}
+    settings = pocket(**given)
+    assert json.loads(json.dumps(settings.describe())) == record["settings"]
+    made = iter(range(1, steps + 1))
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, settings, seed=record["seed"], stopping=lambda: next(made) == steps)
+    losses = [row["loss"] for row in TrainingRun(out=tmp_path).curve.read()]
+    assert losses == pytest.approx(record["first_losses"][:steps], rel=0.02)

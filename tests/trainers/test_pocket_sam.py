@@ -304,8 +304,6 @@ def test_the_learning_rate_rises_stays_and_falls_with_clips():
 
 def test_the_shipped_weights_can_be_made_again():
     """The first steps have the losses that the training of the shipped weights had."""
-    if not (shipped.FOLDER / "training.json").is_file():
-        pytest.skip("pocket-sam has no trained weights yet")
     record = json.loads((shipped.FOLDER / "training.json").read_text())
     given = dict(record["settings"])
     given["side"] = given.pop("architecture")["side"]
@@ -314,7 +312,6 @@ def test_the_shipped_weights_can_be_made_again():
     course = Course(settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"]))
     losses = [course.step(step)["loss"] for step in range(6)]
     assert losses == pytest.approx(record["first_losses"][:6], rel=0.02)
-    assert losses[-1] < losses[0]
 
 
 def test_a_picture_without_anything_to_ask_for_is_never_shown():

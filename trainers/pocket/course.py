@@ -63,9 +63,9 @@ class Course:
             vocabulary_size=text.vocab_size,
         )
         self._optimisers = self._make_optimisers()
-        self._spent = 0.0
-        """Seconds of steps by the clock, before `_began`."""
-        self._began = time.monotonic()
+        self._spent = {"seconds": 0.0, "cpu_seconds": 0.0}
+        """By the clock, and of this process's core, before `_began`."""
+        self._began = time.monotonic(), time.process_time()
         self.first = self._resume() if run.resume else 0
 
     def run(self) -> Mapping[str, Any]:
@@ -73,7 +73,7 @@ class Course:
         run, settings = self._run, self._set
         run.curve.cut(self.first)
         run.progress.start("pocket", settings.steps, self.first)
-        self._began = time.monotonic()
+        self._began = time.monotonic(), time.process_time()
         given = (settings, run.out, run.seed, self.first)
         with processes(settings.processes, follow, given) as together:
             for done, numbers in self.steps(together):
@@ -84,7 +84,7 @@ class Course:
             "steps": settings.steps,
             "parameters": sum(one.numel() for one in self._network.parameters()),
             "lessons": settings.steps * self._lessons_a_step(),
-            "seconds_of_steps": round(self._seconds(), 1),
+            **{name: round(value, 1) for name, value in self._seconds().items()},
         }
 
     def steps(self, together: Alone | Together) -> Iterator[tuple[int, dict[str, float]]]:
@@ -138,12 +138,14 @@ class Course:
         self._network.eval()
         save_checkpoint(self._network, self._tokenizer, folder, text_first=self._set.text_first)
         told = record(
-            settings=self._set, seed=self._run.seed, seconds=self._seconds(), curve=self._run.curve
+            settings=self._set, seed=self._run.seed, curve=self._run.curve, **self._seconds()
         )
         write_json(folder / RECORD, told | {"steps": step})
 
-    def _seconds(self) -> float:
-        return self._spent + time.monotonic() - self._began
+    def _seconds(self) -> dict[str, float]:
+        now = dict(zip(self._spent, (time.monotonic(), time.process_time()), strict=True))
+        began = dict(zip(self._spent, self._began, strict=True))
+        return {name: self._spent[name] + now[name] - began[name] for name in self._spent}
 
     def _lessons_a_step(self) -> int:
         shares = self._set.shares
@@ -255,7 +257,7 @@ class Course:
                 for name, value in state.items()
             }
             save_file(moments, folder / "optimiser.safetensors")
-            write_json(folder / "step.json", {"step": step, "seconds": self._seconds()})
+            write_json(folder / "step.json", {"step": step, **self._seconds()})
 
     def _resume(self) -> int:
         from safetensors.torch import load_file
@@ -275,8 +277,8 @@ class Course:
                 if of == kind:
                     plain["state"].setdefault(int(index), {})[name] = value
             optimiser.load_state_dict(plain)
-        made = states.read_plain(folder / "step.json", "step", "seconds")
-        self._spent = float(made["seconds"])
+        made = states.read_plain(folder / "step.json", "step", *self._spent)
+        self._spent = {name: float(made[name]) for name in self._spent}
         return int(made["step"])
 
 

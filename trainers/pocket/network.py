@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.models.backends.loading import no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainers.pocket import vocabulary
 
@@ -149,5 +150,6 @@ def save_checkpoint(network: Any, tokenizer: Any, folder: Path, *, text_first: b
         ),
         chat_template=vocabulary.chat_template(text_first=text_first),
     )
-    network.save_pretrained(folder)
+    with no_bars():
+        network.save_pretrained(folder)
     processor.save_pretrained(folder)

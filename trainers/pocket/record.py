@@ -13,13 +13,16 @@ FIRST = 50  # steps whose losses are kept one by one; a repetition has to find t
 KEPT = ("loss", "stills/error", "clips/error", "stills/right", "clips/right")
 
 
-def record(*, settings: "PocketTrainer", seed: int, seconds: float, curve: Curve) -> dict[str, Any]:
+def record(
+    *, settings: "PocketTrainer", seed: int, seconds: float, cpu_seconds: float, curve: Curve
+) -> dict[str, Any]:
     """Settings, seed, seconds, the first losses one by one, and the curve in short.
 
     Args:
         settings: Of the training.
         seed: Of weights and lessons.
         seconds: Of steps, by the clock.
+        cpu_seconds: Of each process's core: what the steps take where nothing else runs.
         curve: What was logged.
     """
     rows = curve.read()
@@ -29,6 +32,7 @@ def record(*, settings: "PocketTrainer", seed: int, seconds: float, curve: Curve
         "processes": settings.processes,
         "seed": seed,
         "seconds": round(seconds),
+        "cpu_seconds": round(cpu_seconds),
         "first_losses": [row["loss"] for row in rows if row["step"] <= FIRST],
         "curve": [_short(row) for row in rows if row["step"] % 100 == 0],
     }

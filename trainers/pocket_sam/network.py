@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.models.backends.loading import no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainers.pocket_sam.beginning import begin
 
@@ -58,7 +59,8 @@ def make_processor(side: int) -> Any:
 
 def save(network: Any, processor: Any, folder: Path) -> None:
     """Write the checkpoint that Sam2Model and Sam2VideoModel load."""
-    network.save_pretrained(folder)
+    with no_bars():
+        network.save_pretrained(folder)
     processor.save_pretrained(folder)
 
 

@@ -14,6 +14,7 @@ from harness.models.compose import LOCATED, PromptedModel
 from harness.run.plan import samples_of
 from harness.task import Task
 from harness.trainers.sft.reasoning import about_objects, with_thought
+from harness.trainers.sft.telling import Complete, as_written
 from harness.types import AnswerForm, Sample, Target
 
 Reasoning: TypeAlias = Literal["none", "short"]
@@ -42,20 +43,23 @@ class Dropped:
 
 
 def examples_of(
-    model: PromptedModel, tasks: Sequence[Task], *, reasoning: Reasoning = "none"
-) -> Iterator[Example | Dropped]:
+    model: PromptedModel, tasks: Sequence[Task], *, reasoning: Reasoning = "none",
+    complete: Complete = as_written,
+) -> Iterator[Example | Dropped]:  # fmt: skip
     """One example a form of answer of every sample, in the tasks' order.
+
+    `complete` adds to each reply what its answer alone does not say.
 
     Raises:
         UsageError: the model cannot be asked what a task asks.
     """
     for task in tasks:
         for sample in samples_of(task):
-            yield from _examples(model, task.name, sample, reasoning)
+            yield from _examples(model, task.name, sample, reasoning, complete)
 
 
 def _examples(
-    model: PromptedModel, task: str, sample: Sample, reasoning: Reasoning
+    model: PromptedModel, task: str, sample: Sample, reasoning: Reasoning, complete: Complete
 ) -> Iterator[Example | Dropped]:
     target, query = sample.target, sample.query
     if target is None:
@@ -65,7 +69,10 @@ def _examples(
         requests = model.requests(query)
         replies = model.write(query, target.answer)
         pairs = [
-            (request, _reply(model, request, form, reply, target, reasoning))
+            (
+                request,
+                complete(sample, request, _reply(model, request, form, reply, target, reasoning)),
+            )
             for request, form, reply in zip(requests, query.forms, replies, strict=True)
         ]
     except UsageError:

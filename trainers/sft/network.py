@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import UsageError
-from harness.models.backends.loading import check_report, loading, memory
+from harness.models.backends.loading import check_report, loading, memory, no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.backends.transformers import TransformersChat
 from harness.trainers.state import replaced_folder
-from harness.trainers.trl_compat import no_bars
 
 LAYERS = {
     "language": r".*language_model.*\.(q|k|v|o|gate|up|down)_proj",
@@ -35,7 +34,7 @@ def load(chat: TransformersChat, *, dtype: str) -> Any:
     from transformers import AutoModelForImageTextToText
 
     attention = {} if chat.attention == "auto" else {"attn_implementation": chat.attention}
-    with no_bars(), loading(f"checkpoint {chat.checkpoint}"), memory():
+    with loading(f"checkpoint {chat.checkpoint}"), memory():
         network, report = AutoModelForImageTextToText.from_pretrained(
             chat.folder, dtype=dtype, use_safetensors=True, local_files_only=True,
             trust_remote_code=False, output_loading_info=True, **attention,

@@ -8,6 +8,7 @@ from harness.errors import DataError
 from harness.models.compose import PromptedModel
 from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Dropped, Example, Reasoning, examples_of
+from harness.trainers.sft.telling import Complete, as_written
 
 NAMED = 3  # samples that a note names
 
@@ -19,6 +20,7 @@ def prepared(
     *,
     reasoning: Reasoning,
     max_length: int | None,
+    complete: Complete = as_written,
 ) -> tuple[list[Example], list[Dropped]]:
     """What is learned from, and what is left out. Every example was encoded once.
 
@@ -27,7 +29,7 @@ def prepared(
     Raises:
         DataError: nothing is left.
     """
-    made = list(examples_of(model, run.tasks, reasoning=reasoning))
+    made = list(examples_of(model, run.tasks, reasoning=reasoning, complete=complete))
     examples = [one for one in made if isinstance(one, Example)]
     bad = _checked(processor, examples, run, max_length)
     unfit = {(one.task, one.sample) for one in bad}

@@ -6,7 +6,7 @@ harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reas
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +19,12 @@ from harness.spec import Spec
 from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Dropped, Example, Reasoning
 from harness.trainers.sft.prepare import prepared
+from harness.trainers.sft.telling import Complete, Told, as_written, described, told_by
 
 RATES = {"full": 1e-5, "lora": 1e-4}
 """Learning rates where none is given; an adapter wants about ten times more."""
 SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+OWN = ("name", "complete")  # what a method that builds on this trainer sets
 SHOWN = 20  # dropped samples that the manifest names
 
 
@@ -53,11 +55,15 @@ class Sft:
     save_every: int
     workers: int
     deepspeed: str | None
+    told: Told = "dataset"
+    descriptions: bool = False
+    complete: Complete = as_written
+    """Adds to each reply what its answer alone does not say; a method's own, no setting."""
     name: str = "sft"
 
     def describe(self) -> Mapping[str, Any]:
         """Every setting."""
-        return {key: value for key, value in asdict(self).items() if key != "name"}
+        return {key: value for key, value in asdict(self).items() if key not in OWN}
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Check every sample, train, and write the checkpoint.
@@ -75,9 +81,11 @@ class Sft:
         assert isinstance(chat, TransformersChat), "`trainable` has checked it"
         # Before anything is loaded: it says whether there are several processes or devices.
         arguments = self._arguments(run, chat)
+        told = replace(run, tasks=tuple(told_by(self.told, task) for task in run.tasks))
         examples, dropped = prepared(
-            model, chat.processor, run, reasoning=self.reasoning, max_length=self.max_length
-        )
+            model, chat.processor, told, reasoning=self.reasoning, max_length=self.max_length,
+            complete=self.complete,
+        )  # fmt: skip
         trainer = self._trainer(chat, examples, arguments, run)
         trainer.go()
         self._export(chat, trainer, run.checkpoint)
@@ -222,6 +230,8 @@ def sft(
     save_every: int = 100,
     workers: int = 0,
     deepspeed: str | None = None,
+    told: Told = "dataset",
+    descriptions: bool = False,
 ) -> Sft:
     """Supervised fine-tuning of a vision-language network on perfect replies, with TRL.
 
@@ -250,6 +260,10 @@ def sft(
         save_every: Steps between states that a training can go on from; the last step is one.
         workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
+        told: Where `short` reasoning and descriptions come from: the `dataset`'s targets, or
+            `shapes`: the scenes of generated data, in the words that `pocket` was taught.
+        descriptions: Fill the description that a grammar such as DR2Seg's has: with the target's
+            own, else with the question.
 
     Raises:
         UsageError: a number is out of range, or two settings exclude each other.
@@ -272,7 +286,8 @@ def sft(
         max_length=max_length, freeze_vision=freeze_vision,
         gradient_checkpointing=gradient_checkpointing, lora_rank=lora_rank, lora_alpha=lora_alpha,
         lora_dropout=lora_dropout, lora_layers=lora_layers, save_every=save_every,
-        workers=workers, deepspeed=deepspeed,
+        workers=workers, deepspeed=deepspeed, told=told, descriptions=descriptions,
+        complete=described if descriptions else as_written,
     )  # fmt: skip
 
 

@@ -1,16 +1,17 @@
-"""Reading the files of a benchmark's layout: errors that name the file, no path that leaves it."""
+"""Folders, names, small JSON files and tables of a benchmark."""
 
 import json
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, overload
 
 from harness.errors import DataError
 from harness.replies import unique
 
-MAX_JSON = 2**32  # bytes
+MISSING = object()
 
 
 def folder(path: Path, *, fix: str) -> Path:
@@ -18,6 +19,14 @@ def folder(path: Path, *, fix: str) -> Path:
     if not path.is_dir():
         raise DataError(f"folder {path}", expected="a benchmark in its official layout",
                         found="nothing" if not path.exists() else "a file", fix=fix)  # fmt: skip
+    return path
+
+
+def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
+    """`path` if it is a file; a DataError that says how the data is had if not."""
+    if not path.is_file():
+        raise DataError(f"file {path}", expected=expected,
+                        found="none" if not path.exists() else "a folder", fix=fix)  # fmt: skip
     return path
 
 
@@ -40,6 +49,30 @@ class Files(Sequence[Path]):
         if isinstance(place, slice):
             return Files(self.folder, self.stems[place], self.suffix)
         return self.folder / f"{self.stems[place]}{self.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Sequence[Path]):
+    """Files that are found out anew in each pass over them, and not held."""
+
+    find: Callable[[], Iterator[Path]]
+
+    def __iter__(self) -> Iterator[Path]:
+        return self.find()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.find())
+
+    @overload
+    def __getitem__(self, place: int) -> Path: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Path]: ...
+    def __getitem__(self, place: int | slice) -> "Path | Sequence[Path]":
+        if isinstance(place, int) and place >= 0:
+            for path in islice(self.find(), place, place + 1):
+                return path
+            raise IndexError(place)
+        return tuple(self.find())[place]
 
 
 def inside(root: Path, name: Any) -> Path:
@@ -101,9 +134,9 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
 
 def field(plain: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
     """`plain[key]` if it is there and of the right type; a DataError that names it if not."""
-    if not isinstance(plain, dict) or key not in plain:
+    value = plain.get(key, MISSING) if isinstance(plain, (dict, Mapping)) else MISSING
+    if value is MISSING:
         raise DataError(f"{where}: {key!r}", expected="this field", found="none")
-    value = plain[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         names = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
         raise DataError(f"{where}: {key!r}", expected=names, found=repr(value)[:60])

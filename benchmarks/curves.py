@@ -1,0 +1,149 @@
+"""Curves of trainings as a picture in SVG: a line a recipe, its seeds as a band around it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from statistics import fmean
+from typing import TypeAlias
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
+"""Told apart by colour-blind readers too (Okabe and Ito 2008)."""
+WIDTH, HEIGHT = 300, 190
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 30
+KEY = 22  # pixels of the line that names the recipes
+
+Points: TypeAlias = Mapping[int, float]
+"""A number by its step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One quantity: the points of every seed, by recipe."""
+
+    title: str
+    lines: Mapping[str, Sequence[Points]]
+
+
+def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
+    """All panels side by side, with one key above them.
+
+    Args:
+        panels: At least one; recipes have the same colour in all of them.
+        smooth: Numbers of so many steps are averaged, each with those before it.
+    """
+    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+    drawn = "".join(
+        f'<g transform="translate({place * WIDTH},{KEY})">{_panel(panel, colours, smooth)}</g>'
+        for place, panel in enumerate(panels)
+    )
+    key = "".join(
+        f'<g transform="translate({LEFT + 150 * place},14)"><path d="M0-4h22" fill="none" '
+        f'stroke="{colours[name]}" stroke-width="2"/><text x="28">{escape(name)}</text></g>'
+        for place, name in enumerate(names)
+    )
+    width, height = WIDTH * max(1, len(panels)), HEIGHT + KEY
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="sans-serif" font-size="11" fill="#222">'
+        f'<rect width="{width}" height="{height}" fill="#fff"/>{key}{drawn}</svg>\n'
+    )
+
+
+def smoothed(points: Points, count: int) -> dict[int, float]:
+    """Every number averaged with up to `count - 1` before it.
+
+    >>> smoothed({1: 0.0, 2: 1.0, 3: 2.0}, 2)
+    {1: 0.0, 2: 0.5, 3: 1.5}
+    """
+    steps = sorted(points)
+    return {
+        step: fmean(points[one] for one in steps[max(0, place + 1 - count) : place + 1])
+        for place, step in enumerate(steps)
+    }
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """From three to six round numbers between two.
+
+    >>> ticks(0, 60), ticks(0.41, 0.58)
+    ([0.0, 20.0, 40.0, 60.0], [0.45, 0.5, 0.55])
+    """
+    spread = high - low
+    size = 10.0 ** (len(str(int(1e9 * spread))) - 10)
+    step = next(unit * size for unit in (0.1, 0.2, 0.5, 1, 2, 5) if spread / (unit * size) <= 5)
+    first = -(-low // step)
+    count = int(high / step - first + 1e-9) + 1
+    return [round((first + place) * step, 10) for place in range(count)]
+
+
+def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
+    lines = {
+        name: [smoothed(points, smooth) for points in seeds if points]
+        for name, seeds in panel.lines.items()
+    }
+    every = [points for seeds in lines.values() for points in seeds]
+    title = f'<text x="{LEFT}" y="{TOP - 10}" font-weight="bold">{escape(panel.title)}</text>'
+    if not every:
+        return f'{title}<text x="{LEFT}" y="{HEIGHT / 2}">nothing was logged</text>'
+    axes = _Axes(
+        last=max(max(points) for points in every),
+        low=min(min(points.values()) for points in every),
+        high=max(max(points.values()) for points in every),
+    )
+    return title + axes.drawn() + "".join(
+        _line(seeds, colours[name], axes) for name, seeds in lines.items() if seeds
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """From step 0 to the last, and from a little below the lowest number to above the highest."""
+
+    last: int
+    low: float
+    high: float
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        margin = 0.06 * (self.high - self.low) or 0.5
+        return self.low - margin, self.high + margin
+
+    def at(self, step: float, value: float) -> tuple[float, float]:
+        low, high = self.bounds
+        across = (step / self.last if self.last else 0) * (WIDTH - LEFT - RIGHT)
+        up = (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        return round(LEFT + across, 1), round(HEIGHT - BOTTOM - up, 1)
+
+    def drawn(self) -> str:
+        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+        parts = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#222"/>']
+        for value in ticks(*self.bounds):
+            _, y = self.at(0, value)
+            parts.append(f'<path d="M{LEFT} {y}H{right}" stroke="#ddd"/>')
+            parts.append(f'<text x="{LEFT - 5}" y="{y + 4}" text-anchor="end">{value:g}</text>')
+        for step in ticks(0, max(1, self.last)):
+            x, _ = self.at(step, self.low)
+            parts.append(f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{step:g}</text>')
+        parts.append(f'<text x="{right}" y="{bottom + 26}" text-anchor="end">step</text>')
+        return "".join(parts)
+
+
+def _line(seeds: Sequence[Points], colour: str, axes: _Axes) -> str:
+    steps = sorted(set.intersection(*(set(points) for points in seeds)))
+    if not steps:
+        return ""
+    values = {step: [points[step] for points in seeds] for step in steps}
+    above = [axes.at(step, max(values[step])) for step in steps]
+    below = [axes.at(step, min(values[step])) for step in reversed(steps)]
+    middle = [axes.at(step, fmean(values[step])) for step in steps]
+    band = f'<path d="{_path([*above, *below])}Z" fill="{colour}" opacity="0.15"/>'
+    line = f'<path d="{_path(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    dot = "" if len(steps) > 1 else (
+        f'<circle cx="{middle[0][0]}" cy="{middle[0][1]}" r="3" fill="{colour}"/>'
+    )  # fmt: skip
+    return (band if len(seeds) > 1 else "") + line + dot
+
+
+def _path(places: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x} {y}" for x, y in places)

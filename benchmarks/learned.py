@@ -1,0 +1,194 @@
+"""What trainings changed, from their run folders: paired over samples, with several seeds."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TypeAlias
+
+import numpy as np
+from studies import BUDGETS, CONTROL, METHOD, THRESHOLDS, TOKENS, Measure, Study
+
+from harness.leaderboards.runs import metrics_for, open_runs, task_of
+from harness.record import Run
+from harness.run.plan import samples_of
+from harness.scores import Mean, Metric, UnitScore
+from harness.statistics.paired import check_same_units
+from harness.statistics.pseudo import pseudo_values
+from harness.statistics.variance import SeededScore, seeded_score
+from harness.trainer import Curve
+from harness.trainers.videoseg_r1.budgets import NAMES, budgets_of
+from harness.trainers.videoseg_r1.difficulty import measured
+
+Evaluated: TypeAlias = Mapping[str, Run]
+"""The held-out runs of one checkpoint, by the task's SPEC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What one recipe has over another on a measure."""
+
+    over: str
+    arm: str
+    score: SeededScore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measure: where training began, where each arm ended, and the gains."""
+
+    measure: Measure
+    samples: int
+    start: float
+    ends: Mapping[str, tuple[float, ...]]
+    """A number a seed."""
+    gains: tuple[Gain, ...]
+
+
+def evaluated(folder: Path) -> dict[str, Run]:
+    """The finished runs below a folder, by the SPEC of their task."""
+    return {run.manifest["task"]["spec"]: run for run in open_runs(folder)}
+
+
+def rows(
+    study: Study, start: Evaluated, arms: Mapping[str, Sequence[Evaluated]]
+) -> Iterator[Row]:  # fmt: skip
+    """Every measure of a study that has samples.
+
+    Args:
+        study: What was trained.
+        start: The held-out runs of the checkpoint that training began with.
+        arms: Those of each arm, a seed each; every arm has the same seeds in the same order.
+    """
+    for measure in study.measures:
+        kept = chosen(measure, start[measure.task])
+        units = [unit for unit in start[measure.task].units() if kept(unit)]
+        if len({unit.group for unit in units}) < 2:
+            continue
+        first = stand_ins(measure, start[measure.task], kept)
+        ends = {
+            arm: [stand_ins(measure, one[measure.task], kept) for one in several]
+            for arm, several in arms.items()
+        }
+        yield Row(
+            measure=measure, samples=len(units), start=float(first.mean()),
+            ends={arm: tuple(float(one.mean()) for one in each) for arm, each in ends.items()},
+            gains=tuple(_gains(first, ends)),
+        )  # fmt: skip
+
+
+def _gains(first: Any, ends: Mapping[str, Sequence[Any]]) -> Iterator[Gain]:
+    """Of the method over every other arm and over the start, and of the control over the start."""
+    for arm in ends:
+        if arm != METHOD and METHOD in ends:
+            yield Gain(over=arm, arm=METHOD, score=gain(ends[METHOD], ends[arm]))
+    for arm in (METHOD, CONTROL):
+        if arm in ends:
+            yield Gain(over="start", arm=arm, score=gain(ends[arm], [first] * len(ends[arm])))
+
+
+def gain(after: Sequence[Any], before: Sequence[Any]) -> SeededScore:
+    """The mean difference, with its interval over samples (clustered) and training seeds.
+
+    Args:
+        after: One array of stand-ins a seed, groups in the same order.
+        before: The same of what it is compared with, seed by seed.
+    """
+    table = np.stack([a - b for a, b in zip(after, before, strict=True)], axis=1)
+    return seeded_score(table[:, :, None])
+
+
+def stand_ins(measure: Measure, run: Run, kept: Callable[[UnitScore], bool]) -> Any:
+    """One number a group (picture) of a run, whose mean is the measure's number."""
+    every = list(run.units())
+    units = [unit for unit in every if kept(unit)]
+    if measure.metric == TOKENS:
+        metrics: tuple[Metric, ...] = (Metric(TOKENS, better="lower"),)
+        units = [replace(unit, scores={TOKENS: Mean(_tokens(run, unit))}) for unit in units]
+    else:
+        metrics = metrics_for(run, every, name=measure.metric)
+    found = pseudo_values(metrics, units, name=measure.metric)
+    assert found is not None, f"{measure.metric} of {run.folder} has no number"
+    return found
+
+
+def chosen(measure: Measure, run: Run) -> Callable[[UnitScore], bool]:
+    """Which units a measure speaks of."""
+    if measure.level:
+        levels = difficulty(run)
+        return lambda unit: levels[unit.samples[0]] == measure.level
+    if measure.kinds:
+        return lambda unit: unit.categories["kind"] in measure.kinds
+    return lambda unit: True
+
+
+def difficulty(run: Run) -> dict[str, str]:
+    """The level of every sample of a run, by its id."""
+    budgets = budgets_of(BUDGETS, THRESHOLDS)
+    names = NAMES[len(budgets.tokens)]
+    return {sample.id: names[budgets.level(measured(sample).score)]
+            for sample in samples_of(task_of(run))}  # fmt: skip
+
+
+def same_samples(start: Evaluated, arms: Mapping[str, Sequence[Evaluated]]) -> None:
+    """Raise DataError unless all runs of a task hold the same units."""
+    for task, run in start.items():
+        units = list(run.units())
+        for several in arms.values():
+            for one in several:
+                check_same_units(units, list(one[task].units()))
+
+
+def _tokens(run: Run, unit: UnitScore) -> float:
+    return fmean(run.prediction(sample).usage.reasoning_tokens for sample in unit.samples)
+
+
+def table(found: Sequence[Row], *, seeds: int) -> Iterator[str]:
+    """The rows in markdown: means over seeds, and gains with 95 % intervals."""
+    arms = list(dict.fromkeys(arm for row in found for arm in row.ends))
+    gains = list(dict.fromkeys((one.arm, one.over) for row in found for one in row.gains))
+    heads = [f"{arm} − {over}" for arm, over in gains]
+    yield "| held out | n | start | " + " | ".join([*arms, *heads]) + " |"
+    yield "|---|---|---|" + "---|" * (len(arms) + len(heads))
+    for row in found:
+        by = {(one.arm, one.over): one.score for one in row.gains}
+        cells = [_number(fmean(row.ends[arm]), row) for arm in arms]
+        cells += [_interval(by[pair], row) for pair in gains]
+        head = f"| {row.measure.title} | {row.samples} | {_number(row.start, row)} | "
+        yield head + " | ".join(cells) + " |"
+    yield ""
+    over = "pictures and seeds" if seeds > 1 else "pictures (one seed: not over seeds)"
+    yield f"{seeds} seed(s); gains are paired, intervals are 95 % over {over}."
+
+
+def plain(found: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows as plain data."""
+    return [
+        {
+            "measure": row.measure.title, "task": row.measure.task, "n": row.samples,
+            "start": row.start, "ends": {arm: list(each) for arm, each in row.ends.items()},
+            "gains": [
+                {"arm": one.arm, "over": one.over, "value": one.score.value,
+                 "interval": list(one.score.interval), "intervals_over": list(one.score.over)}
+                for one in row.gains
+            ],
+        }
+        for row in found
+    ]  # fmt: skip
+
+
+def _number(value: float, row: Row) -> str:
+    return f"{value:.1f}" if row.measure.metric == TOKENS else f"{value:.3f}"
+
+
+def _interval(score: SeededScore, row: Row) -> str:
+    digits = 1 if row.measure.metric == TOKENS else 3
+    low, high = score.interval
+    return f"{score.value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def logged(folder: Path, *names: str) -> dict[int, float]:
+    """The first of some numbers that the curve of a training has, by step."""
+    rows_of = Curve(folder / "curve.jsonl").read()
+    name = next((one for one in names if any(one in row for row in rows_of)), None)
+    return {row["step"]: float(row[name]) for row in rows_of if name is not None and name in row}

@@ -1,0 +1,236 @@
+"""Whether the methods learn: each from the shipped pocket, beside the same on random rewards.
+
+    python benchmarks/learning.py [--methods visionreasoner,dr2seg] [--seeds 3] [--steps 60]
+        [--from pocket-base] [--out runs/learning] [--every N] [--set key=value …] [--save]
+
+For every method and seed: `harness train` with its reward and with `reward=random`, both evaluated
+with `harness eval` on scenes of another world seed. A method whose grammar pocket has never seen
+starts from a short supervised warm-up, the same for all of its trainings. Commands are printed as
+they run; what is finished is not made again, so a killed benchmark goes on when it is called again.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curves import Panel, figure
+from learned import evaluated, logged, plain, rows, same_samples, table
+from studies import STUDIES, Study
+
+from harness.spec import Spec
+
+HERE = Path(__file__).parent
+RESULTS, IMAGES = HERE / "results" / "learning", HERE.parent / "docs" / "images"
+DATA = "shapes_referring,shapes_qa,reason_seg"
+SEEDS = {"train": 101, "held": 202}
+"""Of the generated worlds; the trainings' own seeds are 0, 1, 2, …"""
+ASKED, HELD = "asked.json", "held"
+SHOWN = {
+    "reward of the method": ("rewards/method_total", "reward"),
+    "tokens of reasoning": ("think_length",),
+    "groups without variance": ("frac_groups_zero_variance",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is asked of this benchmark."""
+
+    out: Path
+    start: str
+    seeds: int
+    steps: int
+    warm_steps: int
+    size: int
+    held: int
+    every: int | None = None
+    more: tuple[str, ...] = ()
+    """`key=value` of every training with GRPO."""
+
+    def data(self, which: str) -> Path:
+        """The root of a generated world, which is made if it is not there."""
+        size = self.size if which == "train" else self.held
+        root = self.out / f"data-{which}-{size}"
+        if not (root / "shapes.json").exists():
+            harness("data", "make", "shapes", "--out", str(root), "--seed", str(SEEDS[which]),
+                    "--size", str(size), "--tasks", DATA)  # fmt: skip
+        return root
+
+
+def main() -> None:
+    given = _arguments()
+    plan = Plan(
+        out=given.out, start=given.start, seeds=given.seeds, steps=given.steps,
+        warm_steps=given.warm_steps, size=given.size, held=given.held, every=given.every,
+        more=tuple(given.set),
+    )  # fmt: skip
+    for name in given.methods.split(","):
+        text = "\n".join(studied(name, STUDIES[name], plan, save=given.save))
+        print(text, flush=True)
+        if given.save:
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            (RESULTS / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+
+
+def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]:
+    """Train and evaluate all arms of a study; then its tables, in markdown."""
+    start = begun(name, study, plan)
+    before = held_out(study, plan, start, plan.out / name / "start")
+    after: dict[str, list[Mapping[str, Any]]] = {arm: [] for arm in study.every_arm}
+    for seed in range(plan.seeds):  # seed by seed, so that what is there early can be compared
+        for arm in study.every_arm:
+            folder = trained(name, study, plan, arm, seed, start)
+            after[arm].append(held_out(study, plan, str(folder), folder / HELD))
+    same_samples(before, after)
+    found = list(rows(study, before, after))
+    picture = figure(list(panels(name, study, plan)), smooth=max(1, plan.steps // 12))
+    (plan.out / name / "curves.svg").write_text(picture, encoding="utf-8")
+    if save:
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (IMAGES / f"learning_{name}.svg").write_text(picture, encoding="utf-8")
+        told = {"plan": {**_plain(plan), "out": plan.out.name}, "rows": plain(found)}
+        (RESULTS / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    yield f"{name}: {plan.steps} steps from {plan.start}" + (
+        f" after {plan.warm_steps} supervised steps" if study.warm_up else ""
+    )
+    yield ""
+    yield from table(found, seeds=plan.seeds)
+
+
+def begun(name: str, study: Study, plan: Plan) -> str:
+    """The checkpoint that the trainings of a study start from."""
+    if study.warm_up is None:
+        return plan.start
+    out = plan.out / name / "warm"
+    trains(
+        out, "--method", study.warm_up.trainer, "--config", "pocket_cpu",
+        "--model", study.model.format(start=plan.start), "--train-tasks", study.warm_up.tasks,
+        "--data", str(plan.data("train")), "--seed", "0",
+        *_set({**study.warm_up.settings, "max_steps": plan.warm_steps}),
+    )  # fmt: skip
+    return str(out)
+
+
+def trained(name: str, study: Study, plan: Plan, arm: str, seed: int, start: str) -> Path:
+    """The folder of one training with GRPO."""
+    out = plan.out / name / f"{arm.replace(' ', '-').replace(chr(39), '')}-{seed}"
+    watched = (
+        ("--eval-tasks", ",".join(study.held_out), "--every", str(plan.every)) if plan.every else ()
+    )
+    settings = {**study.settings, **study.every_arm[arm], "max_steps": plan.steps,
+                "save_every": plan.steps}  # fmt: skip
+    trains(
+        out, "--method", study.method, "--config", "pocket_cpu",
+        "--model", study.model.format(start=start), "--train-tasks", study.tasks,
+        "--data", str(plan.data("train")), "--seed", str(seed), *_set(settings),
+        *(part for one in plan.more for part in ("--set", one)), *watched,
+    )  # fmt: skip
+    return out
+
+
+def held_out(study: Study, plan: Plan, checkpoint: str, out: Path) -> dict[str, Any]:
+    """The runs of a checkpoint on the held-out world, by the task's SPEC."""
+    asked = [
+        "eval", "--model", study.model.format(start=checkpoint), "--tasks",
+        ",".join(study.held_out), "--data", str(plan.data("held")), "--out", str(out),
+    ]  # fmt: skip
+    once(out, asked, lambda: len(list(out.rglob("results.json"))) >= len(study.held_out))
+    return evaluated(out)
+
+
+def trains(out: Path, *arguments: str) -> None:
+    """`harness train`, unless that training is finished."""
+    once(out, ["train", *arguments, "--out", str(out), "--resume"], lambda: _finished(out))
+
+
+def once(out: Path, command: Sequence[str], done: Any) -> None:
+    """Run a command that fills a folder, unless the same one has filled it.
+
+    Raises:
+        SystemExit: the folder was made by another command.
+    """
+    beside = out.parent / f"{out.name}.{ASKED}"
+    if beside.exists():
+        asked = json.loads(beside.read_text("utf-8"))
+        if asked != list(command):
+            raise SystemExit(f"{out} was made by another command; choose another --out\n"
+                             f"  then: harness {shlex.join(asked)}\n"
+                             f"  now:  harness {shlex.join(command)}")  # fmt: skip
+        if done():
+            return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    beside.write_text(json.dumps(list(command)), encoding="utf-8")
+    harness(*command)
+
+
+def _finished(out: Path) -> bool:
+    manifest = out / "manifest.json"
+    return manifest.exists() and "result" in json.loads(manifest.read_text("utf-8"))
+
+
+def panels(name: str, study: Study, plan: Plan) -> Iterator[Panel]:
+    """What the trainings logged; and the held-out headline, where it was looked at."""
+    folders = {
+        arm: [trained(name, study, plan, arm, seed, begun(name, study, plan))
+              for seed in range(plan.seeds)]
+        for arm in study.every_arm
+    }  # fmt: skip
+    for title, names in SHOWN.items():
+        yield Panel(title, {arm: [logged(folder, *names) for folder in several]
+                            for arm, several in folders.items()})  # fmt: skip
+    if plan.every:
+        first = study.measures[0]
+        column = f"{first.task}/{first.metric}"
+        yield Panel(f"{first.title}, held out", {
+            arm: [logged(folder, column) for folder in several]
+            for arm, several in folders.items()
+        })  # fmt: skip
+
+
+def _set(settings: Mapping[str, Any]) -> list[str]:
+    # As a SPEC writes them: the text "none" needs quotes, or it is no value.
+    written = [str(Spec("set", {name: value}))[4:-1] for name, value in settings.items()]
+    return [part for one in written for part in ("--set", one)]
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    return {"start": Path(plan.start).name, "seeds": plan.seeds, "steps": plan.steps,
+            "warm_steps": plan.warm_steps, "size": plan.size, "held": plan.held,
+            "more": list(plan.more)}  # fmt: skip
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--methods", default=",".join(STUDIES), help=", ".join(STUDIES))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--warm-steps", type=int, default=150)
+    parser.add_argument("--from", dest="start", default="pocket-base", help="a checkpoint")
+    parser.add_argument("--out", type=Path, default=Path("runs/learning"))
+    parser.add_argument("--size", type=int, default=200, help="training has four times as many")
+    parser.add_argument("--held", type=int, default=150, help="held-out samples a task")
+    parser.add_argument("--every", type=int, help="steps between looks at the held-out tasks")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--save", action="store_true", help="into benchmarks/results, docs/images")
+    given = parser.parse_args()
+    unknown = set(given.methods.split(",")) - set(STUDIES)
+    if unknown:
+        parser.error(f"--methods: no {', '.join(sorted(unknown))}; there are {', '.join(STUDIES)}")
+    return given
+
+
+def harness(*arguments: str) -> None:
+    """Run a command, which is printed."""
+    print(f"$ harness {shlex.join(arguments)}", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "harness", *arguments], check=True, stdout=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""The numbers of pocket's card: `harness eval` on unseen scenes of `shapes`.
+
+    python benchmarks/pocket_card.py [--model SPEC] [--seed N] [--size N] [--runs DIR] [--save]
+
+Beside the model itself: with grey pictures, with other questions' pictures, and made to answer from
+another question's reasoning. Every number comes from a run folder of `harness eval`; the commands
+are printed as they run, and a run that is there already is not made again.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RESULT = Path(__file__).parent / "results" / "pocket_card.md"
+WAYS = {
+    "own": "{name}{own}",
+    "grey": "{name}(backend=altered(pictures=grey){more})",
+    "swapped": "{name}(backend=altered(pictures=swapped){more})",
+    "reasoning": "{name}(backend=altered(reasoning=swapped){more})",
+}
+TITLES = {"own": "pocket", "grey": "grey pictures", "swapped": "pictures of other questions",
+          "reasoning": "reasoning of other questions"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A number of the card, and the task and metric that it is."""
+
+    title: str
+    task: str
+    metric: str
+    aim: float | None = None
+
+
+REFERRING = "shapes_referring(asks={})"
+LINES = (
+    Line("one thing: box accuracy at 0.5", REFERRING.format("single"), "box_accuracy@0.5", 0.95),
+    Line("one thing: gIoU", REFERRING.format("single"), "gIoU", 0.75),
+    Line("several: box F1 at 0.5", REFERRING.format("several"), "box_f1@0.5", 0.7),
+    Line("reasoning: gIoU", REFERRING.format("reasoning"), "gIoU", 0.55),
+    Line("counting: accuracy", "counting", "accuracy", 0.8),
+    Line("choices: accuracy", "shapes_qa(part=choices)", "choice_accuracy", 0.8),
+    Line("numbers within 10 %", "shapes_qa(part=numbers)", "number_within_10", 0.6),
+    Line("ReasonSeg layout: gIoU", "reason_seg", "gIoU"),
+    Line("MeViS layout: J&F", "mevis", "J&F", 0.55),
+)
+TASKS = tuple(dict.fromkeys(line.task for line in LINES))
+DATA = ("shapes_referring", "shapes_qa", "counting", "reason_seg", "mevis")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", default="pocket", help="NAME or NAME(settings)")
+    parser.add_argument("--seed", type=int, default=2025)
+    parser.add_argument("--size", type=int, default=200)
+    parser.add_argument("--runs", type=Path, default=Path("runs/pocket_card"))
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--save", action="store_true")
+    given = parser.parse_args()
+    data = given.runs / f"data-{given.seed}-{given.size}"
+    if not (data / "shapes.json").exists():
+        harness("data", "make", "shapes", "--out", str(data), "--seed", str(given.seed), "--size",
+                str(given.size), "--tasks", ",".join(DATA))  # fmt: skip
+    ways = given.ways.split(",")
+    results = {way: evaluated(given.model, way, data, given.runs / way) for way in ways}
+    text = "\n".join(table(results, given))
+    print(text)
+    if given.save:
+        RESULT.write_text(text + "\n", encoding="utf-8")
+
+
+def evaluated(model: str, way: str, data: Path, out: Path) -> dict[str, Mapping[str, Any]]:
+    """The results of every task, by its SPEC."""
+    harness("eval", "--model", spec(model, way), "--tasks", ",".join(TASKS), "--data", str(data),
+            "--out", str(out))  # fmt: skip
+    found = {}
+    for path in sorted(out.rglob("results.json")):
+        manifest = json.loads(path.with_name("manifest.json").read_text("utf-8"))
+        found[manifest["task"]["spec"]] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def spec(model: str, way: str) -> str:
+    """The model's SPEC with its pictures or its reasoning changed.
+
+    >>> spec("pocket(segmenter=box)", "grey")
+    'pocket(backend=altered(pictures=grey),segmenter=box)'
+    """
+    name, _, rest = model.partition("(")
+    inner = rest.removesuffix(")")
+    more = f",{inner}" if inner else ""
+    return WAYS[way].format(name=name, own=f"({inner})" if inner else "", more=more)
+
+
+def table(results: Mapping[str, Mapping[str, Any]], given: Any) -> Iterator[str]:
+    """The card's table, in markdown."""
+    ways = list(results)
+    yield f"`{given.model}` on `shapes`, split val, seed {given.seed}, {given.size} samples a task."
+    yield ""
+    yield "| | aim | n | " + " | ".join(TITLES[way] for way in ways) + " |"
+    yield "| --- | --- " + "| --- " * (1 + len(ways)) + "|"
+    for line in LINES:
+        count = results[ways[0]][line.task]["n_total"]
+        cells = [cell(results[way][line.task], line.metric) for way in ways]
+        yield f"| {line.title} | {line.aim or ''} | {count} | " + " | ".join(cells) + " |"
+    cells = [f"{valid(results[way]):.3f}" for way in ways]
+    yield "| replies in the grammar | 0.98 | | " + " | ".join(cells) + " |"
+
+
+def cell(result: Mapping[str, Any], metric: str) -> str:
+    """A number with its interval."""
+    low, high = result["intervals"][metric]
+    return f"{result['metrics'][metric]:.3f} ({low:.3f} to {high:.3f})"
+
+
+def valid(results: Mapping[str, Mapping[str, Any]]) -> float:
+    """The share of samples whose reply was read."""
+    total = sum(result["n_total"] for result in results.values())
+    return 1 - sum(result["n_failed"] for result in results.values()) / float(total)
+
+
+def harness(*arguments: str) -> None:
+    """Run a command, which is printed."""
+    print(f"$ harness {shlex.join(arguments)}", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "harness", *arguments], check=True, stdout=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

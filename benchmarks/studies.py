@@ -1,0 +1,157 @@
+"""What `benchmarks/learning.py` trains and asks of it: a method, its controls, what is measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+Settings: TypeAlias = Mapping[str, Any]
+
+TOKENS = "reasoning tokens"
+METHOD, CONTROL = "method", "random reward"
+RELATIONS = ("relation", "relation4", "nearest", "extreme", "end_relation")
+"""Kinds of questions of `shapes_qa` that ask where things are to each other."""
+BUDGETS, THRESHOLDS = "6+12+18", "3.5+4.5"
+"""Of VideoSeg-R1 here: tokens that pocket's reasoning has; scores that stills spread around."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number of the held-out runs."""
+
+    title: str
+    task: str
+    metric: str
+    """A metric of the task, or `TOKENS`."""
+    kinds: tuple[str, ...] = ()
+    """Only samples of these kinds; none: all."""
+    level: str = ""
+    """Only samples of this difficulty, as VideoSeg-R1's `measured` rates their truth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """Supervised steps that teach a grammar which the checkpoint has never seen."""
+
+    trainer: str
+    tasks: str
+    settings: Settings = field(default_factory=dict)
+    """Beside those of the trainer's `pocket_cpu`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """One method on generated scenes."""
+
+    method: str
+    model: str
+    """SPEC with `{start}` for the checkpoint."""
+    tasks: str
+    """What is trained on."""
+    measures: tuple[Measure, ...]
+    """The first is the headline."""
+    settings: Settings = field(default_factory=dict)
+    """Of every training, beside those of the method's `pocket_cpu`."""
+    arms: Mapping[str, Settings] = field(default_factory=dict)
+    """Further trainings, each with what sets it apart from the method's."""
+    warm_up: WarmUp | None = None
+
+    @property
+    def every_arm(self) -> dict[str, Settings]:
+        """The method, the control that learns from random numbers, and the further ones."""
+        return {METHOD: {}, CONTROL: {"reward": "random"}, **self.arms}
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """The tasks that are evaluated."""
+        return tuple(dict.fromkeys(measure.task for measure in self.measures))
+
+
+def _warm(tasks: str, **settings: Any) -> WarmUp:
+    own = {"reasoning": "short", "told": "shapes", "learning_rate": 5e-4, **settings}
+    return WarmUp(trainer="sft", tasks=tasks, settings=own)
+
+
+ALL = "shapes_referring(split=train)"
+SINGLE, REASONING = (f"shapes_referring(split=train,asks={asks})" for asks in
+                     ("single", "reasoning"))  # fmt: skip
+HELD_SINGLE, HELD_REASONING = (f"shapes_referring(asks={asks})" for asks in
+                               ("single", "reasoning"))  # fmt: skip
+
+STUDIES: Mapping[str, Study] = MappingProxyType(
+    {
+        "visionreasoner": Study(
+            method="visionreasoner",
+            model="pocket(checkpoint={start},max_new_tokens=160)",
+            tasks=ALL,
+            measures=(
+                Measure(title="gIoU", task="shapes_referring", metric="gIoU"),
+                Measure(title="box F1 at 0.5", task="shapes_referring", metric="box_f1@0.5"),
+                Measure(title="gIoU, ReasonSeg layout", task="reason_seg", metric="gIoU"),
+                Measure(title=TOKENS, task="shapes_referring", metric=TOKENS),
+            ),
+        ),
+        "seg_zero": Study(
+            method="seg_zero",
+            model="seg_zero(checkpoint={start},canvas=168,max_new_tokens=160)",
+            tasks=SINGLE,
+            measures=(
+                Measure(title="gIoU", task=HELD_SINGLE, metric="gIoU"),
+                Measure(title="box accuracy at 0.5", task=HELD_SINGLE, metric="box_accuracy@0.5"),
+                Measure(title=TOKENS, task=HELD_SINGLE, metric=TOKENS),
+            ),
+            warm_up=_warm(SINGLE),
+        ),
+        "dr2seg": Study(
+            method="dr2seg",
+            model="dr2seg(checkpoint={start},canvas=168,max_new_tokens=160)",
+            tasks=REASONING,
+            measures=(
+                Measure(title="gIoU", task=HELD_REASONING, metric="gIoU"),
+                Measure(title="box F1 at 0.5", task=HELD_REASONING, metric="box_f1@0.5"),
+                Measure(title=TOKENS, task=HELD_REASONING, metric=TOKENS),
+            ),
+            arms={"VisionReasoner's reward": {"r_desc": False, "r_len": False}},
+            warm_up=_warm(ALL, descriptions=True),
+        ),
+        "videoseg_r1": Study(
+            method="videoseg_r1",
+            model="videoseg_r1(checkpoint={start},canvas=168,context=168,max_new_tokens=160)",
+            tasks=REASONING,
+            measures=(
+                Measure(title="gIoU", task=HELD_REASONING, metric="gIoU"),
+                *(
+                    Measure(
+                        title=f"{TOKENS}, {level}", task=HELD_REASONING, metric=TOKENS, level=level
+                    )
+                    for level in ("easy", "medium", "hard")
+                ),
+            ),
+            settings={"scorer": "measured", "budgets": BUDGETS, "thresholds": THRESHOLDS},
+            arms={"no length penalty": {"length_penalty": "none"}},
+            warm_up=_warm(ALL),
+        ),
+        "video_str": Study(
+            method="video_str",
+            model="video_str(checkpoint={start},prompt=short,frames=8,pixels=28224,"
+            "max_new_tokens=224)",
+            tasks="shapes_qa(split=train)",
+            measures=(
+                Measure(
+                    title="accuracy, relations",
+                    task="shapes_qa",
+                    metric="accuracy",
+                    kinds=RELATIONS,
+                ),
+                Measure(title="accuracy", task="shapes_qa", metric="accuracy"),
+                Measure(title=TOKENS, task="shapes_qa", metric=TOKENS),
+            ),
+            arms={"without the graph reward": {"with_nodes": False, "with_edges": False}},
+            warm_up=WarmUp(
+                trainer="video_str_sft",
+                tasks="shapes_qa(split=train)",
+                settings={"learning_rate": 5e-4},
+            ),
+        ),
+    }
+)

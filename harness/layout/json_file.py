@@ -1,0 +1,154 @@
+"""A large JSON file, read one entry at a time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout.json_scanner import Place, Repeated, Scanner, parse
+
+FIX = "It may have been cut while it was copied: fetch it again."
+KINDS = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of a list or an object, not yet decoded."""
+
+    path: Path
+    key: str | int
+    """The key of an object's value, or the number of a list's, from 0."""
+    text: str
+    place: Place
+
+    def parse(self) -> Any:
+        """The value as plain data.
+
+        Raises:
+            DataError: a key occurs twice in one object of it, or a text is no Unicode. The entries
+                after it can be read all the same.
+        """
+        try:
+            return parse(self.text)
+        except ValueError as error:
+            raise DataError(
+                f"file {self.path}, entry {self.key!r} at byte {self.place.start}",
+                expected="JSON", found=str(error),
+            ) from error  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """The values of one list or object of a JSON file, in its order, none of which are kept.
+
+    Each walk opens the file again and reads it to its end, so that a file that was cut is never
+    taken for a whole one. Opening looks at nothing.
+    """
+
+    path: Path
+    at: tuple[str, ...] = ()
+    """The keys that lead to the list or object; none: it is the whole file."""
+
+    def entries(self, *, once: bool = True) -> Iterator[Entry]:
+        """The values of an object, with their keys.
+
+        Args:
+            once: Whether to refuse a key that comes twice, for which the keys are held.
+
+        Raises:
+            DataError: the file is missing, cut off or no JSON; there is no object.
+        """
+        with self._scanned() as scanner:
+            for key, _ in self._walk(scanner, self.at, "{", once):
+                text, place = scanner.take()
+                yield Entry(self.path, key, text, place)
+            scanner.finish()
+
+    def items(self) -> Iterator[Entry]:
+        """The values of a list, with their numbers from 0.
+
+        Raises:
+            DataError: the file is missing, cut off or no JSON; there is no list.
+        """
+        with self._scanned() as scanner:
+            for number, _ in self._walk(scanner, self.at, "[", False):
+                text, place = scanner.take()
+                yield Entry(self.path, number, text, place)
+            scanner.finish()
+
+    def members(self) -> Iterator[tuple[str, Place]]:
+        """The keys of an object, and where each lies with its value, which is not decoded.
+
+        A key that comes twice is given twice.
+
+        Raises:
+            DataError: as `entries` does.
+        """
+        with self._scanned() as scanner:
+            for key, start in self._walk(scanner, self.at, "{", False):
+                yield str(key), Place(start, scanner.take()[1].end)
+            scanner.finish()
+
+    def read(self, place: Place) -> str:
+        """The text at a place, for `json_scanner.parse`."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(place.start)
+                return file.read(place.end - place.start).decode("latin-1")
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+    def _walk(
+        self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool
+    ) -> Iterator[tuple[str | int, int]]:
+        """The keys of the values; each has to be taken before the next is asked for."""
+        kind = "{" if keys else wanted
+        if (found := scanner.peek()) != kind:
+            raise self._other(keys, kind, KINDS.get(found, "a number or a word"))
+        if not keys:
+            yield from (
+                scanner.members(once=once)
+                if wanted == "{"
+                else ((number, 0) for number in scanner.elements())
+            )
+            return
+        there = False
+        for key, _ in scanner.members():
+            if key == keys[0]:
+                there = True
+                yield from self._walk(scanner, keys[1:], wanted, once)
+            else:
+                scanner.skip()
+        if not there:
+            raise DataError(f"{self.path}: {keys[0]!r}", expected="this field", found="none")
+
+    def _other(self, keys: tuple[str, ...], kind: str, found: str) -> DataError | ValueError:
+        depth = len(self.at) - len(keys)
+        where = f"{self.path}: {self.at[depth - 1]!r}" if depth else f"file {self.path}"
+        if found == KINDS[""]:
+            return ValueError("Expecting value at its end")
+        return DataError(where, expected=f"complete JSON, {KINDS[kind]}", found=found)
+
+    @contextmanager
+    def _scanned(self) -> Iterator[Scanner]:
+        """The file, open; what is wrong with it is a DataError that names it and the byte."""
+        try:
+            with self.path.open("rb") as file:
+                try:
+                    yield Scanner(file)
+                except Repeated as error:
+                    raise DataError(f"file {self.path}", expected="complete JSON, each key once",
+                                    found=str(error)) from error  # fmt: skip
+                except ValueError as error:
+                    size = self.path.stat().st_size
+                    raise DataError(f"file {self.path}", expected="complete JSON",
+                                    found=f"{error} of {size}", fix=FIX) from error  # fmt: skip
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"file {path}", expected="a readable file",
+                     found=error.strerror or str(error))  # fmt: skip

@@ -1,0 +1,182 @@
+"""The entries of a large JSON file by their keys, each read when it is asked for."""
+
+import hashlib
+from array import array
+from collections.abc import ItemsView, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataError
+from harness.layout.files import field
+from harness.layout.json_file import Entry, JsonFile
+from harness.layout.json_scanner import Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where entries lie: 28 bytes each, whatever their keys."""
+
+    digests: NDArray[np.uint64]
+    """Of the keys, rising."""
+    order: NDArray[np.int32]
+    """The number of the entry in the file, from 0."""
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def of(self, key: str) -> Iterator[tuple[int, Place]]:
+        """The number and place of each entry whose key may be this one: one nearly always."""
+        first = int(np.searchsorted(self.digests, np.uint64(_digest(key))))
+        for at in range(first, len(self.digests)):
+            if int(self.digests[at]) != _digest(key):
+                return
+            yield int(self.order[at]), Place(int(self.starts[at]), int(self.ends[at]))
+
+
+def _digest(key: str) -> int:
+    raw = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(raw, "little")
+
+
+class JsonIndex(Mapping[str, Any]):
+    """An object of a JSON file as a mapping, or a list of objects by one of their fields.
+
+    Opening looks at nothing. The first look-up walks through the file once and keeps where each
+    entry lies, not what it holds; a look-up reads one entry. `items()` goes through the file in
+    its order and needs no look-up.
+
+    Args:
+        file: The list or object.
+        by: For a list: the field by whose whole number an entry is found, as text.
+    """
+
+    def __init__(self, file: JsonFile, *, by: str = "") -> None:
+        self.file = file
+        self.by = by
+        self._places: _Places | DataError | None = None
+
+    def __getitem__(self, key: str) -> Any:
+        for number, place in self._index().of(key):
+            entry = self._entry(key, number, place)
+            found, value = self._pair(entry)
+            if found == key:
+                return value
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.get(key, self) is not self
+
+    def __iter__(self) -> Iterator[str]:
+        if self.by:
+            return (key for key, _ in self._stream())
+        return (key for key, _ in self.file.members())
+
+    def __len__(self) -> int:
+        return len(self._index().digests)
+
+    def items(self) -> ItemsView[str, Any]:
+        """Keys and values, read from the beginning as they are asked for."""
+        return _Streamed(self)
+
+    def walk(self) -> None:
+        """Walk through the file now, if that has not been done.
+
+        Raises:
+            DataError: it is missing, cut off or no JSON, or a key comes twice.
+        """
+        self._index()
+
+    def _stream(self) -> Iterator[tuple[str, Any]]:
+        """Raises DataError where an entry cannot be decoded."""
+        if self.by:
+            return map(self._listed, self.file.items())
+        return ((str(entry.key), entry.parse()) for entry in self.file.entries())
+
+    def _listed(self, entry: Entry) -> tuple[str, Any]:
+        value = entry.parse()
+        return str(field(value, self.by, int, f"{self._name}, entry {entry.key}")), value
+
+    @property
+    def _name(self) -> str:
+        return f"{self.file.path}: {self.file.at[-1]!r}" if self.file.at else str(self.file.path)
+
+    def _entry(self, key: str, number: int, place: Place) -> Entry:
+        return Entry(self.file.path, number if self.by else key, self.file.read(place), place)
+
+    def _pair(self, entry: Entry) -> tuple[str, Any]:
+        """The key and the value of what lies at a place."""
+        if self.by:
+            return self._listed(entry)
+        whole = Entry(entry.path, entry.key, f"{{{entry.text}}}", entry.place).parse()
+        ((key, value),) = whole.items()
+        return key, value
+
+    def _index(self) -> _Places:
+        if self._places is None:
+            try:
+                self._places = self._found()
+            except DataError as error:
+                self._places = error  # a file that was cut is not walked through again
+        if isinstance(self._places, DataError):
+            raise self._places
+        return self._places
+
+    def _found(self) -> _Places:
+        digests, starts, ends = array("Q"), array("q"), array("q")
+        for key, place in self._keys():
+            digests.append(_digest(key))
+            starts.append(place.start)
+            ends.append(place.end)
+        keys = np.frombuffer(digests, np.uint64) if digests else np.empty(0, np.uint64)
+        order = np.argsort(keys, kind="stable").astype(np.int32)
+        places = _Places(
+            keys[order], order, np.array(starts, np.int64)[order], np.array(ends, np.int64)[order]
+        )
+        self._refuse_twice(places)
+        return places
+
+    def _keys(self) -> Iterator[tuple[str, Place]]:
+        if not self.by:
+            return self.file.members()
+        return ((self._listed(entry)[0], entry.place) for entry in self.file.items())
+
+    def _refuse_twice(self, places: _Places) -> None:
+        """Raise DataError if two entries have one key, not only one digest of it."""
+        run: dict[str, int] = {}
+        known = -1
+        for at in np.flatnonzero(_shared(places.digests)):
+            if int(places.digests[at]) != known:
+                run, known = {}, int(places.digests[at])
+            number = int(places.order[at])
+            place = Place(int(places.starts[at]), int(places.ends[at]))
+            key, _ = self._pair(self._entry("", number, place))
+            if key in run:
+                raise self._twice(key, number)
+            run[key] = number
+
+    def _twice(self, key: str, number: int) -> DataError:
+        if self.by:
+            return DataError(f"{self._name}, entry {number}: {self.by!r} {key}",
+                             expected="each once", found="it a second time")  # fmt: skip
+        return DataError(f"file {self.file.path}", expected="complete JSON, each key once",
+                         found=f"the key {key[:60]!r} twice")  # fmt: skip
+
+
+def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of some rising numbers are not alone."""
+    found = np.zeros(len(digests), np.bool_)
+    same = digests[1:] == digests[:-1]
+    found[:-1] |= same
+    found[1:] |= same
+    return found
+
+
+class _Streamed(ItemsView[str, Any]):
+    """What `items()` gives: as of any mapping, but in one pass over the file."""
+
+    _mapping: JsonIndex
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._mapping._stream()

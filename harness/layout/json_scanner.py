@@ -1,0 +1,197 @@
+"""Walking over a JSON file with no more of it in memory than one value and what is read ahead."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import IO, Any, NamedTuple
+
+from harness.replies import unique
+
+CHUNK = 2**20  # bytes that are read at once
+LONGEST = 2**28  # bytes of one value
+BLANKS = re.compile(r"[ \t\r\n]*")
+NEAR = 16  # characters from the end of the text within which a mistake may be a cut
+GOES_ON = 3  # characters after a number that tell whether it has ended: "e+1"
+BOM = "\xef\xbb\xbf"
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""What half a character may be written as, which no id and no file name can hold."""
+
+
+class Repeated(ValueError):
+    """A key that comes twice in one object."""
+
+
+class Place(NamedTuple):
+    """Where something lies in a file, in bytes from its beginning."""
+
+    start: int
+    end: int
+
+
+def parse(text: str) -> Any:
+    """The value of a text whose bytes were taken for characters; see `Scanner`.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, too deep, a key occurs twice in one object, or a text
+            holds half of a surrogate pair.
+    """
+    try:
+        plain = json.loads(
+            text if text.isascii() else text.encode("latin-1").decode("utf-8"),
+            object_pairs_hook=unique,
+        )
+        if HALF.search(text):
+            json.dumps(plain, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"half of a surrogate pair, {half!r}") from error
+    except RecursionError as error:
+        raise ValueError("too many levels") from error
+    return plain
+
+
+class Scanner:
+    """Walks over the values of one open file; raises ValueError where it is no complete JSON.
+
+    Bytes are taken for characters (latin-1), so that places in the text are places in the file:
+    all that JSON is made of is ASCII. `parse` decodes a value as UTF-8 afterwards.
+
+    A walk is a loop over `members` or `elements`, in whose body each value is taken or skipped.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._text = ""
+        self._at = 0  # in the text
+        self._before = 0  # bytes before the text
+        self._decoder = json.JSONDecoder()
+        self._more()
+        if self._text.startswith(BOM):
+            self._at = len(BOM)
+
+    def peek(self) -> str:
+        """The first character of what comes next, "" at the end of the file."""
+        while True:
+            match = BLANKS.match(self._text, self._at)
+            assert match is not None, "it matches nothing at all, too"
+            self._at = match.end()
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def members(self, *, once: bool = True) -> Iterator[tuple[str, int]]:
+        """The keys of an object, and the byte at which each begins.
+
+        Args:
+            once: Whether to hold the keys, and refuse one that comes twice.
+        """
+        seen: set[str] = set()
+        self._expect("{")
+        if self.peek() == "}":
+            self._at += 1
+            return
+        while True:
+            if self.peek() != '"':
+                raise self._fault(f"{self.peek()!r} in the place of a key")
+            text, place = self.take()
+            key = str(parse(text))
+            if key in seen:
+                raise Repeated(f"the key {key[:60]!r} twice, again at byte {place.start}")
+            if once:
+                seen.add(key)
+            self._expect(":")
+            yield key, place.start
+            if self.peek() == "}":
+                self._at += 1
+                return
+            self._expect(",")
+
+    def elements(self) -> Iterator[int]:
+        """The numbers of a list's values, from 0."""
+        self._expect("[")
+        if self.peek() == "]":
+            self._at += 1
+            return
+        number = 0
+        while True:
+            self.peek()
+            yield number
+            number += 1
+            if self.peek() == "]":
+                self._at += 1
+                return
+            self._expect(",")
+            if self.peek() == "]":
+                raise self._fault("']' after a comma")
+
+    def take(self) -> tuple[str, Place]:
+        """The next value as it stands in the file, for `parse`, and where."""
+        self.peek()
+        end = self._end()
+        text = self._text[self._at : end]
+        place = Place(self._before + self._at, self._before + end)
+        self._at = end
+        return text, place
+
+    def skip(self) -> None:
+        """Pass over the next value, of which one part is held at a time."""
+        mark = self.peek()
+        if mark == "{":
+            for _ in self.members():
+                self._pass()
+        elif mark == "[":
+            for _ in self.elements():
+                self._pass()
+        else:
+            self._pass()
+
+    def finish(self) -> None:
+        """Raise ValueError if anything comes after the value that was walked over."""
+        if left := self.peek():
+            raise self._fault(f"{left!r} after the end")
+
+    def _pass(self) -> None:
+        self.peek()
+        self._at = self._end()
+
+    def _end(self) -> int:
+        """Where the value that begins here ends in the text, which is read on as needed."""
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                # A value that was cut by the chunk is read again with twice as much of the file.
+                cut = error.msg.startswith("Unterminated") or error.pos + NEAR > len(self._text)
+                left = len(self._text) - self._at
+                if cut and left > LONGEST:
+                    raise self._fault(f"a value of more than {LONGEST} bytes") from error
+                if not cut or not self._more(left):
+                    message = f"{error.msg} at byte {self._before + error.pos}"
+                    raise ValueError(message) from error
+                continue
+            except RecursionError as error:
+                raise self._fault("too many levels") from error
+            except ValueError as error:  # a number of too many digits
+                raise self._fault(str(error)) from error
+            plain = not isinstance(value, (str, list, dict))
+            if plain and len(self._text) - end < GOES_ON and self._more():
+                continue
+            return end
+
+    def _expect(self, mark: str) -> None:
+        if (found := self.peek()) != mark:
+            raise self._fault(f"{found!r}, not {mark!r}" if found else f"the end, not {mark!r}")
+        self._at += 1
+
+    def _fault(self, message: str) -> ValueError:
+        return ValueError(f"{message} at byte {self._before + self._at}")
+
+    def _more(self, wanted: int = 0) -> bool:
+        """Read on, and forget what lies behind; False at the end of the file."""
+        raw = self._file.read(max(CHUNK, wanted))
+        if raw:
+            self._before += self._at
+            self._text = self._text[self._at :] + raw.decode("latin-1")
+            self._at = 0
+        return bool(raw)

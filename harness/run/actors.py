@@ -1,0 +1,223 @@
+"""Workers as actors of a Ray cluster: several machines, fractions of a GPU.
+
+An actor holds the model and returns its predictions, which this process journals: nothing but the
+driver needs the run folder. The benchmark's files are read where the actor runs, under the same
+path; with `isolate` pictures are sent along, and the machines need not have them.
+
+Ray watches its machines and processes by heartbeats. An actor that is lost costs its batch one of
+`pool.TRIES` tries, as a worker process does.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
+from harness.plugins import told
+from harness.run.plan import Batch
+from harness.run.pool import READY, Member, Pool
+from harness.run.predict import Predictor
+from harness.run.workers import build_model, hello
+from harness.spec import Spec
+from harness.store.journal import Writer
+
+LOCAL = "local"
+"""The address that means a cluster of this machine, begun now and ended with the run."""
+
+
+class Kept:
+    """A journal that keeps what is appended, until it is fetched."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+
+    def append(self, records: Sequence[Any]) -> None:
+        """Keep records."""
+        self.records += records
+
+    def fetch(self) -> list[Any]:
+        """What was kept since."""
+        records, self.records = self.records, []
+        return records
+
+
+class Worker:
+    """What runs inside an actor. Faults of ours are returned, for Ray wraps what is raised."""
+
+    def __init__(self, spec: Spec, seed: int) -> None:
+        self._spec, self._seed = spec, seed
+        self._journal = Kept()
+        self._predictor: Predictor | None = None
+
+    def hello(self) -> Any:
+        """Build the model; what it says of itself."""
+        try:
+            model = build_model(self._spec, self._seed)
+            self._predictor = Predictor(model, self._journal)
+            return hello(model)
+        except HarnessError as error:
+            return error
+
+    def prepare(self) -> Any:
+        """Load what the model loads before its first prediction."""
+        return self._guarded(lambda predictor: predictor.prepare() or READY)
+
+    def run(self, batch: Batch) -> Any:
+        """Predict a batch; the outcome, and the journal's records of it."""
+        return self._guarded(lambda predictor: (predictor.run(batch), self._journal.fetch()))
+
+    def _guarded(self, call: Any) -> Any:
+        assert self._predictor is not None, "the pool greets first"
+        try:
+            return call(self._predictor)
+        except HarnessError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - the driver says it, and ends the run
+            return ModelError("an actor", expected="to go on", found=told(error))
+
+
+@dataclass(kw_only=True)
+class Actor(Member):
+    """An actor, the messages that it owes, and the journal that we write for it."""
+
+    handle: Any
+    journal: Writer
+    owed: list[Any] = field(default_factory=list)
+    last: str = "no error"
+
+    def give(self, batch: Batch) -> None:
+        """Send a batch; the first one has the model loaded before."""
+        if not self.ready and len(self.held) == 1:
+            self.owed.append(self.handle.prepare.remote())
+        self.owed.append(self.handle.run.remote(batch))
+
+    def receive(self) -> Any:
+        """The next message; None if the actor is lost."""
+        import ray
+        from ray.exceptions import RayActorError, RayTaskError
+
+        try:
+            message = ray.get(self.owed.pop(0))
+        except RayActorError as error:
+            self.last = " ".join(str(error).split())[:200]
+            return None
+        except RayTaskError as error:
+            return ModelError("an actor", expected="an answer", found=told(error.cause or error))
+        if isinstance(message, tuple):
+            message, records = message
+            self.journal.append(records)
+        return message
+
+    def kill(self) -> None:
+        """End the actor at once."""
+        import ray
+
+        ray.kill(self.handle, no_restart=True)
+
+    def close(self) -> None:
+        """End the actor: it holds nothing that is not here."""
+        self.journal.close()
+        with suppress(Exception):
+            self.kill()
+
+    def ended(self) -> str:
+        """Ray's account of it."""
+        return self.last
+
+
+class Actors(Pool):
+    """Several actors; see `Pool`.
+
+    Args:
+        spec: The model's SPEC.
+        folder: The run folder.
+        attempt: Which one of the run, for the journal.
+        count: How many actors.
+        seed: Of a model that samples.
+        isolate: Send decoded pictures.
+        timeout: Seconds of silence over one batch after which an actor is replaced.
+        address: Of the cluster; `local` begins one; `auto` is the one of this machine.
+        gpus: Of each actor; 0.5 lets two share one.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: there is no cluster at the address.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        folder: Path,
+        *,
+        attempt: int,
+        count: int,
+        seed: int,
+        isolate: bool,
+        timeout: float | None,
+        address: str,
+        gpus: float,
+    ) -> None:
+        self._began = connected(address, cpus=count)
+        self._what = (spec, seed)
+        self._gpus = gpus
+        super().__init__(
+            spec, folder, attempt=attempt, count=count, isolate=isolate, timeout=timeout
+        )
+
+    def _start(self, index: int) -> Actor:
+        import ray
+
+        asked = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
+        handle = ray.remote(**asked)(Worker).remote(*self._what)
+        journal = Writer(self.folder, index, self._attempt)
+        return Actor(handle=handle, journal=journal, owed=[handle.hello.remote()])
+
+    def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+        import ray
+
+        members = {one.owed[0]: one for one in busy if isinstance(one, Actor)}
+        if not members:
+            return []
+        ray.wait(list(members), num_returns=1, timeout=seconds)
+        heard, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
+        return [members[reference] for reference in heard]
+
+    def close(self) -> None:
+        """End the actors, and the cluster if it was begun for them."""
+        super().close()
+        if self._began:
+            import ray
+
+            ray.shutdown()
+
+
+def connected(address: str, *, cpus: int) -> bool:
+    """Be connected to a cluster; whether it was begun for that.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: there is no cluster at the address.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"--ray {address}", expected="the package ray", found="it is not installed",
+            fix="pip install 'visual-reasoning-harness[ray]'",
+        ) from error  # fmt: skip
+    if ray.is_initialized():
+        return False
+    quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    if address == LOCAL:
+        ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
+        return True
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"--ray {address}", expected="the address of a Ray cluster, `auto` or `local`",
+            found=" ".join(str(error).split())[:200], fix="`ray status` says whether one is there.",
+        ) from error  # fmt: skip
+    return True

@@ -1,0 +1,245 @@
+"""Several workers that each hold the model: who gets which batch, and what if one dies.
+
+A worker gets queries and is told nothing else: not the data root, not the targets. With `isolate`
+it is not even given handles to files: pictures arrive decoded, so that a process which may not
+read the data root, or a machine which does not have it, predicts the same.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from harness.errors import HarnessError, MediaError, ModelError
+from harness.media import Media, lost, pixels
+from harness.run.plan import Batch
+from harness.run.predict import Outcome, begin, records
+from harness.run.workers import Hello
+from harness.spec import Spec
+from harness.store.journal import Writer
+from harness.types import FailureKind, failed
+
+MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
+READY = "ready"  # what a worker says once its model is loaded
+TRIES = 2  # workers that one batch may cost
+AHEAD = 2  # batches that a worker holds: one in work, one being decoded
+
+
+@dataclass
+class Member(ABC):
+    """One worker, as the pool sees it."""
+
+    held: list[Batch] = field(default_factory=list)
+    """Batches that it was given and has not finished; the first one is in work."""
+    ready: bool = False
+    """It has loaded the model; the time that this takes is not held against it."""
+    since: float = 0.0
+    """When it was last heard of, or was given work after having none."""
+
+    @abstractmethod
+    def give(self, batch: Batch) -> None:
+        """Send a batch; nothing happens if the worker is dead."""
+
+    @abstractmethod
+    def receive(self) -> Any:
+        """The next message, waiting for it: a Hello first, READY, then an Outcome a batch; None if
+        the worker is dead, and a HarnessError if that ends the run.
+        """
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the worker at once."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the worker end."""
+
+    @abstractmethod
+    def ended(self) -> str:
+        """How a dead worker ended: `exit code 1`."""
+
+
+class Pool(ABC):
+    """Several workers, each with the model that `spec` names.
+
+    A worker that dies, or is silent for `timeout` seconds while it has work, is replaced. The batch
+    that it was working on is tried again, `TRIES` times in all; then its samples are failures of
+    the infrastructure.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        folder: Path,
+        *,
+        attempt: int,
+        count: int,
+        isolate: bool,
+        timeout: float | None,
+    ) -> None:
+        self.folder = folder
+        self.isolate = isolate
+        self.timeout = timeout
+        self._attempt = attempt
+        self._started = 0
+        self._losses: Counter[int] = Counter()
+        self._members: list[Member] = []
+        try:
+            self._members = [self._next() for _ in range(count)]
+            greetings = [self._greeting(member) for member in self._members]
+        except BaseException:
+            self.close()
+            raise
+        self.hello: Hello = greetings[0]
+        if any(greeting != self.hello for greeting in greetings):
+            self.close()
+            raise ModelError(f"model {spec}", expected="the same model in every worker",
+                             found="models that describe themselves differently")  # fmt: skip
+
+    @abstractmethod
+    def _start(self, index: int) -> Member:
+        """Start a worker, which writes the journal's files of number `index`."""
+
+    @abstractmethod
+    def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+        """Those that have a message, or are dead; waits for one, so long."""
+
+    def _next(self) -> Member:
+        self._started += 1  # a replacement writes a journal file of its own
+        return self._start(self._started - 1)
+
+    def _greeting(self, member: Member) -> Hello:
+        message = self._receive(member)
+        if message is None:
+            raise ModelError(
+                "a worker process", expected="to load the model",
+                found=f"it ended with {member.ended()}",
+                fix="With less memory to share, try fewer --workers.",
+            )  # fmt: skip
+        assert isinstance(message, Hello), "the first message of a worker is its greeting"
+        return message
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
+        """Give each worker the next batch as it becomes free."""
+        stream = iter(batches)
+        waiting: list[Batch] = []  # lost by a worker, to be tried again
+        more = True
+        while more or waiting or any(member.held for member in self._members):
+            while (member := self._free()) is not None and (more or waiting):
+                batch = waiting.pop() if waiting else next(stream, None)
+                if batch is None:
+                    more = False
+                    break
+                self._give(member, batch)
+            for member in self._heard():
+                outcome = self._receive(member)
+                member.since = monotonic()
+                if outcome is None:
+                    yield from self._replace(member, waiting)
+                elif outcome == READY:
+                    member.ready = True
+                else:
+                    member.held.pop(0)
+                    yield outcome
+        self.close()
+
+    def _free(self) -> Member | None:
+        """The worker with the least to do, if it takes more."""
+        least = min(self._members, key=lambda member: len(member.held))
+        # Decoded pictures are large: an isolated worker holds those of one batch. And where silence
+        # is watched, nothing more is sent to a worker that may hang, for sending would wait for it.
+        most = 1 if self.isolate or self.timeout is not None else AHEAD
+        return least if len(least.held) < most else None
+
+    def _give(self, member: Member, batch: Batch) -> None:
+        message = carried(batch) if self.isolate else batch  # decoding is not the worker's time
+        if not member.held:
+            member.since = monotonic()
+        member.held.append(batch)
+        member.give(message)
+
+    def _heard(self) -> list[Member]:
+        """Workers that have something to say, are dead, or were silent for too long."""
+        busy = [member for member in self._members if member.held]
+        ready = self._wait(busy, 0.2)
+        for member in busy:
+            silent = monotonic() - member.since
+            late = self.timeout is not None and member.ready and silent > self.timeout
+            if late and member not in ready:
+                member.kill()  # and it is heard of as dead
+        return ready
+
+    def _replace(self, member: Member, waiting: list[Batch]) -> Iterator[Outcome]:
+        """Start another worker in the place of a dead one, and give its batches back."""
+        first, *others = member.held
+        waiting.extend(others)
+        self._losses[first.index] += 1
+        if self._losses[first.index] < TRIES:
+            waiting.append(first)
+        else:
+            yield self._give_up(first, member.ended())
+        member.close()
+        replacement = self._next()
+        self._members[self._members.index(member)] = replacement
+        if self._greeting(replacement) != self.hello:
+            raise ModelError("a replaced worker", expected="the same model", found="another")
+
+    def _give_up(self, batch: Batch, ended: str) -> Outcome:
+        """Journal a batch that no worker survives."""
+        message = f"{TRIES} worker processes ended on this batch, the last with {ended}"
+        self._started += 1
+        with Writer(self.folder, self._started - 1, self._attempt) as journal:
+            predictions = [
+                failed(query, FailureKind.INFRASTRUCTURE, message) for query in batch.queries
+            ]
+            journal.append([begin(batch), *records(batch, predictions)])
+        ids = tuple(query.id for query in batch.queries)
+        # Counted like crashes of the model, so that one which never survives ends the run.
+        return Outcome(batch.index, ids, 0.0, failed=len(ids), crashed=len(ids))
+
+    def _receive(self, member: Member) -> Any:
+        """The next message; None if the worker is dead."""
+        message = member.receive()
+        if isinstance(message, HarnessError):
+            raise message
+        return message
+
+    def close(self) -> None:
+        """Let the workers end."""
+        for member in self._members:
+            member.close()
+        self._members = []
+
+
+def carried(batch: Batch) -> Batch:
+    """The same batch with pictures decoded, for a process that may not read files.
+
+    A picture that cannot be decoded becomes one that says so, in the words of the error.
+    """
+    made: dict[int, Media] = {}  # queries of one video share it, also on the way
+    queries = []
+    for query in batch.queries:
+        for media in query.media:
+            if id(media) not in made:
+                made[id(media)] = _decoded(media)
+        queries.append(replace(query, media=tuple(made[id(media)] for media in query.media)))
+    return replace(batch, queries=tuple(queries))
+
+
+def _decoded(media: Media) -> Media:
+    size = 3 * media.size[0] * media.size[1] * len(media)
+    if size > MAX_CARRIED:
+        error = MediaError(
+            repr(media), expected=f"at most {MAX_CARRIED} bytes of pixels for a process that may "
+            "not read files", found=str(size),
+            fix="Give the task a rule for frames, such as frames=32, or leave out --isolate.",
+        )  # fmt: skip
+        return lost(error, size=media.size, frames=len(media))
+    try:
+        frames = media.frames()
+    except MediaError as error:
+        return lost(error, size=media.size, frames=len(media))
+    return pixels(frames, times=media.times(), is_video=media.is_video, id=media.id)

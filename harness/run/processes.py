@@ -1,0 +1,199 @@
+"""Worker processes on this machine, each with the model, each writing its own journal file."""
+
+import ctypes
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.errors import HarnessError, ModelError
+from harness.model import Model
+from harness.run.plan import Batch
+from harness.run.pool import AHEAD, READY, Member, Pool
+from harness.run.predict import Predictor
+from harness.run.workers import build_model, hello
+from harness.spec import Spec
+from harness.store.journal import Writer
+
+
+@dataclass(kw_only=True)
+class Process(Member):
+    """A worker process, and our end of the pipe to it."""
+
+    pipe: Connection
+    process: Any
+
+    def give(self, batch: Batch) -> None:
+        """Send a batch."""
+        with suppress(OSError):  # it is dead: that is found where it is listened to
+            self.pipe.send(batch)
+
+    def receive(self) -> Any:
+        """The next message; None if the process is dead."""
+        try:
+            return self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join(5)
+            return None
+
+    def kill(self) -> None:
+        """Kill it: its end of the pipe closes."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """Close the pipe, at which it ends, and wait."""
+        with suppress(OSError):
+            self.pipe.close()
+        self.process.join(10)
+        if self.process.is_alive():
+            self.process.kill()
+
+    def ended(self) -> str:
+        """Its exit code."""
+        return f"exit code {self.process.exitcode}"
+
+
+class Processes(Pool):
+    """Several worker processes; see `Pool`."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        folder: Path,
+        *,
+        attempt: int,
+        count: int,
+        seed: int,
+        isolate: bool,
+        timeout: float | None,
+    ) -> None:
+        self._arguments = (spec, folder.resolve(), attempt, seed, isolate, os.getpid())
+        super().__init__(
+            spec, folder, attempt=attempt, count=count, isolate=isolate, timeout=timeout
+        )
+
+    def _start(self, index: int) -> Process:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(theirs, index, *self._arguments), daemon=True)
+        with quiet_main():
+            process.start()
+        theirs.close()
+        return Process(pipe=ours, process=process)
+
+    def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+        members = {id(one.pipe): one for one in busy if isinstance(one, Process)}
+        heard = wait([one.pipe for one in busy if isinstance(one, Process)], timeout=seconds)
+        return [members[id(pipe)] for pipe in heard]
+
+    def close(self) -> None:
+        """Close all pipes, so that all end at once, and then wait for each."""
+        for member in self._members:
+            assert isinstance(member, Process)
+            with suppress(OSError):
+                member.pipe.close()
+        super().close()
+
+
+@contextmanager
+def quiet_main() -> Iterator[None]:
+    """Keep a child that is started from running code which it does not need.
+
+    That is the caller's main module (a script without an `if __name__` guard would start itself
+    over and over), whatever lies in the current folder under the name of a module, such as a
+    multiprocessing.py beside somebody's data, and the command line, which names the data.
+    """
+    main = sys.modules["__main__"]
+    saved = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    safe, line = os.environ.get("PYTHONSAFEPATH"), sys.argv
+    os.environ["PYTHONSAFEPATH"] = "1"
+    sys.argv = line[:1]
+    try:
+        for name in saved:
+            setattr(main, name, None)
+        yield
+    finally:
+        sys.argv = line
+        for name, value in saved.items():
+            setattr(main, name, value)
+        if safe is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = safe
+
+
+def serve(
+    pipe: Connection,
+    index: int,
+    spec: Spec,
+    folder: Path,
+    attempt: int,
+    seed: int,
+    isolate: bool,
+    parent: int,
+) -> None:
+    """The main function of a worker process."""
+    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    try:
+        # The journal is opened first: model code may give up the right to open files.
+        with Writer(folder, index, attempt) as journal, _empty_folder() as empty:
+            model = build_model(spec, seed)  # in the folder where its SPEC's paths are right
+            if isolate:
+                os.chdir(empty)
+            _serve(pipe, model, journal)
+    except HarnessError as error:
+        with suppress(OSError):
+            pipe.send(error)
+    except (EOFError, ConnectionError):
+        return  # the parent has closed the pipe: nothing is left to do
+    except Exception as error:  # noqa: BLE001 - the parent says it, and ends the run
+        fault = ModelError("a worker process", expected="to go on", found=plugins.told(error))
+        with suppress(OSError):
+            pipe.send(fault)
+
+
+@contextmanager
+def _empty_folder() -> Iterator[str]:
+    """A folder of the process's own, left behind if model code gave up the right to remove it."""
+    folder = tempfile.mkdtemp()
+    Path(folder).chmod(0o755)  # to be entered after that as well
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
+    pipe.send(hello(model))
+    predictor = Predictor(model, journal)
+    waiting: list[Batch] = []
+    try:
+        while True:
+            while not waiting or (len(waiting) < AHEAD and pipe.poll()):
+                waiting.append(pipe.recv())
+                predictor.prefetch(waiting[-1])
+            if not predictor.prepared:
+                predictor.prepare()
+                pipe.send(READY)
+            pipe.send(predictor.run(waiting.pop(0)))
+    finally:
+        predictor.decoders.shutdown(wait=False, cancel_futures=True)
+
+
+def _die_with(parent: int) -> None:
+    """Ask Linux to kill this process when its parent is killed, so that no orphan goes on."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)

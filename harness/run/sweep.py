@@ -1,0 +1,125 @@
+"""One model under several settings: prompt, frames, resolution, whatever its SPEC takes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError, UsageError
+from harness.spec import Spec, Value, parse_values
+from harness.store.atomic import read_json, write_json
+
+SWEEP = "sweep.json"
+"""Beside the run folders of a sweep: its base, and what each model of it varies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A base, and the values of each setting.
+
+    >>> from harness.spec import parse
+    >>> base = parse("qwen_vl(frames=8,backend=openai(seed=1))")
+    >>> sweep = Sweep(base, {"frames": (4, 8), "backend.seed": (2,)}, grid=False)
+    >>> [str(spec) for spec, _ in sweep.models()]  # doctest: +NORMALIZE_WHITESPACE
+    ['qwen_vl(frames=8,backend=openai(seed=1))', 'qwen_vl(frames=4,backend=openai(seed=1))',
+     'qwen_vl(frames=8,backend=openai(seed=2))']
+    """
+
+    base: Spec
+    varied: Mapping[str, Sequence[Value]]
+    grid: bool = False
+    """Every combination; else each setting alone, with the base's values of the others."""
+
+    def models(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
+        """The SPECs, each with what it sets; the base first, without anything, unless `grid`."""
+        seen: set[str] = set()
+        for spec, given in self._all():
+            if str(spec) not in seen:
+                seen.add(str(spec))
+                yield spec, given
+
+    def _all(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
+        if self.grid:
+            for combination in product(*self.varied.values()):
+                given = dict(zip(self.varied, combination, strict=True))
+                spec = self.base
+                for key, value in given.items():
+                    spec = changed(spec, key, value)
+                yield spec, given
+            return
+        yield self.base, {}
+        for key, values in self.varied.items():
+            for value in values:
+                yield changed(self.base, key, value), {key: value}
+
+    def write(self, folder: Path) -> None:
+        """Leave `sweep.json`, from which boards know that these rows belong together.
+
+        Raises:
+            UsageError: another sweep's is there.
+        """
+        plain = {
+            "base": str(self.base),
+            "models": {
+                str(spec): {key: shown(value) for key, value in given.items()}
+                for spec, given in self.models()
+            },
+        }
+        path = folder / SWEEP
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.exists() and read_json(path) != plain:
+            raise UsageError(f"--out {folder}", expected="a new folder, or that of the same sweep",
+                             found="another sweep")  # fmt: skip
+        write_json(path, plain)
+
+
+def shown(value: Value) -> str:
+    """A value as it is typed."""
+    return str(Spec("x", {"x": value}))[4:-1]
+
+
+def changed(spec: Spec, key: str, value: Value) -> Spec:
+    """The SPEC with one argument replaced; `backend.seed` is the argument of an argument.
+
+    Raises:
+        UsageError: what stands before a dot is given by no SPEC.
+    """
+    first, dot, rest = key.partition(".")
+    if not dot:
+        return Spec(spec.name, {**spec.arguments, first: value})
+    inner = spec.arguments.get(first)
+    if isinstance(inner, str):
+        inner = Spec(inner)
+    if not isinstance(inner, Spec):
+        raise UsageError(f"--vary {key}", expected=f"{first}=NAME(…) in {spec}",
+                         found="none")  # fmt: skip
+    return Spec(spec.name, {**spec.arguments, first: changed(inner, rest, value)})
+
+
+def values(text: str) -> tuple[str, tuple[Value, ...]]:
+    """`frames=4,8,uniform(most=16)` as a setting and its values.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    key, equals, rest = text.partition("=")
+    if not equals or not all(part.isidentifier() for part in key.strip().split(".")):
+        raise UsageError("--vary", expected="SETTING=VALUE,VALUE,…", found=repr(text))
+    return key.strip(), tuple(parse_values(rest))
+
+
+def sweep_of(folder: Path) -> dict[str, Any] | None:
+    """What the nearest `sweep.json` above a run folder says; None if there is none.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    for place in list(folder.resolve().parents)[:3]:
+        path = place / SWEEP
+        if path.is_file():
+            plain = read_json(path)
+            if not isinstance(plain, dict) or not isinstance(plain.get("models"), dict):
+                raise StoreError(f"file {path}", expected="base and models", found="something else")
+            return plain
+    return None

@@ -1,0 +1,207 @@
+"""What is known here of a network that runs elsewhere: its canvas, its tokens, its coordinates.
+
+From a local folder with the network's tokenizer and processor (its weights are not needed), or
+from settings. What is not known is an error where it would change an answer, and an estimate that
+is called one where it would not.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.errors import MissingDependency, ModelError, UsageError
+from harness.model import ChatRequest
+from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.inputs import plain, shown
+from harness.models.backends.openai_form import GOES_ON, Clips, Server, without_marks
+from harness.models.backends.transformers import TransformersChat
+from harness.models.canvas import Coordinates, declared_coordinates, smart_resize
+
+BYTES_A_TOKEN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A network as far as it is known."""
+
+    network: TransformersChat | None
+    """For its processor's rules; its weights are never loaded."""
+    coordinates: Coordinates
+    factor: int | None
+    min_pixels: int | None
+    max_pixels: int | None
+    clips: Clips
+
+    @property
+    def fit(self) -> Callable[[tuple[int, int]], tuple[int, int]] | None:
+        """(width, height) to which pictures are brought before they are sent; None: as they are."""
+        return None if self.min_pixels is None and self.max_pixels is None else self._picture
+
+    @property
+    def tokens(self) -> str:
+        """How tokens are counted where the server does not say, for the record."""
+        if self.network is not None:
+            return "by the tokenizer"
+        return f"estimated: bytes that are no white space / {BYTES_A_TOKEN}"
+
+    def plain(self, text: str) -> str:
+        """Text in which no special token of the network is left."""
+        if self.network is None:
+            return without_marks(text)
+        return plain(self.network.processor, text)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text: as the tokenizer counts, or as `tokens` says that they are estimated.
+
+        >>> Known(network=None, coordinates="pixels", factor=None, min_pixels=None,
+        ...       max_pixels=None, clips="images").count_tokens("nine  letters")
+        3
+        """
+        if self.network is not None:
+            return self.network.count_tokens(text)
+        return -(-len(re.sub(r"\s+", "", text).encode("utf-8", "replace")) // BYTES_A_TOKEN)
+
+    def penalty(self, given: float | None, *, server: Server) -> float | None:
+        """The repetition penalty to send: the one given, or the checkpoint's own if it is known.
+
+        The plain forms have no such thing; there it stays None unless it is given.
+        """
+        if given is not None or self.network is None or server not in GOES_ON:
+            return given
+        return self.network.penalty
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """(width, height) of the first medium as the network sees it.
+
+        Raises:
+            UsageError: the network's rule is not known.
+        """
+        frames = shown(request, 0)
+        if self.network is not None:
+            if len(frames) > 1 and self.clips == "images":
+                request = replace(request, media=request.media[:1], frames=(frames[:1],))
+            return self.network.canvas(request)
+        if len(frames) > 1 and self.clips == "video":
+            raise _unknown("the canvas of a clip")
+        return self._picture(request.resize or request.media[0].size)
+
+    def canvases(self, request: ChatRequest) -> tuple[tuple[int, int], ...]:
+        """The canvas of each medium; none if the rule is not known."""
+        one = [
+            replace(
+                request, media=(media,), frames=(shown(request, place),),
+                resize=request.squash(place), resize_others=None,
+            )
+            for place, media in enumerate(request.media)
+        ]  # fmt: skip
+        try:
+            return tuple(map(self.canvas, one))
+        except UsageError:
+            return ()
+
+    def _picture(self, size: tuple[int, int]) -> tuple[int, int]:
+        if self.network is not None:
+            part = self.network.processor.image_processor
+            return smart_resize(
+                size, factor=part.patch_size * part.merge_size,
+                min_pixels=part.size["shortest_edge"], max_pixels=part.size["longest_edge"],
+            )  # fmt: skip
+        if self.factor is None or self.min_pixels is None or self.max_pixels is None:
+            raise _unknown("the canvas")
+        return smart_resize(
+            size, factor=self.factor, min_pixels=self.min_pixels, max_pixels=self.max_pixels
+        )
+
+
+def _unknown(what: str) -> UsageError:
+    return UsageError(
+        what, expected="the processor's rule of the network that is served",
+        found="none",
+        fix="Give tokenizer=FOLDER (the checkpoint's files; its weights are not needed), or "
+        "factor=28,min_pixels=3136,max_pixels=12845056 as the server has them.",
+    )  # fmt: skip
+
+
+def known(
+    *,
+    tokenizer: str | None,
+    checkpoint: str | None,
+    coordinates: Coordinates | None,
+    factor: int | None,
+    min_pixels: int | None,
+    max_pixels: int | None,
+    clips: Clips,
+) -> Known:
+    """What is known of a network, from a folder and from settings.
+
+    Args:
+        tokenizer: A folder with the network's tokenizer and processor; it must be there.
+        checkpoint: The same, if it is here; else only a name.
+        coordinates: What its numbers mean; None: as its architecture has it.
+        factor: Patch size times merge size.
+        min_pixels: Smallest picture; pictures are brought to it before they are sent.
+        max_pixels: Largest picture, likewise.
+        clips: How a clip is sent.
+
+    Raises:
+        UsageError: nothing says what its coordinates mean, or only one limit is given and no
+            folder knows the other.
+        ModelError: the folder is not there, or asks for code to run.
+    """
+    folder = _folder(tokenizer, checkpoint)
+    network = None if folder is None else described(
+        folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
+    )  # fmt: skip
+    if network is None and coordinates is None:
+        raise UsageError(
+            "coordinates=…", expected="pixels (Qwen2.5-VL) or thousandths (Qwen3-VL)",
+            found="neither, and no folder of the network's files",
+            fix="Say which, or give tokenizer=FOLDER.",
+        )  # fmt: skip
+    if network is None and len({min_pixels is None, max_pixels is None, factor is None}) > 1:
+        raise UsageError("factor=…,min_pixels=…,max_pixels=…",
+                         expected="all three, or a folder that knows the others",
+                         found="some of them")  # fmt: skip
+    return Known(
+        network=network, coordinates=coordinates or _of(network), factor=factor,
+        min_pixels=min_pixels, max_pixels=max_pixels, clips=clips,
+    )  # fmt: skip
+
+
+def _of(network: TransformersChat | None) -> Coordinates:
+    assert network is not None, "known() has refused this"
+    return network.coordinates
+
+
+def _folder(tokenizer: str | None, checkpoint: str | None) -> Path | None:
+    if tokenizer is not None:
+        return checkpoints.find(tokenizer)
+    if checkpoint is None:
+        return None
+    try:
+        return checkpoints.find(checkpoint)
+    except (ModelError, MissingDependency):
+        return None  # a name that only the server knows
+
+
+def described(
+    folder: Path,
+    *,
+    coordinates: Coordinates | None,
+    min_pixels: int | None = None,
+    max_pixels: int | None = None,
+) -> TransformersChat:
+    """A network by its files without its weights, for its processor, canvas and chat template.
+
+    Raises:
+        ModelError: a file is damaged, or asks for code of the checkpoint to run.
+    """
+    checkpoints.refuse_code(folder)
+    model_type = str(checkpoints.read_json(folder / "config.json").get("model_type"))
+    return TransformersChat(
+        checkpoint=folder.name, folder=folder, model_type=model_type,
+        coordinates=coordinates or declared_coordinates(model_type), revision=None,
+        dtype="auto", device="cpu", attention="auto", batch_size=1, temperature=0.0, top_p=1.0,
+        seed=0, min_pixels=min_pixels, max_pixels=max_pixels, repetition_penalty=None,
+    )  # fmt: skip

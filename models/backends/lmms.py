@@ -1,0 +1,277 @@
+"""Any model that lmms-eval 0.7 has registered, asked by our prompts and scored by our tasks.
+
+harness eval --model "qwen_vl(backend=lmms(name=llava_onevision,coordinates=pixels,
+    arguments='pretrained=lmms-lab/llava-onevision-qwen2-7b-ov'))" …
+
+lmms-eval hands its models whole tasks, from which they take questions and pictures by number. A
+task is made of the requests at hand and of nothing else. How such a model loads its weights is
+its own affair: what harness promises of checkpoints does not hold for it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from PIL import Image
+
+from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
+from harness.model import ChatReply, ChatRequest
+from harness.models.backends.inputs import shown, squashed
+from harness.models.backends.known import Known, known
+from harness.models.backends.loading import loading, memory
+from harness.models.backends.sampling import check_settings
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.canvas import Coordinates
+
+TASK, SPLIT = "harness", "asked"
+CODE = re.compile(r"(?i)trust_remote_code\s*=\s*(?!false\b)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LmmsChat:
+    """A model of lmms-eval, loaded when first used."""
+
+    name: str
+    arguments: str
+    simple: bool
+    known: Known
+    device: str | None
+    batch_size: int
+    temperature: float
+    top_p: float
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """What its numbers mean."""
+        return self.known.coordinates
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record. The weights are whatever the arguments name."""
+        network = self.known.network
+        return {
+            "backend": "lmms",
+            "model": self.name,
+            "arguments": self.arguments,
+            "simple": self.simple,
+            "tokenizer": None if network is None else network.folder.name,
+            "tokens": self.known.tokens,
+            "coordinates": self.coordinates,
+            "factor": self.known.factor,
+            "min_pixels": self.known.min_pixels,
+            "max_pixels": self.known.max_pixels,
+            "clips": "images",
+            "device": self.device,
+            "batch_size": self.batch_size,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "lmms_eval": _version(),
+        }
+
+    @cached_property
+    def model(self) -> Any:
+        """The model.
+
+        Raises:
+            MissingDependency: lmms-eval is not installed.
+            UnknownPlugin: it has no model of this name.
+            ModelError: the model cannot be loaded.
+        """
+        registry = _registry()
+        names = registry.list_available_models(include_aliases=True)
+        if self.name not in names:
+            from difflib import get_close_matches
+
+            near = get_close_matches(self.name, names, n=3, cutoff=0.4)
+            raise UnknownPlugin(
+                f"lmms(name={self.name})", expected="a model of lmms-eval",
+                found="none of that name", fix=f"Did you mean {', '.join(near)}?" if near else "",
+            )  # fmt: skip
+        with loading(f"model {self.name} of lmms-eval"), memory():
+            made = registry.get_model(self.name, force_simple=self.simple)
+            settings = {"batch_size": self.batch_size, "device": self.device}
+            return made.create_from_arg_string(self.arguments, settings)
+
+    def prepare(self) -> None:
+        """Load the model."""
+        assert self.model is not None, "it raises otherwise"
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """One reply a request, in order.
+
+        Raises:
+            UsageError: a request begins its reply, or has a system message that the model's
+                older interface cannot take.
+            ModelError: the model gives another number of replies.
+        """
+        instance = import_module("lmms_eval.api.instance").Instance
+        simple = bool(getattr(type(self.model), "is_simple", True))
+        for request in requests:
+            _check(request, simple=simple)
+        self.model.task_dict = {TASK: {SPLIT: list(requests)}}
+        asked = [
+            instance(
+                request_type="generate_until",
+                arguments=self._arguments(request, place, simple=simple),
+                idx=place,
+                metadata={"task": TASK, "doc_id": place, "repeats": 1},
+            )
+            for place, request in enumerate(requests)
+        ]
+        with memory():
+            said = self.model.generate_until(asked) if asked else []
+        if len(said) != len(requests):
+            raise ModelError(f"model {self.name} of lmms-eval", expected=f"{len(requests)} replies",
+                             found=str(len(said)))  # fmt: skip
+        return [self._reply(*pair) for pair in zip(requests, said, strict=True)]
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """(width, height) of the first medium as the network sees it."""
+        return self.known.canvas(request)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text; without a tokenizer an estimate, which the record calls one."""
+        return self.known.count_tokens(text)
+
+    def _arguments(self, request: ChatRequest, place: int, *, simple: bool) -> tuple[Any, ...]:
+        """What the model is given: how to generate, and how to get its pictures from the task."""
+        settings = {
+            "max_new_tokens": request.max_new_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "do_sample": self.temperature > 0,
+        }
+        text = self.known.plain(request.text)
+        if simple:
+            return text, settings, self._pictures, place, TASK, SPLIT
+        return text, self._messages, settings, place, TASK, SPLIT
+
+    def _pictures(self, request: ChatRequest) -> list[Image.Image]:
+        return [
+            Image.fromarray(squashed(media.frame(index), request.squash(place)))
+            for place, media in enumerate(request.media)
+            for index in shown(request, place)
+        ]
+
+    def _messages(self, request: ChatRequest) -> list[dict[str, Any]]:
+        content: list[dict[str, Any]] = [
+            {"type": "image", "url": picture} for picture in self._pictures(request)
+        ]
+        content.append({"type": "text", "text": self.known.plain(request.text)})
+        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        if request.system is not None:
+            system = [{"type": "text", "text": self.known.plain(request.system)}]
+            messages.insert(0, {"role": "system", "content": system})
+        return messages
+
+    def _reply(self, request: ChatRequest, said: Any) -> ChatReply:
+        text, counts = _unwrapped(said)
+        if not isinstance(text, str):
+            raise ModelError(f"model {self.name} of lmms-eval", expected="text",
+                             found=type(text).__name__)  # fmt: skip
+        prompt, completion = (
+            getattr(counts, f"{kind}_tokens", None) for kind in ("input", "output")
+        )
+        tokens = self.count_tokens(text) if completion is None else int(completion)
+        return ChatReply(
+            text=text,
+            prompt_tokens=int(prompt or 0),
+            completion_tokens=tokens,
+            cut=completion is not None and tokens >= request.max_new_tokens,
+            canvases=self.known.canvases(request),
+        )
+
+
+def _check(request: ChatRequest, *, simple: bool) -> None:
+    for given, words in (
+        (bool(request.prefix), "a beginning of the reply"),
+        (simple and request.system is not None, "a system message"),
+    ):
+        if given:
+            raise UsageError("backend lmms", expected="a request that lmms-eval has a form for",
+                             found=f"one with {words}")  # fmt: skip
+
+
+def _unwrapped(said: Any) -> tuple[Any, Any]:
+    """Text and token counts, in the forms in which models of lmms-eval give them."""
+    if isinstance(said, (tuple, list)) and said:
+        return said[0], None
+    return getattr(said, "text", said), getattr(said, "token_counts", None)
+
+
+def _registry() -> Any:
+    ensure_torchvision()
+    try:
+        return import_module("lmms_eval.models")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "backend lmms", expected="the package lmms-eval", found=f"no {error.name}",
+            fix='Install it: pip install "visual-reasoning-harness[lmms]"',
+        ) from error  # fmt: skip
+
+
+def _version() -> str | None:
+    try:
+        return version("lmms-eval")
+    except PackageNotFoundError:
+        return None
+
+
+def lmms(
+    *,
+    name: str,
+    arguments: str = "",
+    simple: bool = False,
+    checkpoint: str | None = None,
+    tokenizer: str | None = None,
+    coordinates: Coordinates | None = None,
+    factor: int | None = None,
+    min_pixels: int | None = None,
+    max_pixels: int | None = None,
+    device: str | None = None,
+    batch_size: int = 1,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+) -> LmmsChat:
+    """A model that lmms-eval 0.7 has registered.
+
+    Args:
+        name: As in `lmms-eval --model`.
+        arguments: As in `--model_args`, in quotes: `'pretrained=…,max_pixels=…'`.
+        simple: Take the older interface of a model that has both.
+        checkpoint: Added to the arguments as `pretrained=…`, unless they name one.
+        tokenizer: A folder with the network's tokenizer and processor, for its canvas.
+        coordinates: What numbers in replies mean; needed without such a folder.
+        factor: Patch size times merge size of its processor, without such a folder.
+        min_pixels: Smallest canvas, likewise; the model's own arguments must say the same.
+        max_pixels: Largest canvas, likewise.
+        device: Such as `cuda:0`; None: the model's own choice.
+        batch_size: Requests at once, if the model takes several.
+        temperature: 0 is greedy.
+        top_p: Nucleus of the distribution that is sampled from.
+
+    Raises:
+        UsageError: the arguments ask for code of a checkpoint, or coordinates are missing.
+    """
+    check_settings(temperature=temperature, top_p=top_p)
+    if CODE.search(arguments):
+        raise UsageError("lmms(arguments=…)", expected="a model whose code is installed",
+                         found="trust_remote_code, which runs code from a checkpoint")  # fmt: skip
+    if checkpoint is not None and "pretrained=" not in arguments:
+        arguments = ",".join(part for part in (f"pretrained={checkpoint}", arguments) if part)
+    return LmmsChat(
+        name=name,
+        arguments=arguments,
+        simple=simple,
+        known=known(
+            tokenizer=tokenizer, checkpoint=checkpoint, coordinates=coordinates, factor=factor,
+            min_pixels=min_pixels, max_pixels=max_pixels, clips="images",
+        ),
+        device=device,
+        batch_size=batch_size,
+        temperature=temperature,
+        top_p=top_p,
+    )  # fmt: skip

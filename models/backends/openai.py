@@ -1,0 +1,246 @@
+"""Networks behind an OpenAI-compatible server, which is how vLLM and SGLang are used.
+
+vllm serve Qwen/Qwen2.5-VL-7B-Instruct
+harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=128,
+    backend=openai(base_url=http://localhost:8000/v1))" …
+
+Requests of one call are sent at once, as many as the server seems to take (`openai_pace`). What
+goes wrong is tried again, and is then a failure of the infrastructure or of the model, or ends the
+run, as README.md of this folder lists it.
+"""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import MissingDependency, UsageError
+from harness.model import ChatReply, ChatRequest
+from harness.models.backends.known import Known, known
+from harness.models.backends.openai_form import Clips, Form, Server
+from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
+from harness.models.backends.openai_pace import Pace
+from harness.models.backends.openai_reply import check_listed, check_model, read_answer
+from harness.models.backends.openai_session import Session, Spent
+from harness.models.backends.sampling import check_settings
+from harness.models.canvas import Coordinates
+
+ADDRESS = "OPENAI_BASE_URL"
+"""The environment variable for an address that the record is not to hold."""
+START = 8  # requests at once, before anything is known of the server
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAIChat:
+    """A network behind a server."""
+
+    address: str
+    """As the record has it: the variable's name, where the environment says it."""
+    form: Form
+    known: Known
+    concurrency: int
+    batch_size: int
+    prices: tuple[float, float] | None
+    """Of a million tokens of prompt and of completion."""
+    session: Session = field(repr=False)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """What its numbers mean."""
+        return self.known.coordinates
+
+    @property
+    def spent(self) -> Spent:
+        """What the server was asked for so far by this process."""
+        return self.session.spent
+
+    def cost(self, *, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """What so many tokens cost, in the currency of the prices; None without prices."""
+        if self.prices is None:
+            return None
+        return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record. The weights behind a server cannot be known here."""
+        form, network = self.form, self.known.network
+        return {
+            "backend": "openai",
+            "server": form.server,
+            "address": self.address,
+            "model": form.model,
+            "tokenizer": None if network is None else network.folder.name,
+            "tokens": self.known.tokens,
+            "coordinates": self.coordinates,
+            "factor": self.known.factor,
+            "min_pixels": self.known.min_pixels,
+            "max_pixels": self.known.max_pixels,
+            "pictures": "png" if form.quality is None else f"jpeg of quality {form.quality}",
+            "resized": "by the server" if self.known.fit is None else "here, bicubic",
+            "clips": form.clips,
+            "batch_size": self.batch_size,
+            "temperature": form.temperature,
+            "top_p": form.top_p,
+            "repetition_penalty": form.repetition_penalty,
+            "seed": form.seed,
+            "price_of_a_million_tokens": self.prices and list(self.prices),
+        }
+
+    def prepare(self) -> None:
+        """See that the server is there and has the model, and load the tokenizer.
+
+        Raises:
+            MissingDependency: it does not answer.
+            UsageError: it has other models.
+        """
+        if self.known.network is not None:
+            assert self.known.network.processor is not None, "it raises otherwise"
+        endpoint = self.session.endpoint
+        try:
+            listed = self.session.tried(lambda: endpoint.get("/models"), threading.Event())
+        except ServerError as error:
+            raise MissingDependency(
+                f"server {endpoint.url}", expected="an answer", found=str(error),
+                fix="Start it first, for example with: vllm serve MODEL",
+            ) from error  # fmt: skip
+        check_listed(listed, wanted=self.form.model, url=endpoint.url)
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """One reply a request, in order; all are under way at once, as far as the server allows.
+
+        Raises:
+            ServerError: a request was given up; the others were answered, and are remembered.
+            ModelError: the server refuses a request, such as one that is too long.
+            UsageError: no request would fare better (address, key, model, settings).
+            MissingDependency: the server has failed many times in a row.
+        """
+        return self.session.replies(requests, self._ask, most=self.concurrency)
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """(width, height) of the first medium as the network sees it."""
+        return self.known.canvas(request)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text; without a tokenizer an estimate, which the record calls one."""
+        return self.known.count_tokens(text)
+
+    def _ask(self, request: ChatRequest) -> ChatReply:
+        endpoint = self.session.endpoint
+        answer = endpoint.post("/chat/completions", self.form.body(request))
+        check_model(answer.get("model"), wanted=self.form.model, url=endpoint.url)
+        return read_answer(answer, request, self.known)
+
+
+def openai(
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    server: Server = "vllm",
+    key_variable: str | None = None,
+    checkpoint: str | None = None,
+    tokenizer: str | None = None,
+    coordinates: Coordinates | None = None,
+    factor: int | None = None,
+    min_pixels: int | None = None,
+    max_pixels: int | None = None,
+    clips: Clips = "images",
+    quality: int | None = None,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    repetition_penalty: float | None = None,
+    seed: int = 0,
+    concurrency: int = 64,
+    retries: int = 5,
+    wait: float = 0.5,
+    timeout: float = 300.0,
+    batch_size: int = 64,
+    prompt_price: float | None = None,
+    completion_price: float | None = None,
+) -> OpenAIChat:
+    """A network behind an OpenAI-compatible server, such as one of `vllm serve`.
+
+    Args:
+        model: Its name at the server; None: `checkpoint`, which is what vLLM calls it.
+        base_url: Where the server is, such as http://localhost:8000/v1; None: as the environment
+            variable OPENAI_BASE_URL says, which the record does not hold.
+        server: What it takes beyond the common form: `vllm`, `sglang`, `openai` or `plain`.
+        key_variable: The environment variable that holds the key; None: none is sent.
+        checkpoint: The network's folder or name, as models hand it to their backend; where it is
+            here, its tokenizer and processor are used, and its weights are not.
+        tokenizer: A folder with the network's tokenizer and processor.
+        coordinates: What numbers in replies mean; needed where no such folder is here.
+        factor: Patch size times merge size of its processor, where no such folder is here.
+        min_pixels: Smallest picture; pictures are brought to the limits before they are sent.
+        max_pixels: Largest picture, likewise.
+        clips: Several frames are sent as `images`, which every server takes, or as one `video`
+            with its times, which vLLM takes.
+        quality: Of JPEG, 1 to 100; None: PNG, which loses nothing.
+        temperature: 0 is greedy.
+        top_p: Nucleus of the distribution that is sampled from.
+        repetition_penalty: 1 is none; None: the checkpoint's own if it is here, else the server's.
+        seed: Each request is sent one of its own, made of this and its key: the best that can be
+            done for repeating a run.
+        concurrency: Requests at once, at most.
+        retries: Tries after the first.
+        wait: Seconds before the second try; doubled each time, with jitter.
+        timeout: Seconds for one answer.
+        batch_size: Requests that it likes at once.
+        prompt_price: Of a million tokens, for the record.
+        completion_price: Of a million tokens, likewise.
+
+    Raises:
+        UsageError: an address, a key or a setting is not right, or one that is needed is missing.
+        ModelError: the tokenizer's folder is not there, or asks for code to run.
+    """
+    check_settings(temperature=temperature, top_p=top_p)
+    _check_numbers(quality=quality, concurrency=concurrency, retries=retries, timeout=timeout,
+                   wait=wait, batch_size=batch_size)  # fmt: skip
+    name = model or checkpoint
+    if name is None:
+        raise UsageError("openai(model=…)", expected="the model's name at the server", found="none")
+    url = base_url or os.environ.get(ADDRESS)
+    if not url:
+        raise UsageError("openai(base_url=…)", expected="the server's address, such as "
+                         "http://localhost:8000/v1", found="none",
+                         fix=f"Or set {ADDRESS} in the environment.")  # fmt: skip
+    if (prompt_price is None) != (completion_price is None):
+        raise UsageError("openai(prompt_price=…,completion_price=…)", expected="both or neither",
+                         found="one")  # fmt: skip
+    network = known(
+        tokenizer=tokenizer, checkpoint=checkpoint, coordinates=coordinates, factor=factor,
+        min_pixels=min_pixels, max_pixels=max_pixels, clips=clips,
+    )  # fmt: skip
+    endpoint = Endpoint(url=checked_url(url), timeout=timeout, key=key_from(key_variable))
+    return OpenAIChat(
+        address=endpoint.url if base_url else ADDRESS,
+        form=Form(
+            model=name, server=server, clips=clips, quality=quality, temperature=temperature,
+            top_p=top_p, seed=seed, fit=network.fit, plain=network.plain,
+            repetition_penalty=network.penalty(repetition_penalty, server=server),
+        ),
+        known=network,
+        concurrency=concurrency,
+        batch_size=batch_size,
+        prices=None if prompt_price is None or completion_price is None
+        else (prompt_price, completion_price),
+        session=Session(
+            endpoint=endpoint, pace=Pace(start=START, most=concurrency), retries=retries, wait=wait
+        ),
+    )  # fmt: skip
+
+
+def _check_numbers(
+    *, quality: int | None, concurrency: int, retries: int, timeout: float, wait: float,
+    batch_size: int,
+) -> None:  # fmt: skip
+    fine = {
+        "quality": (quality is None or 1 <= quality <= 100, "1 to 100"),
+        "concurrency": (1 <= concurrency <= 4096, "1 to 4096"),
+        "retries": (0 <= retries <= 100, "0 to 100"),
+        "timeout": (0 < timeout < float("inf"), "more than 0"),
+        "wait": (0 <= wait < float("inf"), "0 or more"),
+        "batch_size": (batch_size >= 1, "at least 1"),
+    }
+    for name, (good, words) in fine.items():
+        if not good:
+            raise UsageError(f"openai({name}=…)", expected=words, found="another number")

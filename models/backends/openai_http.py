@@ -1,0 +1,268 @@
+"""One question to a server over HTTP: a deadline that holds, a bounded answer, a key never told.
+
+Python's own client, one connection a request: an answer takes seconds, opening a connection does
+not, and no connection that died meanwhile can be mistaken for a fault of the server. Redirections
+are not followed, so that the key goes to the address that was typed and to no other. Proxies of
+the environment are not used.
+"""
+
+import json
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from harness.errors import DataError, ModelError, UsageError
+from harness.replies import storable
+
+MAX_BODY = 32 * 2**20  # bytes of an answer
+CONNECTING = 30.0  # seconds at most until a connection stands
+SHOWN = 200  # characters of a server's own words in an error
+VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
+UNCLEAR = frozenset({400, 413, 422})  # the request is not one that this model takes
+PASSING = frozenset({408, 409, 425, 429})  # and every 5xx: it may go better next time
+CROWDED = frozenset({408, 429, 502, 503, 504, 529})
+
+
+class ServerError(DataError):
+    """A server did not answer, whatever was tried: the infrastructure's doing, not the model's.
+
+    A DataError, because that is what the engine counts as a failure of the infrastructure: the
+    sample is asked again when the run is resumed.
+    """
+
+
+class TryAgain(Exception):
+    """What may go better next time.
+
+    `wait` is how many seconds the server asks for; `crowded` says that it has too much to do.
+    """
+
+    def __init__(self, reason: str, *, wait: float | None = None, crowded: bool = False) -> None:
+        super().__init__(reason)
+        self.wait = wait
+        self.crowded = crowded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a server is, and how it is spoken to."""
+
+    url: str
+    """`http(s)://host[:port][/path]`, without a slash at its end."""
+    timeout: float
+    """Seconds from a standing connection to the last byte of the answer."""
+    key: str | None = field(default=None, repr=False)
+
+    def get(self, route: str) -> dict[str, Any]:
+        """The JSON object under a route; raises as `post` does."""
+        return self._object("GET", route, None)
+
+    def post(self, route: str, body: bytes) -> dict[str, Any]:
+        """The JSON object that a server answers to a JSON body.
+
+        Raises:
+            TryAgain: no answer, half of one, no JSON, or a status that says "later".
+            UsageError: address, key or model are not right; the next request would fare no better.
+            ModelError: the server refuses this request, or answers endlessly.
+        """
+        return self._object("POST", route, body)
+
+    def _object(self, method: str, route: str, body: bytes | None) -> dict[str, Any]:
+        status, headers, data = self._exchange(method, route, body)
+        if status != 200:
+            raise self._refusal(status, headers, data)
+        try:
+            answer = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise TryAgain(f"an answer that is no JSON: {self._words(data)!r}") from error
+        if not isinstance(answer, dict):
+            raise TryAgain(f"an answer that is no JSON object: {self._words(data)!r}")
+        return answer
+
+    def _exchange(
+        self, method: str, route: str, body: bytes | None
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        parts = urlsplit(self.url)
+        connection = _connection(parts, min(CONNECTING, self.timeout))
+        headers = {"Accept": "application/json", "Connection": "close"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self.key is not None:
+            headers["Authorization"] = f"Bearer {self.key}"
+        late = threading.Event()
+        try:
+            connection.connect()
+            with deadline(connection.sock, self.timeout, late):
+                connection.request(method, f"{parts.path}{route}", body, headers)
+                answer = connection.getresponse()
+                named = {name.lower(): value for name, value in answer.headers.items()}
+                data = _bounded(answer)
+                if late.is_set():  # reading a bounded part takes an early end for the end
+                    raise OSError("cut off")
+                return answer.status, named, data
+        except (OSError, HTTPException, ValueError) as error:
+            if late.is_set() or isinstance(error, TimeoutError):
+                raise TryAgain(f"no whole answer in {self.timeout:g} s", crowded=True) from error
+            said = str(error) or type(error).__name__
+            raise TryAgain(f"no whole answer: {self._words(said.encode())}") from error
+        finally:
+            connection.close()
+
+    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+        words = f"status {status}: {self._words(data)}"
+        if status in PASSING or status >= 500:
+            wait = retry_after(headers.get("retry-after"))
+            return TryAgain(words, wait=wait, crowded=status in CROWDED)
+        if status in UNCLEAR:
+            return ModelError("request to the server", expected="one that it takes", found=words)
+        if status in (401, 403):
+            return UsageError(
+                f"server {self.url}", expected="a key that it accepts", found=words,
+                fix="key_variable=NAME names the environment variable that holds the key.",
+            )  # fmt: skip
+        if 300 <= status < 400:
+            return UsageError(
+                f"server {self.url}", expected="answers at this address", found=words,
+                fix="Redirections are not followed: give the address that they lead to.",
+            )  # fmt: skip
+        return UsageError(
+            f"server {self.url}", expected="an OpenAI-compatible server with this model",
+            found=words, fix="base_url= usually ends with /v1.",
+        )  # fmt: skip
+
+    def _words(self, data: bytes) -> str:
+        """The beginning of what a server said, fit to be shown."""
+        text = data[: 16 * SHOWN].decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError, KeyError, TypeError):
+            inner = json.loads(data[:MAX_BODY])["error"]
+            text = str(inner["message"] if isinstance(inner, dict) else inner)
+        if self.key is not None:
+            text = text.replace(self.key, "***")
+        shown = storable(" ".join(text.split()))
+        return shown[:SHOWN] + ("…" if len(shown) > SHOWN else "")
+
+
+def _connection(parts: SplitResult, timeout: float) -> HTTPConnection:
+    assert parts.hostname is not None, "checked_url has seen to it"
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    return kind(parts.hostname, parts.port, timeout=timeout)
+
+
+@contextmanager
+def deadline(sock: socket.socket, seconds: float, late: threading.Event) -> Iterator[None]:
+    """Cut a connection off after so many seconds, and set `late`.
+
+    A socket's own time-out starts anew with every byte: a server that sends one now and then
+    would never meet it.
+    """
+
+    def cut() -> None:
+        late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # an SSL socket would say goodbye first
+
+    sock.settimeout(seconds)
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _bounded(answer: HTTPResponse) -> bytes:
+    data = answer.read(MAX_BODY + 1)
+    if len(data) > MAX_BODY:
+        raise ModelError("answer of the server", expected=f"at most {MAX_BODY} bytes",
+                         found="a longer one")  # fmt: skip
+    if answer.length:
+        raise IncompleteRead(data, answer.length)
+    return data
+
+
+def retry_after(value: str | None) -> float | None:
+    """Seconds that a `Retry-After` header asks for: a number, or a date. None if it is neither.
+
+    >>> retry_after("1.5"), retry_after("soon"), retry_after("Thu, 01 Jan 1970 00:00:00 GMT")
+    (1.5, None, 0.0)
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        seconds = (aware - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+def checked_url(url: str) -> str:
+    """The address of a server, without a slash at its end.
+
+    Raises:
+        UsageError: it is none, or holds a name and a password, which would stand in the record.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise _no_address(url) from None
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            "openai(base_url=…)", expected="an address without a name or a password",
+            found="one with them, which is not shown",
+            fix="Give the key through the environment: key_variable=NAME.",
+        )  # fmt: skip
+    if not fine or parts.query or parts.fragment or re.search(r"[\s\x00-\x1f]", url.strip()):
+        raise _no_address(url)
+    return url.strip().rstrip("/")
+
+
+def _no_address(url: str) -> UsageError:
+    return UsageError(
+        "openai(base_url=…)", expected="an address such as http://localhost:8000/v1",
+        found=repr(url[:80]),
+    )  # fmt: skip
+
+
+def key_from(variable: str | None) -> str | None:
+    """The key that an environment variable holds; None if no variable is named.
+
+    Raises:
+        UsageError: the variable is not set, or what was given is no variable's name. Neither is
+            shown, for it may be the key itself.
+    """
+    if variable is None:
+        return None
+    if not VARIABLE.match(variable):
+        raise UsageError("openai(key_variable=…)", expected="the name of an environment variable, "
+                         "in capitals", found="something else, which is not shown",
+                         fix="A key that is typed would stand in the record.")  # fmt: skip
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UsageError(f"openai(key_variable={variable})", expected="a key in this environment "
+                         "variable", found="none", fix=f"export {variable}=…")  # fmt: skip
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise UsageError(f"environment variable {variable}", expected="a key of plain characters",
+                         found="something else, which is not shown")  # fmt: skip
+    return key

@@ -1,0 +1,73 @@
+"""What a chat completion says: the reply, its tokens, and whether it is of the model asked for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.errors import UsageError
+from harness.model import ChatReply, ChatRequest
+from harness.models.backends.known import Known
+from harness.models.backends.openai_http import TryAgain
+from harness.replies import storable
+
+LISTED = 5  # models of a server that an error names
+
+
+def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known) -> ChatReply:
+    """The reply in a chat completion.
+
+    Reasoning that the server has taken out of the text is put back in `<think>` tags, which the
+    grammars read. No text at all is an empty reply, which no grammar has.
+
+    Raises:
+        TryAgain: it is no chat completion.
+    """
+    try:
+        choice = answer["choices"][0]
+        message = choice["message"]
+        text = message.get("content") or ""
+        thoughts = message.get("reasoning_content") or message.get("reasoning") or ""
+        ended = choice.get("finish_reason")
+        if not (isinstance(text, str) and isinstance(thoughts, str)):
+            raise TypeError("content that is no text")
+    except (LookupError, TypeError, AttributeError) as error:
+        raise TryAgain(f"an answer without a message ({type(error).__name__})") from error
+    said = f"<think>{thoughts}</think>{text}" if thoughts else text
+    prompt, completion = _counts(answer.get("usage"))
+    return ChatReply(
+        text=f"{request.prefix}{said}",
+        prompt_tokens=prompt or 0,
+        completion_tokens=network.count_tokens(said) if completion is None else completion,
+        cut=ended == "length",
+        canvases=network.canvases(request),
+    )
+
+
+def _counts(usage: Any) -> tuple[int | None, int | None]:
+    """Tokens of prompt and completion, as far as a server counts them."""
+    given = usage if isinstance(usage, Mapping) else {}
+    values = [given.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    prompt, completion = (one if type(one) is int and one >= 0 else None for one in values)
+    return prompt, completion
+
+
+def check_model(name: Any, *, wanted: str, url: str) -> None:
+    """Raise UsageError if an answer is another model's.
+
+    A server may answer for a dated release of what was asked for (`NAME-2024-08-06`).
+    """
+    if isinstance(name, str) and name != wanted and not name.startswith(f"{wanted}-"):
+        raise UsageError(
+            f"server {url}", expected=f"replies of {wanted}",
+            found=f"one of {storable(name, 100)}", fix="Give its own name as model=.",
+        )  # fmt: skip
+
+
+def check_listed(listed: Mapping[str, Any], *, wanted: str, url: str) -> None:
+    """Raise UsageError if a server lists its models and the one wanted is not among them."""
+    data = listed.get("data")
+    rows = data if isinstance(data, list) else []
+    names = [str(one["id"]) for one in rows if isinstance(one, dict) and "id" in one]
+    if names and wanted not in names:
+        shown = storable(", ".join(names[:LISTED]), 200)
+        raise UsageError(f"openai(model={wanted})", expected=f"a model of the server at {url}",
+                         found=f"it has {shown}")  # fmt: skip

@@ -1,0 +1,186 @@
+"""A talk with a server: tries, waits, what was spent, and when to give up.
+
+A call of several requests of which one fails raises, and the engine then asks one by one. What
+was answered, or given up, in that call is remembered until it is asked for once more: nothing is
+paid for twice, and no failure is waited for twice.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, TypeAlias, TypeVar
+
+from harness.errors import HarnessError, MissingDependency, UsageError
+from harness.model import ChatReply, ChatRequest
+from harness.models.backends.openai_http import Endpoint, ServerError, TryAgain
+from harness.models.backends.openai_pace import LONGEST_WAIT, Pace, Stopped, back_off
+
+ENDING = (UsageError, MissingDependency)
+"""Errors that end a run: the next request would fare no better."""
+
+GIVE_UP = 20
+"""Requests in a row that fail, retries and all, before the run is ended."""
+
+T = TypeVar("T")
+Result: TypeAlias = ChatReply | HarnessError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a server was asked for so far."""
+
+    requests: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One process's talk with one server. Safe to use from several threads."""
+
+    endpoint: Endpoint
+    pace: Pace
+    retries: int
+    wait: float
+    """Seconds before the first try again; see `back_off`."""
+    spent: Spent = Spent()
+    _failed_in_a_row: int = 0
+    _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tried(self, once: Callable[[], T], stop: threading.Event) -> T:
+        """What `once` returns, tried again as often as the settings say.
+
+        Raises:
+            ServerError: every try failed.
+            Stopped: `stop` was set.
+        """
+        for attempt in range(self.retries + 1):
+            try:
+                with self.pace.turn(stop) as began:
+                    answer = once()
+            except TryAgain as fault:
+                if fault.crowded:
+                    self.pace.was_crowded(began, wait=fault.wait)
+                if attempt == self.retries or (fault.wait or 0) > LONGEST_WAIT:
+                    self._give_up(fault, attempt + 1)
+                with self._lock:
+                    self.spent = replace(self.spent, retries=self.spent.retries + 1)
+                if stop.wait(back_off(attempt, first=self.wait, asked=fault.wait)):
+                    raise Stopped from fault
+            else:
+                self.pace.went_well()
+                return answer
+        raise AssertionError("the last attempt returns or raises")
+
+    def replies(
+        self,
+        requests: Sequence[ChatRequest],
+        ask: Callable[[ChatRequest], ChatReply],
+        *,
+        most: int,
+    ) -> list[ChatReply]:
+        """One reply a request, asked by at most `most` threads.
+
+        Raises:
+            HarnessError: the first error that ends the run, at once; else, when all are done, the
+                error of the first request that failed.
+        """
+        results = self._recall(requests)
+        missing = [place for place in range(len(requests)) if place not in results]
+        results |= self._asked({place: requests[place] for place in missing}, ask, most)
+        in_order = [results[place] for place in range(len(requests))]
+        replies = [one for one in in_order if isinstance(one, ChatReply)]
+        if len(replies) == len(requests):
+            return replies
+        if len(requests) > 1:
+            with self._lock:
+                self._remembered.update(zip(requests, in_order, strict=True))
+        raise next(one for one in in_order if isinstance(one, HarnessError))
+
+    def _asked(
+        self,
+        requests: dict[int, ChatRequest],
+        ask: Callable[[ChatRequest], ChatReply],
+        most: int,
+    ) -> dict[int, Result]:
+        results: dict[int, Result] = {}
+        ended: list[HarnessError] = []
+        stop = threading.Event()
+
+        def work(place: int) -> None:
+            try:
+                results[place] = self._counted(lambda: ask(requests[place]), stop)
+            except Stopped:
+                return
+            except ENDING as error:
+                ended.append(error)
+                stop.set()
+            except HarnessError as error:
+                results[place] = error
+
+        threads = ThreadPoolExecutor(max(1, min(most, len(requests))), thread_name_prefix="ask")
+        try:
+            list(threads.map(work, requests))
+        except BaseException:  # Ctrl-C: what is under way need not be waited for
+            stop.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+        threads.shutdown()
+        if ended:
+            raise ended[0]
+        return results
+
+    def _counted(self, once: Callable[[], ChatReply], stop: threading.Event) -> ChatReply:
+        try:
+            reply = self.tried(once, stop)
+        except ServerError as error:
+            self._failed(error)
+            raise
+        with self._lock:
+            before = self.spent
+            self.spent = Spent(
+                requests=before.requests + 1,
+                retries=before.retries,
+                prompt_tokens=before.prompt_tokens + reply.prompt_tokens,
+                completion_tokens=before.completion_tokens + reply.completion_tokens,
+            )
+            self._failed_in_a_row = 0
+        return reply
+
+    def _failed(self, error: ServerError) -> None:
+        """Count a request that was given up.
+
+        Raises:
+            MissingDependency: too many were in a row. It ends the run, which goes on from there
+                when the server answers again.
+        """
+        with self._lock:
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row < GIVE_UP:
+                return
+        raise MissingDependency(
+            f"server {self.endpoint.url}", expected="answers",
+            found=f"{GIVE_UP} requests in a row that failed, the last one thus: {error}",
+            fix="See whether it still runs. The same command goes on where it was.",
+        ) from error  # fmt: skip
+
+    def _give_up(self, fault: TryAgain, tries: int) -> NoReturn:
+        asked = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
+        raise ServerError(
+            f"server {self.endpoint.url}", expected="an answer",
+            found=f"{fault}{asked} ({tries} tries)",
+        ) from fault  # fmt: skip
+
+    def _recall(self, requests: Sequence[ChatRequest]) -> dict[int, Result]:
+        """What is remembered of these requests, by their place; it is forgotten by that."""
+        with self._lock:
+            if not any(request in self._remembered for request in requests):
+                self._remembered.clear()
+            return {
+                place: self._remembered.pop(request)
+                for place, request in enumerate(requests)
+                if request in self._remembered
+            }

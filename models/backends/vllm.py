@@ -1,0 +1,232 @@
+"""Networks through vLLM in this process. For a server of vLLM's, use the backend `openai`.
+
+harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=256,
+    backend=vllm(max_length=16384))" …
+
+vLLM gets all requests of a call at once and batches them by itself. Prompts and pictures are made
+as for the backend `transformers`, by the checkpoint's own processor and chat template.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image
+
+from harness.errors import MissingDependency, ModelError
+from harness.model import ChatReply, ChatRequest
+from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.inputs import chat_text, clip_times, shown, squashed
+from harness.models.backends.known import described
+from harness.models.backends.loading import loading, memory
+from harness.models.backends.openai_form import seed_of
+from harness.models.backends.sampling import check_settings
+from harness.models.backends.transformers import TransformersChat
+from harness.models.canvas import Coordinates
+
+MOST_MEDIA = 64  # pictures, or clips, of one request
+
+
+@dataclass(frozen=True, kw_only=True)
+class VllmChat:
+    """A network inside vLLM, loaded when first used."""
+
+    network: TransformersChat
+    """The same checkpoint for its processor and its rules; its weights are not loaded here."""
+    checkpoint: str
+    dtype: str
+    batch_size: int
+    temperature: float
+    top_p: float
+    seed: int
+    max_length: int | None
+    memory_share: float
+    devices: int
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """What its numbers mean."""
+        return self.network.coordinates
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record: settings, and a hash of all weights (reads them once)."""
+        told = self.network.describe()
+        same = ("model_type", "weights", "trained", "coordinates", "min_pixels", "max_pixels",
+                "repetition_penalty")  # fmt: skip
+        return {
+            "backend": "vllm",
+            "checkpoint": self.checkpoint,
+            **{name: told[name] for name in same if name in told},
+            "dtype": self.dtype,
+            "batch_size": self.batch_size,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "max_length": self.max_length,
+            "memory_share": self.memory_share,
+            "devices": self.devices,
+            "vllm": _version(),
+        }
+
+    @cached_property
+    def engine(self) -> Any:
+        """VLLM with the network.
+
+        Raises:
+            MissingDependency: vLLM is not installed.
+            ModelError: it cannot load the checkpoint.
+        """
+        try:
+            package = import_module("vllm")
+        except ModuleNotFoundError as error:
+            raise MissingDependency(
+                "backend vllm", expected="the package vllm", found="it is not installed",
+                fix="It wants releases of its own of torch and transformers: install it in "
+                "another environment (pip install vllm), run `vllm serve` there, and use "
+                "backend=openai(base_url=http://localhost:8000/v1).",
+            ) from error  # fmt: skip
+        limits = {
+            name: value
+            for name, value in (
+                ("min_pixels", self.network.min_pixels), ("max_pixels", self.network.max_pixels)
+            )
+            if value is not None
+        }  # fmt: skip
+        with loading(f"checkpoint {self.checkpoint} in vLLM"), memory():
+            return package.LLM(
+                model=str(self.network.folder),
+                dtype=self.dtype,
+                seed=self.seed,
+                trust_remote_code=False,
+                load_format="safetensors",
+                max_model_len=self.max_length,
+                gpu_memory_utilization=self.memory_share,
+                tensor_parallel_size=self.devices,
+                limit_mm_per_prompt={"image": MOST_MEDIA, "video": MOST_MEDIA},
+                mm_processor_kwargs=limits or None,
+            )
+
+    def prepare(self) -> None:
+        """Load the processor and the network."""
+        assert self.network.processor is not None and self.engine is not None, "they raise"
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """One reply a request, in order.
+
+        Raises:
+            ModelError: vLLM gives another number of outputs, or refuses a request.
+        """
+        engine, package = self.engine, import_module("vllm")
+        settings = [
+            package.SamplingParams(
+                temperature=self.temperature,
+                top_p=self.top_p,
+                max_tokens=request.max_new_tokens,
+                seed=seed_of(request.key, self.seed),
+                repetition_penalty=self.network.penalty,
+            )
+            for request in requests
+        ]
+        prompts = [self._prompt(request) for request in requests]
+        with memory():
+            outputs = engine.generate(prompts, settings, use_tqdm=False)
+        if len(outputs) != len(requests):
+            raise ModelError("vLLM", expected=f"{len(requests)} outputs", found=str(len(outputs)))
+        return [self._reply(*pair) for pair in zip(requests, outputs, strict=True)]
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """(width, height) of the first medium as the network sees it, by the processor's rule."""
+        return self.network.canvas(request)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text, without special ones added."""
+        return self.network.count_tokens(text)
+
+    def _prompt(self, request: ChatRequest) -> dict[str, Any]:
+        media: dict[str, list[Any]] = {}
+        for place, medium in enumerate(request.media):
+            indices = shown(request, place)
+            frames = [squashed(medium.frame(one), request.squash(place)) for one in indices]
+            if len(frames) == 1:
+                media.setdefault("image", []).append(Image.fromarray(frames[0]))
+            else:
+                times = {**clip_times(medium, indices), "do_sample_frames": False}
+                media.setdefault("video", []).append((np.stack(frames), times))
+        text = chat_text(self.network.processor, request)
+        return {"prompt": text, **({"multi_modal_data": media} if media else {})}
+
+    def _reply(self, request: ChatRequest, output: Any) -> ChatReply:
+        said = output.outputs[0]
+        return ChatReply(
+            text=f"{request.prefix}{said.text}",
+            prompt_tokens=len(output.prompt_token_ids or ()),
+            completion_tokens=len(said.token_ids),
+            cut=said.finish_reason == "length",
+            canvases=(self.canvas(request),) if request.media else (),
+        )
+
+
+def _version() -> str | None:
+    try:
+        return version("vllm")
+    except PackageNotFoundError:
+        return None
+
+
+def vllm(
+    *,
+    checkpoint: str,
+    revision: str | None = None,
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
+    batch_size: int = 256,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    min_pixels: int | None = None,
+    max_pixels: int | None = None,
+    coordinates: Coordinates | None = None,
+    max_length: int | None = None,
+    memory_share: float = 0.9,
+    devices: int = 1,
+) -> VllmChat:
+    """A network through vLLM in this process, from a folder or the local cache.
+
+    Args:
+        checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.
+        revision: Of a name in the cache: branch, tag or commit.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        batch_size: Requests that it likes at once; vLLM batches them by itself.
+        temperature: 0 is greedy.
+        top_p: Nucleus of the distribution that is sampled from.
+        seed: Each request gets one of its own, made of this and its key.
+        min_pixels: Smallest picture after resizing; None: as the checkpoint's processor says.
+        max_pixels: Largest picture, likewise. Videos keep the processor's limits.
+        coordinates: What numbers in replies mean. Known for Qwen's VLMs, needed for others.
+        max_length: Tokens of prompt and reply together; None: as the checkpoint says.
+        memory_share: Of a GPU's memory, from 0 to 1.
+        devices: GPUs that one network is spread over.
+
+    Raises:
+        ModelError: the checkpoint is not there, not whole, or not safe to load.
+    """
+    check_settings(temperature=temperature, top_p=top_p)
+    folder = checkpoints.find(checkpoint, revision=revision)
+    configuration = checkpoints.check(folder)
+    return VllmChat(
+        network=described(
+            folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
+        ),
+        checkpoint=checkpoint,
+        dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,
+        batch_size=batch_size,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
+        max_length=max_length,
+        memory_share=memory_share,
+        devices=devices,
+    )

@@ -1,0 +1,43 @@
+"""From what a SPEC says to the parts of a composition: one place for all adapters."""
+
+from harness import plugins
+from harness.frames import FramePolicy, frame_policy
+from harness.model import Chat, Propagator, Segmenter
+from harness.spec import Spec, Value
+
+
+def chat_of(
+    backend: Spec | Chat, *, checkpoint: str | None, batch_size: int, seed: int = 0
+) -> Chat:  # fmt: skip
+    """The network behind `backend`; what is given here counts where its own SPEC says nothing.
+
+    `seed` reaches a backend that samples; `checkpoint` is left out where there is none.
+    """
+    if not isinstance(backend, Spec):
+        return backend
+    given: dict[str, Value] = {"batch_size": batch_size}
+    if checkpoint is not None:
+        given["checkpoint"] = checkpoint
+    if plugins.accepts("backends", backend.name, "seed"):
+        given["seed"] = seed
+    built: Chat = plugins.build("backends", backend.with_defaults(**given))
+    return built
+
+
+def segmenter_of(part: Spec | Segmenter | None, *, sam2: str | None = None) -> Segmenter:
+    """The segmenter that is named; if none is: SAM 2 where its weights are given, else GrabCut."""
+    if part is None:
+        part = Spec("grabcut") if sam2 is None else Spec("sam2", {"checkpoint": sam2})
+    built: Segmenter = plugins.build("segmenters", part) if isinstance(part, Spec) else part
+    return built
+
+
+def propagator_of(part: Spec | Propagator) -> Propagator:
+    """The propagator that is named."""
+    built: Propagator = plugins.build("propagators", part) if isinstance(part, Spec) else part
+    return built
+
+
+def frames_of(frames: int | Spec) -> int | FramePolicy:
+    """How many frames of a video are shown, or the rule that a SPEC names."""
+    return frames if isinstance(frames, int) else frame_policy(frames)

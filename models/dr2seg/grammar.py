@@ -1,0 +1,207 @@
+"""DR2Seg: `<think>…</think><description>…</description><answer>[{"bbox_2d": […], …}]</answer>`.
+
+He et al., "DR2Seg: Decomposed Two-Stage Rollouts for Efficient Reasoning Segmentation in
+Multimodal Large Language Models" (arXiv:2601.09981). The answer is VisionReasoner's
+(`models/visionreasoner`), on the same 840 × 840 canvas; what is added is a description that must
+do as a question of its own. Two forms: `sam2` (the paper's Table 9: boxes and points), and `sam3`
+(its C.3: boxes alone, and the description, under `<target_desc>`, is a prompt of the segmenter).
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+from harness.errors import ParseError
+from harness.models.grammar import (
+    MAX_OBJECTS,
+    Item,
+    ParseResult,
+    ask_for_frame,
+    between,
+    frame_tag,
+    read_items,
+    reasoning,
+    split_frame,
+)
+from harness.models.visionreasoner import grammar as visionreasoner
+
+Form: TypeAlias = Literal["sam2", "sam3"]
+
+CANVAS = visionreasoner.CANVAS
+"""(width, height) that every picture is squashed to, bilinear."""
+
+TAGS: dict[Form, str] = {"sam2": "description", "sam3": "target_desc"}
+"""The tag of the description in each form."""
+
+FORBIDDEN = ("think", "answer", *TAGS.values())
+
+
+@lru_cache
+def template(name: str) -> str:
+    """A text of this folder, word for word, without the newline at its end."""
+    text = files("harness.models.dr2seg").joinpath(name).read_text("utf-8")
+    return text.removesuffix("\n")
+
+
+def ask(text: str, *, form: Form = "sam2", answer: str | None = None) -> str:
+    """The request for a question, or for a description that stands for one.
+
+    Args:
+        text: Put into the prompt as the official evaluation of VisionReasoner does: in lower case
+            and without the marks at its ends.
+        form: Which prompt.
+        answer: Replaces the example of an answer.
+    """
+    example = answer
+    if example is None:
+        example = (
+            visionreasoner.template("example_answer.txt")
+            if form == "sam2"
+            else template("sam3_example_answer.txt")
+        )
+    # The answer first: a question may contain "{Answer}", the example cannot.
+    whole = template(f"{form}.txt").replace("{Answer}", example)
+    return whole.replace("{Question}", visionreasoner.question(text), 1)
+
+
+def description(reply: str, *, form: Form = "sam2") -> str:
+    """The stripped description of a reply; empty where there is none, or it was not closed.
+
+    >>> description("<think>…</think><description> the red cup </description>")
+    'the red cup'
+    """
+    return between(reply, TAGS[form]) or ""
+
+
+def thought(reply: str, *, form: Form = "sam2") -> str:
+    """The reasoning whose tokens a reward counts: N1 and N2 of the paper's Eq. 3 and 4.
+
+    The stripped text of the first `<think>`. If there is none, or it was not closed, all that
+    stands before the description, or the whole reply: leaving a tag out must not shorten it.
+    """
+    closed = between(reply, "think")
+    return reply.partition(f"<{TAGS[form]}>")[0].strip() if closed is None else closed
+
+
+def well_formed(reply: str, *, form: Form = "sam2") -> bool:
+    r"""Whether a reply is nothing but the three parts in their order, blanks between them allowed.
+
+    The regular expression `<think>.*?</think>\s*<description>.*?</description>\s*<answer>.*?
+    </answer>` on the whole text (no blank before or after it, as VisionReasoner's reward has it),
+    in linear time: each seam is looked for at its first place, which leaves the most to the rest.
+    """
+    opening, end = "<think>", "</answer>"
+    if not (reply.startswith(opening) and reply.endswith(end)):
+        return False
+    at = len(opening)
+    for left, right in pairwise(("think", TAGS[form], "answer")):
+        seam = re.compile(rf"</{left}>\s*<{right}>").search(reply, at)
+        if seam is None:
+            return False
+        at = seam.end()
+    return at <= len(reply) - len(end)
+
+
+def parse(reply: str, *, form: Form = "sam2", strict: bool = False) -> ParseResult:
+    """Read a reply; never raises.
+
+    Args:
+        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        form: `sam2`: the answer is read as VisionReasoner's, and the description is not needed.
+            `sam3`: the description is the result's phrase, boxes that are none are left out, and
+            where no valid box is left the phrase stands alone (C.3).
+        strict: As a reward reads: no repairs of the JSON; in the `sam2` form, also any four
+            numbers are a box.
+    """
+    if form == "sam2":
+        return visionreasoner.parse(reply, strict=strict)
+    frame, rest = split_frame(reply)
+    phrase, think = description(rest, form=form), reasoning(rest)
+    try:
+        value, notes = visionreasoner.answer_value(rest, strict=strict)
+        items, dropped = valid_boxes(value)
+        notes = (*notes, *dropped)
+    except ParseError as error:
+        if not phrase:
+            return ParseResult(think=think, frame=frame, error=str(error))
+        items, notes = (), (str(error),)
+    if phrase and not items:
+        notes = (*notes, "no valid box: the phrase alone")
+    return ParseResult(items=items, phrase=phrase, think=think, frame=frame, notes=notes)
+
+
+def valid_boxes(value: Any) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+    """The boxes of an answer that are some, and a note of how many others were left out (C.3).
+
+    Raises:
+        ParseError: the answer is no list; or it holds objects, and none has a valid box.
+    """
+    if not isinstance(value, list):
+        raise ParseError("answer", expected="a list of objects", found=type(value).__name__)
+    items: list[Item] = []
+    first: ParseError | None = None
+    for entry in value[:MAX_OBJECTS]:
+        try:
+            items += read_items([entry], keys=("bbox_2d",))[0]
+        except ParseError as error:
+            first = first or error
+    if first is not None and not items:
+        raise first
+    lost = len(value) - len(items)
+    return tuple(items), (f"{lost} of {len(value)} objects have no valid box",) if lost else ()
+
+
+def write(
+    items: Sequence[Item],
+    *,
+    think: str = "",
+    description: str = "",
+    frame: int | None = None,
+    form: Form = "sam2",
+) -> str:
+    """The reply that says `items`; coordinates are written as whole numbers.
+
+    Raises:
+        ParseError: a text holds a tag of the grammar, or an item of the `sam2` form has no point.
+    """
+    for text in (think, description):
+        if any(f"<{end}{tag}>" in text for tag in FORBIDDEN for end in ("", "/")):
+            raise ParseError("text to write", expected="no tag of the grammar", found=text[:60])
+    answer = visionreasoner.write(items).partition("<answer>")[2] if form == "sam2" else (
+        json.dumps([{"bbox_2d": [round(edge) for edge in item.box]} for item in items])
+        + "</answer>"
+    )  # fmt: skip
+    tag = TAGS[form]
+    return f"{frame_tag(frame)}<think>{think}</think><{tag}>{description}</{tag}><answer>{answer}"
+
+
+@dataclass(frozen=True, slots=True)
+class DR2Seg:
+    """The prompt and the grammar together, as a model composition takes them."""
+
+    form: Form = "sam2"
+    resize: tuple[int, int] | None = CANVAS
+    strict: bool = False
+    """Read without repairs, as a reward does."""
+
+    @property
+    def name(self) -> str:
+        """`dr2seg/sam2` or `dr2seg/sam3`."""
+        return f"dr2seg/{self.form}"
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """The prompt, after the words that ask for a frame where one must be named."""
+        return ask_for_frame(numbered) + ask(text, form=self.form)
+
+    def parse(self, reply: str) -> ParseResult:
+        """Read a reply."""
+        return parse(reply, form=self.form, strict=self.strict)
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """The reply that says `items`, with an empty description: nothing says what they are."""
+        return write(items, frame=frame, form=self.form)

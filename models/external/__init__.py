@@ -1,0 +1,1 @@
+"""Programs of other people: run in their own environment, spoken to through files."""

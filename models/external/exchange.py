@@ -1,0 +1,144 @@
+"""What is laid out for an external program, and what it hands back.
+
+    {input}     one JSON object a line: {"id": "…", "image": PATH, "query": "…"}, or with
+                "frames_dir": PATH and "times": seconds, one a frame, for a video
+    {output}    to be written by the program, one JSON object a line in any order:
+                {"id": "…", "masks": [run-length or null, …], "text": "…"}
+
+Pictures and frames are copies under neutral names (`0003.png`, `0004/00017.png`) in a folder of
+their own: beside a benchmark's picture lies its answer.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from PIL import Image
+
+from harness.errors import DataError, MediaError
+from harness.interchange import MAX_LINE
+from harness.media import Frame, Media
+from harness.replies import unique
+from harness.types import Query
+
+Pictures: TypeAlias = Literal["png", "jpg"]
+
+QUALITY = 95  # of JPEG, for programs that read nothing else
+MAX_OUTPUT = 2**32  # bytes that are read of what a program wrote
+KEYS = frozenset({"id", "masks", "text", "no_target", "error"})
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """What a program is given."""
+
+    input: Path
+    output: Path
+    lost: Mapping[str, MediaError]
+    """By the id of a query whose pictures cannot be decoded; it is not handed over."""
+
+
+def lay_out(queries: Sequence[Query], folder: Path, *, pictures: Pictures) -> LaidOut:
+    """Write the queries and their pictures into a folder; equal media are written once."""
+    places: dict[tuple[str, int, tuple[int, int]], Path | MediaError] = {}
+    rows: list[dict[str, Any]] = []
+    lost: dict[str, MediaError] = {}
+    for query in queries:
+        media = query.media[0]
+        key = (media.id, len(media), media.size)
+        if key not in places:
+            places[key] = _written(media, folder / f"{len(places):04}", pictures)
+        place = places[key]
+        if isinstance(place, MediaError):
+            lost[query.id] = place
+        else:
+            rows.append(_row(query, place))
+    given = folder / "input.jsonl"
+    given.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return LaidOut(given, folder / "output.jsonl", lost)
+
+
+def _row(query: Query, place: Path) -> dict[str, Any]:
+    if not query.media[0].is_video:
+        return {"id": query.id, "image": str(place), "query": query.text}
+    times = list(query.media[0].times())
+    return {"id": query.id, "frames_dir": str(place), "times": times, "query": query.text}
+
+
+def _written(media: Media, place: Path, pictures: Pictures) -> Path | MediaError:
+    try:
+        if not media.is_video:
+            return _saved(media.frame(0), place.with_suffix(f".{pictures}"))
+        place.mkdir()
+        for index in range(len(media)):  # one by one: a video may be larger than memory
+            _saved(media.frame(index), place / f"{index:05}.{pictures}")
+    except MediaError as error:
+        return error
+    return place
+
+
+def _saved(frame: Frame, path: Path) -> Path:
+    settings: dict[str, int] = {"compress_level": 1}
+    if path.suffix == ".jpg":
+        settings = {"quality": QUALITY, "subsampling": 0}
+    Image.fromarray(frame).save(path, **settings)  # type: ignore[arg-type]
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a program has handed back."""
+
+    rows: Mapping[str, Mapping[str, Any]]
+    """Its rows by id."""
+    faults: Sequence[str]
+    """What else stands in its file, in words."""
+
+
+def read_back(output: Path, wanted: frozenset[str]) -> Handed:
+    """Read a program's output: rows with ids that it was asked about, in the form above.
+
+    Whatever is wrong is told and left out; a line that was cut off by a crash takes no other with
+    it. A link, or what is no file, is not followed.
+    """
+    if output.is_symlink() or not output.is_file():
+        return Handed({}, ("it wrote no output file",))
+    if output.stat().st_size > MAX_OUTPUT:
+        return Handed({}, (f"its output has more than {MAX_OUTPUT} bytes",))
+    rows: dict[str, Mapping[str, Any]] = {}
+    faults: list[str] = []
+    with output.open("rb") as lines:
+        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
+            if not line.strip():
+                continue
+            try:
+                row = _parsed(line, wanted)
+                if row["id"] in rows:
+                    raise DataError("id", expected="each once", found="it a second time")
+            except DataError as error:
+                faults.append(f"line {number} of its output: {error}")
+            else:
+                rows[row["id"]] = row
+    return Handed(rows, tuple(faults))
+
+
+def _parsed(line: bytes, wanted: frozenset[str]) -> dict[str, Any]:
+    if len(line) > MAX_LINE:
+        raise DataError("line", expected=f"at most {MAX_LINE} bytes", found="a longer one")
+    try:
+        row = json.loads(line, parse_constant=_refuse, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise DataError("line", expected="one JSON object", found=str(error)[:100]) from error
+    if not isinstance(row, dict) or not isinstance(row.get("id"), str):
+        raise DataError("line", expected='an object with a text "id"', found=repr(row)[:60])
+    if row["id"] not in wanted:
+        raise DataError("id", expected="one that was asked about", found=repr(row["id"])[:60])
+    if unknown := set(row) - KEYS:
+        raise DataError("keys", expected=", ".join(sorted(KEYS)), found=", ".join(sorted(unknown)))
+    return row
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,209 @@
+"""LISA, VISA, GSVA and whatever else answers with masks: a program of its own, run over files.
+
+harness eval --model "external(command='conda run -n lisa python infer.py --in {input} --out
+    {output}',directory=/opt/LISA,name=lisa-7b)" --tasks reason_seg …
+
+The program runs in its own environment. It is given questions and copies of their pictures, and
+hands back masks (`exchange`); what it does not answer is a failure, with its last words.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, ParseError, UsageError
+from harness.interchange import Row, row_to_answer
+from harness.models.external.exchange import Handed, Pictures, lay_out, read_back
+from harness.models.external.kept import Kept
+from harness.models.external.program import Ended, Program
+from harness.models.qwen_vl.questions import Questions
+from harness.models.tracks import extent
+from harness.replies import storable
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Failure,
+    FailureKind,
+    Prediction,
+    Query,
+    Usage,
+    failed,
+)
+
+MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
+IN_WORDS = frozenset({AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.INTERVAL, AnswerForm.TEXT})
+SHOWN = 5  # faults of an output in one message
+GIVE_UP = 3  # runs of the program in a row that answer nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class External:
+    """Answers through a program."""
+
+    name: str
+    program: Program
+    pictures: Pictures
+    revision: str
+    batch_size: int
+    kept: Kept | None = None
+    _counts: Counter[str] = field(default_factory=Counter, repr=False)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record. The weights behind a program cannot be known here."""
+        return {
+            "name": self.name,
+            "command": self.program.command,
+            "program": self.program.fingerprint(),
+            "revision": self.revision,
+            "pictures": self.pictures,
+            "batch_size": self.batch_size,
+        }
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """Run the program over the queries that are not kept already.
+
+        Raises:
+            UsageError: a question is not for masks or words, or the program answers nothing.
+            MissingDependency: there is no such program.
+        """
+        for query in queries:
+            self._check(query)
+        rows = {query.id: self.kept.get(query) for query in queries} if self.kept else {}
+        asked = [query for query in queries if rows.get(query.id) is None]
+        said = {
+            query.id: self._read(query, row)
+            for query in queries
+            if (row := rows.get(query.id)) is not None
+        }
+        said |= self._run(asked) if asked else {}
+        return [said[query.id] for query in queries]
+
+    def _run(self, queries: Sequence[Query]) -> dict[str, Prediction]:
+        with tempfile.TemporaryDirectory(prefix="external-") as folder:
+            given = lay_out(queries, Path(folder), pictures=self.pictures)
+            wanted = frozenset(query.id for query in queries) - set(given.lost)
+            ended, handed = Ended(0, ""), Handed({}, ())
+            if wanted:
+                ended = self.program.run(input=given.input, output=given.output)
+                handed = read_back(given.output, wanted)
+                self._watch(ended, answered=len(handed.rows), faults=handed.faults)
+        said: dict[str, Prediction] = {}
+        for query in queries:
+            if query.id in given.lost:
+                lost = str(given.lost[query.id])
+                said[query.id] = failed(query, FailureKind.INFRASTRUCTURE, lost)
+            elif query.id in handed.rows:
+                said[query.id] = self._read(query, handed.rows[query.id])
+                if self.kept is not None and said[query.id].failure is None:
+                    self.kept.put(query, handed.rows[query.id])
+            else:
+                said[query.id] = _unanswered(query, ended, handed.faults)
+        return said
+
+    def _watch(self, ended: Ended, *, answered: int, faults: Sequence[str]) -> None:
+        """End the run if the program does not work at all: it may take minutes to say so."""
+        if answered:
+            self._counts.update(answered=answered)
+            self._counts["silent"] = 0
+            return
+        self._counts.update(silent=1)
+        if not self._counts["answered"] or self._counts["silent"] >= GIVE_UP:
+            raise UsageError(
+                f"external(command={self.program.command[:120]!r})",
+                expected="a program that answers", found=ended.fault or "; ".join(faults[:SHOWN]) or
+                "an empty output", fix="Run it by hand over a file in this form; see "
+                "models/external/README.md.",
+            )  # fmt: skip
+
+    def _check(self, query: Query) -> None:
+        if len(query.forms) > 1 or query.form not in MASKED | IN_WORDS or len(query.media) != 1:
+            raise UsageError(
+                f"external: a question for {' and '.join(query.forms)}",
+                expected="one about one picture or video, for masks or an answer in words",
+                found=f"one about {len(query.media)} media" if len(query.media) != 1 else "another",
+            )  # fmt: skip
+
+    def _read(self, query: Query, row: Mapping[str, Any]) -> Prediction:
+        """The prediction in a row; what is wrong with it is the program's failure."""
+        text = row.get("text")
+        replies = (storable(text),) if isinstance(text, str) else ()
+        usage = Usage(frames=len(query.media[0]))
+        try:
+            if row.get("error") is not None:
+                raise DataError(f"the program: {storable(str(row['error']), 500)}")
+            answer = self._answer(query, row, replies)
+        except (DataError, ParseError) as error:
+            kind = FailureKind.PARSE if isinstance(error, ParseError) else FailureKind.MODEL
+            return failed(query, kind, str(error), replies=replies, usage=usage)
+        return Prediction(query_id=query.id, answer=answer, replies=replies, usage=usage)
+
+    def _answer(self, query: Query, row: Mapping[str, Any], replies: tuple[str, ...]) -> Answer:
+        if query.form in IN_WORDS:
+            if not replies:
+                raise ParseError('"text"', expected="an answer in words", found="none")
+            return Questions().read(query, query.form, replies[0])
+        if row.get("no_target") is True:
+            return row_to_answer(Row(query.id, "no_target", True, None, "its row"), query)
+        masked = query
+        if query.form is AnswerForm.BOX_TRACK:
+            masked = Query(id=query.id, text=query.text, media=query.media,
+                           forms=(AnswerForm.MASK_TRACK,))  # fmt: skip
+        answer = row_to_answer(Row(query.id, "masks", row.get("masks"), None, "its row"), masked)
+        if query.form is not AnswerForm.BOX_TRACK or answer.masks is None:
+            return answer
+        return Answer(box_track=tuple(extent(mask.to_array()) for mask in answer.masks))
+
+
+def _unanswered(query: Query, ended: Ended, faults: Sequence[str]) -> Prediction:
+    kind = FailureKind.INFRASTRUCTURE if ended.code is None else FailureKind.MODEL
+    words = [ended.fault, *faults[:SHOWN]]
+    told = "; ".join(word for word in words if word) or "it ended well"
+    return Prediction(
+        query_id=query.id, failure=Failure(kind, f"the program gave no row for this: {told}")
+    )
+
+
+def external(
+    *,
+    command: str,
+    directory: Path | None = None,
+    name: str = "external",
+    revision: str = "",
+    pictures: Pictures = "png",
+    timeout: float = 3600.0,
+    batch_size: int = 32,
+    cache: Path | None = None,
+) -> External:
+    """A program of its own that reads questions from a file and writes masks to another.
+
+    Args:
+        command: Its command line, with `{input}` and `{output}` where it takes the two files. No
+            shell reads it.
+        directory: Where it runs, such as its checkout; None: in a temporary folder.
+        name: What boards call it.
+        revision: Whatever tells its weights and its code from others, for the record.
+        pictures: `png`, which loses nothing, or `jpg` for programs that read nothing else.
+        timeout: Seconds for one batch, its start included.
+        batch_size: Questions that it is started for.
+        cache: A folder in which its answers are kept by the content of what was asked.
+
+    Raises:
+        UsageError: the command has no place for its files, or a setting is not right.
+    """
+    if batch_size < 1:
+        raise UsageError("external(batch_size=…)", expected="at least 1", found=str(batch_size))
+    program = Program(
+        command=command, directory=directory and directory.expanduser(), timeout=timeout
+    )
+    made_by = f"{program.fingerprint()} {revision} {pictures}"
+    return External(
+        name=name,
+        program=program,
+        pictures=pictures,
+        revision=revision,
+        batch_size=batch_size,
+        kept=None if cache is None else Kept(cache.expanduser(), made_by),
+    )

@@ -1,0 +1,128 @@
+"""An external program: its command line, its time, and what it said when it failed."""
+
+import hashlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import MissingDependency, UsageError
+from harness.replies import storable
+
+PLACES = ("input", "output", "folder")
+PLACE = re.compile(r"\{(\w*)\}")
+TAIL = 1_500  # bytes of what a program said last that are shown
+HIDDEN = re.compile(r"HARNESS_|PWD\Z|OLDPWD\Z|PYTEST_")
+"""Variables that would tell a program where harness works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended."""
+
+    code: int | None
+    """None: it took too long, and was killed."""
+    said: str
+    """The end of what it wrote to its standard output and error."""
+
+    @property
+    def fault(self) -> str | None:
+        """What was wrong, if anything was."""
+        if self.code == 0:
+            return None
+        how = "it took too long" if self.code is None else f"it ended with exit code {self.code}"
+        return f"{how}; its last words: {self.said or 'none'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A command line with places for what it is given; no shell reads it."""
+
+    command: str
+    directory: Path | None
+    """Where it runs; None: in the folder of its input."""
+    timeout: float
+    """Seconds for one batch."""
+
+    def __post_init__(self) -> None:
+        words = self._words()
+        found = [name for word in words for name in PLACE.findall(word)]
+        missing = {"input", "output"} - set(found)
+        if not words or missing or set(found) - set(PLACES):
+            raise UsageError(
+                "external(command=…)", expected="a command line with {input} and {output} "
+                "(and {folder}, if it needs one)", found=repr(self.command)[:200],
+                fix="For example: command=\"python infer.py --in {input} --out {output}\".",
+            )  # fmt: skip
+        if self.directory is not None and not self.directory.is_dir():
+            raise UsageError("external(directory=…)", expected="a folder",
+                             found=str(self.directory))  # fmt: skip
+        if not 0 < self.timeout < float("inf"):
+            raise UsageError("external(timeout=…)", expected="seconds, more than 0",
+                             found=str(self.timeout))  # fmt: skip
+
+    def run(self, *, input: Path, output: Path) -> Ended:
+        """Run it over one batch; it and all that it started are killed if it takes too long.
+
+        Raises:
+            MissingDependency: there is no such program.
+        """
+        folder = input.parent
+        given = {"input": input, "output": output, "folder": folder}
+        line = [PLACE.sub(lambda match: str(given[match[1]]), word) for word in self._words()]
+        log = folder / "log.txt"
+        with log.open("wb") as said:
+            try:
+                process = subprocess.Popen(
+                    line, cwd=self.directory or folder, env=environment(os.environ),
+                    stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )  # fmt: skip
+            except (OSError, ValueError) as error:
+                raise MissingDependency(
+                    f"program {line[0]!r}", expected="one that can be run",
+                    found=str(error) if isinstance(error, ValueError) else error.strerror or "",
+                    fix="Give its whole path; it does not run in the current folder.",
+                ) from error  # fmt: skip
+            try:
+                code: int | None = process.wait(self.timeout)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:  # Ctrl-C as well; and what it left running holds memory of the device
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        return Ended(code, _tail(log))
+
+    def fingerprint(self) -> str:
+        """A hash of the command and of the files that stand in it, such as a script."""
+        whole = hashlib.blake2b(self.command.encode(), digest_size=16)
+        for word in self._words()[1:]:
+            path = (self.directory or Path()) / word
+            if "{" not in word and path.is_file():
+                with path.open("rb") as file:
+                    whole.update(hashlib.file_digest(file, hashlib.blake2b).digest())
+        return whole.hexdigest()
+
+    def _words(self) -> list[str]:
+        try:
+            return shlex.split(self.command)
+        except ValueError as error:
+            raise UsageError("external(command=…)", expected="a command line",
+                             found=f"{error}: {self.command[:200]!r}") from error  # fmt: skip
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a program is given: all but those that tell where harness works."""
+    return {name: value for name, value in given.items() if not HIDDEN.match(name)}
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - TAIL))
+        return storable(" ".join(file.read().decode("utf-8", "replace").split()))

@@ -1,0 +1,179 @@
+"""Propagators that run official code from a checkout that the user names.
+
+The code runs in a process of its own (`checkout_child`): its modules have names such as `model`
+and `util`, and nothing of it enters this process. Naming a checkout is consent to run its code,
+with the user's rights; what ran is recorded: the checkout's revision, whether it was changed, and
+a hash of the weights. Environment variables that look like secrets are not handed on.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from harness.errors import MissingDependency, ModelError, UsageError
+from harness.masks import BoolArray
+from harness.media import Media
+from harness.models.propagators.child import Child
+from harness.models.propagators.flow import check_masks
+from harness.provenance import code_revision
+
+Kind: TypeAlias = Literal["xmem", "cutie"]
+
+SOURCES: Mapping[Kind, str] = {
+    "xmem": "https://github.com/hkchengrex/XMem",
+    "cutie": "https://github.com/hkchengrex/Cutie",
+}
+NEEDED: Mapping[Kind, tuple[str, ...]] = {
+    "xmem": ("model/network.py", "inference/inference_core.py"),
+    "cutie": ("cutie/model/cutie.py", "cutie/inference/inference_core.py"),
+}
+"""Files by which a checkout is known."""
+LEAST_SIZE = 96  # pixels; the networks read the 30 most similar places of 16 × 16 pixels
+MOST_OBJECTS = 255  # labels are bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkout:
+    """XMem or Cutie from a checkout, started when first used.
+
+    Each direction is a walk of its own, which remembers nothing of the other, so that a video
+    played backwards gives the same tracks. All objects are followed in one walk, and keep their
+    numbers; objects whose masks overlap are followed in different ones, because the networks know
+    one object a pixel. The masks of the start frame come back as they were given; an empty one
+    stays empty. Memory: one frame, besides the masks returned.
+    """
+
+    name: Kind
+    repo: Path
+    revision: str | None
+    """The checkout's commit; None if it is no git repository."""
+    changed: bool | None
+    """Whether tracked files of it were changed."""
+    weights_file: Path
+    weights: str
+    """A hash of the file."""
+    size: int
+    """Pixels of the shorter side that frames are brought to."""
+    device: str
+    timeout: float
+    """Seconds that one answer may take, loading included."""
+
+    @cached_property
+    def child(self) -> "Child":
+        """The process, loaded."""
+        return Child(
+            f"{self.name} from {self.repo}",
+            {
+                "kind": self.name, "repo": str(self.repo.resolve()), "size": self.size,
+                "weights": str(self.weights_file.resolve()), "device": self.device,
+            },
+            timeout=self.timeout,
+        )  # fmt: skip
+
+    def prepare(self) -> None:
+        """Start the process and load the weights.
+
+        Raises:
+            ModelError: the code or the weights cannot be loaded.
+        """
+        assert self.child is not None, "it raises otherwise"
+
+    def propagate(
+        self, video: Media, start: int, masks: Sequence[BoolArray]
+    ) -> list[list[BoolArray]]:
+        """For each mask of frame `start`, the object's mask in every frame of `video`.
+
+        Raises:
+            ModelError: a mask has not the video's size, `start` is no frame of it, or the process
+                fails.
+            OutOfMemory: the device is full.
+        """
+        check_masks(video, start, masks)
+        given = [mask.astype(np.bool_) for mask in masks]
+        empty = np.zeros((video.size[1], video.size[0]), dtype=np.bool_)
+        tracks = [[empty] * len(video) for _ in given]
+        for track, mask in zip(tracks, given, strict=True):
+            track[start] = mask
+        for layer in layers(given):
+            for frame, found in self._both_ways(video, start, [given[index] for index in layer]):
+                for place, index in enumerate(layer, start=1):
+                    tracks[index][frame] = found == place
+        return tracks
+
+    def _both_ways(
+        self, video: Media, start: int, masks: Sequence[BoolArray]
+    ) -> Iterator[tuple[int, Any]]:
+        for order in (range(start, len(video)), range(start, -1, -1)):
+            if len(order) > 1:
+                try:
+                    yield from self.child.walk(video, order, masks)
+                except ModelError:
+                    self.__dict__.pop("child", None)  # what failed is not asked again
+                    raise
+
+
+def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
+    """Numbers of the masks that are not empty, in groups whose masks do not overlap."""
+    found: list[tuple[list[int], BoolArray]] = []
+    for index, mask in enumerate(masks):
+        if not mask.any():
+            continue
+        for members, covered in found:
+            if len(members) < MOST_OBJECTS and not (covered & mask).any():
+                members.append(index)
+                covered |= mask
+                break
+        else:
+            found.append(([index], mask.copy()))
+    return [members for members, _ in found]
+
+
+def found(
+    kind: Kind, repo: Path, weights: Path, *, size: int, device: str, timeout: float
+) -> Checkout:
+    """The propagator, after its checkout and its weights were looked at.
+
+    Raises:
+        MissingDependency: there is no such folder or file.
+        UsageError: the folder is a checkout of something else, or a number is out of range.
+    """
+    if size < LEAST_SIZE:
+        raise UsageError(f"{kind}(size=…)", expected=f"at least {LEAST_SIZE}", found=str(size))
+    if not timeout > 0:
+        raise UsageError(f"{kind}(timeout=…)", expected="more than 0", found=str(timeout))
+    if not repo.is_dir():
+        raise MissingDependency(f"{kind}(repo={repo})", expected=f"a checkout of {SOURCES[kind]}",
+                                found="no such folder",
+                                fix=f"git clone {SOURCES[kind]}")  # fmt: skip
+    _check_known(kind, repo)
+    if not weights.is_file():
+        raise MissingDependency(f"{kind}(weights={weights})", expected="a file of weights",
+                                found="no such file",
+                                fix=f"The releases of {SOURCES[kind]} hold them.")  # fmt: skip
+    git = (repo / ".git").exists()  # else git would look at what lies around the folder
+    revision, changed = code_revision(repo) if git else (None, None)
+    with weights.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    return Checkout(
+        name=kind, repo=repo, revision=revision, changed=changed, weights_file=weights,
+        weights=digest, size=size, device=device, timeout=timeout,
+    )  # fmt: skip
+
+
+def _check_known(kind: Kind, repo: Path) -> None:
+    lacking = [path for path in NEEDED[kind] if not (repo / path).is_file()]
+    if not lacking:
+        return
+    others = [
+        name for name, paths in NEEDED.items() if all((repo / path).is_file() for path in paths)
+    ]
+    raise UsageError(
+        f"{kind}(repo={repo})", expected=f"a checkout of {SOURCES[kind]}, with {lacking[0]}",
+        found=f"one of {SOURCES[others[0]]}" if others else "a folder without it",
+        fix=f"Use propagator={others[0]}(…)." if others else "",
+    )  # fmt: skip

@@ -1,0 +1,207 @@
+"""The process in which a checkout of official code runs: `python -m … checkout_child`.
+
+It speaks over its standard input and output, one message after another: a line of JSON that says
+how many bytes follow it, and those bytes. First what to load, answered by {"ready": true}; then,
+for each walk, its masks and its frames, each frame answered by its labels. What goes wrong is
+answered by {"error": …}. Nothing is unpickled: weights are read with `weights_only=True`.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from harness.models.propagators.cores import XMEM, Core, CutieCore, XMemCore
+
+MEMORY = ("out of memory", "allocate memory", "not enough memory")
+
+
+class Settings(dict[str, Any]):
+    """Nested settings whose keys are attributes as well, as the official code reads them."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self[name]
+        except KeyError as error:
+            raise AttributeError(name) from error
+        return Settings(value) if isinstance(value, dict) else value
+
+
+def xmem(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> Core:
+    """XMem as a checkout has it; the sizes of the network are those of its weights."""
+    without_downloads("model.resnet")
+    network_module = import_module("model.network")
+    core_module = import_module("inference.inference_core")
+    hidden = weights.get("decoder.hidden_update.transform.weight")
+    sizes = {
+        "key_dim": weights["key_proj.key_proj.weight"].shape[0],
+        "value_dim": weights["value_encoder.fuser.block2.conv2.weight"].shape[0],
+        "hidden_dim": 0 if hidden is None else hidden.shape[0] // 3,
+    }
+    network = network_module.XMem({**XMEM, **sizes})
+    network.load_weights(dict(weights), init_as_zero_if_needed=True)
+    return XMemCore(
+        network.to(device).eval(),
+        core_module.InferenceCore,
+        size=size,
+        device=device,
+        sizes=sizes,
+    )
+
+
+def cutie(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> Core:
+    """Cutie as a checkout has it, with its settings for evaluation on DAVIS."""
+    if find_spec("omegaconf") is None:  # of which the code needs a name for annotations alone
+        stand_in = ModuleType("omegaconf")
+        stand_in.DictConfig = Settings  # type: ignore[attr-defined]
+        sys.modules["omegaconf"] = stand_in
+    without_downloads("cutie.model.utils.resnet")
+    network_module = import_module("cutie.model.cutie")
+    core_module = import_module("cutie.inference.inference_core")
+    base = weights["pix_feat_proj.weight"].shape[1] == 1024  # channels of a ResNet-50
+    config = cutie_settings(repo, "base" if base else "small", size=size)
+    network = network_module.CUTIE(config)
+    network.load_weights(dict(weights), init_as_zero_if_needed=True)
+    # It loads what it finds, and says nothing of what is not there.
+    lacking = sorted(
+        name
+        for name in set(network.state_dict()) - set(weights)
+        if not name.startswith("aux_computer.")  # used in training alone
+    )
+    if lacking:
+        raise KeyError(f"{len(lacking)} weights are missing, such as {lacking[0]}")
+    return CutieCore(
+        network.to(device).eval(), core_module.InferenceCore, config=config, device=device
+    )
+
+
+def cutie_settings(repo: Path, variant: str, *, size: int) -> Settings:
+    """The checkout's `eval_config.yaml` and the network's sizes, with those of `d17-val`."""
+    yaml = import_module("yaml")
+    folder = repo / "cutie" / "config"
+    plain = yaml.safe_load((folder / "eval_config.yaml").read_text("utf-8"))
+    sizes = yaml.safe_load((folder / "model" / "base.yaml").read_text("utf-8"))
+    if variant != "base":
+        other = yaml.safe_load((folder / "model" / f"{variant}.yaml").read_text("utf-8"))
+        sizes = joined(sizes, {key: one for key, one in other.items() if key != "defaults"})
+    whole = {**plain, "model": sizes}
+    resolved: dict[str, Any] = references(whole, whole)
+    chosen = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
+    return Settings({**resolved, **chosen})
+
+
+def joined(plain: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings with others on top."""
+    nested = {
+        key: joined(plain[key], value)
+        if isinstance(value, dict) and isinstance(plain.get(key), dict)
+        else value
+        for key, value in other.items()
+    }
+    return {**plain, **nested}
+
+
+def references(value: Any, whole: Mapping[str, Any]) -> Any:
+    """Settings in which `${a.b}` is what stands there; others of this form stay as they are."""
+    if isinstance(value, dict):
+        return {key: references(one, whole) for key, one in value.items()}
+    if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
+        return value
+    found: Any = whole
+    for key in value[2:-1].split("."):
+        if not isinstance(found, dict) or key not in found:
+            return value
+        found = found[key]
+    return references(found, whole)
+
+
+def without_downloads(name: str) -> None:
+    """Let a checkout's ResNets begin with random weights: all weights come from the user's file.
+
+    The official constructors fetch ImageNet's weights first, only to be overwritten.
+    """
+    module = import_module(name)
+    for kind in ("resnet18", "resnet50"):
+        made = getattr(module, kind)
+
+        def plain(pretrained: bool = False, made: Any = made, **given: Any) -> Any:
+            return made(pretrained=False, **given)
+
+        setattr(module, kind, plain)
+
+
+def read(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    """The next message; None at the end."""
+    line = stream.readline()
+    if not line:
+        return None
+    head: dict[str, Any] = json.loads(line)
+    return head, stream.read(head.get("bytes", 0))
+
+
+def write(stream: BinaryIO, head: Mapping[str, Any], data: bytes = b"") -> None:
+    """Send a message."""
+    stream.write(json.dumps({**head, "bytes": len(data)}).encode() + b"\n" + data)
+    stream.flush()
+
+
+def load(head: Mapping[str, Any]) -> Core:
+    """The core that the first message asks for; from then on the checkout can be imported."""
+    import torch
+
+    repo = Path(head["repo"])
+    sys.path.insert(0, str(repo))
+    device = head["device"]
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    weights = torch.load(head["weights"], map_location="cpu", weights_only=True)
+    build = {"xmem": xmem, "cutie": cutie}[head["kind"]]
+    return build(repo, weights, size=head["size"], device=device)
+
+
+def answers(core: Core, messages: Iterable[tuple[Mapping[str, Any], bytes]]) -> Iterable[bytes]:
+    """The labels of each frame, in the order of the frames; masks begin a walk and are answered
+    by nothing.
+    """
+    for head, data in messages:
+        shape = tuple(head["shape"])
+        if head["what"] == "masks":
+            core.begin(
+                np.frombuffer(data, np.uint8).reshape(shape).astype(np.bool_), head["frames"]
+            )
+            yield b""
+        else:
+            frame = np.frombuffer(data, np.uint8).reshape(shape)
+            yield np.ascontiguousarray(core.step(frame, last=head["last"])).tobytes()
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    # The official code prints; what it says must not be taken for an answer.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    stream = sys.stdin.buffer
+    try:
+        first = read(stream)
+        if first is None:
+            return
+        core = load(first[0])
+        write(out, {"ready": True})
+        for labels in answers(core, iter(lambda: read(stream), None)):
+            write(out, {}, labels)
+    except Exception as error:  # noqa: BLE001 - the boundary of the process: all is reported
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
+        full = isinstance(error, MemoryError) or any(words in text for words in MEMORY)
+        write(out, {"error": text, "memory": full})
+
+
+if __name__ == "__main__":
+    main()

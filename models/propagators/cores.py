@@ -1,0 +1,127 @@
+"""XMem and Cutie behind one small interface: masks of the first frame in, labels of others out.
+
+Each class holds a loaded network and the official code's own `InferenceCore`, and feeds it as the
+official evaluation does: every walk has a memory of its own, the first frame brings the masks,
+later frames none, and the last one is not memorised. Networks and cores are given, so that nothing
+here imports official code; `checkout_child` does.
+
+Frames are height × width × 3, uint8, RGB. Masks are objects × height × width. Labels are height ×
+width, uint8: 0 is the background, k the k-th object.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[np.uint8]
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of ImageNet's pictures, from 0 to 1, by which XMem's are normalised."""
+STRIDE = 16  # pixels of a side that the networks remember as one place
+XMEM: Mapping[str, Any] = {
+    "mem_every": 5, "deep_update_every": -1, "enable_long_term": True, "max_mid_term_frames": 10,
+    "min_mid_term_frames": 5, "max_long_term_elements": 10_000, "num_prototypes": 128, "top_k": 30,
+}  # fmt: skip
+"""The settings of XMem's official evaluation."""
+
+
+class Core(Protocol):
+    """Follows objects through the frames of one walk after another."""
+
+    def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
+        """Begin a walk over so many frames, with disjoint masks for its first one."""
+
+    def step(self, frame: NDArray[np.uint8], *, last: bool) -> Labels:
+        """Take the next frame: where each object is in it."""
+
+
+class XMemCore:
+    """XMem (Cheng and Schwing: "XMem: Long-Term Video Object Segmentation …", ECCV 2022)."""
+
+    def __init__(
+        self,
+        network: Any,
+        core: Callable[..., Any],
+        *,
+        size: int,
+        device: str,
+        sizes: Mapping[str, int],
+    ) -> None:
+        self.network, self.core, self.size, self.device = network, core, size, device
+        self.sizes = sizes  # of the network, which the core's memory asks its settings for
+
+    def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
+        """Begin a walk."""
+        self.masks: NDArray[np.bool_] | None = masks
+        self.walk = self.core(self.network, config={**config_for(frames), **self.sizes})
+        self.walk.set_all_labels(list(range(1, len(masks) + 1)))
+
+    def step(self, frame: NDArray[np.uint8], *, last: bool) -> Labels:
+        """Take the next frame, resized so that its shorter side has `size` pixels."""
+        import torch
+        from torch.nn.functional import interpolate
+
+        shape = frame.shape[:2]
+        small = shrunk(shape, self.size)
+        with torch.inference_mode():
+            picture = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
+            mean, deviation = (torch.tensor(each).view(3, 1, 1) for each in (MEAN, DEVIATION))
+            picture = ((picture - mean) / deviation).to(self.device)[None]
+            picture = interpolate(picture, small, mode="bilinear", align_corners=False)[0]
+            masks = labels = None
+            if self.masks is not None:
+                given = torch.from_numpy(self.masks.astype(np.float32)).to(self.device)[None]
+                masks = interpolate(given, small, mode="nearest")[0]
+                labels, self.masks = list(range(1, len(given[0]) + 1)), None
+            found = self.walk.step(picture, masks, labels, end=last)
+            found = interpolate(found[None].float(), shape, mode="bilinear", align_corners=False)
+            return np.asarray(found[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
+
+
+class CutieCore:
+    """Cutie (Cheng et al.: "Putting the Object Back into Video Object Segmentation", CVPR 2024)."""
+
+    def __init__(self, network: Any, core: Callable[..., Any], *, config: Any, device: str) -> None:
+        self.network, self.core, self.config, self.device = network, core, config, device
+
+    def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
+        """Begin a walk."""
+        numbers = np.arange(1, len(masks) + 1, dtype=np.uint8)[:, None, None]
+        self.labels: Labels | None = (masks * numbers).sum(axis=0).astype(np.uint8)
+        self.walk = self.core(self.network, cfg=self.config)
+
+    def step(self, frame: NDArray[np.uint8], *, last: bool) -> Labels:
+        """Take the next frame; Cutie itself shrinks it to its `max_internal_size`."""
+        import torch
+
+        with torch.inference_mode():
+            picture = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
+            picture = picture.to(self.device)
+            if self.labels is None:
+                found = self.walk.step(picture, end=last)
+            else:
+                objects = list(range(1, int(self.labels.max()) + 1))
+                labels = torch.from_numpy(self.labels).long().to(self.device)
+                self.labels = None
+                found = self.walk.step(picture, labels, objects=objects, end=last)
+            named = self.walk.output_prob_to_mask(found)
+            return np.asarray(named.to(torch.uint8).cpu().numpy())
+
+
+def shrunk(shape: tuple[int, ...], size: int) -> tuple[int, int]:
+    """(height, width) with the shorter side of `size` pixels, the longer one rounded down.
+
+    >>> shrunk((480, 854), 240)
+    (240, 427)
+    """
+    least = min(shape)
+    return int(shape[0] / least * size), int(shape[1] / least * size)
+
+
+def config_for(frames: int) -> dict[str, Any]:
+    """XMem's settings for a walk: how often memory is used is counted in very long ones only."""
+    turnover = XMEM["max_mid_term_frames"] - XMEM["min_mid_term_frames"]
+    remembered = frames / turnover * XMEM["num_prototypes"]
+    counted = remembered >= XMEM["max_long_term_elements"]
+    return {**XMEM, "enable_long_term_count_usage": counted}

@@ -1,0 +1,249 @@
+"""SAM 3 on a box and a phrase, or on a phrase alone, through transformers.
+
+The method is SAM 3 (Carion et al.: "SAM 3: Segment Anything with Concepts", 2025), prompted as
+DR2Seg's appendix C.3 does: each box by itself, together with the phrase; where there is no box, the
+phrase alone.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.errors import ModelError, UsageError
+from harness.masks import BoolArray
+from harness.media import Frame
+from harness.model import ObjectPrompt
+from harness.models.backends import checkpoint as files
+from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.loading import memory
+from harness.models.segmenters.sam2 import clipped
+from harness.types import Box
+
+KINDS = ("sam3", "sam3_video")
+"""Architectures whose weights hold the detector; the published checkpoint is of the second."""
+PUBLISHED = "facebook/sam3"
+UNNAMED = "visual"
+"""The text that SAM 3 is given with a box whose object has no name."""
+POSITIVE = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam3:
+    """SAM 3, loaded when first used. It remembers its view of the last picture.
+
+    A prompt with a box and one with a phrase alone are different questions. A phrase alone asks
+    for everything that it fits: the answer is the union of all instances whose confidence is
+    above `threshold`. With a box, `instances` says what is kept of them: `one`, the instance whose
+    box overlaps the prompt's most (SAM 3 also finds others that look like what is in the box), or
+    `all`.
+
+    Every prompt is a pass of its own: no prompt knows of another. Boxes are clipped to the
+    picture and swapped edges put in order. Points are not read: SAM 3's detector takes none. A
+    prompt that names nothing gets an empty mask: no box and no phrase, or a box that lies outside.
+    """
+
+    checkpoint: str
+    weights: str
+    """A hash of all weights."""
+    folder: Path
+    dtype: str = "auto"
+    device: str = "auto"
+    threshold: float = 0.5
+    instances: Literal["one", "all"] = "one"
+
+    @property
+    def name(self) -> str:
+        """`sam3`."""
+        return "sam3"
+
+    @cached_property
+    def network(self) -> Any:
+        """The Sam3Model."""
+        return checkpoints.network(
+            "Sam3Model", self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device
+        )
+
+    @cached_property
+    def processor(self) -> Any:
+        """The Sam3Processor."""
+        return checkpoints.processor("Sam3Processor", self.folder, name=self.checkpoint)
+
+    def prepare(self) -> None:
+        """Load the processor and the network.
+
+        Raises:
+            ModelError: one of them cannot be loaded as it is.
+        """
+        assert self.processor is not None and self.network is not None, "they raise otherwise"
+
+    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `picture`) a prompt.
+
+        Raises:
+            ModelError: the checkpoint cannot be loaded.
+            OutOfMemory: the device is full.
+        """
+        return [self._mask(picture, prompt) for prompt in prompts]
+
+    def _mask(self, picture: Frame, prompt: ObjectPrompt) -> BoolArray:
+        height, width = picture.shape[:2]
+        box = None if prompt.box is None else clipped(prompt.box, (width, height))
+        if box is None and (prompt.box is not None or not prompt.phrase.strip()):
+            return np.zeros((height, width), dtype=np.bool_)
+        with memory():
+            said = self._asked(picture, prompt.phrase.strip() or UNNAMED, box)
+        masks, boxes = said["masks"].cpu().numpy(), said["boxes"].float().cpu().tolist()
+        if box is not None and self.instances == "one" and boxes:
+            masks = masks[overlapping(box, boxes)][None]
+        union: BoolArray = np.any(masks.astype(np.bool_), axis=0)
+        return union
+
+    def _asked(self, picture: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
+        """Scores, boxes and masks (in pixels of the picture) of what is found."""
+        import torch
+
+        network, size = self.network, (picture.shape[0], picture.shape[1])
+        given = {**self._phrase(phrase), **({} if box is None else boxed(box, size))}
+        named = {
+            name: value.to(network.device, network.dtype if value.is_floating_point() else None)
+            for name, value in given.items()
+        }
+        with torch.inference_mode(), _uncompiled():
+            said = network(vision_embeds=self._view(picture), **named)
+            (found,) = self.processor.post_process_instance_segmentation(
+                said, threshold=self.threshold, mask_threshold=0.5, target_sizes=[size]
+            )
+        return found  # type: ignore[no-any-return]
+
+    def _phrase(self, phrase: str) -> dict[str, Any]:
+        """Tokens of a phrase, cut where the text encoder ends: the processor's own would fail."""
+        longest = int(self.network.config.text_config.max_position_embeddings)
+        encoded = self.processor.tokenizer(
+            phrase, padding="max_length", truncation=True, max_length=longest, return_tensors="pt"
+        )
+        return {name: encoded[name] for name in ("input_ids", "attention_mask")}
+
+    def _view(self, picture: Frame) -> Any:
+        """The features of a picture; those of the last one are kept."""
+        import torch
+
+        key = hashlib.blake2b(repr(picture.shape).encode())
+        key.update(np.ascontiguousarray(picture).data)
+        if self._last.get("key") != key.digest():
+            pixels = checkpoints.pixels(self.processor.image_processor, picture)
+            network = self.network
+            with torch.inference_mode():
+                view = network.get_vision_features(pixels.to(network.device, network.dtype))
+            self._last.update(key=key.digest(), view=view)
+        return self._last["view"]
+
+    @cached_property
+    def _last(self) -> dict[str, Any]:
+        return {}
+
+
+def sam3(
+    *,
+    checkpoint: str = PUBLISHED,
+    dtype: checkpoints.Dtype = "auto",
+    device: str = "auto",
+    threshold: float = 0.5,
+    instances: Literal["one", "all"] = "one",
+) -> Sam3:
+    """SAM 3 from a folder or the local cache: a box and a phrase in, or a phrase alone.
+
+    Args:
+        checkpoint: A folder, or a name in the Hugging Face cache. Its weights are given out by
+            Meta on request: accept the licence on the page of facebook/sam3 and fetch them there.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        threshold: Instances of at most this confidence (0 to 1) are left out.
+        instances: What is kept of those that a box finds: the `one` whose box overlaps it most, or
+            `all` of them.
+
+    Raises:
+        ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 3.
+        UsageError: the type is none, or the threshold is no confidence.
+    """
+    checkpoints.check_dtype("sam3", dtype)
+    if not 0 <= threshold <= 1:
+        raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))
+    folder = _found(checkpoint)
+    return Sam3(
+        checkpoint=checkpoint,
+        weights=files.fingerprint(folder),
+        folder=folder,
+        dtype=dtype,
+        device=device,
+        threshold=threshold,
+        instances=instances,
+    )
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """Keeps torchvision from compiling its own `roi_align` where it has come without operators.
+
+    It would take a minute and need a compiler, for one box at a time.
+    """
+    import torch
+
+    if hasattr(torch.ops.torchvision, "roi_align"):
+        return nullcontext()
+    eager: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return eager
+
+
+def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
+    """Which of `boxes` (left, top, right, bottom) overlaps `box` most; the first of equal ones."""
+    return max(range(len(boxes)), key=lambda place: _iou(box, boxes[place]))
+
+
+def boxed(box: Box, size: tuple[int, int]) -> dict[str, Any]:
+    """A box as the network takes it: its middle and its extent, over (height, width)."""
+    import torch
+
+    height, width = size
+    centre = ((box.left + box.right) / 2 / width, (box.top + box.bottom) / 2 / height)
+    extent = ((box.right - box.left) / width, (box.bottom - box.top) / height)
+    return {
+        "input_boxes": torch.tensor([[[*centre, *extent]]], dtype=torch.float32),
+        "input_boxes_labels": torch.tensor([[POSITIVE]]),
+    }
+
+
+def _iou(one: Sequence[float], other: Sequence[float]) -> float:
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    down = min(one[3], other[3]) - max(one[1], other[1])
+    shared = max(across, 0.0) * max(down, 0.0)
+    union = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)) - shared
+    return shared / union if union > 0 and math.isfinite(union) else 0.0
+
+
+def _found(checkpoint: str) -> Path:
+    """The folder of a SAM 3 checkpoint, looked at and not loaded."""
+    try:
+        folder = files.find(checkpoint)
+    except ModelError as error:
+        if Path(checkpoint).is_absolute():
+            raise
+        raise ModelError(
+            f"segmenter sam3: {error}",
+            fix="SAM 3's weights are gated: accept the licence at huggingface.co/facebook/sam3, "
+            "fetch them with your own token where there is a network, and give their folder.",
+        ) from error
+    kind = files.check(folder).get("model_type")
+    if kind not in KINDS:
+        raise ModelError(
+            f"checkpoint {checkpoint}",
+            expected="model_type " + " or ".join(map(repr, KINDS)),
+            found=repr(kind)[:60],
+            fix=f"Give a SAM 3 checkpoint in transformers' format, such as {PUBLISHED}.",
+        )
+    return folder

@@ -1,0 +1,52 @@
+"""SpaceR: spatial questions, answered with a map of objects on a 10 × 10 grid.
+
+harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR)" --tasks vsi_bench,sti_bench …
+"""
+
+from typing import Literal
+
+from harness.model import Chat, Propagator, Segmenter
+from harness.models.compose import KeyFrame
+from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
+from harness.spec import Spec
+
+FRAMES = "linspace(n=32,max_pixels=200704)"
+
+
+def spacer(
+    *,
+    checkpoint: str | None = None,
+    backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
+    map: Literal["named", "vsi", "off"] = "named",
+    frames: int | Spec | None = None,
+    pixels: int | None = None,
+    segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
+    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
+    keyframe: KeyFrame = "middle",
+    max_new_tokens: int = 1024,
+    batch_size: int = 8,
+    seed: int = 0,
+) -> SpokenModel:
+    """SpaceR (arXiv 2504.01805): `<think>`, a `<map>` where objects are named, `<answer>`.
+
+    Args:
+        checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.
+        backend: What calls the network. With `stored`, replies are read that exist already.
+        map: Ask for a map of the objects that the query or its question names, of the official
+            evaluation's list for VSI-Bench (`vsi`), or never.
+        frames: How many frames of a video are shown, or a rule of `harness.frames`; without, the
+            official 32, of at most 448² pixels.
+        pixels: The most pixels of a frame.
+        segmenter: Makes a mask from a box, for questions that want one.
+        propagator: Carries masks from the key frame through a video.
+        keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.
+        max_new_tokens: Longest reply.
+        batch_size: Queries at once.
+        seed: Of a backend that samples, unless the backend's SPEC names one.
+    """
+    wording = Wording(name="spacer", package="harness.models.spacer", frames=FRAMES, aid=map)
+    return spoken_model(
+        wording, checkpoint=checkpoint, backend=backend, frames=frames, pixels=pixels,
+        segmenter=segmenter, propagator=propagator, keyframe=keyframe,
+        max_new_tokens=max_new_tokens, batch_size=batch_size, seed=seed,
+    )  # fmt: skip

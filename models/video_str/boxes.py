@@ -1,0 +1,92 @@
+"""Boxes in a picture: `<answer>[x1, y1, x2, y2]</answer>`, or a list of such lists.
+
+The paper's "IoU" questions name the resolution that their numbers mean. Where a question does not,
+they mean what the backbone's own boxes mean (`Chat.coordinates`): see `models/canvas.py`.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ParseError
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    ask_for_frame,
+    frame_tag,
+    loads,
+    read_items,
+    reasoning,
+    split_frame,
+)
+from harness.models.video_str.grammar import spoken, written
+from harness.models.video_str.templates import templates
+from harness.types import AnswerForm
+
+RESOLUTION = re.compile(r"\b(\d{2,5})\s?[x×]\s?(\d{2,5})[ -](?:resolution|pixels)\b")
+
+
+def named_resolution(text: str) -> tuple[int, int] | None:
+    """(width, height) that a question says its numbers are in, if it does.
+
+    >>> named_resolution("its box is [1, 2, 3, 4] in a 640x480 resolution video")
+    (640, 480)
+    """
+    match = RESOLUTION.search(text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenBoxes:
+    """The prompt and the grammar for places, in the words of a method."""
+
+    package: str = "harness.models.video_str"
+    file: str = "prompt.toml"
+    resize: tuple[int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """A short name for records."""
+        return f"{self.package.rpartition('.')[2]}/boxes"
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """The request; no graph or map is asked for."""
+        wording = templates(self.package, self.file)
+        return ask_for_frame(numbered) + wording.ask(text, form=AnswerForm.BOXES)
+
+    def parse(self, reply: str) -> ParseResult:
+        """Read a reply with repairs."""
+        return parse(reply, aid=templates(self.package, self.file).tag)
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """The reply that says `items`: one box, or a list of boxes."""
+        rows = [[round(edge) for edge in item.box] for item in items]
+        return frame_tag(frame) + written(json.dumps(rows[0] if len(rows) == 1 else rows))
+
+
+def parse(reply: str, *, aid: str = "", strict: bool = False) -> ParseResult:
+    """Read a reply; never raises.
+
+    Args:
+        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        aid: The tag of a graph or map, which is no answer.
+        strict: As a reward reads: no repairs, and any four numbers are a box.
+    """
+    frame, rest = split_frame(reply)
+    think = reasoning(rest)
+    try:
+        value, repairs = loads(spoken(rest, aid=aid), strict=strict)
+        items, notes = read_items(_rows(value), keys=("bbox_2d",), strict=strict)
+    except ParseError as error:
+        return ParseResult(think=think, frame=frame, error=str(error))
+    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes))
+
+
+def _rows(value: Any) -> Any:
+    """Boxes as the shared reader takes them: objects with a key."""
+    if not isinstance(value, list):
+        return value
+    rows = [value] if value and not isinstance(value[0], (list, dict)) else value
+    return [{"bbox_2d": row} if isinstance(row, list) else row for row in rows]

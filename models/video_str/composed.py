@@ -1,0 +1,124 @@
+"""Networks that answer spatial questions in words: one composition for Video-STR and its kin."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.frames import FramePolicy, frame_policy
+from harness.model import Chat, ChatRequest, Propagator, Segmenter
+from harness.models.building import chat_of, propagator_of, segmenter_of
+from harness.models.canvas import Canvas
+from harness.models.compose import LOCATED, KeyFrame, PromptedModel
+from harness.models.video_str.boxes import SpokenBoxes, named_resolution
+from harness.models.video_str.words import Aid, Spoken
+from harness.spec import Spec
+from harness.types import AnswerForm, Prediction, Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpokenModel(PromptedModel):
+    """A `PromptedModel` whose questions for boxes are asked like those in words.
+
+    They show as many frames, may list objects, and mean the resolution that a question names. What
+    a graph or map prompt listed, and why, is recorded.
+    """
+
+    words: Spoken
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record, with the wording of questions in words."""
+        wording = self.words.templates
+        return {
+            **super().describe(),
+            "words": {
+                "package": self.words.package,
+                "file": self.words.file,
+                "objects": self.words.aid if wording.aided else "off",
+                "plain": wording.plain,
+                "aided": wording.aided,
+                "forms": dict(wording.form),
+            },
+        }
+
+    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
+        """Read replies; a note says which objects the prompt listed, and where they are named."""
+        prediction = super().read(query, replies)
+        listed, source = self.words.objects(query)
+        if not listed or all(form in LOCATED - {AnswerForm.BOXES} for form in query.forms):
+            return prediction
+        note = f"{self.words.templates.tag} of {', '.join(listed)} (named in the {source})"
+        return replace(prediction, notes=(*prediction.notes, note))
+
+    def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
+        request = super()._request(query, form)
+        if form is not AnswerForm.BOXES:
+            return request
+        return replace(
+            request, text=self.words.ask(query, form), frames=self._shown(query, located=False),
+            resize=self._budgeted(query),
+        )  # fmt: skip
+
+    def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
+        boxes = all(form is AnswerForm.BOXES for form in query.forms)
+        return super()._shown(query, located=located and not boxes)
+
+    def _canvas(self, query: Query, form: AnswerForm) -> Canvas:
+        named = named_resolution(query.text) if form is AnswerForm.BOXES else None
+        return super()._canvas(query, form) if named is None else Canvas(named, query.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """What sets one method apart: its words, and the frames that its paper shows."""
+
+    name: str
+    package: str
+    frames: str
+    """The rule for frames at evaluation; see `harness.frames`."""
+    aid: Aid = "off"
+    file: str = "prompt.toml"
+
+
+def spoken_model(
+    wording: Wording,
+    *,
+    checkpoint: str | None,
+    backend: Spec | Chat,
+    frames: int | Spec | None,
+    pixels: int | None,
+    segmenter: Spec | Segmenter,
+    propagator: Spec | Propagator,
+    keyframe: KeyFrame,
+    max_new_tokens: int,
+    batch_size: int,
+    seed: int,
+) -> SpokenModel:
+    """The composition of a method; its plugin documents the arguments."""
+    return SpokenModel(
+        name=wording.name,
+        chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
+        prompt=SpokenBoxes(wording.package, wording.file),
+        words=Spoken(wording.package, wording.file, wording.aid),
+        segmenter=segmenter_of(segmenter),
+        propagator=propagator_of(propagator),
+        keyframe=keyframe,
+        frames=policy_of(wording.frames, frames=frames, pixels=pixels),
+        max_new_tokens=max_new_tokens,
+        batch_size=batch_size,
+    )
+
+
+def policy_of(default: str, *, frames: int | Spec | None, pixels: int | None) -> FramePolicy:
+    """The method's rule, another number of frames in it, or another rule; and a budget of pixels.
+
+    >>> str(policy_of("video_str", frames=8, pixels=28224))
+    'qwen(n=8,max_pixels=28224,min_pixels=28224)'
+    """
+    policy = frame_policy(frames if isinstance(frames, Spec) else default)
+    arguments = dict(policy.spec.arguments)
+    if isinstance(frames, int):
+        arguments["n"] = frames
+    if pixels is not None:
+        least = policy.budget.min_pixels if policy.budget is not None else pixels
+        arguments |= {"max_pixels": pixels, "min_pixels": min(pixels, least)}
+    return frame_policy(Spec(policy.spec.name, arguments))

@@ -1,0 +1,141 @@
+"""`<think>…</think> <graph>{…}</graph> <answer>…</answer>`, where the graph is optional.
+
+The graph may stand in the reasoning or after it. The first tag of a kind always counts. Reading
+takes time linear in the reply's length, and raises nothing but ParseError.
+"""
+
+import ast
+import re
+import warnings
+from typing import Any, TypeAlias
+
+from harness.errors import ParseError
+from harness.models.grammar import between
+from harness.replies import MAX_DEPTH, MAX_TEXT, finite_numbers, loads_strict, nesting
+
+Vector: TypeAlias = tuple[float, float, float]
+"""A place in metres in the camera's frame: x to the right, y up, z forward."""
+Graph: TypeAlias = dict[str, Vector]
+"""The centre of the nearest instance of each category, by its name in lower case."""
+
+THINK, END, OPEN_ANSWER, END_ANSWER = "<think>", "</think>", "<answer>", "</answer>"
+TAGS = (THINK, END, OPEN_ANSWER, END_ANSWER)
+ANSWERED = re.compile(r"</think>\s*<answer>")
+MAX_LITERAL = 20_000  # characters of a graph or map
+MAX_NODES = 120
+
+
+def well_formed(reply: str, *, aid: str | None = None) -> bool:
+    r"""Whether the whole reply is reasoning and answer, with `<aid>…</aid>` between them at most.
+
+    Equal to `fullmatch` of `<think>.*?</think>\s*(<aid>.*?</aid>\s*)?<answer>.*?</answer>`, in
+    which `.` matches line breaks, but never slower than linear.
+
+    >>> well_formed("<think>a</think><answer>b</answer>")
+    True
+    >>> well_formed("<think>a</think><graph>{}</graph><answer>b</answer>", aid="graph")
+    True
+    >>> well_formed("<think>a</think> so <answer>b</answer>")
+    False
+    """
+    last = len(reply) - len(END_ANSWER)
+    if not (reply.startswith(THINK) and reply.endswith(END_ANSWER)):
+        return False
+    direct = ANSWERED.search(reply, len(THINK))
+    if direct is not None and direct.end() <= last:
+        return True
+    if aid is None:
+        return False
+    opened = re.compile(rf"</think>\s*<{aid}>").search(reply, len(THINK))
+    if opened is None:
+        return False
+    closed = re.compile(rf"</{aid}>\s*<answer>").search(reply, opened.end())
+    return closed is not None and closed.end() <= last
+
+
+def spoken(reply: str, *, aid: str = "") -> str:
+    """The part of a reply that is its answer: the first `<answer>`, or what follows the reasoning.
+
+    >>> spoken("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
+    'B'
+    """
+    answer = between(reply, "answer")
+    if answer is not None:
+        return answer
+    rest = reply[:MAX_TEXT].rpartition(END)[2]
+    if aid and f"</{aid}>" in rest:
+        rest = rest.rpartition(f"</{aid}>")[2]
+    return rest.strip()
+
+
+def written(said: str) -> str:
+    """The reply that says an answer, without reasoning.
+
+    Raises:
+        ParseError: the answer holds a tag of the grammar.
+    """
+    if any(tag in said for tag in TAGS):
+        raise ParseError("answer to write", expected="no tag of the grammar", found=said[:60])
+    return f"{THINK}{END}{OPEN_ANSWER}{said}{END_ANSWER}"
+
+
+def graph(reply: str) -> Graph:
+    """The graph that a reply draws up: `{"chair": [x, y, z], …}`, or `[[x, y, z]]` a category.
+
+    Raises:
+        ParseError: there is none, or one entry of it is something else.
+
+    >>> graph("<graph>{'Chair': [0.5, 0, 2]}</graph>")
+    {'chair': (0.5, 0.0, 2.0)}
+    """
+    text = between(reply, "graph")
+    if text is None or not text.startswith("{"):
+        raise ParseError("reply", expected="<graph>{…}</graph>", found="none")
+    value = literal(text)
+    if not isinstance(value, dict) or len(value) > MAX_NODES:
+        raise ParseError("graph", expected=f"a dictionary of at most {MAX_NODES} categories",
+                         found=type(value).__name__)  # fmt: skip
+    nodes: Graph = {}
+    for key, place in value.items():
+        name = key.strip().lower() if isinstance(key, str) else ""
+        if not name or name in nodes:
+            raise ParseError("graph", expected="a name once a category", found=repr(key)[:60])
+        nodes[name] = _vector(place, name)
+    return nodes
+
+
+def _vector(value: Any, name: str) -> Vector:
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    x, y, z = finite_numbers(value, 3, f"graph: {name[:40]}")
+    return x, y, z
+
+
+def literal(text: str) -> Any:
+    """A value in JSON, or else in Python's notation of plain values.
+
+    Raises:
+        ParseError: it is neither, or longer or deeper than a graph needs to be.
+    """
+    try:
+        return loads_strict(text[: MAX_LITERAL + 1])
+    except ParseError:
+        return python_literal(text)
+
+
+def python_literal(text: str) -> Any:
+    """A value in Python's notation of plain values, which is not run.
+
+    Raises:
+        ParseError: it is something else, or longer or deeper than a graph needs to be.
+    """
+    if len(text) > MAX_LITERAL or nesting(text) > MAX_DEPTH:
+        raise ParseError("value", expected=f"at most {MAX_LITERAL} characters and {MAX_DEPTH} "
+                         "levels", found="more")  # fmt: skip
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes in a network's text
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ParseError("value", expected="JSON, or Python's plain values",
+                         found=type(error).__name__) from error  # fmt: skip

@@ -1,0 +1,97 @@
+"""The objects that a question is about, which graph and map prompts list.
+
+Where a benchmark names them beside the text they are those; else they are read off the text by a
+rule: what follows an article or "how many", what is listed after a colon or in brackets, and the
+options of a question "which of these …". The rule knows no category and no benchmark.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal, TypeAlias
+
+from harness.types import Query
+
+Source: TypeAlias = Literal["query", "question", "none"]
+
+MOST_WORDS = 3
+LOOKED_AT = 2_000  # characters of a question
+MARKED = re.compile(
+    # Phrases may follow each other ("the stove and the tv"), so that none is used up.
+    r"\b(?:the|an?|how many|number of|each)\s+(?=((?:[\w'-]+(?:\(s\))?[ ]?){1,4}))"
+)
+LISTED = re.compile(r"(?::\s*|\()([^():.?!]{3,200})(?=[)?.]|$)")
+ONE_OF = re.compile(r"\bwhich of (?:these|the following)\b")
+PART = re.compile(r",\s*(?:and |or )?|\s+(?:and|or)\s+")
+
+
+@lru_cache
+def _words() -> dict[str, frozenset[str]]:
+    text = files("harness.models.video_str").joinpath("objects.toml").read_text("utf-8")
+    return {key: frozenset(words) for key, words in tomllib.loads(text).items()}
+
+
+def objects_of(query: Query) -> tuple[tuple[str, ...], Source]:
+    """What is named, each once, and where: in the query, in its question, or nowhere."""
+    if query.objects:
+        return tuple(dict.fromkeys(query.objects)), "query"
+    found = named_in(query.text, query.options)
+    return (found, "question") if found else ((), "none")
+
+
+def named_in(text: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Objects that a question names, in the order in which it does.
+
+    >>> named_in("If I am standing by the stove and facing the tv, is the sofa to my left?")
+    ('stove', 'tv', 'sofa')
+    >>> named_in("Which of these objects (table, chair) is the closest to the trash can?")
+    ('table', 'chair', 'trash can')
+    >>> named_in("What is the size of this room (in square meters)?")
+    ()
+    """
+    asked = text[:LOOKED_AT].lower()
+    places = [*_listed(asked), *_marked(asked)]
+    found = [name for _, name in sorted(places, key=lambda place: place[0])]
+    if ONE_OF.search(asked):
+        found += [name for option in options if (name := _noun(option.lower()))]
+    return tuple(dict.fromkeys(found))
+
+
+def _marked(text: str) -> Iterator[tuple[int, str]]:
+    for match in MARKED.finditer(text):
+        name = _noun(match[1])
+        if name:
+            yield match.start(1), name
+
+
+def _listed(text: str) -> Iterator[tuple[int, str]]:
+    """Items of a list of at least two; one that is no object makes all of them none."""
+    for match in LISTED.finditer(text):
+        parts = [part.strip() for part in PART.split(match[1]) if part.strip()]
+        names = [_noun(part, whole=True) for part in parts]
+        if len(names) > 1 and all(names):
+            yield from ((match.start(1) + place, name) for place, name in enumerate(names))
+
+
+def _noun(phrase: str, *, whole: bool = False) -> str:
+    """The phrase up to the first word that ends it; empty where it names no thing.
+
+    `whole`: the phrase is nothing but a name, or no name at all.
+    """
+    words, kept = phrase.replace("(s)", "").split(), list[str]()
+    known = _words()
+    for word in words:
+        if word.strip(".,") in known["stop"] or not re.fullmatch(r"[a-z][\w'-]*[.,]?", word):
+            break
+        kept.append(word.strip(".,").removesuffix("'s"))
+        if word.endswith("'s"):
+            break
+    if whole and len(kept) < len(words):
+        return ""
+    while kept and kept[0] in known["lead"]:
+        kept = kept[1:]
+    if not kept or len(kept) > MOST_WORDS or kept[-1] in known["not_objects"]:
+        return ""
+    return " ".join(kept)

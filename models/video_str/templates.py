@@ -1,0 +1,104 @@
+"""The wording of a method: `prompt.toml` of its folder, filled in one pass.
+
+A template names what is put into it in braces: `{Prompt}` is the common part (`plain`, or `aided`
+with a list of objects), `{Question}`, `{Options}`, `{Objects}`, `{Example}` and `{Wanted}` are put
+in last and at once, so that a question that contains `{Options}` says so and nothing else.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+
+from harness.errors import UsageError
+from harness.types import AnswerForm
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+PLACE = re.compile(r"\{([A-Z][A-Za-z]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Templates:
+    """The wording of one method, as its data file has it."""
+
+    plain: str
+    form: Mapping[str, str]
+    """By the form of answer; `choice_in_text` where a question lists its options itself."""
+    options: str
+    """How a question and its options follow each other."""
+    option: str
+    interval: str
+    """How a stretch of time is written."""
+    aided: str = ""
+    """`plain` with the invitation to draw up a graph or a map first; empty: there is none."""
+    tag: str = ""
+    """Of that graph or map."""
+    example: str = ""
+    list: bool = False
+    """Options are listed as `['A. …', 'B. …']`, and not one a line."""
+    wanted: Mapping[str, str] = field(default_factory=dict)
+    """What is wanted, by the form of answer, where `{Wanted}` stands."""
+    vsi_objects: tuple[str, ...] = ()
+
+    def ask(
+        self,
+        text: str,
+        *,
+        form: AnswerForm,
+        options: Sequence[str] = (),
+        objects: Sequence[str] = (),
+    ) -> str:
+        """The request for a question; with `objects`, it invites to place them first.
+
+        Raises:
+            UsageError: there is no wording for this form.
+        """
+        outer = self.wording(form, listed=bool(options))
+        common = self.aided if objects and self.aided else self.plain
+        template = _filled(outer, Prompt=common)
+        if options and "{Options}" not in template:
+            template = _filled(template, Question=self.options)
+        return _filled(
+            template,
+            Question=text,
+            Options=self._listed(options),
+            Objects=str(list(objects)),
+            Example=self.example,
+            Wanted=self.wanted.get(form, ""),
+        )
+
+    def wording(self, form: AnswerForm, *, listed: bool) -> str:
+        """The template of a form.
+
+        Raises:
+            UsageError: there is none.
+        """
+        name = "choice_in_text" if form is AnswerForm.CHOICE and not listed else str(form)
+        found = self.form.get(name, self.form.get(form))
+        if found is None:
+            raise UsageError(f"a question for {form}", expected=f"one for {', '.join(self.form)}",
+                             found=str(form), fix="Use a model that gives such answers.",
+                             )  # fmt: skip
+        return found
+
+    def _listed(self, options: Sequence[str]) -> str:
+        each = [
+            _filled(self.option, Letter=letter, Text=text)
+            for letter, text in zip(LETTERS, options, strict=False)
+        ]
+        return str(each) if self.list else "".join(each)
+
+
+@lru_cache
+def templates(package: str, name: str = "prompt.toml") -> Templates:
+    """The wording in a data file of a package."""
+    plain = tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
+    plain["vsi_objects"] = tuple(plain.get("vsi_objects", ()))
+    return Templates(**plain)
+
+
+def _filled(template: str, **values: str) -> str:
+    """Put values into their places, all at once; other braces stay."""
+    return PLACE.sub(lambda match: values.get(match[1], match[0]), template)

@@ -1,0 +1,1 @@
+"""VideoSeg-R1: its sampler of frames, prompts, grammar and adapter."""

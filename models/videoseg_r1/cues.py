@@ -1,0 +1,45 @@
+"""Which parts of a prompt a segmenter is shown: the paper's Table 6."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from harness.errors import UsageError
+from harness.masks import BoolArray
+from harness.media import Frame
+from harness.model import ObjectPrompt, Segmenter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cues:
+    """A segmenter that is shown some of what is known of each object."""
+
+    segmenter: Segmenter
+    box: bool = True
+    central: bool = True
+    negative: bool = True
+
+    def __post_init__(self) -> None:
+        if not (self.box or self.central):
+            raise UsageError("box=false and central=false", expected="one of them to prompt with",
+                             found="neither")  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        """The segmenter's."""
+        return self.segmenter.name
+
+    def prepare(self) -> None:
+        """Load what the segmenter loads."""
+        getattr(self.segmenter, "prepare", lambda: None)()
+
+    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One mask (height × width of `picture`) a prompt."""
+        return self.segmenter.segment(picture, [self._shown(prompt) for prompt in prompts])
+
+    def _shown(self, prompt: ObjectPrompt) -> ObjectPrompt:
+        return replace(
+            prompt,
+            box=prompt.box if self.box else None,
+            positive=prompt.positive if self.central else (),
+            negative=prompt.negative if self.negative else (),
+        )

@@ -1,0 +1,158 @@
+"""VideoSeg-R1: `<think>…</think><answer>[{"bbox_2d": […], "point_pos": [x, y, 1], …}]</answer>`.
+
+Xu et al., "VideoSeg-R1: Reasoning Video Object Segmentation via Reinforcement Learning" (2025).
+The answer's keys are those of the paper's appendix C. The paper prints no prompt for the reasoner,
+and its official repository holds no code: here VisionReasoner's is asked for both kinds of points.
+The 840 × 840 canvas is VisionReasoner's too. The first `<answer>` wins; `[]` says that nothing is
+meant.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from harness.errors import ParseError
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    ask_for_frame,
+    frame_tag,
+    read_items,
+    reasoning,
+    split_frame,
+)
+from harness.models.visionreasoner.grammar import CANVAS, FORBIDDEN, answer_value, question
+from harness.replies import finite_numbers
+from harness.types import Point
+
+POSITIVE, NEGATIVE = "point_pos", "point_neg"
+LABELS: Mapping[str, int] = {POSITIVE: 1, NEGATIVE: 0}
+"""The third number of each point."""
+ALIAS = "point_2d"
+"""VisionReasoner's positive point: what a network writes that was trained on that grammar."""
+
+
+@lru_cache
+def template(name: str) -> str:
+    """A text of this folder, without the newline at its end."""
+    text = files("harness.models.videoseg_r1").joinpath(name).read_text("utf-8")
+    return text.removesuffix("\n")
+
+
+def ask(text: str, *, think: bool = True) -> str:
+    """The prompt for a question, which may leave the reasoning out (the paper's Table 4)."""
+    whole = template("prompt.txt" if think else "prompt_direct.txt")
+    # The answer first: a question may contain "{Answer}", the example cannot.
+    whole = whole.replace("{Answer}", template("example_answer.txt"))
+    return whole.replace("{Question}", question(text), 1)
+
+
+def parse(reply: str, *, strict: bool = False) -> ParseResult:
+    """Read a reply; never raises.
+
+    Args:
+        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        strict: As a reward reads: no repairs, any four numbers are a box, and each object has
+            both points with their labels. A prediction is read with repairs: a point that is not
+            there is left out, one without its label is taken by its key, and `point_2d` stands
+            for the positive one; notes say so.
+    """
+    frame, rest = split_frame(reply)
+    think = reasoning(rest)
+    try:
+        value, repairs = answer_value(rest, strict=strict)
+        boxes, notes = read_items(value, keys=("bbox_2d",), strict=strict)
+        placed: list[str] = []
+        items = tuple(
+            _pointed(item, entry, f"object {number}", placed, strict=strict)
+            for number, (item, entry) in enumerate(zip(boxes, value, strict=False), start=1)
+        )
+    except ParseError as error:
+        return ParseResult(think=think, frame=frame, error=str(error))
+    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes, *placed))
+
+
+def write(
+    items: Sequence[Item], *, think: str | None = "", frame: int | None = None
+) -> str:  # fmt: skip
+    """The reply that says `items`; coordinates are written as whole numbers.
+
+    An object without one of its points is written without it. `think=None` leaves the reasoning
+    out with its tags.
+
+    Raises:
+        ParseError: `think` holds a tag of the grammar.
+    """
+    if any(tag in (think or "") for tag in FORBIDDEN):
+        raise ParseError("reasoning to write", expected="no tag of the grammar",
+                         found=str(think)[:60])  # fmt: skip
+    objects = [
+        {"bbox_2d": [round(edge) for edge in item.box], **_points(item)} for item in items
+    ]  # fmt: skip
+    thought = "" if think is None else f"<think>{think}</think>"
+    return f"{frame_tag(frame)}{thought}<answer>{json.dumps(objects)}</answer>"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The prompt and the grammar together, as a model composition takes them."""
+
+    name: str = "videoseg_r1"
+    resize: tuple[int, int] | None = CANVAS
+    think: bool = True
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """The prompt, after the words that ask for a frame where one must be named."""
+        return ask_for_frame(numbered) + ask(text, think=self.think)
+
+    def parse(self, reply: str) -> ParseResult:
+        """Read a reply with repairs."""
+        return parse(reply)
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """The reply that says `items`."""
+        return write(items, think="" if self.think else None, frame=frame)
+
+
+def _pointed(
+    item: Item, entry: Mapping[str, Any], what: str, notes: list[str], *, strict: bool
+) -> Item:
+    """The object with its points; what was made of them is added to the notes."""
+    if not strict and POSITIVE not in entry and ALIAS in entry:
+        entry = {**entry, POSITIVE: entry[ALIAS]}
+        notes.append(f"{what}: {ALIAS} read as {POSITIVE}")
+    found = [_point(entry, key, what, notes, strict=strict) for key in LABELS]
+    return item._replace(point=found[0], negative=found[1])
+
+
+def _point(
+    entry: Mapping[str, Any], key: str, what: str, notes: list[str], *, strict: bool
+) -> Point | None:
+    value = entry.get(key)
+    if value is None and not strict:
+        notes.append(f"{what}: no {key}")
+        return None
+    labelled = isinstance(value, (list, tuple)) and len(value) == 3
+    if not strict and not labelled:
+        x, y = finite_numbers(value, 2, f"{what}: {key}")
+        notes.append(f"{what}: {key} has no label")
+        return Point(x, y)
+    x, y, label = finite_numbers(value, 3, f"{what}: {key}")
+    if label != LABELS[key]:
+        if strict:
+            raise ParseError(f"{what}: {key}", expected=f"the label {LABELS[key]}",
+                             found=str(label))  # fmt: skip
+        notes.append(f"{what}: {key} has the label {label:g}")
+    return Point(x, y)
+
+
+def _points(item: Item) -> dict[str, list[int]]:
+    places = {POSITIVE: item.point, NEGATIVE: item.negative}
+    return {
+        key: [round(place.x), round(place.y), LABELS[key]]
+        for key, place in places.items()
+        if place is not None
+    }

@@ -1,0 +1,76 @@
+"""The searches of several queries side by side: their turns are asked together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.model import Chat, ChatReply, ChatRequest
+from harness.models.compose import LOCATED
+from harness.models.videoseg_r1.sampler import Place, Sampler, Search
+from harness.models.videoseg_r1.showing import Showing
+from harness.replies import storable
+from harness.types import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where the sampler looked, and how it came there."""
+
+    place: Place
+    replies: tuple[ChatReply, ...]
+    frames: int
+    """Frames that the sampler saw."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A search that is not at its end."""
+
+    query: Query
+    search: Search
+    replies: list[ChatReply] = field(default_factory=list)
+    frames: int = 0
+    told: Sequence[str] | None = None
+
+    def turn(self, showing: Showing) -> list[ChatRequest] | Place:
+        """What is to be asked next, or where the search has ended."""
+        try:
+            ask = next(self.search) if self.told is None else self.search.send(self.told)
+        except StopIteration as end:
+            place: Place = end.value
+            return place
+        requests = showing.sampled(self.query, ask, key=self.query.id)
+        self.frames += sum(len(shown) for one in requests for shown in one.frames)
+        return requests
+
+    def tell(self, replies: Sequence[ChatReply]) -> None:
+        self.replies += replies
+        self.told = [storable(reply.text) for reply in replies]
+
+
+def look(
+    queries: Sequence[Query], *, sampler: Sampler, showing: Showing, voters: Chat
+) -> list[Found | None]:
+    """Where to look in each query's video; None where there is nothing to look for.
+
+    That is for a picture, and for a question in words.
+    """
+    found: list[Found | None] = [None] * len(queries)
+    searches = {
+        index: _Open(query, sampler.search(query.media[0].times()))
+        for index, query in enumerate(queries)
+        if len(query.media[0]) > 1 and any(form in LOCATED for form in query.forms)
+    }
+    while searches:
+        asked: dict[int, list[ChatRequest]] = {}
+        for index, one in list(searches.items()):
+            turn = one.turn(showing)
+            if isinstance(turn, Place):
+                found[index] = Found(turn, tuple(one.replies), one.frames)
+                del searches[index]
+            else:
+                asked[index] = turn
+        if asked:
+            said = iter(voters.generate([one for turn in asked.values() for one in turn]))
+            for index, requests in asked.items():
+                searches[index].tell([next(said) for _ in requests])
+    return found

@@ -1,0 +1,255 @@
+"""VideoSeg-R1: looks for the frame, reasons about it, segments and propagates.
+
+    query ─▶ Sampler ─▶ target frame, key segment ─▶ reasoner ─▶ segmenter ─▶ propagator ─▶ masks
+
+harness eval --model "videoseg_r1(checkpoint=DIR,segmenter=sam2,propagator=sam2_video)" …
+
+An image is a video of one frame, for which there is nothing to look for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from harness.errors import UsageError
+from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
+from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
+from harness.models.compose import LOCATED, PromptedModel
+from harness.models.grammar import frame_tag
+from harness.models.qwen_vl.questions import Questions
+from harness.models.truth import key_frame_of, objects_of
+from harness.models.videoseg_r1.cues import Cues
+from harness.models.videoseg_r1.grammar import Prompt
+from harness.models.videoseg_r1.looking import Found, look
+from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
+from harness.models.videoseg_r1.references import Strategy
+from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
+from harness.models.videoseg_r1.showing import Showing
+from harness.models.videoseg_r1.voters import voters_of
+from harness.models.visionreasoner.grammar import CANVAS
+from harness.replies import storable
+from harness.spec import Spec
+from harness.types import Answer, AnswerForm, Prediction, Query
+
+CONTEXT = (280, 280)
+"""(width, height) of frames beside the target: 100 tokens of Qwen2.5-VL instead of 900."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoSegR1(PromptedModel):
+    """A reasoner, with a sampler before it that says which frame of a video it marks.
+
+    Questions in words are asked as any composition asks them; so are questions about a picture.
+    For places in a video, the sampler's turns of all queries of a batch are asked together. A
+    prediction's replies are those of the sampler, then one a form of answer, which begins with
+    the frame that was marked; `read` needs the last ones only.
+    """
+
+    voters: Chat
+    sampler: Sampler
+    showing: Showing
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record: every setting, and the prompts as they are sent."""
+        return {
+            **super().describe(),
+            "voters": dict(self.voters.describe()),
+            "sampler": asdict(self.sampler),
+            "showing": asdict(self.showing),
+            "segmenter": _segmenter_settings(self.segmenter),
+        }
+
+    def prepare(self) -> None:
+        """Load what is loaded when first used."""
+        super().prepare()
+        getattr(self.voters, "prepare", lambda: None)()
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """Look for the frames, ask the reasoner, and read what it says."""
+        found = look(queries, sampler=self.sampler, showing=self.showing, voters=self.voters)
+        requests = [
+            self.placed(query, one.place if one else None)
+            for query, one in zip(queries, found, strict=True)
+        ]
+        said = iter(self.chat.generate([one for several in requests for one in several]))
+        return [
+            self._found(query, several, [next(said) for _ in several], one)
+            for query, several, one in zip(queries, requests, found, strict=True)
+        ]
+
+    def placed(
+        self, query: Query, place: Place | None, beside: Sequence[int] | None = None
+    ) -> tuple[ChatRequest, ...]:
+        """The reasoner's requests, one a form, for a place of a video (None: for a picture).
+
+        `beside` are the reference frames; None: by the strategy.
+        """
+        requests = self.requests(query)
+        if place is None:
+            return requests
+        return tuple(
+            self.showing.located(request, place, beside) if form in LOCATED else request
+            for form, request in zip(query.forms, requests, strict=True)
+        )
+
+    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
+        """Read replies: the last ones, one a form of the query; those before are the sampler's."""
+        asked = max(0, len(replies) - len(query.forms))
+        said = super().read(query, replies[asked:])
+        before = tuple(storable(reply) for reply in replies[:asked])
+        tokens = said.usage.completion_tokens + sum(map(self.voters.count_tokens, before))
+        return replace(
+            said,
+            replies=(*before, *said.replies),
+            usage=replace(said.usage, completion_tokens=tokens),
+        )
+
+    def _found(
+        self,
+        query: Query,
+        requests: Sequence[ChatRequest],
+        replies: Sequence[ChatReply],
+        found: Found | None,
+    ) -> Prediction:
+        """The prediction that replies make, named by the frame that they were asked for."""
+        if found is None:
+            return self._predicted(query, replies)
+        tag = frame_tag(found.place.target)
+        named = [
+            replace(reply, text=f"{tag}{reply.text}") if form in LOCATED else reply
+            for form, reply in zip(query.forms, replies, strict=True)
+        ]
+        said = self._predicted(query, [*found.replies, *named])
+        shown = sum(len(frames) for one in requests for frames in one.frames)
+        return replace(said, usage=replace(said.usage, frames=shown + found.frames))
+
+    def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
+        """As any composition writes it, with negative points."""
+        rule = self._key_frame(query.media[0])
+        start = key_frame_of(answer, rule)
+        items = [] if answer.no_target else objects_of(form, answer, start, query.size)
+        masks = answer.masks
+        meant = boxes_filled(items, query.size) if masks is None else masks[start].to_array()
+        canvas = self._canvas(query, form)
+        named = len(query.media[0]) > 1 and start != rule
+        return self.prompt.write(
+            [canvas.to_canvas(item) for item in with_negatives(items, meant)],
+            frame=start if named else None,
+        )
+
+
+def _segmenter_settings(part: Segmenter) -> dict[str, Any]:
+    if not isinstance(part, Cues):
+        return settings(part)
+    shown = {"box": part.box, "central": part.central, "negative": part.negative}
+    return {**settings(part.segmenter), **shown}
+
+
+def videoseg_r1(
+    *,
+    checkpoint: str | None = None,
+    backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
+    sampler: Spec | Chat | None = None,
+    segmenter: Spec | Segmenter | None = None,
+    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
+    canvas: int = CANVAS[0],
+    context: int = CONTEXT[0],
+    votes: int = 5,
+    percentages: int = 5,
+    delta: float = 0.3,
+    rounds: int = 5,
+    average: Average = "mean",
+    target: Target = "inside",
+    temperature: float = 0.7,
+    sampler_frames: int = 16,
+    references: Strategy = "adaptive",
+    reference_frames: int = 12,
+    key_frames: int = 8,
+    key_segment: bool = True,
+    target_frame: bool = True,
+    box: bool = True,
+    central: bool = True,
+    negative: bool = True,
+    think: bool = True,
+    frames: int | Spec = 8,
+    max_new_tokens: int = 1024,
+    batch_size: int = 8,
+    system: str | None = None,
+    seed: int = 0,
+) -> VideoSegR1:
+    """VideoSeg-R1: finds the frame by asking, reasons, segments it, and propagates both ways.
+
+    The paper's perception is `segmenter=sam2(checkpoint=facebook/sam2-hiera-large)` and
+    `propagator=xmem(repo=…,weights=…)`.
+
+    Args:
+        checkpoint: The folder of a training, or a name that the Hugging Face cache holds; handed
+            to the backend.
+        backend: What calls the reasoner. With `stored`, replies are read that exist already.
+        sampler: What calls the network that votes on frames; None: the reasoner's own. The
+            paper's is untrained: `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
+        segmenter: Makes a mask from box, positive and negative point; None: `grabcut`.
+        propagator: Carries masks from the target frame through a video.
+        canvas: Side of the square, in pixels, that the target frame is squashed to; the paper's
+            is 840, that of `pocket` 168.
+        context: The same for all other frames.
+        votes: K, intervals a round of the sampler.
+        percentages: M, percentages for the target frame.
+        delta: Longest key segment, as a part of the video.
+        rounds: Rounds of the sampler at most.
+        average: Of votes: `mean`, or `median`, which does not mix two stretches.
+        target: `inside`, or `literal`: the paper's formula, one frame later, clipped.
+        temperature: Of votes, for a backend that samples.
+        sampler_frames: Frames of a segment that the sampler sees.
+        references: Where reference frames are from: `adaptive`, `global` or `local` (Table B1).
+        reference_frames: How many (Table B1).
+        key_frames: Frames of the key segment that the reasoner sees.
+        key_segment: Without it the whole video is the key segment (Table 5).
+        target_frame: Without it the target is the key segment's middle (Table 5).
+        box: Show the segmenter the boxes (Table 6).
+        central: Show it the positive points.
+        negative: Show it the negative points.
+        think: Ask for reasoning (Table 4).
+        frames: Frames of a video for questions in words, or a rule; see docs/data.md.
+        max_new_tokens: Longest reply of the reasoner.
+        batch_size: Queries at once.
+        system: System message; None leaves it to the checkpoint's chat template.
+        seed: Of a backend that samples, unless the backend's SPEC names one.
+    """
+    _at_least(1, canvas=canvas, context=context, sampler_frames=sampler_frames)
+    _at_least(0, reference_frames=reference_frames, key_frames=key_frames, temperature=temperature)
+    chat = chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed)
+    cut = segmenter_of(segmenter)
+    return VideoSegR1(
+        name="videoseg_r1",
+        chat=chat,
+        prompt=Prompt(resize=(canvas, canvas), think=think),
+        words=Questions(),
+        segmenter=cut if box and central and negative else Cues(
+            segmenter=cut, box=box, central=central, negative=negative
+        ),
+        propagator=propagator_of(propagator),
+        frames=frames_of(frames),
+        max_new_tokens=max_new_tokens,
+        system=system,
+        batch_size=batch_size,
+        voters=voters_of(
+            sampler, backend, chat, checkpoint=checkpoint, temperature=temperature,
+            batch_size=batch_size, seed=seed,
+        ),
+        sampler=Sampler(
+            votes=votes, percentages=percentages, delta=delta, rounds=rounds, average=average,
+            target=target, key_segment=key_segment, target_frame=target_frame,
+        ),
+        showing=Showing(
+            context=(context, context), sampler_frames=sampler_frames, strategy=references,
+            reference_frames=reference_frames, key_frames=key_frames,
+        ),
+    )  # fmt: skip
+
+
+def _at_least(least: float, **numbers: float) -> None:
+    for name, number in numbers.items():
+        if not number >= least:
+            raise UsageError(f"videoseg_r1({name}=…)", expected=f"at least {least:g}",
+                             found=str(number))  # fmt: skip

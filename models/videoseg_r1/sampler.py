@@ -1,0 +1,209 @@
+"""The hierarchical text-guided frame sampler: which part of a video, and which frame of it.
+
+VideoSeg-R1's stage 1 (Xu et al. 2025), as a pure search that asks and is told: it yields what a
+network is to be asked, is sent the replies, and returns a place. Nothing here knows a network.
+
+1. Several votes for a stretch of time; their average is the key segment. While that is longer than
+   `delta` of the video, the same inside it.
+2. Several percentages; their average is the place of the target frame in the key segment.
+
+Where the paper is silent: five votes; frames are those nearest to a time; a vote that cannot be
+read does not count, a percentage that cannot counts as the middle. A round that does not make the
+segment shorter ends the rounds, as does the last one; what is still too long is cropped around its
+middle. `delta` of very few frames is one frame.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, Literal, TypeAlias
+
+from harness.errors import ParseError, UsageError
+from harness.models.grammar import between
+from harness.replies import MAX_TEXT, finite_numbers, loads_lenient
+
+Average: TypeAlias = Literal["mean", "median"]
+Target: TypeAlias = Literal["inside", "literal"]
+ROUNDING = 1e-9  # what a product of floats may be off
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Frames `start` to `end` of a video, both included."""
+
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start + 1
+
+    def frames(self) -> range:
+        """The numbers of its frames."""
+        return range(self.start, self.end + 1)
+
+    def cropped(self, limit: int) -> "Segment":
+        """At most `limit` frames around its middle."""
+        start = self.start + max(0, len(self) - limit) // 2
+        return Segment(start, min(self.end, start + limit - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look: the key segment, and the target frame, which is one of its frames."""
+
+    segment: Segment
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Something to be asked `votes` times about a segment."""
+
+    kind: Literal["segment", "frame"]
+    round: int
+    segment: Segment
+    votes: int
+
+
+Search: TypeAlias = Generator[Ask, Sequence[str], Place]
+"""Yields an Ask, is sent its replies, and so on; returns the place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampler:
+    """The sampler's settings."""
+
+    votes: int = 5
+    """K: intervals a round."""
+    percentages: int = 5
+    """M: percentages for the target frame."""
+    delta: float = 0.3
+    """The longest key segment, as a part of the video."""
+    rounds: int = 5
+    """At most so many rounds."""
+    average: Average = "mean"
+    """Of votes; a `median` does not mix two stretches that voters disagree about."""
+    target: Target = "inside"
+    """How a share p of a segment of n frames is a frame: its frame number ceil(n p), counted from
+    one (`inside`), or the paper's start + ceil(n p), which lies one behind, clipped (`literal`)."""
+    key_segment: bool = True
+    """Without it the key segment is the whole video (the paper's Table 5)."""
+    target_frame: bool = True
+    """Without it the target is the middle of the key segment (Table 5)."""
+
+    def __post_init__(self) -> None:
+        for name in ("votes", "percentages", "rounds"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}=…", expected="at least 1", found=str(getattr(self, name)))
+        if not 0 < self.delta < 1:
+            raise UsageError("delta=…", expected="between 0 and 1", found=str(self.delta))
+
+    def search(self, times: Sequence[float]) -> Search:
+        """Look for the place in a video whose frames are shown at `times` (seconds, rising)."""
+        segment = Segment(0, len(times) - 1)
+        if self.key_segment:
+            segment = yield from self._narrowed(times, segment)
+        if len(segment) == 1 or not self.target_frame:
+            return Place(segment, (segment.start + segment.end) // 2)
+        replies = yield Ask("frame", 0, segment, self.percentages)
+        return Place(segment, self.frame(segment, shares(replies)))
+
+    def limit(self, total: int) -> int:
+        """Frames that a key segment of a video of `total` frames has at most."""
+        return max(1, math.floor(self.delta * total + ROUNDING))
+
+    def interval(
+        self, segment: Segment, votes: Sequence[tuple[float, float]], times: Sequence[float]
+    ) -> Segment:
+        """The average of votes (seconds) as frames of `segment`; all of it without votes."""
+        if not votes:
+            return segment
+        edges = [self._averaged([pick(vote) for vote in votes]) for pick in (min, max)]
+        low, high = segment.start, segment.end
+        start, end = (min(max(nearest(times, edge), low), high) for edge in edges)
+        return Segment(start, end)
+
+    def frame(self, segment: Segment, parts: Sequence[float]) -> int:
+        """The target frame for percentages as parts from 0 to 1."""
+        steps = math.ceil(len(segment) * self._averaged(parts) - ROUNDING)
+        if self.target == "inside":
+            steps = max(0, steps - 1)
+        return min(segment.end, segment.start + steps)
+
+    def _narrowed(
+        self, times: Sequence[float], segment: Segment
+    ) -> Generator[Ask, Sequence[str], Segment]:
+        limit = self.limit(len(times))
+        for number in range(self.rounds):
+            if len(segment) <= limit:
+                break
+            replies = yield Ask("segment", number, segment, self.votes)
+            votes = [vote for reply in replies if (vote := read_interval(reply)) is not None]
+            found = self.interval(segment, votes, times)
+            if len(found) == len(segment):
+                break
+            segment = found
+        return segment.cropped(limit)
+
+    def _averaged(self, values: Sequence[float]) -> float:
+        return fmean(values) if self.average == "mean" else median(values)
+
+
+def nearest(times: Sequence[float], time: float) -> int:
+    """The frame that is shown nearest to a time, the earlier of two.
+
+    >>> nearest([0.0, 0.5, 1.0], 0.75), nearest([0.0, 0.5, 1.0], 9)
+    (1, 2)
+    """
+    after = bisect_left(times, time)
+    if after == 0 or after == len(times):
+        return min(after, len(times) - 1)
+    return after if times[after] - time < time - times[after - 1] else after - 1
+
+
+def shares(replies: Sequence[str]) -> list[float]:
+    """Percentages as parts from 0 to 1: read as per cent if any of them is above 1.
+
+    One that cannot be read is the middle; others are clipped.
+    """
+    said = [read_percentage(reply) for reply in replies]
+    whole = 100.0 if any(one is not None and one > 1 for one in said) else 1.0
+    return [0.5 if one is None else min(max(one / whole, 0.0), 1.0) for one in said]
+
+
+def read_interval(reply: str) -> tuple[float, float] | None:
+    """(start, end) in seconds of `{"start": …, "end": …}`, or None.
+
+    >>> read_interval('It is {"start": 2, "end": 3.5}.')
+    (2.0, 3.5)
+    """
+    try:
+        value = _object(reply)
+        start, end = finite_numbers([value.get("start"), value.get("end")], 2, "interval")
+    except ParseError:
+        return None
+    return start, end
+
+
+def read_percentage(reply: str) -> float | None:
+    """The number of `{"percent": …}`, or None."""
+    try:
+        return finite_numbers([_object(reply).get("percent")], 1, "percentage")[0]
+    except ParseError:
+        return None
+
+
+def _object(reply: str) -> Mapping[str, Any]:
+    """The first object in braces of `<answer>`, or of the whole reply."""
+    text = between(reply, "answer")
+    text = reply[:MAX_TEXT] if text is None else text
+    start = text.find("{")
+    end = text.find("}", start) if start >= 0 else -1
+    if end < 0:
+        raise ParseError("reply", expected="an object in braces", found=repr(reply[:40]))
+    value, _ = loads_lenient(text[start : end + 1])
+    if not isinstance(value, Mapping):
+        raise ParseError("reply", expected="an object", found=type(value).__name__)
+    return value

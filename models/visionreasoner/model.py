@@ -1,0 +1,62 @@
+"""VisionReasoner: asked with its own prompt, on its own canvas, then segmented.
+
+harness eval --model "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B)" …
+harness eval --model "visionreasoner(checkpoint=DIR,sam2=facebook/sam2-hiera-large)" …
+"""
+
+from harness.model import Chat, Propagator, Segmenter
+from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
+from harness.models.compose import KeyFrame, PromptedModel
+from harness.models.qwen_vl.questions import Questions
+from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
+from harness.spec import Spec
+
+
+def visionreasoner(
+    *,
+    checkpoint: str | None = None,
+    sam2: str | None = None,
+    canvas: int = CANVAS[0],
+    backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
+    segmenter: Spec | Segmenter | None = None,
+    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
+    keyframe: KeyFrame = "middle",
+    frames: int | Spec = 8,
+    max_new_tokens: int = 2048,
+    batch_size: int = 8,
+    system: str | None = None,
+    seed: int = 0,
+) -> PromptedModel:
+    """A checkpoint of VisionReasoner, or one to train into it: boxes and points, then masks.
+
+    Args:
+        checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.
+        sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with.
+        canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
+            that of `pocket` 168.
+        backend: What calls the network. With `stored`, replies are read that exist already.
+        segmenter: Makes a mask from a box and a point; None: SAM 2 if `sam2` is given, else
+            `grabcut`, which needs no weights.
+        propagator: Carries masks from the key frame through a video. The paper knows no videos.
+        keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.
+        frames: How many frames of a video are shown where more than the key frame is, or a rule
+            such as `fps(rate=2,most=64)`; see docs/data.md.
+        max_new_tokens: Longest reply; 2048 as in the official inference code.
+        batch_size: Queries at once.
+        system: System message; None leaves it to the checkpoint's chat template, and Qwen's says
+            the official one.
+        seed: Of a backend that samples, unless the backend's SPEC names one.
+    """
+    return PromptedModel(
+        name="visionreasoner",
+        chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
+        prompt=VisionReasoner(resize=(canvas, canvas)),
+        words=Questions(),
+        segmenter=segmenter_of(segmenter, sam2=sam2),
+        propagator=propagator_of(propagator),
+        keyframe=keyframe,
+        frames=frames_of(frames),
+        max_new_tokens=max_new_tokens,
+        system=system,
+        batch_size=batch_size,
+    )

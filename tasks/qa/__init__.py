@@ -1,0 +1,1 @@
+"""What benchmarks of questions share: fields to questions, questions to samples and checks."""

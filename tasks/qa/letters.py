@@ -1,0 +1,45 @@
+"""Protocols that score the letter of an option: as official code reads replies, and strictly."""
+
+from collections.abc import Callable, Sequence
+
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Protocol, ScoreUnit
+from harness.tasks.video_qa.options import reply, strictly
+from harness.types import Prediction, Sample
+
+ACCURACY = "share of questions answered with the right letter"
+
+
+def scored_by(read: Callable[[str], str | None]) -> ScoreUnit:
+    """A scorer by the letter that `read` takes from a reply; none, or no reply, is wrong."""
+
+    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        (sample,), (prediction,) = unit, predictions
+        assert sample.target is not None, "the truth is public"
+        _, letter = reply(prediction, read)
+        return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
+
+    return score
+
+
+def letter_protocols(
+    name: str, score: ScoreUnit, *, official: str, accuracy: str = ACCURACY,
+    strict: str = "only a letter that the reply states counts",
+) -> dict[str, Protocol]:  # fmt: skip
+    """`NAME/official`, which scores by `score`, and `NAME/strict`.
+
+    Args:
+        name: What both names begin with.
+        score: Gives `accuracy`.
+        official: Whose scorer the first is, and what is particular about it.
+        accuracy: What its accuracy is.
+        strict: What is particular about the second.
+    """
+    both = (("official", score, accuracy, official), ("strict", strictly, ACCURACY, strict))
+    return {
+        f"{name}/{kind}": Protocol(
+            name=f"{name}/{kind}", score=scorer, metrics=(Metric("accuracy", about=means),),
+            headline="accuracy", ceiling=Ceiling(value=1.0), about=about,
+        )
+        for kind, scorer, means, about in both
+    }  # fmt: skip

@@ -1,0 +1,197 @@
+"""Questions as benchmarks' records have them: which fields say what, declared once."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Formatter
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+from harness.errors import DataError
+from harness.tasks.spatial.tables import number, records, text
+from harness.tasks.video_qa.options import LETTERS, texts
+from harness.types import Answer
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+LARGEST = 1e12  # of a number that is an answer
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question, checked."""
+
+    id: str
+    text: str
+    """What is asked, without its options."""
+    media: str | tuple[bytes | Path, ...]
+    """The name of its video, or its pictures: encoded files, or where they lie."""
+    answer: Answer | None
+    """None where the organisers keep it."""
+    options: tuple[str, ...] = ()
+    """Without their letters."""
+    group: str = ""
+    """What statistics cluster by; the medium's name or content, without."""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """What the benchmark's scorer needs besides the letter and the letters there are."""
+    row: Mapping[str, Any] = field(default_factory=dict)
+    """The record, for what only its own benchmark has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """Which fields of a record say what."""
+
+    id: str
+    """A pattern such as `{video}|{number}`."""
+    media: str
+    """A pattern of the name of the video's or picture's file, such as `{scene}.mp4`."""
+    question: str = "question"
+    answer: str = "answer"
+    """The field of the truth; empty where there is none."""
+    form: Literal["letter", "place", "number", "text"] = "letter"
+    """How the truth is written: the letter of an option, its place from 0, a number, a text."""
+    options: str = ""
+    """The field that lists options; empty where there are none."""
+    lettered: bool = False
+    """Whether options begin with their letters, as `A. left` does."""
+    most: int = len(LETTERS)
+    """Options at most."""
+    group: str = ""
+    """A pattern of what statistics cluster by; the medium's, without."""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    """The fields of the breakdowns, by the breakdowns' names."""
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The values that a field may have."""
+    positive: bool = False
+    """Whether a number has to be above 0."""
+    others: Mapping[str, Literal["number", "text"]] = field(default_factory=dict)
+    """Fields that the benchmark needs besides, and what they hold."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Every field that is needed, with a word on what it holds."""
+        found = dict.fromkeys(_names(self.id), "id")
+        found |= dict.fromkeys(_names(self.media), "medium")
+        found |= {self.question: "question", self.answer: "truth", self.options: "options"}
+        found |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
+        return {name: what for name, what in found.items() if name}
+
+    def read(self, row: Mapping[str, Any], where: str) -> Question:
+        """The question of a record.
+
+        Args:
+            row: The record.
+            where: Where it stands, for messages.
+
+        Raises:
+            DataError: a field is missing or of another kind; the field is named.
+        """
+        id = filled(self.id, row, where)
+        where = f"{where}, question {id!r}"
+        for name, values in self.known.items():
+            if row.get(name) not in values:
+                raise DataError(f"{where}: {name!r}", expected=f"one of {', '.join(values)}",
+                                found=repr(row.get(name))[:60])  # fmt: skip
+        for name, kind in self.others.items():
+            (number if kind == "number" else text)(row, name, where)
+        options = self._options(row, where) if self.options else ()
+        media = filled(self.media, row, where)
+        return Question(
+            id=id, text=text(row, self.question, where), media=media, options=options,
+            answer=self._answer(row, options, where) if self.answer else None,
+            group=filled(self.group, row, where) if self.group else media,
+            categories={name: _category(row, key, where) for name, key in self.categories.items()},
+            row=row,
+        )  # fmt: skip
+
+    def _options(self, row: Mapping[str, Any], where: str) -> tuple[str, ...]:
+        value, where = row.get(self.options), f"{where}: {self.options!r}"
+        given = value if isinstance(value, list) else []
+        if not 2 <= len(given) <= self.most or not all(isinstance(one, str) for one in given):
+            raise DataError(where, expected=f"2 to {self.most} texts" + (
+                " that begin with A., B., …" if self.lettered else ""), found=repr(value)[:60]
+                )  # fmt: skip
+        return texts(given, where) if self.lettered else tuple(given)
+
+    def _answer(self, row: Mapping[str, Any], options: Sequence[str], where: str) -> Answer:
+        value, where = row.get(self.answer), f"{where}: {self.answer!r}"
+        if self.form == "number":
+            return Answer(number=numeric(value, where, positive=self.positive))
+        if self.form == "text":
+            return Answer(text=text(row, self.answer, where.rpartition(": ")[0]))
+        letters = list(LETTERS[: len(options)])
+        if self.form == "place":
+            if type(value) is not int or not 0 <= value < len(letters):
+                raise DataError(where, expected=f"0 to {len(letters) - 1}", found=repr(value)[:40])
+            return Answer(choice=letters[value])
+        if value not in letters:
+            raise DataError(where, expected=f"a letter of an option: {', '.join(letters)}",
+                            found=repr(value)[:40])  # fmt: skip
+        return Answer(choice=value)
+
+
+def read(
+    paths: Sequence[Path], columns: Mapping[str, str],
+    make: Callable[[Mapping[str, Any], str], Made], *, optional: Mapping[str, str] = NOTHING,
+) -> Iterator[Made | DataError]:  # fmt: skip
+    """What `make` makes of every record, or why it cannot, in the files' order.
+
+    Args:
+        paths: Parquet, lines of JSON, or JSON that is a list; read as they are needed.
+        columns: The fields that are needed, each with a word on what it holds.
+        make: Takes a record, and where it stands.
+        optional: What is read if a table has it.
+    """
+    for path in paths:
+        for where, row in records(path, columns, optional=optional):
+            try:
+                yield make(row, where)
+            except DataError as error:
+                yield error
+
+
+def filled(pattern: str, row: Mapping[str, Any], where: str) -> str:
+    """A pattern with the record's fields in it.
+
+    >>> filled("{video}|{start}", {"video": "x.mp4", "start": 0.5}, "row 3")
+    'x.mp4|0.5'
+    """
+    values = {name: row.get(name) for name in _names(pattern)}
+    for name, value in values.items():
+        if isinstance(value, str):
+            text(row, name, where)
+        elif type(value) not in (int, float):
+            raise DataError(f"{where}: {name!r}", expected="a text or a number",
+                            found=repr(value)[:40])  # fmt: skip
+        else:
+            number(row, name, where)
+    return pattern.format_map(values)
+
+
+def numeric(value: Any, where: str, *, positive: bool = False) -> float:
+    """A finite number, or a text that is one."""
+    try:
+        found = float(value) if isinstance(value, str) or type(value) in (int, float) else None
+    except ValueError:
+        found = None
+    if found is None or not abs(found) < LARGEST or (positive and found <= 0):
+        raise DataError(where, expected="a number above 0" if positive else "a number",
+                        found=repr(value)[:40])  # fmt: skip
+    return found
+
+
+def _category(row: Mapping[str, Any], name: str, where: str) -> str:
+    """A field as a breakdown: a text, or a whole number."""
+    value = row.get(name)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) not in (str, int):
+        raise DataError(f"{where}: {name!r}", expected="text", found=repr(value)[:40])
+    return str(value)
+
+
+def _names(pattern: str) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(pattern) if name]

@@ -1,0 +1,177 @@
+"""Questions to samples and checks, the same for every benchmark of questions."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.media import Media
+from harness.task import Problem, Protocol, Task
+from harness.tasks.qa.questions import Question
+from harness.tasks.spatial.prompts import templates
+from harness.tasks.spatial.videos import Shown, find, open_or_lost, open_video
+from harness.tasks.video_qa.options import LETTERS, lettered
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+
+@dataclass(frozen=True, slots=True)
+class Videos:
+    """A benchmark's videos: files, or folders of frames."""
+
+    folders: tuple[Path, ...]
+    shown: Shown = Shown(None)  # noqa: RUF009
+    """Which of their frames a question has."""
+    suffixes: tuple[str, ...] = ("",)
+    """What is added to a name to make that of a file; the first that is there counts."""
+
+    def path(self, name: str) -> Path:
+        """Where a video lies.
+
+        Raises:
+            DataError: the name leaves the folder.
+            MediaError: it is missing.
+        """
+        return find(self.folders, name, suffixes=self.suffixes)
+
+    def open(self, question: Question) -> tuple[Media, ...]:
+        """A question's video, or what stands for it if it is missing or damaged."""
+        name = str(question.media)
+        return (open_or_lost(lambda: self.path(name), self.shown.choose),)
+
+    def problems(self, question: Question) -> Iterator[Problem]:
+        """What is wrong with a question's video."""
+        path = str(question.media)
+        try:
+            found = self.path(path)
+            path = str(found)
+            open_video(found, None)
+        except DataError as error:
+            yield Problem(path, str(error))
+
+
+def plain_text(question: Question, media: Media) -> str:
+    """The question as it stands in the record."""
+    return question.text
+
+
+def worded(package: str, prompt: str) -> Callable[[Question, Media], str]:
+    """The wording of a package's `prompts.toml`, with the fields `question` and `options`."""
+
+    def text(question: Question, media: Media) -> str:
+        options = "\n".join(lettered(question.options))
+        return templates(package)[prompt].format(question=question.text, options=options)
+
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a benchmark's questions are read, shown and asked."""
+
+    files: Sequence[Path]
+    """The files whose content decides the questions."""
+    read: Callable[[], Iterator[Question | DataError]]
+    open: Callable[[Question], tuple[Media, ...]]
+    """A question's media; what cannot be read is a lost medium."""
+    problems: Callable[[Question], Iterable[Problem]]
+    """What is wrong with a question's media, and with what else belongs to them."""
+    text: Callable[[Question, Media], str] = plain_text
+    """What is asked, by a question and the first of its media."""
+    apart: bool = True
+    """Whether options are given beside the text."""
+    as_text: bool = False
+    """Whether a letter is asked for as text, which leaves it to the scorer to find it."""
+
+    def samples(self) -> Iterator[Sample]:
+        """One sample a question, in the order of the files.
+
+        Raises:
+            DataError: a record is not as it should be.
+        """
+        for question in self.read():
+            if isinstance(question, DataError):
+                raise question
+            yield self._sample(question)
+
+    def check(self) -> Iterator[Problem]:
+        """Everything that is wrong with the records, and with each video once."""
+        looked_at: set[str] = set()
+        listed = str(self.files[0])
+        try:
+            for question in self.read():
+                if isinstance(question, DataError):
+                    yield Problem(listed, str(question))
+                elif not isinstance(question.media, str):
+                    yield from self.problems(question)
+                elif question.media not in looked_at:
+                    looked_at.add(question.media)
+                    yield from self.problems(question)
+        except DataError as error:
+            yield Problem(listed, str(error))
+
+    def _sample(self, question: Question) -> Sample:
+        media = self.open(question)
+        letter = None if question.answer is None else question.answer.choice
+        as_text = self.as_text and (letter is not None or question.answer is None)
+        return Sample(
+            id=question.id,
+            query=Query(
+                id=query_id(question.id), text=self.text(question, media[0]), media=media,
+                forms=(AnswerForm.TEXT if as_text else form_of(question),),
+                options=question.options if self.apart else (),
+            ),
+            target=_target(question, as_text=as_text),
+            group=question.group or media[0].id,
+            categories={name: value for name, value in question.categories.items() if value},
+        )  # fmt: skip
+
+
+def form_of(question: Question) -> AnswerForm:
+    """What a question asks for: an option, where it has some or the truth is a letter."""
+    answer = question.answer
+    if question.options or answer is None or answer.choice is not None:
+        return AnswerForm.CHOICE
+    return AnswerForm.TEXT if answer.number is None else AnswerForm.NUMBER
+
+
+def _target(question: Question, *, as_text: bool) -> Target | None:
+    answer = question.answer
+    if answer is None:
+        return None
+    letters = LETTERS[: len(question.options)]
+    return Target(
+        answer=Answer(text=answer.choice) if as_text else answer,
+        extra={"letter": answer.choice, "letters": letters, **question.extra},
+    )
+
+
+def question_task(
+    asked: Asked,
+    name: str,
+    *,
+    protocol: Protocol,
+    arguments: Mapping[str, Any],
+    forms: Sequence[AnswerForm] = (AnswerForm.CHOICE,),
+    split: str = "test",
+    version: int = 1,
+    submission: Callable[..., Path] | None = None,
+) -> Task:
+    """The task of a benchmark's questions.
+
+    Args:
+        asked: How they are read, shown and asked.
+        name: The task's name.
+        protocol: What scores them.
+        arguments: What was asked for and what defaults filled in, for the record.
+        forms: The forms of answer that are asked for.
+        split: The split's name.
+        version: Raised when samples, question text or scoring change.
+        submission: What writes the organisers' file, where the truth is hidden.
+    """
+    return Task(
+        name=name, version=version, split=split, protocol=protocol,
+        forms=(AnswerForm.TEXT,) if asked.as_text else tuple(forms),
+        samples=asked.samples, annotations=asked.files, check=asked.check, submission=submission,
+        arguments={"split": split, "protocol": protocol.name, **arguments},
+    )  # fmt: skip

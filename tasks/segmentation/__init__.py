@@ -1,0 +1,1 @@
+"""What benchmarks of masks in pictures share: phrases with their masks to samples and checks."""

@@ -1,0 +1,147 @@
+"""Phrases with a mask each to samples and checks, the same for benchmarks of pictures in files."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import DataError, MediaError
+from harness.masks import Rle
+from harness.media import Media, decode_image, image, lost
+from harness.task import Problem, Protocol, Task
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrase:
+    """What is meant in a picture, in words and as a mask."""
+
+    id: str
+    text: str
+    picture: Path
+    mask: Rle
+    where: str
+    """Where it stands, for messages."""
+    ignore: Rle | None = None
+    """Pixels that do not count."""
+    group: str = ""
+    """What statistics cluster by; the picture's content, without."""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    references: tuple[str, ...] = ()
+    """Further texts that belong to the truth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrases:
+    """How a benchmark's phrases are read."""
+
+    files: Sequence[Path]
+    """The files whose content decides phrases and masks."""
+    read: Callable[[], Iterator[Phrase | DataError]]
+    """Every phrase in order, or why it cannot be read; read as it is needed."""
+    tolerance: float = 0.0
+    """By which share the ratio of a mask's sides may differ from its picture's, where masks of
+    another size are allowed; 0: only masks of the picture's own size are."""
+
+    def samples(self) -> Iterator[Sample]:
+        """One sample a phrase.
+
+        Raises:
+            DataError: a phrase cannot be read, or its mask is not one of its picture.
+        """
+        for phrase in self.read():
+            if isinstance(phrase, DataError):
+                raise phrase
+            yield self._sample(phrase)
+
+    def check(self) -> Iterator[Problem]:
+        """Everything that is wrong with the phrases and the pictures' headers."""
+        listed = str(self.files[0])
+        try:
+            for phrase in self.read():
+                if isinstance(phrase, DataError):
+                    yield Problem(listed, str(phrase))
+                else:
+                    yield from self._problems(phrase, listed)
+        except DataError as error:
+            yield Problem(listed, str(error))
+
+    def _problems(self, phrase: Phrase, listed: str) -> Iterator[Problem]:
+        try:
+            if fault := self._media(phrase).fault:
+                yield Problem(str(phrase.picture), fault)
+        except DataError as error:
+            yield Problem(listed, str(error))
+
+    def _sample(self, phrase: Phrase) -> Sample:
+        media = self._media(phrase)
+        return Sample(
+            id=phrase.id,
+            query=Query(
+                id=query_id(phrase.id), text=phrase.text, media=(media,), forms=(AnswerForm.MASK,)
+            ),
+            target=Target(
+                answer=Answer(masks=(phrase.mask,)),
+                ignore=None if phrase.ignore is None else (phrase.ignore,),
+                references=phrase.references,
+            ),
+            group=phrase.group or media.id,
+            categories=phrase.categories,
+        )
+
+    def _media(self, phrase: Phrase) -> Media:
+        """The picture, or what stands for it if it is missing or damaged."""
+        mask = phrase.mask
+        try:
+            media = image(phrase.picture)
+        except MediaError as error:
+            return lost(error, size=mask.size)
+        width, height = media.size
+        apart = abs(mask.width * height - mask.height * width) > (
+            self.tolerance * mask.height * width
+        )
+        if apart or (not self.tolerance and mask.size != media.size):
+            wanted = "the shape" if self.tolerance else "the size"
+            raise DataError(
+                f"{phrase.where}: mask", expected=f"{wanted} of its picture, {width} × {height}",
+                found=f"{mask.width} × {mask.height}",
+            )  # fmt: skip
+        return media
+
+
+def painted(path: Path) -> Rle:
+    """The pixels of a picture of a mask that are not black.
+
+    Raises:
+        MediaError: it is missing or damaged.
+    """
+    # OpenCV's weights of grey (truncated at 0.5) make no colour black but black.
+    return Rle.from_array(np.asarray(decode_image(path, str(path)).any(axis=2)))
+
+
+def segmentation_task(
+    phrases: Phrases,
+    name: str,
+    *,
+    protocol: Protocol,
+    arguments: Mapping[str, Any] | None = None,
+    split: str = "test",
+    version: int = 1,
+) -> Task:
+    """The task of a benchmark's phrases.
+
+    Args:
+        phrases: How they are read.
+        name: The task's name.
+        protocol: What scores them.
+        arguments: What was asked for besides the split and the protocol, for the record.
+        split: The split's name.
+        version: Raised when samples, question text or scoring change.
+    """
+    return Task(
+        name=name, version=version, split=split, forms=(AnswerForm.MASK,), protocol=protocol,
+        samples=phrases.samples, annotations=phrases.files, check=phrases.check,
+        arguments={"split": split, "protocol": protocol.name, **(arguments or {})},
+    )  # fmt: skip

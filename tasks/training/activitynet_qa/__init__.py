@@ -1,0 +1,1 @@
+"""ActivityNet-QA: short answers to questions about activities."""

@@ -1,0 +1,40 @@
+"""Videos of the generated world in the layout of ActivityNet-QA."""
+
+import json
+from pathlib import Path
+
+from harness.tasks.spatial.shapes import write_video
+from harness.world.scene import Scene, Split
+from harness.world.shapes import World
+
+SPLITS: dict[str, Split] = {"train": "train", "val": "val", "test": "test"}
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/activitynet_qa`: questions and answers of three splits, and their videos."""
+    place = root / "activitynet_qa"
+    (place / "dataset").mkdir(parents=True)
+    for name, split in SPLITS.items():
+        asked, answered = [], []
+        for scene in world.scenes("qa_video", split)[: max(1, world.size // 3)]:
+            video = f"{split}{scene.index:05d}"
+            write_video(place / "videos" / f"v_{video}.mp4", scene)
+            for number, (question, answer, kind) in enumerate(questions(scene)):
+                key = f"v_{video}_{number}"
+                asked.append({"video_name": video, "question": question, "question_id": key})
+                answered.append({"answer": answer, "type": kind, "question_id": key})
+        for which, rows in (("q", asked), ("a", answered)):
+            text = json.dumps(rows)
+            path = place / "dataset" / f"{name}_{which}.json"
+            path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def questions(scene: Scene) -> list[tuple[str, str, int]]:
+    """(question, answer, type) of what a scene can be asked in short words."""
+    first = scene.things[0]
+    moving = "yes" if any(thing.moves for thing in scene.things) else "no"
+    return [
+        ("does anything move in the video", moving, 3),
+        (f"what colour is the {first.shape} or one of them", first.colour, 4),
+        ("how many things are there", str(len(scene.things)), 7),
+    ]

@@ -1,0 +1,1 @@
+"""GroundMoRe: a mask in every frame for what a question about motion means."""

@@ -1,0 +1,255 @@
+"""GroundMoRe (Deng et al., 2025): questions about what happens, answered by masks while it does.
+
+`trainval_v2.json` and `test_v2.json` (first release: `groundmore_train.json` and
+`groundmore_test.json`) name clips, whose names end with their bounds in the whole video:
+
+    {"videos": {"x1Zq_0012_0027": {"questions": {"0": {"question": "Who …?", "answer": "the man",
+       "obj_id": "1, 2", "q_type": "Causal", "action_start": "00:14", "action_end": "00:20"}}}}}
+
+Frames lie at `annotations/<clip>/images/frame_%06d.jpg`, six a second from the clip's beginning,
+masks at `…/masks/frame_%06d.png`: a pixel's value is its object. Outside the action nothing is
+meant.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.errors import DataError, MediaError
+from harness.layout import field, folder, inside, read_json
+from harness.masks import Rle
+from harness.media import Media, frame_files, lost
+from harness.task import Problem, Task, choose
+from harness.tasks.rvos.labels import sized_labels
+from harness.tasks.rvos.scoring import by_expressions
+from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks groundmore` says where the data is had."
+RATE = 6  # frames a second
+FILES: Mapping[str, tuple[str, ...]] = {
+    "train": ("trainval_v2.json", "groundmore_train.json"),
+    "test": ("test_v2.json", "groundmore_test.json"),
+}
+FOLDERS = ("annotations", "groundmore_videos")
+TYPES = ("Causal", "Sequential", "Counterfactual", "Descriptive")
+BOUNDS = re.compile(r"(\d\d)(\d\d)_(\d\d)(\d\d)\Z")
+FRAME = re.compile(r"frame_(\d{1,8})\.jpg\Z")
+
+PROTOCOLS = {
+    "rvos/mevis": by_expressions("J and F over all frames; the official script looks at 20 of them")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One split as its file describes it."""
+
+    meta: Path
+    place: Path
+    """The folder of one folder a clip."""
+    videos: Mapping[str, Any]
+
+
+def groundmore(
+    data: Path, *, split: Literal["train", "test"] = "train", protocol: str = "rvos/mevis"
+) -> Task:
+    """One sample a question: masks of its objects in the frames of the action, empty elsewhere.
+
+    A target has the boxes around these masks as well, `box_track`.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: Which clips.
+        protocol: `rvos/mevis`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    root = folder(data / "groundmore", fix=FIX)
+    meta = next((root / name for name in FILES[split] if (root / name).is_file()), None)
+    place = next((root / name for name in FOLDERS if (root / name).is_dir()), None)
+    if meta is None or place is None:
+        wanted = FILES[split] if meta is None else FOLDERS
+        raise DataError(f"folder {root}", expected=" or ".join(wanted), found="neither", fix=FIX)
+    layout = Layout(meta, place, field(read_json(meta), "videos", dict, str(meta)))
+    return Task(
+        name="groundmore",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=scoring,
+        samples=partial(_samples, layout),
+        annotations=(meta, *_mask_files(layout)),
+        check=partial(_check, layout),
+        arguments={"split": split, "protocol": protocol, "boxes": "extents of the masks"},
+    )
+
+
+def _mask_files(layout: Layout) -> Iterator[Path]:
+    for name in layout.videos:
+        yield from sorted((inside(layout.place, name) / "masks").glob("*.png"))
+
+
+def _samples(layout: Layout) -> Iterator[Sample]:
+    for name, video in layout.videos.items():
+        yield from _of_clip(layout, name, video)
+
+
+def _of_clip(layout: Layout, name: str, video: Any) -> Iterator[Sample]:
+    where = f"{layout.meta}, clip {name!r}"
+    clip = Clip(inside(layout.place, name), clip_start(name, where))
+    media = clip.media()
+    for number, plain in field(video, "questions", dict, where).items():
+        told = f"{where}, question {number!r}"
+        first, last = action(plain, clip.start, told)
+        kind = field(plain, "q_type", str, told)
+        sample_id = f"{name}/{number}"
+        yield Sample(
+            id=sample_id,
+            query=Query(
+                id=query_id(sample_id), media=(media,), forms=(AnswerForm.MASK_TRACK,),
+                text=" ".join(field(plain, "question", str, told).split()),
+            ),
+            target=Target(
+                answer=clip.answer(object_ids(plain, told), first, last, media),
+                references=(field(plain, "answer", str, told),),
+                extra={"action": [first, last], "type": kind},
+            ),
+            group=name,
+            categories={"type": kind},
+        )  # fmt: skip
+
+
+class Clip:
+    """A clip's folder; masks are read once for all of its questions."""
+
+    def __init__(self, place: Path, start: int) -> None:
+        self.place = place
+        self.start = start
+        """Second of the whole video at which the clip begins."""
+        self._labels: dict[int, dict[int, Rle]] = {}
+
+    def numbers(self) -> list[int]:
+        """The numbers of its frames, in order."""
+        names = (FRAME.match(path.name) for path in (self.place / "images").glob("*.jpg"))
+        return sorted(int(match[1]) for match in names if match)
+
+    def media(self) -> Media:
+        """Its frames, or what stands for them if there are none."""
+        paths = [self.place / "images" / f"frame_{k:06d}.jpg" for k in self.numbers()]
+        try:
+            return frame_files(paths, frames_per_second=float(RATE))
+        except MediaError as error:
+            fault = MediaError(f"clip {self.place}: {error}")
+            return lost(fault, size=(1, 1))
+
+    def answer(self, objects: Sequence[int], first: int, last: int, media: Media) -> Answer:
+        """Masks of the objects' union, one a frame, and their boxes."""
+        width, height = media.size
+        numbers = self.numbers() or [0]
+        masks = tuple(
+            self._union(number, objects, media.size)
+            if first <= number <= last and media.fault is None
+            else Rle.empty(height, width)
+            for number in numbers
+        )
+        return Answer(masks=masks, box_track=tuple(map(extent, masks)))
+
+    def _union(self, number: int, objects: Sequence[int], size: tuple[int, int]) -> Rle:
+        if number not in self._labels:
+            self._labels[number] = self._read(number, size)
+        known = self._labels[number]
+        found = [known[one] for one in objects if one in known]
+        return found[0].union(*found[1:]) if found else Rle.empty(size[1], size[0])
+
+    def _read(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
+        """Masks of a frame by object; a frame without a file shows none, as officially."""
+        path = self.place / "masks" / f"frame_{number:06d}.png"
+        if not path.is_file():
+            return {}
+        labels = sized_labels(path, size)
+        return {int(one): Rle.from_array(labels == one) for one in np.unique(labels) if one}
+
+
+def extent(mask: Rle) -> Box | None:
+    """The box around a mask; None around nothing."""
+    if not mask.area:
+        return None
+    array = mask.to_array()
+    rows, columns = np.flatnonzero(array.any(1)), np.flatnonzero(array.any(0))
+    return Box(float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+
+
+def clip_start(name: str, where: str) -> int:
+    """The second at which a clip begins, from its name's last nine characters, `MMSS_MMSS`.
+
+    >>> clip_start("x1Zq_0120_0127", "clip")
+    80
+
+    Raises:
+        DataError: the name ends otherwise.
+    """
+    match = BOUNDS.search(name)
+    if match is None:
+        raise DataError(where, expected="a name that ends with MMSS_MMSS", found=name[-12:])
+    return 60 * int(match[1]) + int(match[2])
+
+
+def action(plain: Any, start: int, where: str) -> tuple[int, int]:
+    """The first and the last frame of the action, counted from the clip's beginning.
+
+    As `evaluate_groundmore.py` counts: six frames a second, the end less one frame.
+
+    Raises:
+        DataError: a time is not `MM:SS` or `HH:MM:SS`.
+    """
+    begin, end = (seconds(field(plain, key, str, where), f"{where}: {key!r}")
+                  for key in ("action_start", "action_end"))  # fmt: skip
+    return (begin - start) * RATE, (end - start) * RATE - 1
+
+
+def seconds(text: str, where: str) -> int:
+    """Seconds of a time.
+
+    >>> seconds("01:20", "time"), seconds("1:00:00", "time")
+    (80, 3600)
+    """
+    parts = text.strip().split(":")
+    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and len(part) < 4 for part in parts):
+        raise DataError(where, expected="MM:SS", found=text[:20])
+    total = 0
+    for part in parts:
+        total = 60 * total + int(part)
+    return total
+
+
+def object_ids(plain: Any, where: str) -> tuple[int, ...]:
+    """The objects that a question means: one number, or several with commas between them.
+
+    Raises:
+        DataError: they are no numbers from 1 to 255.
+    """
+    value = field(plain, "obj_id", (str, int), where)
+    words = [word.strip() for word in str(value).split(",")]
+    if not all(word.isdigit() and 0 < int(word[:4]) < 256 for word in words):
+        raise DataError(f"{where}: 'obj_id'", expected="numbers from 1 to 255",
+                        found=repr(value)[:40])  # fmt: skip
+    return tuple(int(word) for word in words)
+
+
+def _check(layout: Layout) -> Iterator[Problem]:
+    for name, video in layout.videos.items():
+        try:
+            for sample in _of_clip(layout, name, video):
+                if fault := sample.query.media[0].fault:
+                    yield Problem(f"clip {name!r}", fault)
+                    break
+                if sample.target and not any(one.area for one in sample.target.answer.masks or ()):
+                    yield Problem(
+                        f"sample {sample.id!r}", "has no mask in the frames of its action"
+                    )
+        except DataError as error:
+            yield Problem(f"clip {name!r}", str(error))

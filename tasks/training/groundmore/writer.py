@@ -1,0 +1,65 @@
+"""Moving scenes in the layout of GroundMoRe: frames, masks by object, questions with times."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.rvos.writing import write_json, write_labels
+from harness.tasks.training.groundmore.task import FILES, RATE, TYPES
+from harness.world.encode import write_jpeg
+from harness.world.language import Question
+from harness.world.raster import render
+from harness.world.scene import Scene, Split
+from harness.world.shapes import World
+
+STARTS = 60  # seconds of the whole video before the first clip
+SPLITS: dict[str, Split] = {"train": "train", "test": "test"}
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/groundmore`: two files of questions, and a folder a clip; `size` of them each.
+
+    Clips are eight frames, six a second: the action begins with the clip and lasts a second, so
+    that in the last two frames nothing is meant.
+    """
+    place = root / "groundmore"
+    for name, split in SPLITS.items():
+        videos: dict[str, Any] = {}
+        for example in world.of("video", split)[: world.size]:
+            clip = clip_name(example.scene)
+            _write_frames(example.scene, place / "annotations" / clip)
+            videos[clip] = {"questions": {
+                str(number): _question(example.scene, question, number)
+                for number, question in enumerate(example.questions)
+            }}  # fmt: skip
+        write_json(place / FILES[name][0], {"videos": videos})
+
+
+def clip_name(scene: Scene) -> str:
+    """A clip's name: its source, and its bounds in it as MMSS_MMSS."""
+    start = STARTS + 2 * scene.index
+    return f"shapes_{scene.split}_{_clock(start, '')}_{_clock(start + 2, '')}"
+
+
+def _clock(second: int, colon: str) -> str:
+    return f"{second // 60:02d}{colon}{second % 60:02d}"
+
+
+def _question(scene: Scene, question: Question, number: int) -> dict[str, Any]:
+    start = STARTS + 2 * scene.index
+    objects = ", ".join(str(one + 1) for one in question.referents)
+    return {
+        "question": question.text, "answer": f"{question.count} of them", "obj_id": objects,
+        "q_type": TYPES[number % len(TYPES)], "action_start": _clock(start, ":"),
+        "action_end": _clock(start + 1, ":"),
+    }  # fmt: skip
+
+
+def _write_frames(scene: Scene, folder: Path) -> None:
+    for part in ("images", "masks"):
+        (folder / part).mkdir(parents=True)
+    numbers = range(1, len(scene.things) + 1)
+    for frame in range(scene.frames):
+        write_jpeg(folder / "images" / f"frame_{frame:06d}.jpg", render(scene, frame))
+    write_labels(scene, folder / "masks", range(min(scene.frames, RATE)), values=list(numbers))
+    for path in sorted((folder / "masks").glob("*.png")):
+        path.rename(path.with_name(f"frame_{int(path.stem):06d}.png"))

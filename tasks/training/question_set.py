@@ -1,0 +1,120 @@
+"""Tasks of questions in Video-R1's form: what reads, samples and checks such a file."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, MediaError
+from harness.layout import inside
+from harness.media import Media, image, lost
+from harness.task import Problem
+from harness.tasks.spatial.videos import Shown, find, video_or_lost
+from harness.tasks.training.chosen import Sampled, at_places
+from harness.tasks.training.questions import Question, read_questions
+from harness.types import AnswerForm, Query, Sample, Target, query_id
+
+
+def _nothing(question: Question) -> Mapping[str, Any]:
+    del question
+    return {}
+
+
+def _no_objects(question: Question) -> tuple[str, ...]:
+    del question
+    return ()
+
+
+def _all(question: Question) -> bool:
+    del question
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSet:
+    """A file of questions, and which of them are asked with what."""
+
+    name: str
+    path: Path
+    root: Path
+    """The folder that the paths of pictures and videos are below."""
+    shown: Shown
+    sampled: Sampled
+    wanted: Callable[[Question], bool] = _all
+    more: Callable[[Question], Mapping[str, Any]] = _nothing
+    """What a target's `extra` gains."""
+    objects: Callable[[Question], tuple[str, ...]] = _no_objects
+    """What a query names beside its text."""
+
+    def questions(self) -> Iterator[Question]:
+        """The questions that are asked, in the file's order; malformed records are left out.
+
+        `check` names those: among some hundred thousand of other people's records, one that says
+        nothing is not the end of a training.
+        """
+        places = self.sampled.places(sum(1 for _ in self._whole()), self.name)
+        return at_places(self._whole(), places)
+
+    def _whole(self) -> Iterator[Question]:
+        for question in read_questions(self.path):
+            if isinstance(question, Question) and self.wanted(question):
+                yield question
+
+    def samples(self) -> Iterable[Sample]:
+        """One sample a question."""
+        return map(self._sample, self.questions())
+
+    def _sample(self, question: Question) -> Sample:
+        return Sample(
+            id=question.id,
+            query=Query(
+                id=query_id(question.id), text=question.problem, media=(self._media(question),),
+                forms=(question.form,), options=question.options, objects=self.objects(question),
+            ),
+            target=Target(
+                answer=question.answer,
+                extra={"problem_type": question.kind, **self.more(question)},
+            ),
+            group=question.path,
+            categories={"type": question.kind, "source": question.source or "unknown",
+                        "medium": "video" if question.video else "image"},
+        )  # fmt: skip
+
+    def _media(self, question: Question) -> Media:
+        if question.video:
+            return video_or_lost((self.root,), question.path, self.shown.choose)
+        try:
+            return image(inside(self.root, question.path))
+        except MediaError as error:
+            return lost(error, size=(1, 1))
+
+    def check(self) -> Iterator[Problem]:
+        """Malformed records, and pictures and videos that are not there."""
+        looked_at: set[str] = set()
+        try:
+            for question in read_questions(self.path):
+                if isinstance(question, DataError):
+                    yield Problem(str(self.path), str(question))
+                elif self.wanted(question) and question.path not in looked_at:
+                    looked_at.add(question.path)
+                    yield from self._look(question)
+        except DataError as error:
+            yield Problem(str(self.path), str(error))
+
+    def _look(self, question: Question) -> Iterator[Problem]:
+        try:
+            if question.video:
+                find((self.root,), question.path)
+            elif fault := self._media(question).fault:
+                yield Problem(question.path, fault)
+        except DataError as error:
+            yield Problem(question.path, str(error))
+
+
+FORMS = (AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT)
+"""What the questions of such a file ask for."""
+
+
+def of_medium(medium: str) -> Callable[[Question], bool]:
+    """Whether a question is about a medium: `image`, `video`, or `all`."""
+    return lambda question: medium == "all" or question.video == (medium == "video")

@@ -1,0 +1,31 @@
+"""Questions of the generated world in Video-R1's form."""
+
+from typing import Any
+
+from harness.tasks.spatial.said import digits
+from harness.tasks.spatial.shapes import lettered
+from harness.world.qa import QA
+
+
+def record(question: QA, number: int, *, path: str, video: bool, source: str) -> dict[str, Any]:
+    """One record: a question with options or for a number."""
+    solution = digits(float(question.answer)) if question.is_number else question.letter
+    return {
+        "problem_id": number,
+        "problem": question.text,
+        "data_type": "video" if video else "image",
+        "problem_type": "numerical" if question.is_number else "multiple choice",
+        "options": [] if question.is_number else lettered(question),
+        "solution": f"<answer>{solution}</answer>",
+        "path": path,
+        "data_source": source,
+    }
+
+
+def free_form(number: int, text: str, answer: str, *, path: str, source: str) -> dict[str, Any]:
+    """One record that is answered in a word, about a picture."""
+    return {
+        "problem_id": number, "problem": text, "data_type": "image", "problem_type": "free-form",
+        "options": [], "solution": f"<answer>{answer}</answer>", "path": path,
+        "data_source": source,
+    }  # fmt: skip

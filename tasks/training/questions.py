@@ -1,0 +1,218 @@
+"""Questions in the form of Video-R1's JSON, which SpaceR's and our own STV-205k have as well.
+
+    {"problem_id": 2, "problem": "What appears on the screen …?", "data_type": "video",
+     "problem_type": "multiple choice", "options": ["A. …", "B. …"],
+     "solution": "<answer>A</answer>", "path": "./LLaVA-Video-178K/…/ytb_7nRmsEw7nsE.mp4",
+     "data_source": "LLaVA-Video-178K/…"}
+
+A file is one JSON list, or one object a line. STV-205k's lines have `frames` and `rate` in place of
+`path`, and two more types of problem.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harness.errors import DataError, ParseError
+from harness.layout import field
+from harness.replies import loads_strict, tagged, unique
+from harness.tasks.spatial.tables import records, text
+from harness.tasks.video_qa.options import texts
+from harness.types import Answer, AnswerForm, Box, Box3D
+
+FORMS: Mapping[str, AnswerForm] = {
+    "multiple choice": AnswerForm.CHOICE, "numerical": AnswerForm.NUMBER,
+    "regression": AnswerForm.NUMBER, "free-form": AnswerForm.TEXT, "OCR": AnswerForm.TEXT,
+    "IoU": AnswerForm.BOXES, "IoU 3D": AnswerForm.BOX_3D,
+}  # fmt: skip
+"""The form of answer of each `problem_type`; the last two are STV-205k's."""
+
+VIDEO_R1 = ("multiple choice", "numerical", "regression", "free-form", "OCR")
+"""The types that Video-R1's and SpaceR's files have."""
+
+NEEDED = {"problem_id": "number", "problem": "question", "data_type": "image or video",
+          "problem_type": "what is asked for", "solution": "answer in its tags"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One record, checked."""
+
+    id: str
+    problem: str
+    video: bool
+    kind: str
+    """Its `problem_type`."""
+    options: tuple[str, ...]
+    """Without their letters; none where no letter is asked for."""
+    answer: Answer
+    path: str
+    """Of the picture or video, relative; empty where the record lists frames."""
+    source: str
+    plain: Mapping[str, Any]
+    """The record as it stands in the file."""
+
+    @property
+    def form(self) -> AnswerForm:
+        """What kind of answer is asked for."""
+        return FORMS[self.kind]
+
+
+Read: TypeAlias = Question | DataError
+
+
+def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[Read]:
+    """Every record of a `.json` list or a `.jsonl` file in order: what was read, or why it cannot.
+
+    An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each.
+
+    Raises:
+        DataError: the file is missing or no JSON.
+    """
+    seen: Counter[str] = Counter()
+    for where, plain in _plain(path):
+        try:
+            question = read_question(plain, where, kinds=kinds)
+        except DataError as error:
+            yield error
+            continue
+        seen[question.id] += 1
+        again = seen[question.id]
+        yield question if again == 1 else replace(question, id=f"{question.id}#{again}")
+
+
+def _plain(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".jsonl":
+        yield from records(path, {})
+    else:
+        yield from listed(path)
+
+
+def listed(path: Path) -> Iterator[tuple[str, Any]]:
+    """(where it stands, value) for each entry of a JSON list, one parsed at a time.
+
+    Raises:
+        DataError: the file is missing, cut off, or no JSON list.
+    """
+    try:
+        whole = path.read_text("utf-8").removeprefix("\ufeff")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"file {path}", expected="a readable JSON list", found=str(error)
+        ) from error
+    decoder = json.JSONDecoder(object_pairs_hook=unique)
+    place, number = _blanks(whole, 0), 0
+    if whole[place : place + 1] != "[":
+        raise DataError(f"file {path}", expected="one JSON list", found=repr(whole[:20]))
+    place = _blanks(whole, place + 1)
+    while whole[place : place + 1] != "]":
+        where = f"{path}, entry {number}"
+        try:
+            value, place = decoder.raw_decode(whole, place)
+        except (ValueError, RecursionError) as error:
+            raise DataError(where, expected="complete JSON", found=str(error),
+                            fix="It may have been cut while it was copied: fetch it again."
+                            ) from error  # fmt: skip
+        yield where, value
+        number, place = number + 1, _blanks(whole, place)
+        if whole[place : place + 1] == ",":
+            place = _blanks(whole, place + 1)
+        elif whole[place : place + 1] != "]":
+            raise DataError(f"{path}, after entry {number - 1}", expected="',' or ']'",
+                            found=repr(whole[place : place + 20]))  # fmt: skip
+
+
+def _blanks(whole: str, place: int) -> int:
+    while place < len(whole) and whole[place] in " \t\r\n":
+        place += 1
+    return place
+
+
+def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) -> Question:
+    """Check one record.
+
+    Raises:
+        DataError: a field is missing, or not what its type of problem needs.
+    """
+    for key in NEEDED:
+        field(plain, key, (str, int), where)
+    kind, medium = text(plain, "problem_type", where), text(plain, "data_type", where)
+    if kind not in kinds:
+        raise DataError(f"{where}: 'problem_type'", expected=f"one of {', '.join(kinds)}",
+                        found=repr(kind)[:40])  # fmt: skip
+    if medium not in ("image", "video"):
+        raise DataError(f"{where}: 'data_type'", expected="image or video", found=repr(medium)[:40])
+    options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
+    return Question(
+        id=str(plain["problem_id"]),
+        problem=text(plain, "problem", where).strip(),
+        video=medium == "video",
+        kind=kind,
+        options=options,
+        answer=_answer(plain, kind, len(options), where),
+        path=_path(plain, where),
+        source=str(plain.get("data_source", "")),
+        plain=plain,
+    )
+
+
+def _path(plain: Mapping[str, Any], where: str) -> str:
+    """The path as it is below the data's folder: files say `./x` or `/x`."""
+    if "path" not in plain and "frames" in plain:
+        return ""
+    path = text(plain, "path", where).strip()
+    return path.removeprefix(".").lstrip("/") if path.startswith(("./", "/")) else path
+
+
+def _options(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise DataError(f"{where}: 'options'", expected="a list of texts", found=repr(value)[:60])
+    return texts(value, where)
+
+
+def _answer(plain: Mapping[str, Any], kind: str, options: int, where: str) -> Answer:
+    whole = text(plain, "solution", where)
+    inner = tagged(whole, "answer")
+    said = whole.strip() if inner is None else inner
+    what = f"{where}: 'solution'"
+    if kind == "multiple choice":
+        letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:options]
+        letter = said.rstrip(".").strip()
+        if len(letter) != 1 or letter not in letters:
+            raise DataError(what, expected=f"a letter from A to {letters[-1]}", found=said[:40])
+        return Answer(choice=letter)
+    if FORMS[kind] is AnswerForm.NUMBER:
+        return Answer(number=_number(said, what))
+    if kind == "IoU":
+        return Answer(boxes=(Box(*_numbers(said, 4, what)),))
+    if kind == "IoU 3D":
+        return Answer(boxes_3d=(Box3D(*_numbers(said, 6, what)),))
+    if not said:
+        raise DataError(what, expected="text", found="none")
+    return Answer(text=said)
+
+
+def _number(said: str, what: str) -> float:
+    """A number as Video-R1's reward reads it: without commas."""
+    try:
+        number = float(said.replace(",", ""))
+    except ValueError:
+        number = math.nan
+    if not abs(number) < 1e15:
+        raise DataError(what, expected="a number", found=said[:40])
+    return number
+
+
+def _numbers(said: str, count: int, what: str) -> list[float]:
+    try:
+        numbers = loads_strict(said)
+    except ParseError as error:
+        raise DataError(what, expected=f"[{count} numbers]", found=said[:60]) from error
+    if not (isinstance(numbers, list) and len(numbers) == count
+            and all(type(one) in (int, float) and abs(one) < 1e9 for one in numbers)):  # fmt: skip
+        raise DataError(what, expected=f"[{count} numbers]", found=said[:60])
+    return [float(one) for one in numbers]

@@ -1,0 +1,1 @@
+"""ReasonSeg's training pictures, each with all of its wordings."""

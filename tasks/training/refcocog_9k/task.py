@@ -1,0 +1,67 @@
+"""Seg-Zero's RefCOCOg 9K (Liu et al., 2025): a box and two points for the one object meant.
+
+A Parquet row an expression. The two points are the centres of the two largest circles in it:
+
+    {"id": "…", "problem": "man in red", "image": {"bytes": …},
+     "solution": "<box>(10,100),(200,210)</box><points>(30,110),(35,180)</points>"}
+"""
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.task import Task, choose
+from harness.tasks.training.scoring import OBJECTS as PROTOCOLS
+from harness.tasks.training.tables840 import Solution, box, point, table_task
+from harness.types import Answer
+
+__all__ = ["PROTOCOLS", "refcocog_9k"]
+
+FIX = "`harness list tasks refcocog_9k` says where the data is had."
+FOLDER = "refCOCOg_9k_840"
+_PAIR = r"\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)"
+SOLUTION = re.compile(
+    rf"\s*<box>\s*{_PAIR}\s*,\s*{_PAIR}\s*</box>\s*<points>\s*{_PAIR}\s*,\s*{_PAIR}\s*</points>\s*",
+    re.ASCII,
+)
+
+
+def refcocog_9k(
+    data: Path, *, split: Literal["train"] = "train", protocol: str = "train/objects"
+) -> Task:
+    """One sample a row; the box and the points are pixels of the 840 × 840 picture.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        protocol: `train/objects`, for curves.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = data / "refcocog_9k" / FOLDER
+    return table_task("refcocog_9k", place, solution, split=split, protocol=scoring, fix=FIX)
+
+
+def solution(text: str, where: str) -> Solution:
+    """Read `<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>`.
+
+    `extra` of the target keeps the numbers as `bbox`, `points_1` and `points_2`, the keys of
+    Seg-Zero's replies.
+
+    Raises:
+        DataError: it is in another form, or outside the picture.
+    """
+    match = SOLUTION.fullmatch(text)
+    if match is None:
+        raise DataError(
+            where, expected="<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>",
+            found=text[:60],
+        )  # fmt: skip
+    numbers = [int(one) for one in match.groups()]
+    whole, sides = box(numbers[:4], f"{where}: <box>")
+    first, one = point(numbers[4:6], f"{where}: <points>, the first")
+    second, other = point(numbers[6:8], f"{where}: <points>, the second")
+    return Solution(
+        Answer(boxes=(whole,), points=(first, second)),
+        {"bbox": sides, "points_1": one, "points_2": other},
+    )

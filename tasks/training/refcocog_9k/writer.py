@@ -1,0 +1,27 @@
+"""Still scenes in the layout of Seg-Zero's RefCOCOg 9K."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.training.refcocog_9k.task import FOLDER
+from harness.tasks.training.shapes840 import asked, one_object, picture, scenes, write_rows
+from harness.world.shapes import World
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/refcocog_9k/refCOCOg_9k_840/data/train-….parquet`, at most `size` rows."""
+    write_rows(root / "refcocog_9k" / FOLDER, _rows(world))
+
+
+def _rows(world: World) -> Iterator[dict[str, Any]]:
+    for scene in scenes(world):
+        question = asked(scene, several=False)
+        if question.count != 1:
+            continue
+        name = f"shapes_{scene.index * 100 + question.referents[0]}"
+        yield {
+            "id": name, "problem": question.text, "image": picture(scene, f"{name}.png"),
+            "solution": one_object(scene, question.referents[0]),
+            "img_height": scene.height, "img_width": scene.width,
+        }  # fmt: skip

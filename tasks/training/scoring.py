@@ -1,0 +1,132 @@
+"""How answers to training questions are compared with the truth: for curves, never for boards.
+
+`train/objects` is for sets whose truth is a list of boxes, `train/answers` for questions with an
+option, a number, a text or a box. Both are ours; no benchmark is scored by them.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from harness.metrics.boxes import box_iou, box_iou_inclusive
+from harness.metrics.boxes3d import box_iou_3d
+from harness.metrics.numeric import relative_accuracy
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Protocol
+from harness.types import Answer, Box, Prediction, Sample
+
+MIN_IOU = 0.5
+
+
+def found_objects(
+    truth: Sequence[Box], said: Sequence[Box], *, inclusive: bool = False
+) -> tuple[float, float]:
+    """(share of objects found, mean IoU) of the best one-to-one assignment.
+
+    Both are sums over assigned pairs, divided by the larger number of boxes; an object is found at
+    an IoU above 0.5. Nothing said where nothing is meant is 1 and 1.
+
+    Args:
+        truth: True boxes.
+        said: Predicted ones.
+        inclusive: Whether right and bottom are a box's last pixels, as in the 840 × 840 tables.
+
+    >>> found_objects([Box(0, 0, 10, 10)], [Box(0, 0, 10, 10), Box(50, 50, 60, 60)])
+    (0.5, 0.5)
+    """
+    most = max(len(truth), len(said))
+    if not most:
+        return 1.0, 1.0
+    if not truth or not said:
+        return 0.0, 0.0
+    ious = (box_iou_inclusive if inclusive else box_iou)(truth, said)
+    rows, columns = linear_sum_assignment(-ious)
+    pairs = ious[rows, columns]
+    return float((pairs > MIN_IOU).sum() / most), float(pairs.sum() / most)
+
+
+def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """Share of objects found and mean IoU; a failure scores 0 and 0."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "training truth is public"
+    if prediction.answer is None:
+        return {"found@0.5": Mean(0.0), "mIoU": Mean(0.0)}
+    found, iou = found_objects(sample.target.answer.boxes or (), prediction.answer.boxes or (),
+                               inclusive=True)  # fmt: skip
+    return {"found@0.5": Mean(found), "mIoU": Mean(iou)}
+
+
+def value(truth: Answer, said: Answer | None) -> tuple[str, float]:
+    """(which kind of answer was asked for, how right it is from 0 to 1).
+
+    A letter is right or wrong; a number scores `max(0, 1 - |p - y| / |y|)`; a text is compared
+    word for word without regard to case and blanks; boxes score their mean IoU.
+    """
+    if truth.choice is not None:
+        letter = (said.choice if said else None) or ""
+        return "choice", float(letter.strip().upper() == truth.choice)
+    if truth.number is not None:
+        return "number", relative_accuracy(_number(said), truth.number)
+    if truth.boxes_3d is not None:
+        boxes = (said.boxes_3d if said else None) or ()
+        same = len(boxes) == len(truth.boxes_3d) and bool(boxes)
+        return "box_3d", float(np.diag(box_iou_3d(truth.boxes_3d, boxes)).mean()) if same else 0.0
+    if truth.boxes is not None:
+        boxes_2d = (said.boxes if said else None) or ()
+        return "box", found_objects(truth.boxes, boxes_2d)[1]
+    text = (said.text if said else None) or ""
+    return "text", float(_plain(text) == _plain(truth.text or ""))
+
+
+def _number(said: Answer | None) -> float | None:
+    if said is None:
+        return None
+    number = said.number if said.number is not None else said.count
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def score_answers(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """`value` over all questions, and over those of each kind of answer."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "training truth is public"
+    kind, right = value(sample.target.answer, prediction.answer)
+    return {"score": Mean(right), kind: Mean(right)}
+
+
+OBJECTS = {
+    "train/objects": Protocol(
+        name="train/objects",
+        score=score_objects,
+        metrics=(
+            Metric("found@0.5", about="objects with IoU > 0.5 after a one-to-one assignment, over "
+                   "the larger number of boxes"),
+            Metric("mIoU", about="sum of assigned IoU over the larger number of boxes"),
+        ),
+        headline="found@0.5",
+        ceiling=Ceiling(value=1.0),
+        about="ours, for training curves: boxes against boxes",
+    )
+}  # fmt: skip
+ANSWERS = {
+    "train/answers": Protocol(
+        name="train/answers",
+        score=score_answers,
+        metrics=(
+            Metric("score", about="how right answers are, of any kind"),
+            Metric("choice", about="share of questions with the right letter"),
+            Metric("number", about="max(0, 1 - |p - y| / |y|)"),
+            Metric("text", about="share of texts that are equal but for case and blanks"),
+            Metric("box", about="IoU of the box"),
+            Metric("box_3d", about="IoU of the axis-aligned box in space"),
+        ),
+        headline="score",
+        ceiling=Ceiling(value=1.0),
+        about="ours, for training curves: each kind of answer by its own measure",
+    )
+}

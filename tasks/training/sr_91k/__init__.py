@@ -1,0 +1,1 @@
+"""SR-91k: SpaceR's questions of space about videos of rooms."""

@@ -1,0 +1,49 @@
+"""Videos of the generated world in the layout of SR-91k, with their maps."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.spatial import shapes
+from harness.tasks.spatial.shapes import write_video
+from harness.tasks.training.question_writing import record
+from harness.tasks.training.sr_91k.task import FILES, GRID, MAPS, SOURCE
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+ASKED = (shapes.distance, shapes.third, shapes.count, shapes.appearance)
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/sr_91k/SR-91k.jsonl`, at most `size` questions, the maps and the videos."""
+    place = root / "sr_91k"
+    scenes = world.scenes("qa_video", "train")[: max(1, world.size // 3)]
+    rows = []
+    for scene in scenes:
+        path = f"SR/videos/{name(scene)}.mp4"
+        write_video(place / path, scene)
+        rows += [record(asked(scene), 0, path=f"/{path}", video=True, source=SOURCE)
+                 for asked in ASKED]  # fmt: skip
+    kept = [{**row, "problem_id": k} for k, row in enumerate(rows[: world.size], start=1)]
+    _lines(place / FILES[0], kept)
+    _lines(place / MAPS, [_map(scene) for scene in scenes])
+
+
+def name(scene: Scene) -> str:
+    """A scan's name for a scene."""
+    return f"scene{scene.index:04d}_00"
+
+
+def _map(scene: Scene) -> dict[str, Any]:
+    """The cells of a grid over the picture that things are in at the start."""
+    cells: dict[str, list[list[int]]] = {}
+    for thing in scene.things:
+        column, row = thing.x * GRID // scene.width, thing.y * GRID // scene.height
+        spot = [min(max(one, 0), GRID - 1) for one in (column, row)]
+        cells.setdefault(thing.shape, []).append(spot)
+    return {"video_id": name(scene), "cognitive_map": cells, "object_list": sorted(cells)}
+
+
+def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8", newline="\n")

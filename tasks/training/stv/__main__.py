@@ -1,0 +1,71 @@
+"""`python -m harness.tasks.training.stv --data ROOT`: build STV-205k into `ROOT/stv_205k`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from harness.errors import HarnessError, UsageError
+from harness.tasks.training.stv.build import Settings, build, excluded
+from harness.tasks.training.stv.clips import Source
+from harness.tasks.training.stv.filters import Limits
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of the builder."""
+    usual, limits = Settings(), Limits()
+    made = argparse.ArgumentParser(prog="python -m harness.tasks.training.stv",
+                                   description="Build questions of space and time from TAO, KITTI "
+                                   "tracking and ScanNet.")  # fmt: skip
+    made.add_argument("--data", type=Path, required=True, metavar="ROOT",
+                      help="holds tao/, kitti_tracking/ and scannet/")  # fmt: skip
+    made.add_argument("--out", type=Path, metavar="DIR", help="default: ROOT/stv_205k")
+    made.add_argument("--sources", default=",".join(usual.sources), metavar="NAMES",
+                      help="which of tao,kitti,scannet")  # fmt: skip
+    made.add_argument("--without", type=Path, action="append", default=[], metavar="FILE",
+                      help="ScanNet scans to leave out, one a line")  # fmt: skip
+    for name, kind in (("seed", int), ("frames", int), ("per_clip", int), ("pictures", int),
+                       ("rl", int), ("kitti_step", int), ("scannet_step", int)):  # fmt: skip
+        made.add_argument(f"--{name.replace('_', '-')}", type=kind, default=getattr(usual, name))
+    made.add_argument("--tao-split", default=usual.tao_split)
+    for name in ("visible", "pixels", "nearest", "farthest"):
+        made.add_argument(f"--{name}", type=float, default=getattr(limits, name))
+    made.add_argument("--no-synonyms", action="store_true")
+    return made
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """The settings that the arguments say."""
+    sources = arguments.sources.split(",")
+    if unknown := set(sources) - set(get_args(Source)):
+        raise UsageError(f"--sources {arguments.sources}", expected=", ".join(get_args(Source)),
+                         found=", ".join(sorted(unknown)))  # fmt: skip
+    return Settings(
+        sources=tuple(dict.fromkeys(sources)), seed=arguments.seed, frames=arguments.frames,
+        per_clip=arguments.per_clip, pictures=arguments.pictures, rl=arguments.rl,
+        synonyms=not arguments.no_synonyms, tao_split=arguments.tao_split,
+        kitti_step=arguments.kitti_step, scannet_step=arguments.scannet_step,
+        without=excluded(arguments.without),
+        limits=Limits(visible=arguments.visible, pixels=arguments.pixels,
+                      nearest=arguments.nearest, farthest=arguments.farthest),
+    )  # fmt: skip
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Build a set; the exit code is that of the error, if there is one."""
+    arguments = parser().parse_args(words)
+    out = arguments.out or arguments.data / "stv_205k"
+    try:
+        report = build(arguments.data, out, settings_of(arguments))
+    except HarnessError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    found = report["questions"]
+    sys.stdout.write(f"{out}: {found['total']} questions, {found['graphs']} with a graph; see "
+                     f"{out / 'statistics.md'}\n")  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+"""From official annotation files to questions: deterministic by seed, one clip at a time.
+
+OUT/questions.jsonl    one question a line (`harness.tasks.training.questions` reads them)
+OUT/graphs.jsonl       graphs of questions that have one (`harness.tasks.training.stv.graphs`)
+OUT/rl_ids.txt         ids of the subset for reinforcement learning, uniform over types
+OUT/report.json        settings, numbers of questions, numbers of what was dropped
+OUT/statistics.md      the same as a page
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.store.atomic import cannot_write
+from harness.tasks.training.stv import spatial, temporal
+from harness.tasks.training.stv.clips import Clip, Source
+from harness.tasks.training.stv.drafts import (
+    KINDS,
+    Choice,
+    Draft,
+    Kind,
+    Number,
+    box_3d_text,
+    box_text,
+)
+from harness.tasks.training.stv.filters import Limits, Tally, cleared, describe
+from harness.tasks.training.stv.graphs import categories_of, graphs_of
+from harness.tasks.training.stv.kitti import read_kitti
+from harness.tasks.training.stv.letters import Letters
+from harness.tasks.training.stv.sampling import uniform
+from harness.tasks.training.stv.scannet import read_scannet
+from harness.tasks.training.stv.statistics import Statistics, page
+from harness.tasks.training.stv.tao import read_tao
+from harness.tasks.training.stv.wording import worded
+from harness.types import Box
+from harness.world.draws import Draws
+
+GENERATORS: Mapping[Kind, Callable[[Clip], Iterator[Draft]]] = {
+    "object_counting": spatial.counting,
+    "relative_direction": spatial.direction,
+    "relative_distance": spatial.separation,
+    "appearance_order": temporal.order,
+    "object_size": spatial.size,
+    "motion_tracking": temporal.tracking,
+    "object_localization": spatial.localization,
+    "displacement": temporal.displacement,
+}
+"""What is asked of a video; a picture is asked the spatial ones."""
+
+PARTIAL = ("questions.jsonl.partial", "graphs.jsonl.partial")
+PER_CLIP = "beyond the questions of a type that one clip may have"
+AGAIN = "the same question again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a set is built."""
+
+    sources: tuple[Source, ...] = ("tao", "kitti", "scannet")
+    seed: int = 0
+    frames: int = 16
+    """Most frames of a clip, as the paper trains with."""
+    per_clip: int = 3
+    """Most questions of one type about one clip, and about one picture."""
+    pictures: int = 2
+    """Frames of each clip that are asked about as pictures of their own."""
+    synonyms: bool = True
+    rl: int = 12_000
+    """Questions of the subset for reinforcement learning."""
+    limits: Limits = field(default_factory=Limits)
+    tao_split: str = "train"
+    kitti_step: int = 5
+    """Frames from one that is used to the next: two a second."""
+    scannet_step: int = 30
+    """The same: one a second."""
+    without: frozenset[str] = frozenset()
+    """ScanNet's scans that are left out."""
+
+    def __post_init__(self) -> None:
+        least = {"frames": 2, "per_clip": 1, "pictures": 0, "rl": 1, "kitti_step": 1,
+                 "scannet_step": 1, "seed": 0}  # fmt: skip
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise UsageError(f"{name} of a build", expected=f"at least {low}",
+                                 found=str(getattr(self, name)))  # fmt: skip
+        if not self.sources:
+            raise UsageError("sources of a build", expected="tao, kitti or scannet", found="none")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "sources": list(self.sources), "frames": self.frames, "per_clip": self.per_clip,
+            "pictures": self.pictures, "synonyms": self.synonyms, "rl": self.rl,
+            "limits": describe(self.limits), "tao_split": self.tao_split,
+            "kitti_step": self.kitti_step, "scannet_step": self.scannet_step,
+            "without": sorted(self.without),
+        }  # fmt: skip
+
+
+def clips(data: Path, settings: Settings) -> Iterator[Clip]:
+    """The clips of all sources, in order."""
+    for source in settings.sources:
+        if source == "tao":
+            yield from read_tao(data, split=settings.tao_split, frames=settings.frames)
+        elif source == "kitti":
+            yield from read_kitti(data, frames=settings.frames, step=settings.kitti_step)
+        else:
+            yield from read_scannet(data, frames=settings.frames, step=settings.scannet_step,
+                                    without=settings.without)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A line of each file."""
+
+    question: dict[str, Any]
+    graph: dict[str, Any] | None
+
+
+def questions(found: Iterable[Clip], settings: Settings, tally: Tally) -> Iterator[Asked]:
+    """Every question about these clips, in order; `tally` counts what is dropped."""
+    letters = Letters(settings.seed)
+    for clip in found:
+        known = cleared(clip, settings.limits, tally)
+        for shown in (known, *_pictures(known, settings)):
+            for kind in KINDS:
+                yield from _of_kind(shown, kind, settings, letters, tally)
+
+
+def _pictures(clip: Clip, settings: Settings) -> Iterator[Clip]:
+    """Some frames as pictures of their own, those with something clear in them.
+
+    A clip of one frame is a picture already.
+    """
+    if not clip.is_video:
+        return
+    frames = [one for one, sights in enumerate(clip.sights) if any(s.clear for s in sights)]
+    draws = Draws(settings.seed, "stv", clip.id, "pictures")
+    for frame in sorted(draws.shuffled(frames)[: settings.pictures]):
+        yield clip.picture(frame)
+
+
+def _of_kind(
+    clip: Clip, kind: Kind, settings: Settings, letters: Letters, tally: Tally
+) -> Iterator[Asked]:
+    drafts, seen = [], set()
+    for draft in GENERATORS[kind](clip):
+        key = (draft.wording, tuple(draft.fields.items()))
+        if key in seen:
+            tally.add(clip.source, AGAIN)
+            continue
+        seen.add(key)
+        drafts.append(draft)
+    draws = Draws(settings.seed, "stv", clip.id, kind)
+    chosen = draws.shuffled(drafts)[: settings.per_clip]
+    tally.add(clip.source, PER_CLIP, len(drafts) - len(chosen))
+    frames = graphs_of(clip) if chosen else []
+    for number, draft in enumerate(chosen):
+        line = _line(clip, draft, f"{clip.id}/{kind}-{number}", draws, settings, letters)
+        line["objects"] = categories_of(frames)
+        graph = {"id": line["problem_id"], "graphs": frames} if frames else None
+        yield Asked(line, graph)
+
+
+def _line(
+    clip: Clip, draft: Draft, name: str, draws: Draws, settings: Settings, letters: Letters
+) -> dict[str, Any]:
+    options: list[str] = []
+    if isinstance(draft.answer, Choice):
+        form = "multiple choice"
+        options, solution = letters.options(draft.kind, draft.answer, draws)
+    elif isinstance(draft.answer, Number):
+        form, solution = "numerical", draft.answer.text()
+    elif isinstance(draft.answer, Box):
+        form, solution = "IoU", box_text(draft.answer)
+    else:
+        form, solution = "IoU 3D", box_3d_text(draft.answer)
+    return {
+        "problem_id": name,
+        "problem": worded(draft, draws, synonyms=settings.synonyms),
+        "data_type": "video" if clip.is_video else "image",
+        "problem_type": form,
+        "options": options,
+        "solution": f"<answer>{solution}</answer>",
+        "data_source": "STV-205k",
+        "task": draft.kind,
+        "source": clip.source,
+        "frames": list(clip.pictures),
+        "rate": clip.rate,
+        "size": list(clip.size),
+        "frame": draft.frame if clip.is_video else None,
+    }
+
+
+def build(data: Path, out: Path, settings: Settings) -> dict[str, Any]:
+    """Write a set from the files below `data` into the folder `out`, and return its report.
+
+    Raises:
+        UsageError: `out` holds a set already.
+        DataError: a file of a source is missing or not in its layout.
+        StoreError: `out` cannot be written.
+    """
+    if (out / "questions.jsonl").exists():
+        raise UsageError(f"folder {out}", expected="no set of questions", found="one",
+                         fix="Name another folder, or remove it first.")  # fmt: skip
+    tally, statistics = Tally(), Statistics()
+    ids: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with _written(out / PARTIAL[0]) as asked, _written(out / PARTIAL[1]) as graphs:
+            for one in questions(clips(data, settings), settings, tally):
+                asked.write(json.dumps(one.question, ensure_ascii=False) + "\n")
+                if one.graph is not None:
+                    graphs.write(json.dumps(one.graph, ensure_ascii=False) + "\n")
+                statistics.add(one.question, has_graph=one.graph is not None)
+                ids[one.question["task"]].append(one.question["problem_id"])
+        report = _report(settings, statistics, tally)
+        chosen = uniform(ids, settings.rl, seed=settings.seed)
+        _write(out / "rl_ids.txt", "".join(f"{one}\n" for one in chosen))
+        _write(out / "report.json", json.dumps(report, indent=1) + "\n")
+        _write(out / "statistics.md", page(report))
+        for name in PARTIAL:  # last: a build that was stopped leaves no set
+            (out / name).rename(out / name.removesuffix(".partial"))
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    return report
+
+
+def _report(settings: Settings, statistics: Statistics, tally: Tally) -> dict[str, Any]:
+    return {"seed": settings.seed, "settings": settings.to_json(),
+            "questions": statistics.to_json(), "filters": tally.to_json()}  # fmt: skip
+
+
+def _written(path: Path) -> Any:
+    return path.open("w", encoding="utf-8", newline="\n")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def excluded(paths: Sequence[Path]) -> frozenset[str]:
+    """Names of scans in text files, one a line.
+
+    Raises:
+        UsageError: a file cannot be read.
+    """
+    names: set[str] = set()
+    for path in paths:
+        try:
+            names.update(path.read_text("utf-8").split())
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"file {path}", expected="names of scans, one a line",
+                             found=str(error)) from error  # fmt: skip
+    return frozenset(names)

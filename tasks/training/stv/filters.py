@@ -1,0 +1,136 @@
+"""Which objects are asked about: those that can be seen, and whose name says which one is meant.
+
+Numbers are ours (the paper says only that samples were rigorously filtered) and are settings.
+Everything that is dropped is counted by source and reason.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.errors import UsageError
+from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.geometry import area, clipped, distance, place
+from harness.world.draws import Draws
+
+ORIGIN = place((0, 0, 0))
+FEW = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When an object in a frame is clear enough to be asked about."""
+
+    visible: float = 0.15
+    """At least this share of it."""
+    pixels: float = 400.0
+    """At least so many square pixels of its box, inside the picture."""
+    nearest: float = 0.5
+    """Metres of its centre from the camera, at least; not asked of sources without depth."""
+    farthest: float = 60.0
+    """Metres, at most."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.visible <= 1 and self.pixels >= 0 and 0 <= self.nearest < self.farthest):
+            raise UsageError("limits", expected="0 ≤ visible ≤ 1, pixels ≥ 0 and 0 ≤ nearest < "
+                             "farthest", found=repr(self))  # fmt: skip
+
+    def reason(self, sight: Sight, size: tuple[int, int]) -> str | None:
+        """Why an object is not clear in a picture of this size; None if it is."""
+        if not sight.category:
+            return "ambiguous category"
+        if sight.visible < self.visible:
+            return f"less than {self.visible:.0%} visible"
+        if area(clipped(sight.box, size)) < self.pixels:
+            return f"smaller than {self.pixels:g} px"
+        if sight.centre is not None:
+            away = distance(sight.centre, ORIGIN)
+            if away < self.nearest:
+                return f"nearer than {self.nearest:g} m"
+            if away > self.farthest:
+                return f"farther than {self.farthest:g} m"
+        return None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of what was kept and what was dropped, by source and reason."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, source: str, reason: str, number: int = 1) -> None:
+        """Count something."""
+        self.counts[source, reason] += number
+
+    def to_json(self) -> dict[str, dict[str, int]]:
+        """By source, then by reason, both in alphabetical order."""
+        plain: dict[str, dict[str, int]] = {}
+        for source, reason in sorted(self.counts):
+            plain.setdefault(source, {})[reason] = self.counts[source, reason]
+        return plain
+
+
+KEPT = "kept"
+
+
+def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
+    """The clip with every object marked as clear or not, each counted once a frame.
+
+    A category is ambiguous as well where another one in the clip ends with its name, such as
+    `chair` beside `office chair`: then "the chair" says too little.
+    """
+    names = {sight.category for frame in clip.sights for sight in frame}
+    doubtful = {name for name in names if _is_part(name, names)}
+    frames = []
+    for frame in clip.sights:
+        marked = []
+        for sight in frame:
+            known = replace(sight, category="") if sight.category in doubtful else sight
+            reason = limits.reason(known, clip.size)
+            tally.add(clip.source, reason or KEPT)
+            marked.append(replace(known, clear=reason is None))
+        frames.append(tuple(marked))
+    return replace(clip, sights=tuple(frames))
+
+
+def _is_part(name: str, names: set[str]) -> bool:
+    return bool(name) and any(other.endswith(f" {name}") for other in names)
+
+
+def named(clip: Clip) -> Mapping[str, str]:
+    """Categories of which the clip shows one object only, clear or not: category → its track.
+
+    "The chair" means something only where there is one.
+    """
+    tracks: dict[str, set[str]] = {}
+    for frame in clip.sights:
+        for sight in frame:
+            if sight.category:
+                tracks.setdefault(sight.category, set()).add(sight.track)
+    return {name: next(iter(found)) for name, found in sorted(tracks.items()) if len(found) == 1}
+
+
+def clear_at(clip: Clip, frame: int) -> dict[str, Sight]:
+    """What is clear in a frame and has a name of its own in the clip, by category."""
+    alone = named(clip)
+    return {
+        sight.category: sight
+        for sight in sorted(clip.sights[frame], key=lambda one: one.category)
+        if sight.clear and sight.category in alone
+    }
+
+
+def few(clip: Clip, names: Iterable[str], most: int = FEW) -> list[str]:
+    """At most `most` names in alphabetical order, another choice for each clip.
+
+    Questions about several objects are looked for among these: all triples of a furnished room
+    would be thousands.
+    """
+    return sorted(Draws(0, "stv", clip.id, "few").shuffled(sorted(names))[:most])
+
+
+def describe(limits: Limits) -> dict[str, Any]:
+    """The limits as plain data."""
+    return {"visible": limits.visible, "pixels": limits.pixels, "nearest": limits.nearest,
+            "farthest": limits.farthest}  # fmt: skip

@@ -1,0 +1,57 @@
+"""The graph of a clip: where the nearest object of each category is, frame by frame.
+
+A line of `graphs.jsonl`, whose `id` is that of the question's sample (the trainer of Video-STR
+reads such files as well, `graphs=FILE`):
+
+    {"id": "kitti/0001/0/relative_distance-3", "graphs": [{"frame": 0, "nodes": [
+       {"category": "car", "centre": [1.25, -0.4, 12.3], "count": 2},
+       {"category": "cyclist", "centre": [-3.1, 0.2, 20.0], "count": 1}]}]}
+
+`frame` counts the sample's own frames from 0. Centres are metres in that frame's camera: x right,
+y up, z forward. `count` is the number of clear instances, of which the nearest is the node. Only
+frames with two categories or more are there; TAO has no depth, and so no graphs.
+"""
+
+from typing import Any
+
+from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.filters import ORIGIN
+from harness.tasks.training.stv.geometry import Place, distance
+
+FEWEST = 2  # nodes of a frame's graph
+DECIMALS = 3  # of a metre
+
+
+def graphs_of(clip: Clip) -> list[dict[str, Any]]:
+    """The frames of a clip's graph; none if no frame shows two clear categories with depth."""
+    frames = []
+    for number, sights in enumerate(clip.sights):
+        nodes = _nodes(sights)
+        if len(nodes) >= FEWEST:
+            frames.append({"frame": number, "nodes": nodes})
+    return frames
+
+
+def _nodes(sights: tuple[Sight, ...]) -> list[dict[str, Any]]:
+    """The nodes of a frame, in alphabetical order."""
+    centres: dict[str, list[Place]] = {}
+    for sight in sights:
+        if sight.clear and sight.centre is not None:
+            centres.setdefault(sight.category, []).append(sight.centre)
+    return [
+        {
+            "category": name,
+            "centre": [round(one, DECIMALS) + 0.0 for one in _nearest(centres[name])],
+            "count": len(centres[name]),
+        }
+        for name in sorted(centres)
+    ]
+
+
+def _nearest(places: list[Place]) -> Place:
+    return min(places, key=lambda spot: distance(spot, ORIGIN))
+
+
+def categories_of(frames: list[dict[str, Any]]) -> list[str]:
+    """All categories of a graph in alphabetical order: what prompts name as `{object_list}`."""
+    return sorted({node["category"] for frame in frames for node in frame["nodes"]})

@@ -1,0 +1,263 @@
+"""KITTI tracking (Geiger et al., 2013): boxes in the picture and in space, from a moving car.
+
+Below `kitti_tracking/training`: `image_02/%04d/%06d.png`, `label_02/%04d.txt`, `calib/%04d.txt`,
+and `oxts/%04d.txt` for where the car was. A line of labels has 17 columns:
+
+    frame track type truncated occluded alpha left top right bottom height width length x y z ry
+
+The box in space stands on its bottom face's centre (x, y, z) in the rectified frame of camera 0
+(x right, y *down*, z ahead) and is turned by ry around y; pictures are those of camera 2.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import DataError
+from harness.media import header_size
+from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.geometry import (
+    NEAR,
+    Array,
+    Place,
+    around,
+    bounds,
+    inverse,
+    mercator,
+    moved,
+    place,
+    project,
+    rotation,
+    share_inside,
+    upright,
+)
+from harness.types import Box
+
+RATE = 10.0  # frames a second
+COLUMNS = 17
+WORDS: Mapping[str, str] = {
+    "Car": "car", "Van": "van", "Truck": "truck", "Pedestrian": "pedestrian",
+    "Person_sitting": "sitting person", "Person": "sitting person", "Cyclist": "cyclist",
+    "Tram": "tram", "Misc": "",
+}  # fmt: skip
+"""What a reader would call each type; `DontCare` is no object and is left out."""
+
+SEEN_AT: Mapping[int, float] = {0: 1.0, 1: 0.5, 2: 0.1, 3: 0.0}
+"""The share taken to be seen at each level of occlusion: fully, partly, largely hidden, unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a calibration file says, as 4 × 4 transforms."""
+
+    intrinsics: Array
+    """3 × 3, of camera 2."""
+    offset: Array
+    """What is added to a place in camera 0's frame to have it in camera 2's, metres."""
+    camera_from_imu: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One line of labels, checked."""
+
+    frame: int
+    track: str
+    kind: str
+    occluded: int
+    box: Box
+    dimensions: tuple[float, float, float]
+    """Height, width, length in metres."""
+    location: Place
+    turned: float
+
+
+def read_kitti(data: Path, *, frames: int = 16, step: int = 5) -> Iterator[Clip]:
+    """Every sequence, cut into clips of at most `frames` frames, `step` frames apart.
+
+    Raises:
+        DataError: a file is missing or not in its layout; the file and the line are named.
+    """
+    root = data / "kitti_tracking" / "training"
+    files = sorted((root / "label_02").glob("[0-9][0-9][0-9][0-9].txt"))
+    if not files:
+        raise DataError(f"folder {root / 'label_02'}", expected="labels, 0000.txt and so on",
+                        found="none")  # fmt: skip
+    for path in files:
+        yield from _sequence(root, path.stem, frames=frames, step=step)
+
+
+def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip]:
+    labels: dict[int, list[Label]] = defaultdict(list)
+    for label in read_labels(root / "label_02" / f"{name}.txt"):
+        labels[label.frame].append(label)
+    calibration = read_calibration(root / "calib" / f"{name}.txt")
+    pictures = sorted((root / "image_02" / name).glob("*.png"))
+    if not pictures:
+        raise DataError(f"folder {root / 'image_02' / name}", expected="pictures", found="none")
+    size = header_size(pictures[0])
+    oxts = root / "oxts" / f"{name}.txt"
+    poses = read_poses(oxts) if oxts.is_file() else None
+    chosen = list(range(0, len(pictures), step))
+    for start in range(0, len(chosen), frames):
+        window = chosen[start : start + frames]
+        sights = [
+            tuple(sight_of(label, calibration, size, _pose(poses, frame, oxts, calibration))
+                  for label in labels[frame])
+            for frame in window
+        ]  # fmt: skip
+        shown = [f"kitti_tracking/training/image_02/{name}/{pictures[one].name}" for one in window]
+        yield Clip(id=f"kitti/{name}/{window[0]}", source="kitti", pictures=tuple(shown),
+                   rate=RATE / step, size=size, sights=tuple(sights))  # fmt: skip
+
+
+def read_labels(path: Path) -> Iterator[Label]:
+    """The objects of a sequence.
+
+    Raises:
+        DataError: a line has other columns.
+    """
+    for number, line in enumerate(_lines(path), start=1):
+        columns = line.split()
+        where = f"{path}, line {number}"
+        if len(columns) != COLUMNS:
+            raise DataError(where, expected=f"{COLUMNS} columns", found=str(len(columns)))
+        if columns[2] == "DontCare":
+            continue
+        if columns[2] not in WORDS:
+            raise DataError(f"{where}: type", expected=", ".join(WORDS), found=columns[2][:40])
+        numbers = _numbers(columns[:2] + columns[3:], where)
+        occluded = int(numbers[3])
+        if occluded not in SEEN_AT:
+            raise DataError(f"{where}: occluded", expected="0, 1, 2 or 3", found=columns[4])
+        yield Label(
+            frame=int(numbers[0]), track=columns[1], kind=columns[2], occluded=occluded,
+            box=Box(*numbers[5:9]), dimensions=(numbers[9], numbers[10], numbers[11]),
+            location=place(numbers[12:15]), turned=numbers[15],
+        )  # fmt: skip
+
+
+def read_calibration(path: Path) -> Calibration:
+    """`P2`, `R_rect`, `Tr_velo_cam` and `Tr_imu_velo`, with or without colons, under either name.
+
+    Raises:
+        DataError: one is missing, or has not as many numbers as it should.
+    """
+    found = {}
+    for line in _lines(path):
+        name, *rest = line.replace(":", " ").split()
+        found[name] = _numbers(rest, f"{path}: {name}")
+
+    def matrix(names: Sequence[str], rows: int, columns: int) -> Array:
+        numbers = next((found[name] for name in names if name in found), [])
+        if len(numbers) != rows * columns:
+            raise DataError(f"{path}: {' or '.join(names)}", expected=f"{rows * columns} numbers",
+                            found=str(len(numbers)) if numbers else "none")  # fmt: skip
+        whole = np.eye(4)
+        whole[:rows, :columns] = np.array(numbers).reshape(rows, columns)
+        return whole
+
+    second = matrix(("P2",), 3, 4)
+    rectified = matrix(("R_rect", "R0_rect"), 3, 3)
+    velodyne = matrix(("Tr_velo_cam", "Tr_velo_to_cam"), 3, 4)
+    imu = matrix(("Tr_imu_velo", "Tr_imu_to_velo"), 3, 4)
+    intrinsics = second[:3, :3]
+    return Calibration(
+        intrinsics=intrinsics,
+        offset=np.asarray(np.linalg.solve(intrinsics, second[:3, 3]), dtype=np.float64),
+        camera_from_imu=rectified @ velodyne @ imu,
+    )
+
+
+def read_poses(path: Path) -> list[Array]:
+    """World from IMU for each frame, 4 × 4, from latitude, longitude, altitude and three angles.
+
+    Raises:
+        DataError: a line has fewer than six numbers.
+    """
+    rows = [_numbers(line.split(), f"{path}, line {number}")
+            for number, line in enumerate(_lines(path), start=1)]  # fmt: skip
+    poses = []
+    for number, row in enumerate(rows, start=1):
+        if len(row) < 6:
+            raise DataError(f"{path}, line {number}", expected="30 numbers", found=str(len(row)))
+        whole = np.eye(4)
+        whole[:3, :3] = rotation(*row[3:6])
+        scale = float(np.cos(np.radians(rows[0][0])))
+        whole[:3, 3] = mercator(*row[:3], scale=scale)
+        poses.append(whole)
+    return poses
+
+
+def _pose(
+    poses: Sequence[Array] | None, frame: int, path: Path, calibration: Calibration
+) -> Array | None:
+    """World from camera 0 in a frame."""
+    if poses is None:
+        return None
+    if frame >= len(poses):
+        raise DataError(f"{path}", expected=f"a line for frame {frame}",
+                        found=f"{len(poses)} lines")  # fmt: skip
+    # R_rect and the others are rotations with translations: their product is rigid.
+    whole: Array = poses[frame] @ inverse(calibration.camera_from_imu)
+    return whole
+
+
+def corners(label: Label) -> Array:
+    """Eight corners in camera 0's frame, y down: the bottom face at the label's own height."""
+    height, width, length = label.dimensions
+    spots = np.array([[x, y, z] for x in (length / 2, -length / 2) for y in (0.0, -height)
+                      for z in (width / 2, -width / 2)])  # fmt: skip
+    cos, sin = np.cos(label.turned), np.sin(label.turned)
+    turned = spots @ np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]]).T
+    result: Array = turned + np.array(label.location)
+    return result
+
+
+def sight_of(
+    label: Label, calibration: Calibration, size: tuple[int, int], pose: Array | None
+) -> Sight:
+    """An object as the pictures' camera sees it.
+
+    The visible share is the part of the projected box in space that lies in the picture, times the
+    share of its level of occlusion; 0 if a corner is behind the camera.
+    """
+    x, y, z = label.location
+    height, width, length = label.dimensions
+    middle = np.array([[x, y - height / 2, z]])
+    seen = corners(label) + calibration.offset
+    share = 0.0
+    if seen[:, 2].min() > NEAR:
+        share = share_inside(bounds(project(calibration.intrinsics, seen)), size)
+    centre = place(upright(middle + calibration.offset)[0])
+    return Sight(
+        track=label.track,
+        category=WORDS[label.kind],
+        box=label.box,
+        visible=share * SEEN_AT[label.occluded],
+        centre=centre,
+        extent=around(upright(seen)),
+        ground=Place(centre.x, centre.z, 0.0),
+        world=None if pose is None else place(moved(pose, middle)[0]),
+        sides=(length, width, height),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"file {path}", expected="lines of text", found=str(error)) from error
+
+
+def _numbers(words: Sequence[str], where: str) -> list[float]:
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError as error:
+        raise DataError(where, expected="numbers", found=str(error)) from error
+    if not all(np.isfinite(numbers)):
+        raise DataError(where, expected="finite numbers", found=" ".join(words)[:60])
+    return numbers

@@ -1,0 +1,35 @@
+"""Which letter the right option gets: every letter equally often, in an order nobody can guess."""
+
+from dataclasses import dataclass, field
+
+from harness.tasks.training.stv.drafts import Choice
+from harness.world.draws import Draws
+
+LETTERS = "ABCDEFGH"
+
+
+@dataclass(slots=True)
+class Letters:
+    """Deals out the places of right options: shuffled blocks that have each place once.
+
+    Questions of one kind with equally many options share a sequence, so that after any number of
+    them the counts of their letters differ by one at most.
+    """
+
+    seed: int
+    dealt: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def place(self, kind: str, count: int) -> int:
+        """The place of the next right option among `count`."""
+        number = self.dealt.get((kind, count), 0)
+        self.dealt[kind, count] = number + 1
+        block, within = divmod(number, count)
+        return Draws(self.seed, "stv", "letters", kind, count, block).shuffled(range(count))[within]
+
+    def options(self, kind: str, choice: Choice, draws: Draws) -> tuple[list[str], str]:
+        """(options with their letters, the right letter); the wrong ones are shuffled."""
+        texts = draws.shuffled(choice.wrong)
+        place = self.place(kind, len(texts) + 1)
+        texts.insert(place, choice.right)
+        lettered = [f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False)]
+        return lettered, LETTERS[place]

@@ -1,0 +1,80 @@
+"""Vertices of a PLY file, as ScanNet's meshes have them; nothing else of it is read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import DataError
+from harness.tasks.training.stv.geometry import Array
+
+TYPES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4",
+    "float": "f4", "double": "f8", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2",
+    "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
+}  # fmt: skip
+MAX_HEADER = 2**14  # bytes
+ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
+
+
+def read_vertices(path: Path) -> Array:
+    """Rows (x, y, z) of a PLY file whose first element are its vertices.
+
+    Raises:
+        DataError: it is missing, cut off, or no such file.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"file {path}", expected="a PLY file",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+    end = raw.find(b"end_header", 0, MAX_HEADER)
+    line_end = raw.find(b"\n", end)
+    if not raw.startswith(b"ply") or end < 0 or line_end < 0:
+        raise DataError(f"file {path}", expected="a PLY header", found="none")
+    order, count, properties = _header(raw[:end].decode("ascii", "replace").splitlines(), path)
+    body = raw[line_end + 1 :]
+    if order == "ascii":
+        return _ascii(body, count, properties, path)
+    kind = np.dtype([(name, order + code) for name, code in properties])
+    if len(body) < count * kind.itemsize:
+        raise DataError(f"file {path}", expected=f"{count} vertices", found="a file that was cut")
+    table = np.frombuffer(body, dtype=kind, count=count)
+    return np.stack([table[axis].astype(np.float64) for axis in "xyz"], axis=1)
+
+
+def _header(lines: Sequence[str], path: Path) -> tuple[str, int, list[tuple[str, str]]]:
+    order, count, inside = "", -1, False
+    properties: list[tuple[str, str]] = []
+    for line in lines:
+        words = line.split()
+        if words[:1] == ["format"] and len(words) > 1:
+            order = ORDERS.get(words[1], words[1])
+        elif words[:1] == ["element"]:
+            inside = words[1:2] == ["vertex"] and count < 0 and not properties
+            if inside and len(words) == 3 and words[2].isdigit():
+                count = int(words[2])
+            elif count < 0:
+                raise DataError(f"file {path}", expected="vertices first", found=line[:60])
+        elif words[:1] == ["property"] and inside:
+            if len(words) != 3 or words[1] not in TYPES:
+                raise DataError(f"file {path}", expected="a property of a vertex", found=line[:60])
+            properties.append((words[2], TYPES[words[1]]))
+    if order not in ("ascii", "<", ">") or count < 0 or not set("xyz") <= dict(properties).keys():
+        raise DataError(f"file {path}", expected="vertices with x, y and z",
+                        found=f"format {order!r}, {count} vertices")  # fmt: skip
+    return order, count, properties
+
+
+def _ascii(body: bytes, count: int, properties: Sequence[tuple[str, str]], path: Path) -> Array:
+    names = [name for name, _ in properties]
+    rows = body.split(b"\n")[:count]
+    try:
+        table = np.array([[float(word) for word in row.split()] for row in rows])
+        columns = [table[:, names.index(axis)] for axis in "xyz"]
+    except (ValueError, IndexError) as error:
+        raise DataError(f"file {path}", expected=f"{count} rows of numbers",
+                        found=str(error)) from error  # fmt: skip
+    if len(table) != count:
+        raise DataError(f"file {path}", expected=f"{count} vertices", found=str(len(table)))
+    return np.stack(columns, axis=1)

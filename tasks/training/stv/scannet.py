@@ -1,0 +1,262 @@
+"""ScanNet (Dai et al., 2017): rooms as labelled meshes, and pictures of a camera moving in them.
+
+Below `scannet/scans/SCAN`:
+
+    SCAN.aggregation.json                    {"segGroups": [{"objectId", "segments", "label"}, …]}
+    SCAN_vh_clean_2.0.010000.segs.json       {"segIndices": [segment of each vertex]}
+    SCAN_vh_clean_2.ply                      the vertices
+    SCAN.txt                                 `axisAlignment = 16 numbers`, and more
+    color/K.jpg pose/K.txt intrinsic/intrinsic_color.txt   as ScanNet's SensReader exports them
+    depth/K.png                              if exported: what is behind something is not seen
+
+A pose is world from camera (x right, y down, z ahead); one of infinities is lost. The world is
+turned by `axisAlignment`, so that z points up and walls follow x and y; boxes are along these axes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from scipy.spatial import ConvexHull, QhullError
+
+from harness.errors import DataError
+from harness.layout import field, read_json
+from harness.media import header_size
+from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.geometry import (
+    NEAR,
+    Array,
+    Place,
+    around,
+    bounds,
+    corners_of,
+    inverse,
+    moved,
+    place,
+    project,
+    upright,
+)
+from harness.tasks.training.stv.ply import read_vertices
+
+RATE = 30.0  # frames a second
+POINTS = 400  # of an object that are looked for in each picture
+BEHIND = 0.15  # metres that a point may lie behind what the depth picture shows
+VAGUE = frozenset({"wall", "floor", "ceiling", "object", "unknown", "remove", "doorframe", "misc",
+                   "otherfurniture", "otherstructure", "otherprop", "structure"})  # fmt: skip
+"""Labels that do not say which thing is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object of a room, in the aligned world."""
+
+    track: str
+    category: str
+    points: Array
+    """Rows (x, y, z): at most `POINTS` of its vertices, evenly chosen."""
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A scan without its pictures."""
+
+    things: tuple[Thing, ...]
+    area: float | None
+    """Square metres."""
+    alignment: Array
+    """Aligned world from the scan's own, 4 × 4."""
+
+
+def scans(data: Path) -> list[Path]:
+    """The folders of all scans, in order of their names."""
+    return sorted(path for path in (data / "scannet" / "scans").glob("scene*") if path.is_dir())
+
+
+def read_scannet(
+    data: Path, *, frames: int = 16, step: int = 30, without: frozenset[str] = frozenset()
+) -> Iterator[Clip]:
+    """Every scan, cut into clips of at most `frames` frames, `step` frames apart.
+
+    Args:
+        data: The data root.
+        frames: Most frames of a clip.
+        step: Frames from one to the next.
+        without: Names of scans to leave out, such as those that a benchmark asks about.
+
+    Raises:
+        DataError: a file is missing or not in its layout.
+    """
+    for folder in scans(data):
+        if folder.name not in without:
+            yield from _scan(folder, frames=frames, step=step)
+
+
+def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
+    room = read_room(folder)
+    numbers = sorted(int(path.stem) for path in (folder / "color").glob("*.jpg")
+                     if path.stem.isdigit())[::step]  # fmt: skip
+    if not numbers:
+        raise DataError(f"folder {folder / 'color'}", expected="pictures, 0.jpg and so on",
+                        found="none")  # fmt: skip
+    size = header_size(folder / "color" / f"{numbers[0]}.jpg")
+    intrinsics = read_matrix(folder / "intrinsic" / "intrinsic_color.txt")
+    for start in range(0, len(numbers), frames):
+        window = numbers[start : start + frames]
+        sights = [
+            tuple(_sights(room, folder, number, intrinsics=intrinsics, size=size))
+            for number in window
+        ]
+        shown = [f"scannet/scans/{folder.name}/color/{number}.jpg" for number in window]
+        yield Clip(id=f"scannet/{folder.name}/{window[0]}", source="scannet", rate=RATE / step,
+                   pictures=tuple(shown), size=size, sights=tuple(sights), room=room.area,
+                   still=True)  # fmt: skip
+
+
+def read_room(folder: Path) -> Room:
+    """The objects of a scan.
+
+    Raises:
+        DataError: a file is missing or damaged, or they do not belong together.
+    """
+    name = folder.name
+    alignment = read_alignment(folder / f"{name}.txt")
+    vertices = moved(alignment, read_vertices(folder / f"{name}_vh_clean_2.ply"))
+    path = folder / f"{name}_vh_clean_2.0.010000.segs.json"
+    segments = np.asarray(field(read_json(path), "segIndices", list, str(path)))
+    if segments.shape != (len(vertices),) or segments.dtype.kind not in "iu":
+        raise DataError(f"{path}: 'segIndices'", expected=f"{len(vertices)} whole numbers, one a "
+                        "vertex", found=f"{segments.size}")  # fmt: skip
+    path = folder / f"{name}.aggregation.json"
+    things, floor = [], vertices
+    for group in field(read_json(path), "segGroups", list, str(path)):
+        label = field(group, "label", str, f"{path}, a group").strip().lower()
+        mine = vertices[np.isin(segments, field(group, "segments", list, f"{path}, {label}"))]
+        if label == "floor" and len(mine):
+            floor = mine
+        if len(mine):
+            track = str(field(group, "objectId", int, f"{path}, {label}"))
+            things.append(_thing(track, label, mine))
+    return Room(tuple(things), room_area(floor), alignment)
+
+
+def _thing(track: str, label: str, vertices: Array) -> Thing:
+    chosen = np.linspace(0, len(vertices) - 1, min(len(vertices), POINTS)).astype(int)
+    return Thing(track=track, category="" if label in VAGUE else label, points=vertices[chosen],
+                 low=vertices.min(axis=0), high=vertices.max(axis=0))  # fmt: skip
+
+
+def room_area(floor: Array) -> float | None:
+    """Square metres of the convex hull of the floor seen from above; None of a line or a point."""
+    try:
+        return float(ConvexHull(floor[:, :2]).volume)
+    except (QhullError, ValueError):
+        return None
+
+
+def read_alignment(path: Path) -> Array:
+    """`axisAlignment` of a scan's text file; none leaves the scan as it is.
+
+    Raises:
+        DataError: the file is missing, or has another number of numbers.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"file {path}", expected="a scan's text file", found=str(error)) from error
+    found = [line.partition("=")[2] for line in lines if line.startswith("axisAlignment")]
+    return _matrix(found[0].split(), f"{path}: axisAlignment") if found else np.eye(4)
+
+
+def read_matrix(path: Path) -> Array:
+    """The 4 × 4 numbers of a text file; infinities of a lost pose are kept.
+
+    Raises:
+        DataError: it is missing, or has other numbers.
+    """
+    try:
+        return _matrix(path.read_text("utf-8").split(), f"file {path}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"file {path}", expected="16 numbers", found=str(error)) from error
+
+
+def _matrix(words: Sequence[str], where: str) -> Array:
+    try:
+        numbers = np.array([float(word) for word in words])
+    except ValueError as error:
+        raise DataError(where, expected="16 numbers", found=str(error)) from error
+    if numbers.size != 16:
+        raise DataError(where, expected="16 numbers", found=str(numbers.size))
+    return numbers.reshape(4, 4)
+
+
+def _sights(
+    room: Room, folder: Path, number: int, *, intrinsics: Array, size: tuple[int, int]
+) -> Iterator[Sight]:
+    pose = read_matrix(folder / "pose" / f"{number}.txt")
+    if not np.isfinite(pose).all():
+        return  # the camera was lost: nothing is known of this frame
+    # Poses are of the scan's own world, objects lie in the aligned one.
+    camera = inverse(pose) @ inverse(room.alignment)
+    depth = _depth(folder / "depth" / f"{number}.png")
+    for thing in room.things:
+        sight = sight_of(thing, camera, intrinsics, size, depth)
+        if sight is not None:
+            yield sight
+
+
+def _depth(path: Path) -> Array | None:
+    """Metres of a depth picture in thousandths; None where none was exported."""
+    if not path.is_file():
+        return None
+    try:
+        with Image.open(path, formats=("PNG",)) as picture:
+            return np.asarray(picture).astype(np.float64) / 1000
+    except (OSError, SyntaxError, ValueError) as error:
+        raise DataError(f"picture {path}", expected="a complete PNG", found=str(error)) from error
+
+
+def sight_of(
+    thing: Thing, camera: Array, intrinsics: Array, size: tuple[int, int], depth: Any = None
+) -> Sight | None:
+    """An object as a camera sees it; None if no point of it lies in the picture.
+
+    The visible share is that of its points which lie in the picture and, where there is a depth
+    picture, not behind what that shows.
+    """
+    width, height = size
+    points = moved(camera, thing.points)
+    ahead = points[:, 2] > NEAR
+    pixels = np.full((len(points), 2), -1.0)
+    pixels[ahead] = project(intrinsics, points[ahead])
+    u, v = pixels.T
+    seen = ahead & (u >= 0) & (u < width) & (v >= 0) & (v < height)
+    if depth is not None:
+        seen &= ~_hidden(points[:, 2], u / width, v / height, seen, depth)
+    if not seen.any():
+        return None
+    middle = (thing.low + thing.high) / 2
+    length, across, upwards = (float(side) for side in thing.high - thing.low)
+    return Sight(
+        track=thing.track,
+        category=thing.category,
+        box=bounds(pixels[seen]),
+        visible=float(seen.mean()),
+        centre=place(upright(moved(camera, middle[None]))[0]),
+        extent=around(upright(moved(camera, corners_of(thing.low, thing.high)))),
+        ground=Place(float(middle[0]), float(middle[1]), 0.0),
+        world=place(middle),
+        sides=(length, across, upwards),
+    )
+
+
+def _hidden(away: Array, across: Array, down: Array, seen: Any, depth: Array) -> Any:
+    """Which points lie behind what the depth picture shows; its gaps (0) hide nothing."""
+    rows = np.clip((down * depth.shape[0]).astype(int), 0, depth.shape[0] - 1)
+    columns = np.clip((across * depth.shape[1]).astype(int), 0, depth.shape[1] - 1)
+    shown = depth[rows, columns]
+    return seen & (shown > 0) & (away > shown + BEHIND)

@@ -1,0 +1,160 @@
+"""Questions of spatial reasoning: how many, which way, how far, how large, where.
+
+Each takes a clip of one or more frames, filtered, and yields every question that it allows, in a
+fixed order; the builder draws from them. A clip of one frame is a picture.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, permutations
+
+from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.drafts import Choice, Draft, Number, seconds_text
+from harness.tasks.training.stv.filters import clear_at, few
+from harness.tasks.training.stv.geometry import clipped, distance, turn
+from harness.types import Box, Box3D
+
+MARGIN = 0.05  # of the picture's sides, between centres that lie one left of the other
+SLACK = 10.0  # degrees around the borders of "left", "right" and "back" where neither is said
+BACK = 135.0  # degrees from which something is at one's back
+APART = 0.5  # metres between where one stands and what one looks at
+SHORTEST = 0.1  # metres that are asked for as a distance
+DIAGONALS = ("left-up", "left-down", "right-up", "right-down")
+SIDES = ("left", "right", "back")
+
+
+def counting(clip: Clip) -> Iterator[Draft]:
+    """How many there are of a category: all of them must be clear, or it is not asked."""
+    tracks: dict[str, set[str]] = {}
+    clear: dict[str, set[str]] = {}
+    for frame in clip.sights:
+        for sight in frame:
+            tracks.setdefault(sight.category, set()).add(sight.track)
+            if sight.clear:
+                clear.setdefault(sight.category, set()).add(sight.track)
+    for category in sorted(clear):
+        if tracks[category] == clear[category] and category not in clip.uncounted:
+            yield Draft("object_counting", "video" if clip.is_video else "image",
+                        Number(len(clear[category]), 0), {"object": category})  # fmt: skip
+
+
+def direction(clip: Clip) -> Iterator[Draft]:
+    """Where one object is from another: in the picture, or for one who stands beside one."""
+    for frame in _frames(clip):
+        seen = clear_at(clip, frame)
+        if clip.source == "tao":
+            yield from _in_picture(clip, frame, seen)
+        elif clip.still or not clip.is_video:
+            yield from _standing(clip, frame, seen)
+
+
+def _in_picture(clip: Clip, frame: int, seen: dict[str, Sight]) -> Iterator[Draft]:
+    width, height = clip.size
+    for one, other in permutations(few(clip, seen), 2):
+        (x, y), (u, v) = (_middle(seen[name].box, clip.size) for name in (one, other))
+        if abs(x - u) < MARGIN * width or abs(y - v) < MARGIN * height:
+            continue
+        right = f"{'left' if x < u else 'right'}-{'up' if y < v else 'down'}"
+        others = tuple(option for option in DIAGONALS if option != right)
+        yield Draft("relative_direction", _name(clip, "plane"), Choice(right, others),
+                    {"object_1": one, "object_2": other, **_when(clip, frame)}, frame)  # fmt: skip
+
+
+def _standing(clip: Clip, frame: int, seen: dict[str, Sight]) -> Iterator[Draft]:
+    known = {name: sight.ground for name, sight in seen.items() if sight.ground is not None}
+    for start, ahead, other in permutations(few(clip, known), 3):
+        spots = known[start], known[ahead], known[other]
+        if min(distance(spots[0], spot._replace(z=spots[0].z)) for spot in spots[1:]) < APART:
+            continue
+        side = side_of(turn(*spots))
+        if side is not None:
+            others = tuple(option for option in SIDES if option != side)
+            fields = {"object_1": start, "object_2": ahead, "object_3": other}
+            yield Draft("relative_direction", "standing", Choice(side, others), fields, frame)
+
+
+def side_of(degrees: float) -> str | None:
+    """Left, right or back of one who has to turn so far; None near a border.
+
+    >>> [side_of(degrees) for degrees in (90, -30, 180, -150, 0, 130)]
+    ['left', 'right', 'back', 'back', None, None]
+    """
+    size = abs(degrees)
+    if size < SLACK or abs(size - BACK) < SLACK:
+        return None
+    if size > BACK:
+        return "back"
+    return "left" if degrees > 0 else "right"
+
+
+def separation(clip: Clip) -> Iterator[Draft]:
+    """How far apart the centres of two objects are, in metres."""
+    for frame in _frames(clip):
+        seen = clear_at(clip, frame)
+        for one, other in combinations(few(clip, seen), 2):
+            first, second = seen[one].centre, seen[other].centre
+            if first is None or second is None or distance(first, second) < SHORTEST:
+                continue
+            name = "video" if clip.is_video and clip.still else _name(clip, "")
+            metres = Number(round(distance(first, second), 2))
+            fields = {"object_1": one, "object_2": other, **_when(clip, frame)}
+            yield Draft("relative_distance", name, metres, fields, frame)
+
+
+def size(clip: Clip) -> Iterator[Draft]:
+    """How long the longest side of an object is, in metres; how large the room is."""
+    asked: set[str] = set()
+    for frame in _frames(clip):
+        for category, sight in clear_at(clip, frame).items():
+            if sight.sides is not None and category not in asked and max(sight.sides) > 0:
+                asked.add(category)
+                yield Draft("object_size", _name(clip, "", timed=False),
+                            Number(round(max(sight.sides), 2)), {"object": category})  # fmt: skip
+    if clip.room is not None and clip.is_video and clip.room >= 1:
+        yield Draft("object_size", "room", Number(round(clip.room, 1), 1))
+
+
+def localization(clip: Clip) -> Iterator[Draft]:
+    """The box of an object: in space where its depth is known, else in the picture."""
+    for frame in _frames(clip):
+        for category, sight in clear_at(clip, frame).items():
+            fields = {"object": category, **_when(clip, frame)}
+            if sight.extent is not None:
+                yield Draft("object_localization", _name(clip, "space"), whole_3d(sight.extent),
+                            fields, frame)  # fmt: skip
+            elif sight.centre is None:
+                yield Draft("object_localization", _name(clip, "plane"),
+                            whole(clipped(sight.box, clip.size)),
+                            {**fields, **_resolution(clip)}, frame)  # fmt: skip
+
+
+def whole(box: Box) -> Box:
+    """A box in whole pixels, as answers write it."""
+    return Box(*(float(round(side)) for side in box))
+
+
+def whole_3d(box: Box3D) -> Box3D:
+    """A box in space in steps of a centimetre, as answers write it."""
+    return Box3D(*(round(side, 2) + 0.0 for side in box))
+
+
+def _frames(clip: Clip) -> range:
+    return range(len(clip.sights))
+
+
+def _middle(box: Box, size: tuple[int, int]) -> tuple[float, float]:
+    inside = clipped(box, size)
+    return (inside.left + inside.right) / 2, (inside.top + inside.bottom) / 2
+
+
+def _when(clip: Clip, frame: int) -> dict[str, str]:
+    return {"timestamp": seconds_text(clip.seconds(frame))} if clip.is_video else {}
+
+
+def _resolution(clip: Clip) -> dict[str, str]:
+    return {"resolution": "{}x{}".format(*clip.size)}
+
+
+def _name(clip: Clip, what: str, *, timed: bool = True) -> str:
+    """A wording's name: `plane_image`, `plane_at`, `image`, `at`, `video`."""
+    medium = ("at" if timed else "video") if clip.is_video else "image"
+    return f"{what}_{medium}" if what else medium

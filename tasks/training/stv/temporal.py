@@ -1,0 +1,106 @@
+"""Questions of temporal reasoning: what comes first, where it is later, how far it has moved."""
+
+from collections.abc import Iterator
+from itertools import combinations, islice, pairwise, permutations
+from typing import NamedTuple
+
+from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.drafts import (
+    Choice,
+    Draft,
+    Number,
+    box_3d_text,
+    box_text,
+    seconds_text,
+)
+from harness.tasks.training.stv.filters import clear_at, few
+from harness.tasks.training.stv.geometry import clipped, distance, iou
+from harness.tasks.training.stv.spatial import whole, whole_3d
+
+ORDERED = (3, 4)  # categories in a question of order
+SEQUENCES = 12  # questions of order that a clip is looked through for
+OTHERS = 3  # wrong orders that are offered
+SAME = 0.9  # IoU from which a box has not moved
+SHORTEST = 0.5  # metres that are asked for as a displacement
+
+
+def order(clip: Clip) -> Iterator[Draft]:
+    """In which order categories are first seen, of those whose order nobody could doubt."""
+    first = first_seen(clip)
+    found = 0
+    for length in ORDERED:
+        for chosen in combinations(few(clip, first), length):
+            right = sorted(chosen, key=lambda name: first[name])
+            pairs = pairwise(right)
+            if not all(first[one].clear < first[other].there for one, other in pairs):
+                continue
+            if found == SEQUENCES:
+                return
+            found += 1
+            others = list(islice(permutations(right), 1, None))
+            spread = others[:: max(1, len(others) // OTHERS)][:OTHERS]
+            yield Draft(
+                "appearance_order", "video",
+                Choice(", ".join(right), tuple(", ".join(one) for one in spread)),
+                {"object_list": ", ".join(chosen)},
+            )  # fmt: skip
+
+
+class FirstSeen(NamedTuple):
+    """When a category comes into view."""
+
+    there: int
+    """The frame from which an instance is annotated, however small or hidden."""
+    clear: int
+    """The frame from which one is clear: nobody has missed it by then."""
+
+
+def first_seen(clip: Clip) -> dict[str, FirstSeen]:
+    """When each category comes into view, of those that are clear in some frame."""
+    there: dict[str, int] = {}
+    clear: dict[str, int] = {}
+    for frame, sights in enumerate(clip.sights):
+        for sight in sights:
+            if sight.category:
+                there.setdefault(sight.category, frame)
+                if sight.clear:
+                    clear.setdefault(sight.category, frame)
+    return {name: FirstSeen(there[name], frame) for name, frame in clear.items()}
+
+
+def tracking(clip: Clip) -> Iterator[Draft]:
+    """Where an object is at one time, told where it was at another: in the picture, or in space."""
+    for category, earlier, later, one, other in _pairs(clip):
+        fields = {"object": category, "resolution": "{}x{}".format(*clip.size),
+                  "timestamp_1": seconds_text(clip.seconds(earlier)),
+                  "timestamp_2": seconds_text(clip.seconds(later))}  # fmt: skip
+        before, after = (whole(clipped(sight.box, clip.size)) for sight in (one, other))
+        if iou(before, after) < SAME:
+            yield Draft("motion_tracking", "plane", after, {**fields, "box": box_text(before)},
+                        later)  # fmt: skip
+            if one.extent is not None and other.extent is not None and not clip.still:
+                yield Draft("motion_tracking", "space", whole_3d(other.extent),
+                            {**fields, "box": box_3d_text(one.extent)}, later)  # fmt: skip
+
+
+def displacement(clip: Clip) -> Iterator[Draft]:
+    """How far an object has moved in the world between two times, along a straight line."""
+    if clip.still:
+        return
+    for category, earlier, later, one, other in _pairs(clip):
+        if one.world is None or other.world is None:
+            continue
+        moved = distance(one.world, other.world)
+        if moved >= SHORTEST:
+            yield Draft("displacement", "video", Number(round(moved, 2)),
+                        {"object": category, "timestamp_1": seconds_text(clip.seconds(earlier)),
+                         "timestamp_2": seconds_text(clip.seconds(later))}, later)  # fmt: skip
+
+
+def _pairs(clip: Clip) -> Iterator[tuple[str, int, int, Sight, Sight]]:
+    """Every object with a name of its own, at every two times at which it is clear."""
+    seen = [clear_at(clip, frame) for frame in range(len(clip.sights))]
+    for category in sorted({name for frame in seen for name in frame}):
+        frames = [frame for frame, one in enumerate(seen) if category in one]
+        for earlier, later in combinations(frames, 2):
+            yield category, earlier, later, seen[earlier][category], seen[later][category]

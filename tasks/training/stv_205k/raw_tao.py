@@ -1,0 +1,68 @@
+"""Moving scenes in TAO's layout: boxes of what is visible, in annotated frames."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.world.encode import write_jpeg
+from harness.world.raster import render, visible_masks
+from harness.world.scene import SHAPES, Scene
+
+EVERY = 30  # frames of the original video between two that are annotated
+FIRST_TRACK = 100  # tracks of video k are numbered from 100 × k
+
+
+def write_tao(root: Path, scenes: Sequence[Scene]) -> None:
+    """Write `root/tao/annotations/train.json` and `root/tao/frames/train/shapes/<video>/*.jpg`."""
+    plain: dict[str, list[Any]] = {
+        "images": [], "videos": [], "tracks": [], "annotations": [],
+        "categories": [{"id": k, "name": shape, "synset": f"{shape}.n.01"}
+                       for k, shape in enumerate(SHAPES, start=1)],
+    }  # fmt: skip
+    for number, scene in enumerate(scenes, start=1):
+        _add(plain, scene, number, root)
+    path = root / "tao" / "annotations" / "train.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"info": {}, **plain}), encoding="utf-8", newline="\n")
+
+
+def _add(plain: dict[str, list[Any]], scene: Scene, number: int, root: Path) -> None:
+    name = f"train/shapes/{scene.index:05d}"
+    plain["videos"].append({
+        "id": number, "name": name, "width": scene.width, "height": scene.height,
+        "neg_category_ids": [], "not_exhaustive_category_ids": [], "metadata": {},
+    })  # fmt: skip
+    tracks = [FIRST_TRACK * number + k for k in range(len(scene.things))]
+    plain["tracks"] += [
+        {"id": track, "category_id": SHAPES.index(thing.shape) + 1, "video_id": number}
+        for track, thing in zip(tracks, scene.things, strict=True)
+    ]
+    folder = root / "tao" / "frames" / name
+    folder.mkdir(parents=True)
+    for frame in range(scene.frames):
+        image = len(plain["images"]) + 1
+        file = f"frame{frame * EVERY + 1:04d}.jpg"
+        write_jpeg(folder / file, render(scene, frame))
+        plain["images"].append({
+            "id": image, "video_id": number, "file_name": f"{name}/{file}",
+            "width": scene.width, "height": scene.height, "frame_index": frame * EVERY,
+        })  # fmt: skip
+        for track, mask, thing in zip(tracks, visible_masks(scene, frame), scene.things,
+                                      strict=True):  # fmt: skip
+            if mask.any():
+                left, top, right, bottom = extent(mask)
+                plain["annotations"].append({
+                    "id": len(plain["annotations"]) + 1, "image_id": image, "track_id": track,
+                    "bbox": [left, top, right - left, bottom - top], "area": int(mask.sum()),
+                    "category_id": SHAPES.index(thing.shape) + 1, "video_id": number,
+                })  # fmt: skip
+
+
+def extent(mask: BoolArray) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of a mask's pixels, the last two exclusive."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

@@ -1,0 +1,40 @@
+"""Scenes of which every type of question can be asked: different things, some of which come in."""
+
+from collections.abc import Sequence
+
+from harness.world.draws import Draws
+from harness.world.scene import COLOURS, SHAPES, Background, Scene, Thing
+
+SIZE = (224, 168)  # width and height in pixels
+FRAMES = 8
+RESTING, COMING = 4, 3
+ROW, TOP = 22, 18  # pixels from one thing's row to the next, and of the first
+
+
+def street(seed: int, index: int) -> Scene:
+    """Four things that rest, two of them of one shape, and three that come in one after another.
+
+    Those come from the left; each thing has a row and a depth of its own.
+    """
+    draws = Draws(seed, "street", index)
+    different = draws.shuffled(SHAPES)[: RESTING + COMING - 1]
+    shapes = (different[0], *different)
+    colours = draws.shuffled(tuple(COLOURS))
+    rows = draws.shuffled(range(len(shapes)))
+    depths = draws.shuffled(range(len(shapes)))
+    things = []
+    for place, shape in enumerate(shapes):
+        coming = place - RESTING  # from 0 for those that come; they are whole in frame 1, 3, 5
+        speed = draws.between(20, 24) if coming >= 0 else 0
+        x = -2 * coming * speed if speed else 40 + 48 * place
+        thing = Thing(shape=shape, colour=colours[place], size="small", x=x,
+                      y=TOP + ROW * rows[place], depth=depths[place], dx=speed)  # fmt: skip
+        things.append(thing)
+    return Scene(seed=seed, family="street", split="train", index=index, width=SIZE[0],
+                 height=SIZE[1], background=Background("plain", draws.below(2**32)),
+                 things=tuple(things), frames=FRAMES)  # fmt: skip
+
+
+def streets(seed: int, indices: Sequence[int]) -> list[Scene]:
+    """Several of them."""
+    return [street(seed, index) for index in indices]

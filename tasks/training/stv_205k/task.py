@@ -1,0 +1,240 @@
+"""STV-205k (Video-STR, 2025): eight types of questions of space and time, from three data sets.
+
+The set is built by `python -m harness.tasks.training.stv --data ROOT` from TAO, KITTI tracking and
+ScanNet, into `ROOT/stv_205k`. A line of `questions.jsonl`, whose pictures lie below ROOT:
+
+    {"problem_id": "kitti/0001/0/relative_distance-0", "problem": "At 1.5 s, from the center points
+     of the car and the cyclist, what is the direct distance separating them in meters?",
+     "data_type": "video", "problem_type": "numerical", "options": [],
+     "solution": "<answer>7.31</answer>", "data_source": "STV-205k", "task": "relative_distance",
+     "source": "kitti", "frames": ["kitti_tracking/training/image_02/0001/000000.png", …],
+     "rate": 2.0, "size": [1242, 375], "frame": 3, "objects": ["car", "cyclist"]}
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError, MediaError
+from harness.layout import field, folder, inside
+from harness.media import Media, frame_files, image, lost
+from harness.task import Problem, Task, choose
+from harness.tasks.rvos.videos import refuse_missing
+from harness.tasks.spatial.tables import listed_ids, records, text
+from harness.tasks.training.questions import FORMS, Question, read_questions
+from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
+from harness.tasks.training.stv.drafts import KINDS
+from harness.types import Query, Sample, Target, query_id
+
+__all__ = ["PROTOCOLS", "stv_205k"]
+
+FIX = "`python -m harness.tasks.training.stv --data ROOT` builds it; see the card."
+ASKED = ("multiple choice", "numerical", "IoU", "IoU 3D")
+Part = Literal[
+    "all", "object_counting", "relative_direction", "relative_distance", "appearance_order",
+    "object_size", "motion_tracking", "object_localization", "displacement",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the questions lie, and which of them are asked."""
+
+    data: Path
+    place: Path
+    ids: frozenset[str] | None
+    part: Part
+
+    @property
+    def questions(self) -> Path:
+        """The file of questions."""
+        return self.place / "questions.jsonl"
+
+    @property
+    def graphs(self) -> Path:
+        """The file of graphs, which need not be there."""
+        return self.place / "graphs.jsonl"
+
+    def asks(self, question: Question) -> bool:
+        """Whether a question is one of the split and of the part."""
+        listed = self.ids is None or question.id in self.ids
+        return listed and self.part in ("all", question.plain.get("task"))
+
+
+def stv_205k(
+    data: Path,
+    *,
+    split: Literal["train", "rl"] = "train",
+    part: Part = "all",
+    protocol: str = "train/answers",
+) -> Task:
+    """One sample a question.
+
+    The target's `extra` has `task`, `source`, `problem_type`, `frame` and, of clips with depth,
+    `graphs`: the frames of the sample's line in `graphs.jsonl`.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: All questions, or those of `rl_ids.txt`: 12,000, uniform over the types.
+        part: All types, or one.
+        protocol: `train/answers`, for curves.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "stv_205k", fix=FIX)
+    listed = place / "rl_ids.txt"
+    files = [place / "questions.jsonl", place / "graphs.jsonl"]
+    if not files[0].is_file():
+        raise DataError(f"file {files[0]}", expected="the questions", found="none", fix=FIX)
+    if split == "rl":
+        files.append(listed)
+        if not listed.is_file():
+            raise DataError(f"file {listed}", expected="the ids of the subset", found="none",
+                            fix=FIX)  # fmt: skip
+    source = Source(data, place, listed_ids(listed) if split == "rl" else None, part)
+    return Task(
+        name="stv_205k",
+        version=1,
+        split=split,
+        forms=tuple(FORMS[kind] for kind in ASKED),
+        protocol=scoring,
+        samples=partial(_samples, source),
+        annotations=tuple(path for path in files if path.is_file()),
+        check=partial(_check, source),
+        arguments={"split": split, "part": part, "protocol": protocol},
+    )
+
+
+def _samples(source: Source) -> Iterator[Sample]:
+    graphs = _Graphs(source.graphs)
+    for question in read_questions(source.questions, kinds=ASKED):
+        if isinstance(question, DataError):
+            raise question
+        graph = graphs.of(question.id)  # of those that are not asked as well: they come in order
+        if source.asks(question):
+            yield _sample(question, source, graph)
+
+
+def _sample(question: Question, source: Source, graph: list[Any] | None) -> Sample:
+    plain, where = question.plain, f"{source.questions}, question {question.id!r}"
+    kind = text(plain, "task", where)
+    if kind not in KINDS:
+        raise DataError(f"{where}: 'task'", expected=f"one of {', '.join(KINDS)}", found=kind[:40])
+    extra = {"task": kind, "source": text(plain, "source", where), "problem_type": question.kind,
+             "frame": plain.get("frame")}  # fmt: skip
+    return Sample(
+        id=question.id,
+        query=Query(
+            id=query_id(question.id), text=question.problem, media=(_media(question, source),),
+            forms=(question.form,), options=question.options,
+            objects=tuple(field(plain, "objects", list, where)),
+        ),
+        target=Target(
+            answer=question.answer, extra=extra if graph is None else {**extra, "graphs": graph}
+        ),
+        group="/".join(question.id.split("/")[:2]),
+        categories={"task": kind, "source": text(plain, "source", where),
+                    "medium": "video" if question.video else "image"},
+    )  # fmt: skip
+
+
+def _media(question: Question, source: Source) -> Media:
+    """The frames that a question names, or what stands for them if one is missing."""
+    where = f"{source.questions}, question {question.id!r}"
+    names = field(question.plain, "frames", list, where)
+    rate = field(question.plain, "rate", (int, float), where)
+    width, height = _size(question.plain, where)
+    if not names or not rate > 0 or question.video != (len(names) > 1):
+        raise DataError(f"{where}: 'frames' and 'rate'", expected="one frame of an image, several "
+                        "of a video, and a rate above 0",
+                        found=f"{len(names)} and {rate}")  # fmt: skip
+    paths = [inside(source.data, name) for name in names]
+    try:
+        refuse_missing(paths)
+        media = frame_files(paths, frames_per_second=rate) if question.video else image(paths[0])
+    except MediaError as error:
+        return lost(error, size=(width, height), frames=len(paths))
+    if media.size != (width, height):
+        raise DataError(f"{where}: 'size'", expected=f"{width} × {height}, as the question says",
+                        found="{} × {}".format(*media.size))  # fmt: skip
+    return media
+
+
+def _size(plain: Mapping[str, Any], where: str) -> tuple[int, int]:
+    size = field(plain, "size", list, where)
+    if len(size) != 2 or not all(type(one) is int and one > 0 for one in size):
+        raise DataError(f"{where}: 'size'", expected="[width, height]", found=repr(size)[:40])
+    return size[0], size[1]
+
+
+class _Graphs:
+    """Graphs in the order of their questions, of which only some have one; one line is held."""
+
+    def __init__(self, path: Path) -> None:
+        wanted = {"id": "question", "graphs": "frames"}
+        self._lines = records(path, wanted) if path.is_file() else iter(())
+        self._next = next(self._lines, None)
+
+    def of(self, name: str) -> list[Any] | None:
+        """The frames of the graph of the next question of the file; None if it has none.
+
+        Raises:
+            DataError: a line is no graph.
+        """
+        if self._next is None or self._next[1]["id"] != name:
+            return None
+        where, plain = self._next
+        self._next = next(self._lines, None)
+        return read_graph(plain, where)
+
+    @property
+    def left(self) -> str | None:
+        """Where the first graph stands that belongs to no question; None if there is none."""
+        return None if self._next is None else self._next[0]
+
+
+def read_graph(plain: Any, where: str) -> list[Any]:
+    """The frames of one line of `graphs.jsonl`, checked.
+
+    Raises:
+        DataError: a frame has no number, or a node no name or no three finite numbers.
+    """
+    frames: list[Any] = field(plain, "graphs", list, where)
+    for frame in frames:
+        if field(frame, "frame", int, f"{where}, a frame") < 0:
+            raise DataError(f"{where}: 'frame'", expected="a number from 0", found="a negative one")
+        for node in field(frame, "nodes", list, f"{where}, a frame"):
+            name = field(node, "category", str, f"{where}, a node")
+            spot = field(node, "centre", list, f"{where}, {name!r}")
+            if len(spot) != 3 or not all(
+                type(one) in (int, float) and abs(one) < 1e6 for one in spot
+            ):
+                raise DataError(f"{where}: {name!r}", expected="[x, y, z] in metres",
+                                found=repr(spot)[:60])  # fmt: skip
+            if field(node, "count", int, f"{where}, {name!r}") < 1:
+                raise DataError(f"{where}: {name!r}", expected="a count from 1", found="less")
+    return frames
+
+
+def _check(source: Source) -> Iterator[Problem]:
+    looked_at: set[str] = set()
+    try:
+        graphs = _Graphs(source.graphs)
+        for question in read_questions(source.questions, kinds=ASKED):
+            if isinstance(question, DataError):
+                yield Problem(str(source.questions), str(question))
+                continue
+            try:
+                sample = _sample(question, source, graphs.of(question.id))
+            except DataError as error:
+                yield Problem(str(source.questions), str(error))
+                continue
+            shown = str(question.plain["frames"])
+            if (fault := sample.query.media[0].fault) and shown not in looked_at:
+                yield Problem(f"sample {sample.id!r}", fault)
+            looked_at.add(shown)
+        if graphs.left:
+            yield Problem(graphs.left, "is the graph of no question, or not in their order")
+    except DataError as error:
+        yield Problem(str(source.place), str(error))

@@ -1,0 +1,30 @@
+"""The generated world in the layouts of TAO, KITTI tracking and ScanNet, and the set of it."""
+
+from pathlib import Path
+
+from harness.tasks.training.stv.build import Settings, build
+from harness.tasks.training.stv_205k.raw_kitti import write_kitti
+from harness.tasks.training.stv_205k.raw_scannet import write_scannet
+from harness.tasks.training.stv_205k.raw_tao import write_tao
+from harness.tasks.training.stv_205k.street import FRAMES, streets
+from harness.world.shapes import World
+
+MOST = 3  # scenes of each source
+
+
+def settings(seed: int) -> Settings:
+    """How the set is built of scenes, which are short: every frame of them is used."""
+    return Settings(seed=seed, kitti_step=1, scannet_step=1, frames=FRAMES, per_clip=1, pictures=1,
+                    rl=24)  # fmt: skip
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/{tao,kitti_tracking,scannet}` and build `root/stv_205k` of them.
+
+    Scenes are composed for this set: those of the world's families are rarely asked everything.
+    """
+    indices = range(min(MOST, world.size))
+    write_tao(root, streets(world.seed, indices))
+    write_kitti(root, streets(world.seed, [MOST + index for index in indices]))
+    write_scannet(root, indices, seed=world.seed)
+    build(root, root / "stv_205k", settings(world.seed))

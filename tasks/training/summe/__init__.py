@@ -1,0 +1,1 @@
+"""SumMe: summaries of videos, where a user has them."""

@@ -1,0 +1,144 @@
+"""SumMe (Gygli et al., 2014), as a set of summaries in words: only with references of one's own.
+
+SumMe's people rated frames; none wrote a text. A summary in words needs references, and those are a
+file of the user's, `ROOT/summe/references.jsonl`, one video a line:
+
+    {"video": "Air_Force_One", "reference": "A plane lands and …", "made_by": {"captioner": "…",
+     "prompt": "…", "hash": "…"}}
+
+`reference` is a text or a list of texts; `made_by` says how they were made and is kept in the
+record, so that nobody takes them for SumMe's. Without the file there are no samples, and `harness
+data check` says so. Videos lie at `ROOT/summe/videos/<video>.mp4`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError
+from harness.layout import folder
+from harness.spec import Spec
+from harness.task import Problem, Task, choose
+from harness.tasks.rvtbench.text import by_text
+from harness.tasks.spatial.tables import records, text
+from harness.tasks.spatial.videos import Shown, find, video_or_lost
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+FIX = "`harness list tasks summe` says where the data is had."
+REFERENCES = "references.jsonl"
+QUESTION = "Summarize what happens in this video."
+SUFFIXES = (".mp4", ".webm", ".avi")
+
+PROTOCOLS = {
+    "summe/text_simple": by_text(
+        "summe/text_simple", "simple", "ROUGE-L, BLEU-4 and CIDEr against references that are not "
+        "SumMe's; tokens that need no Java",
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where references and videos lie."""
+
+    path: Path
+    videos: Path
+    question: str
+    shown: Shown
+
+
+def summe(
+    data: Path,
+    *,
+    split: Literal["all"] = "all",
+    question: str = QUESTION,
+    frames: int | Spec | None = None,
+    protocol: str = "summe/text_simple",
+) -> Task:
+    """One sample a video that has a reference; none without `references.jsonl`.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one, of 25 videos.
+        question: What is asked of every video.
+        frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
+        protocol: `summe/text_simple`, for curves.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "summe", fix=FIX)
+    source = Source(place / REFERENCES, place / "videos", question, Shown(frames))
+    there = source.path.is_file()
+    return Task(
+        name="summe",
+        version=1,
+        split=split,
+        forms=(AnswerForm.TEXT,),
+        protocol=scoring,
+        samples=partial(_samples, source),
+        annotations=(source.path,) if there else (),
+        check=partial(_check, source),
+        arguments={
+            "split": split, "question": question, "frames": str(source.shown),
+            "protocol": protocol, "references": REFERENCES if there else None,
+            "made_by": made_by(source.path) if there else None,
+        },
+    )  # fmt: skip
+
+
+def made_by(path: Path) -> Any:
+    """What the first line says of how the references were made; None if it says nothing."""
+    first = next(records(path, {"video": "name", "reference": "text"}), None)
+    return None if first is None else first[1].get("made_by")
+
+
+def _samples(source: Source) -> Iterator[Sample]:
+    if not source.path.is_file():
+        return
+    seen: set[str] = set()
+    for where, plain in records(source.path, {"video": "name", "reference": "text"}):
+        name, references = _read(plain, where)
+        if name in seen:
+            raise DataError(f"{where}: 'video'", expected="each video once", found=name[:60])
+        seen.add(name)
+        media = video_or_lost((source.videos,), file_name(source.videos, name), source.shown.choose)
+        yield Sample(
+            id=name,
+            query=Query(
+                id=query_id(name), text=source.question, media=(media,), forms=(AnswerForm.TEXT,)
+            ),
+            target=Target(answer=Answer(text=references[0]), references=references[1:],
+                          extra={"made_by": plain.get("made_by")}),
+            group=name,
+        )  # fmt: skip
+
+
+def _read(plain: Mapping[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
+    """(video, references) of one line."""
+    value = plain["reference"]
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(
+        isinstance(one, str) and one.strip() for one in texts
+    ):  # fmt: skip
+        raise DataError(f"{where}: 'reference'", expected="a text, or a list of them, none blank",
+                        found=repr(value)[:60])  # fmt: skip
+    return text(plain, "video", where), tuple(texts)
+
+
+def file_name(videos: Path, name: str) -> str:
+    """The file of a video, by its name without a suffix."""
+    there = (f"{name}{suffix}" for suffix in SUFFIXES if (videos / f"{name}{suffix}").is_file())
+    return next(there, f"{name}{SUFFIXES[0]}")
+
+
+def _check(source: Source) -> Iterator[Problem]:
+    if not source.path.is_file():
+        yield Problem(str(source.path), "is missing: SumMe has no summaries in words, so there are "
+                      "no samples without a file of references of your own")  # fmt: skip
+        return
+    try:
+        for sample in _samples(source):
+            find((source.videos,), file_name(source.videos, sample.id))
+    except DataError as error:
+        yield Problem(str(source.path), str(error))

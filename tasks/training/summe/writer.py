@@ -1,0 +1,33 @@
+"""Videos of the generated world in the layout of SumMe, with references made of their scenes."""
+
+import json
+from pathlib import Path
+
+from harness.tasks.spatial.shapes import write_video
+from harness.tasks.training.summe.task import REFERENCES
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+MADE_BY = {"captioner": "the generated world's own description", "prompt": "", "hash": ""}
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/summe/references.jsonl` and the videos, a third of `size`, three at least."""
+    place = root / "summe"
+    lines = []
+    for scene in world.scenes("qa_video", "val")[: max(3, world.size // 3)]:
+        name = f"Shapes_{scene.index:02d}"
+        write_video(place / "videos" / f"{name}.mp4", scene)
+        lines.append({"video": name, "reference": told(scene), "made_by": MADE_BY})
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (place / REFERENCES).write_text(text, encoding="utf-8", newline="\n")
+
+
+def told(scene: Scene) -> str:
+    """What happens in a scene, in a sentence."""
+    moving = [f"a {thing.colour} {thing.shape}" for thing in scene.things if thing.moves]
+    still = len(scene.things) - len(moving)
+    others = "nothing else" if not still else f"{still} other thing" + "s" * (still > 1)
+    if not moving:
+        return f"Nothing moves; {others} can be seen."
+    return f"{' and '.join(moving)} move{'s' * (len(moving) == 1)} while {others} can be seen."

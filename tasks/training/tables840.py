@@ -1,0 +1,206 @@
+"""The training tables of Seg-Zero and VisionReasoner: a 840 × 840 picture, a text, its solution.
+
+    {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "solution": "[…]",
+     "image": {"bytes": …}, "img_height": 427, "img_width": 640}
+
+Pictures were squashed to 840 × 840 (the aspect is not kept) when the tables were made, and all
+numbers of a solution are pixels of that picture: box sides are the first and the *last* row and
+column of the mask. `img_height` and `img_width` are those of the picture before.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, MediaError
+from harness.layout import folder
+from harness.media import Media, image_bytes, lost
+from harness.task import Problem, Protocol, Task
+from harness.tasks.refer.copies import parquet_files
+from harness.tasks.spatial.tables import records, text
+from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target, query_id
+
+SIDE = 840  # pixels, of width and height
+COLUMNS = {"id": "name of the sample", "problem": "what is asked for", "solution": "the objects",
+           "image": "picture of 840 × 840"}  # fmt: skip
+OPTIONAL = {"img_height": "height before", "img_width": "width before"}
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The truth of a row."""
+
+    answer: Answer
+    """Pixels of the 840 × 840 picture, right and bottom *inclusive* as in the table: what official
+    rewards compare with."""
+    plain: Mapping[str, Any]
+    """The same whole numbers under the official keys."""
+
+
+Parse = Callable[[str, str], Solution]
+"""Reads a `solution`, given where it stands; raises DataError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row, checked but for its picture."""
+
+    id: str
+    problem: str
+    solution: Solution
+    encoded: bytes
+    where: str
+
+    def media(self) -> Media:
+        """The picture, or what stands for it if it cannot be read.
+
+        Raises:
+            DataError: it is not 840 × 840.
+        """
+        try:
+            media = image_bytes(self.encoded, f"of {self.where}")
+        except MediaError as error:
+            return lost(error, size=(SIDE, SIDE))
+        if media.size != (SIDE, SIDE):
+            raise DataError(f"{self.where}: 'image'", expected=f"{SIDE} × {SIDE} pixels",
+                            found="{} × {}".format(*media.size))  # fmt: skip
+        return media
+
+
+def table_task(
+    name: str, place: Path, parse: Parse, *, split: str, protocol: Protocol, fix: str
+) -> Task:
+    """The task of such a table below `place`, the folder of a copy from the hub.
+
+    Raises:
+        DataError: the folder or its `data/train-*.parquet` is not there.
+    """
+    files = parquet_files(folder(place, fix=fix), split, fix=fix)
+    return Task(
+        name=name,
+        version=1,
+        split=split,
+        forms=(AnswerForm.BOXES,),
+        protocol=protocol,
+        samples=partial(_samples, files, parse),
+        annotations=tuple(files),
+        check=partial(_check, files, parse),
+        arguments={"split": split, "protocol": protocol.name},
+    )
+
+
+def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]:
+    """Every row in order: what was read, or why it cannot be.
+
+    An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each.
+
+    Raises:
+        DataError: a file is no Parquet file, or lacks a column.
+    """
+    seen: Counter[str] = Counter()
+    for path in files:
+        for where, plain in records(path, COLUMNS, optional=OPTIONAL):
+            try:
+                row = _row(plain, where, parse)
+            except DataError as error:
+                yield error
+                continue
+            seen[row.id] += 1
+            again = seen[row.id]
+            yield row if again == 1 else Row(f"{row.id}#{again}", row.problem, row.solution,
+                                             row.encoded, row.where)  # fmt: skip
+
+
+def _row(plain: Mapping[str, Any], where: str, parse: Parse) -> Row:
+    picture = plain["image"]
+    encoded = picture.get("bytes") if isinstance(picture, dict) else None
+    if not isinstance(encoded, bytes) or not encoded:
+        raise DataError(f"{where}: 'image'", expected="the bytes of a picture", found="none")
+    return Row(
+        id=text(plain, "id", where),
+        problem=text(plain, "problem", where).strip(),
+        solution=parse(text(plain, "solution", where), f"{where}: 'solution'"),
+        encoded=encoded,
+        where=where,
+    )
+
+
+def _samples(files: Sequence[Path], parse: Parse) -> Iterator[Sample]:
+    for row in read_table(files, parse):
+        if isinstance(row, DataError):
+            raise row
+        yield _sample(row)
+
+
+def _sample(row: Row) -> Sample:
+    media = row.media()
+    boxes = row.solution.answer.boxes or ()
+    return Sample(
+        id=row.id,
+        query=Query(
+            id=query_id(row.id), text=row.problem, media=(media,), forms=(AnswerForm.BOXES,)
+        ),
+        target=Target(answer=row.solution.answer, extra=row.solution.plain),
+        group=media.id,
+        categories={"objects": ("none", "one")[len(boxes)] if len(boxes) < 2 else "several"},
+    )
+
+
+def _check(files: Sequence[Path], parse: Parse) -> Iterator[Problem]:
+    try:
+        for row in read_table(files, parse):
+            if isinstance(row, DataError):
+                yield Problem(str(files[0].parent), str(row))
+            elif problem := _look(row):
+                yield problem
+    except DataError as error:
+        yield Problem(str(files[0].parent), str(error))
+
+
+def _look(row: Row) -> Problem | None:
+    try:
+        fault = row.media().fault
+    except DataError as error:
+        fault = str(error)
+    return Problem(f"sample {row.id!r}", fault) if fault else None
+
+
+def whole(numbers: Any, count: int, where: str) -> list[int]:
+    """`count` whole numbers of the 840 × 840 frame.
+
+    Raises:
+        DataError: they are others, or lie outside the frame.
+    """
+    if not (
+        isinstance(numbers, (list, tuple))
+        and len(numbers) == count
+        and all(type(one) is int and 0 <= one <= SIDE for one in numbers)
+    ):
+        raise DataError(where, expected=f"{count} whole numbers from 0 to {SIDE}",
+                        found=repr(numbers)[:60])  # fmt: skip
+    return list(numbers)
+
+
+def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
+    """A box of the table, as a box of ours and as plain numbers; they are the same four.
+
+    Rewards compare replies with these very numbers, so right and bottom stay what they are: the
+    last column and row, one less than elsewhere here.
+
+    Raises:
+        DataError: it is no box with right ≥ left and bottom ≥ top.
+    """
+    left, top, right, bottom = plain = whole(numbers, 4, where)
+    if right < left or bottom < top:
+        raise DataError(where, expected="[x1, y1, x2, y2] with x1 ≤ x2 and y1 ≤ y2",
+                        found=repr(plain))  # fmt: skip
+    return Box(float(left), float(top), float(right), float(bottom)), plain
+
+
+def point(numbers: Any, where: str) -> tuple[Point, list[int]]:
+    """A point of the table, and its numbers as they stand there."""
+    x, y = plain = whole(numbers, 2, where)
+    return Point(float(x), float(y)), plain

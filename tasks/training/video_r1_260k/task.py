@@ -1,0 +1,74 @@
+"""Video-R1-260k (Feng et al., 2025): questions of five types about pictures and videos.
+
+`Video-R1-260k.json` is one JSON list; pictures and videos lie beside it, in folders by source:
+
+    {"problem_id": 2, "problem": "What appears on the screen …?", "data_type": "video",
+     "problem_type": "multiple choice", "options": ["A. …", "B. …"],
+     "solution": "<answer>A</answer>", "path": "./LLaVA-Video-178K/…/ytb_7nRmsEw7nsE.mp4",
+     "data_source": "LLaVA-Video-178K/30_60_s_youtube_v0_1"}
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import folder
+from harness.spec import Spec
+from harness.task import Task, choose
+from harness.tasks.spatial.videos import Shown
+from harness.tasks.training.chosen import Sampled
+from harness.tasks.training.question_set import FORMS, QuestionSet, of_medium
+from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
+
+__all__ = ["PROTOCOLS", "video_r1_260k"]
+
+FIX = "`harness list tasks video_r1_260k` says where the data is had."
+FILE = "Video-R1-260k.json"
+
+
+def video_r1_260k(
+    data: Path,
+    *,
+    split: Literal["train"] = "train",
+    medium: Literal["all", "image", "video"] = "all",
+    sample: int | None = None,
+    seed: int = 0,
+    frames: int | Spec | None = None,
+    protocol: str = "train/answers",
+) -> Task:
+    """One sample a question.
+
+    Video-STR mixes 3,000 of them into its training: `video_r1_260k(sample=3000)`.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        medium: Questions about pictures, about videos, or all.
+        sample: Only so many of them, drawn uniformly by `seed`.
+        seed: Decides which.
+        frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
+        protocol: `train/answers`, for curves.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "video_r1_260k", fix=FIX)
+    path = place / FILE
+    if not path.is_file():
+        raise DataError(f"file {path}", expected="the questions", found="none", fix=FIX)
+    asked = QuestionSet(
+        name="video_r1_260k", path=path, root=place, shown=Shown(frames),
+        sampled=Sampled(sample, seed), wanted=of_medium(medium),
+    )  # fmt: skip
+    return Task(
+        name="video_r1_260k",
+        version=1,
+        split=split,
+        forms=FORMS,
+        protocol=scoring,
+        samples=asked.samples,
+        annotations=(path,),
+        check=asked.check,
+        arguments={
+            "split": split, "medium": medium, "sample": sample, "seed": seed,
+            "frames": str(asked.shown), "protocol": protocol,
+        },
+    )  # fmt: skip

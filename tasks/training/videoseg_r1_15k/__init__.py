@@ -1,0 +1,1 @@
+"""VideoSeg-R1's mixture of three video sets."""

@@ -1,0 +1,148 @@
+"""VideoSeg-R1's 15,000 training samples: MeViS, Ref-YouTube-VOS and Ref-DAVIS17 as 60 : 30 : 10.
+
+No files of its own: expressions of the three sets' `train` parts, which lie where their tasks read
+them. The paper says how many of each, not which: they are drawn uniformly, by a seed. Ref-DAVIS17
+has fewer expressions than its share; those come again, under another id.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import UsageError
+from harness.layout import field, read_json
+from harness.task import Problem, Task, choose
+from harness.tasks.mevis.task import mevis
+from harness.tasks.ref_davis17.task import ref_davis17
+from harness.tasks.ref_youtube_vos.task import ref_youtube_vos
+from harness.tasks.rvos.scoring import by_expressions
+from harness.types import AnswerForm, Sample, query_id
+from harness.world.draws import Draws
+
+SHARES: Mapping[str, int] = {"mevis": 6, "ref_youtube_vos": 3, "ref_davis17": 1}
+"""Tenths of the mixture."""
+TENTHS = 10
+META: Mapping[str, str] = {
+    "mevis": "mevis/train/meta_expressions.json",
+    "ref_youtube_vos": "ref_youtube_vos/meta_expressions/train/meta_expressions.json",
+    "ref_davis17": "ref_davis17/meta_expressions/train/meta_expressions.json",
+}
+"""The file of expressions of each set, below the data root."""
+
+PROTOCOLS = {"rvos/mevis": by_expressions("J and F over all frames, all expressions alike")}
+
+
+def videoseg_r1_15k(
+    data: Path,
+    *,
+    split: Literal["train"] = "train",
+    total: int = 15_000,
+    seed: int = 0,
+    repeat: bool = True,
+    protocol: str = "rvos/mevis",
+) -> Task:
+    """One sample an expression; ids are `set/video/expression`, with `#2` where one comes again.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        total: How many samples; a multiple of ten.
+        seed: Decides which.
+        repeat: Whether a set with too few expressions gives them again; without, it gives fewer.
+        protocol: `rvos/mevis`, for curves.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    if total < TENTHS or total % TENTHS:
+        raise UsageError("videoseg_r1_15k(total=…)", expected="a multiple of 10", found=str(total))
+    parts = [
+        _Part(name, BUILD[name](data), _drawn(data, name, total * tenths // TENTHS, seed, repeat))
+        for name, tenths in SHARES.items()
+    ]
+    return Task(
+        name="videoseg_r1_15k",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=scoring,
+        samples=partial(_samples, parts),
+        annotations=tuple(path for part in parts for path in part.task.annotations),
+        check=partial(_check, parts),
+        arguments={
+            "split": split, "total": total, "seed": seed, "repeat": repeat, "protocol": protocol,
+            "samples": {part.name: part.times.total() for part in parts},
+            "expressions": {part.name: len(part.times) for part in parts},
+        },
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the three sets."""
+
+    name: str
+    task: Task
+    times: Counter[str]
+    """How often each of its expressions is asked, by its id in that set."""
+
+
+BUILD: Mapping[str, Callable[[Path], Task]] = {
+    "mevis": lambda data: mevis(data, split="train"),
+    "ref_youtube_vos": lambda data: ref_youtube_vos(data, split="train"),
+    "ref_davis17": lambda data: ref_davis17(data, split="train", protocol="rvos/visa_davis"),
+}
+
+
+def _drawn(data: Path, name: str, wanted: int, seed: int, repeat: bool) -> Counter[str]:
+    """How often each expression of a set is asked."""
+    return Counter(drawn(expressions(data / META[name]), wanted, seed=seed, name=name,
+                         repeat=repeat))  # fmt: skip
+
+
+def expressions(path: Path) -> list[str]:
+    """Ids of all expressions of a file, `video/expression`, without reading a mask."""
+    videos: dict[str, Any] = field(read_json(path), "videos", dict, str(path))
+    return [
+        f"{video}/{number}"
+        for video, entry in videos.items()
+        for number in field(entry, "expressions", dict, f"{path}, video {video!r}")
+    ]
+
+
+def drawn(
+    ids: Sequence[str], wanted: int, *, seed: int, name: str, repeat: bool = True
+) -> list[str]:
+    """`wanted` ids: every one before any comes again, each round in another order.
+
+    >>> sorted(drawn(["a", "b"], 3, seed=0, name="x"))[:1] == ["a"]
+    True
+    >>> len(drawn(["a", "b"], 3, seed=0, name="x", repeat=False))
+    2
+    """
+    found: list[str] = []
+    rounds = 0
+    while ids and len(found) < wanted and (repeat or not rounds):
+        found += Draws(seed, "training", "videoseg_r1", name, rounds).shuffled(list(ids))
+        rounds += 1
+    return found[:wanted]
+
+
+def _samples(parts: Sequence[_Part]) -> Iterator[Sample]:
+    for part in parts:
+        for sample in part.task.samples():
+            for again in range(1, part.times[sample.id] + 1):
+                name = f"{part.name}/{sample.id}" + (f"#{again}" if again > 1 else "")
+                yield replace(
+                    sample, id=name, unit=name, group=f"{part.name}/{sample.group}",
+                    query=replace(sample.query, id=query_id(name)),
+                    categories={"set": part.name},
+                )  # fmt: skip
+
+
+def _check(parts: Sequence[_Part]) -> Iterator[Problem]:
+    for part in parts:
+        yield from part.task.check()
+        if not part.times:
+            yield Problem(part.name, "its training part has no expressions")

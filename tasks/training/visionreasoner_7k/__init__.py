@@ -1,0 +1,1 @@
+"""VisionReasoner's 7,000 questions for several objects at once."""

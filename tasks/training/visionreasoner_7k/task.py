@@ -1,0 +1,65 @@
+r"""VisionReasoner's multi-object 7K (Liu et al., 2025): a box and a point for every object meant.
+
+A Parquet row a question, `solution` a JSON list with one entry an object:
+
+    {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "image": {"bytes": …},
+     "solution": "[{\"bbox_2d\": [10, 100, 200, 210], \"point_2d\": [30, 110]}, …]",
+     "img_height": 427, "img_width": 640}
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError, ParseError
+from harness.replies import loads_strict
+from harness.task import Task, choose
+from harness.tasks.training.scoring import OBJECTS as PROTOCOLS
+from harness.tasks.training.tables840 import Solution, box, point, table_task
+from harness.types import Answer
+
+__all__ = ["PROTOCOLS", "visionreasoner_7k"]
+
+FIX = "`harness list tasks visionreasoner_7k` says where the data is had."
+FOLDER = "VisionReasoner_multi_object_7k_840"
+
+
+def visionreasoner_7k(
+    data: Path, *, split: Literal["train"] = "train", protocol: str = "train/objects"
+) -> Task:
+    """One sample a row; boxes and points are pixels of the 840 × 840 picture.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        protocol: `train/objects`, for curves.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = data / "visionreasoner_7k" / FOLDER
+    return table_task("visionreasoner_7k", place, solution, split=split, protocol=scoring, fix=FIX)
+
+
+def solution(text: str, where: str) -> Solution:
+    """Read `[{"bbox_2d": [x1, y1, x2, y2], "point_2d": [x, y]}, …]`; `[]` says: nothing is meant.
+
+    `extra["objects"]` of the target keeps the numbers as they stand here.
+
+    Raises:
+        DataError: it is not such a list.
+    """
+    try:
+        plain = loads_strict(text)
+    except ParseError as error:
+        raise DataError(where, expected="a JSON list of objects", found=str(error)) from error
+    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
+        raise DataError(where, expected="a JSON list of objects", found=text[:60])
+    boxes = [box(one.get("bbox_2d"), f"{where}, object {k}: 'bbox_2d'")
+             for k, one in enumerate(plain)]  # fmt: skip
+    points = [point(one.get("point_2d"), f"{where}, object {k}: 'point_2d'")
+              for k, one in enumerate(plain)]  # fmt: skip
+    objects = [{"bbox_2d": sides, "point_2d": spot}
+               for (_, sides), (_, spot) in zip(boxes, points, strict=True)]  # fmt: skip
+    return Solution(
+        Answer(boxes=tuple(one for one, _ in boxes), points=tuple(one for one, _ in points),
+               no_target=not plain),
+        {"objects": objects},
+    )  # fmt: skip

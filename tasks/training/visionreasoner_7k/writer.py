@@ -1,0 +1,25 @@
+"""Still scenes in the layout of VisionReasoner's 7K."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.training.shapes840 import asked, objects, picture, scenes, write_rows
+from harness.tasks.training.visionreasoner_7k.task import FOLDER
+from harness.world.shapes import World
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/visionreasoner_7k/<the hub's name>/data/train-….parquet`, `size` rows."""
+    write_rows(root / "visionreasoner_7k" / FOLDER, _rows(world))
+
+
+def _rows(world: World) -> Iterator[dict[str, Any]]:
+    for scene in scenes(world):
+        question = asked(scene, several=True)
+        name = "shapes_" + "_".join(str(scene.index * 100 + one) for one in question.referents[:3])
+        yield {
+            "id": name, "problem": question.text, "image": picture(scene, f"{name}.png"),
+            "solution": objects(scene, question.referents),
+            "img_height": scene.height, "img_width": scene.width,
+        }  # fmt: skip

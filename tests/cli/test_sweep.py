@@ -1,0 +1,49 @@
+"""`harness sweep`: settings are varied as typed, and the board says what hangs on them."""
+
+import pytest
+
+from harness.errors import UsageError
+from harness.run.sweep import Sweep, changed, values
+from harness.spec import parse
+
+
+def test_values_are_read_as_in_a_spec():
+    assert values("frames=4,fps(rate=2,most=8),none") == (
+        "frames", (4, parse("fps(rate=2,most=8)"), None),
+    )  # fmt: skip
+    for text in ("frames", "=4", "a b=1"):
+        with pytest.raises(UsageError, match="SETTING=VALUE"):
+            values(text)
+
+
+def test_a_setting_of_a_part_is_changed_where_it_stands():
+    spec = parse("qwen_vl(backend=openai(model=m),frames=8)")
+    assert str(changed(spec, "backend.seed", 3)) == (
+        "qwen_vl(backend=openai(model=m,seed=3),frames=8)"
+    )
+    with pytest.raises(UsageError, match=r"segmenter=NAME"):
+        changed(spec, "segmenter.size", 1)
+
+
+def test_one_at_a_time_keeps_the_base_and_a_grid_is_every_combination():
+    base = parse("m(a=1,b=1)")
+    alone = [str(spec) for spec, _ in Sweep(base, {"a": (1, 2), "b": (3,)}).models()]
+    assert alone == ["m(a=1,b=1)", "m(a=2,b=1)", "m(a=1,b=3)"]
+    grid = [given for _, given in Sweep(base, {"a": (1, 2), "b": (3, 4)}, grid=True).models()]
+    assert grid == [{"a": a, "b": b} for a in (1, 2) for b in (3, 4)]
+
+
+def test_the_board_says_how_much_hangs_on_a_setting(command, shapes, tmp_path):
+    out = tmp_path / "runs"
+    done = command("sweep", "--model", "random(seed=1)", "--vary", "seed=2,3", "--tasks",
+                   "reason_seg", "--data", shapes, "--out", out, "--quiet")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list(out.rglob("results.json"))) == 3
+    command("board", "build", "--runs", out, "--out", tmp_path / "board")
+    text = (tmp_path / "board" / "board.md").read_text()
+    (line,) = [line for line in text.splitlines() if "Sensitivity" in line]
+    assert "over 3 settings of seed; paired difference" in line
+    assert "Sensitivity" in (tmp_path / "board" / "board.html").read_text()
+    other = command("sweep", "--model", "random", "--vary", "seed=9", "--tasks", "reason_seg",
+                    "--data", shapes, "--out", out)  # fmt: skip
+    assert other.returncode == UsageError.exit_code and "another sweep" in other.stderr

@@ -1,0 +1,303 @@
+"""A program that answers through files: what it is given, and what becomes of what it does."""
+
+import json
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import media, plugins
+from harness.errors import MediaError, MissingDependency, UsageError
+from harness.masks import Rle
+from harness.models.external.model import external
+from harness.models.external.program import environment
+from harness.run.predict import Outcome, checked, predict
+from harness.spec import parse as parse_spec
+from harness.types import AnswerForm, FailureKind, Query, query_id
+
+FORM = AnswerForm
+BRIGHT = """
+import argparse, glob, json, os, sys
+import numpy as np
+from PIL import Image
+from pycocotools import mask
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--in", dest="given")
+parser.add_argument("--out")
+args = parser.parse_args()
+
+
+def bright(path):
+    found = np.array(Image.open(path)).max(axis=2) > 150
+    rle = mask.encode(np.asfortranarray(found, dtype=np.uint8))
+    return {"size": rle["size"], "counts": rle["counts"].decode()}
+
+
+rows = [json.loads(line) for line in open(args.given)]
+out = open(args.out, "w")
+for number, row in enumerate(rows):
+    paths = [row["image"]] if "image" in row else sorted(glob.glob(row["frames_dir"] + "/*"))
+    answer = {"id": row["id"], "masks": [bright(path) for path in paths], "text": row["query"]}
+    TWIST
+    out.write(json.dumps(answer) + "\\n")
+    out.flush()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Builds the model over a program that marks what is bright, with a twist."""
+
+    def build(twist="pass", **settings):
+        script = tmp_path / "bright.py"
+        script.write_text(BRIGHT.replace("TWIST", textwrap.indent(twist, "    ").strip()))
+        command = f"'{sys.executable}' '{script}' --in {{input}} --out {{output}}"
+        return external(**{"command": command, "timeout": 60.0} | settings)
+
+    return build
+
+
+def answered(model, *queries):
+    return checked(queries, model.predict(list(queries)))
+
+
+def bright(query):
+    return [Rle.from_array(frame.max(axis=2) > 150) for frame in query.media[0].frames()]
+
+
+def test_masks_of_pictures_and_videos_come_back_by_query(program, ask):
+    asked = [
+        ask(FORM.MASK, size=(60, 40), name="a"),
+        ask(FORM.MASK_TRACK, size=(50, 30), frames=3, name="b"),
+        ask(FORM.MASK, size=(40, 60), name="c", text="another"),
+    ]
+    said = answered(program(), *asked)
+    for query, one in zip(asked, said, strict=True):
+        assert list(one.answer.masks) == bright(query)
+        assert one.answer.masks[0].area > 0
+        assert one.replies == (query.text,)
+        assert one.usage.frames == len(query.media[0])
+
+
+def test_boxes_of_a_track_are_those_around_its_masks(program, ask):
+    query = ask(FORM.BOX_TRACK, size=(50, 30), frames=2)
+    (said,) = answered(program(), query)
+    rows, columns = np.nonzero(bright(query)[0].to_array())
+    box = said.answer.box_track[0]
+    assert tuple(box) == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+
+
+def test_an_answer_in_words_is_read_from_the_text(program, ask):
+    query = ask(FORM.CHOICE, options=("a", "b"))
+    (said,) = answered(program('answer["text"] = "B. the dog"'), query)
+    assert said.answer.choice == "B"
+    (said,) = answered(program('del answer["text"]'), query)
+    assert said.failure.kind is FailureKind.PARSE
+
+
+SHOWS = """
+answer["text"] = json.dumps({
+    "row": row, "arguments": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ),
+    "files": sorted(os.path.relpath(os.path.join(at, name), os.path.dirname(args.given))
+                    for at, _, names in os.walk(os.path.dirname(args.given)) for name in names),
+})
+"""
+
+
+def test_nothing_that_a_program_is_given_tells_of_the_benchmark(program, tmp_path, monkeypatch):
+    from PIL import Image
+
+    root = tmp_path / "secret root" / "ReasonSeg"
+    root.mkdir(parents=True)
+    Image.fromarray(np.full((9, 12, 3), 200, np.uint8)).save(root / "answer 7.jpg")
+    monkeypatch.setenv("HARNESS_DATA", str(root))
+    monkeypatch.chdir(root)
+    picture = media.image(root / "answer 7.jpg")
+    asked = [
+        Query(id=query_id(f"official {number}"), text="q", media=(picture,), forms=(FORM.MASK,))
+        for number in range(2)
+    ]
+    said = answered(program(SHOWS), *asked)
+    shown = json.loads(said[1].replies[0])
+    for told in (json.dumps(shown), said[0].replies[0]):
+        for word in ("secret root", "ReasonSeg", "answer 7", "official"):
+            assert word not in told
+    assert shown["files"] == ["0000.png", "input.jsonl", "log.txt", "output.jsonl"]
+    assert not Path(shown["row"]["image"]).exists()
+    assert set(shown["row"]) == {"id", "image", "query"}
+
+
+def test_variables_that_tell_where_harness_works_are_left_out():
+    given = {
+        "HARNESS_DATA": "a",
+        "PWD": "b",
+        "OLDPWD": "c",
+        "PATH": "d",
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    assert environment(given) == {"PATH": "d", "CUDA_VISIBLE_DEVICES": "0"}
+
+
+WRONG = [
+    ('answer["masks"][0]["size"].reverse()', '"size"'),
+    ('answer["masks"] = answer["masks"] * 2', "1 masks"),
+    ('answer["masks"][0]["counts"] = "0"', "run-length"),
+    ('answer["masks"] = "all"', "list"),
+    ('del answer["masks"]', "masks"),
+    ('answer = {"id": row["id"], "error": "no idea"}', "no idea"),
+    ("continue", "no row"),
+    ('answer["id"] = "another"', "asked about"),
+    ('answer["score"] = 1', "score"),
+    ('out.write("{ nothing\\n"); continue', "one JSON object"),
+    ('answer["text"] = float("nan")', "NaN is not JSON"),
+]
+
+
+def test_what_is_wrong_with_a_row_fails_its_sample_alone(program, ask):
+    cases = [f"if number == {place}:\n    {twist}" for place, (twist, _) in enumerate(WRONG)]
+    asked = [ask(FORM.MASK, size=(30, 20), name=str(place)) for place in range(len(WRONG) + 1)]
+    said = answered(program("\n".join(cases)), *asked)
+    told = " ".join(one.failure.message for one in said[:-1])
+    for one, (_, words) in zip(said, WRONG, strict=False):
+        assert one.failure.kind is FailureKind.MODEL
+        assert words in (one.failure.message if "no row" not in one.failure.message else told)
+    assert list(said[-1].answer.masks) == bright(asked[-1])
+
+
+def test_an_empty_mask_and_no_target_are_answers(program, ask):
+    query = ask(FORM.MASK, size=(30, 20))
+    (empty,) = answered(program('answer["masks"] = [None]'), query)
+    assert empty.answer.masks[0].area == 0
+    (nothing,) = answered(program('answer = {"id": row["id"], "no_target": True}'), query)
+    assert nothing.answer.no_target
+
+
+def test_what_was_written_before_a_crash_counts(program, ask):
+    asked = [ask(FORM.MASK, size=(30, 20), name=name) for name in "abc"]
+    twist = 'if number == 2:\n    out.write("{half"); out.flush(); sys.exit("out of memory")'
+    said = answered(program(twist), *asked)
+    assert [one.failure is None for one in said] == [True, True, False]
+    assert "out of memory" in said[2].failure.message
+    assert "exit code 1" in said[2].failure.message
+    assert said[2].failure.kind is FailureKind.MODEL
+
+
+def alive(process):
+    """Whether a process runs; one that ended and was not asked for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(program, ask, tmp_path):
+    child = tmp_path / "child"
+    twist = f"""
+if number == 1:
+    import subprocess, time
+    started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    open({str(child)!r}, "w").write(str(started.pid))
+    time.sleep(600)
+"""
+    asked = [ask(FORM.MASK, size=(30, 20), name=name) for name in "ab"]
+    said = answered(program(twist.strip(), timeout=8.0), *asked)
+    assert said[0].failure is None
+    assert said[1].failure.kind is FailureKind.INFRASTRUCTURE
+    assert "too long" in said[1].failure.message
+    until = time.monotonic() + 20
+    while alive(int(child.read_text())) and time.monotonic() < until:
+        time.sleep(0.05)  # a signal is sent at once, and acted upon when there is time
+    assert not alive(int(child.read_text()))
+
+
+@pytest.mark.parametrize("twist", ["raise OSError('no weights')", "continue"])
+def test_a_program_that_answers_nothing_ends_the_run(program, ask, twist):
+    with pytest.raises(UsageError, match="a program that answers"):
+        predict(program(twist), [ask(FORM.MASK), ask(FORM.MASK, name="b")], Outcome(0, (), 0.0))
+
+
+def test_a_picture_that_is_lost_is_not_handed_over(program, ask):
+    lost = media.lost(MediaError("picture x is damaged"), size=(5, 4))
+    gone = Query(id=query_id("gone"), text="q", media=(lost,), forms=(FORM.MASK,))
+    said = answered(program(), gone, ask(FORM.MASK, size=(30, 20)))
+    assert said[0].failure.kind is FailureKind.INFRASTRUCTURE
+    assert said[1].failure is None
+    assert answered(program("sys.exit(1)"), gone)[0].failure.kind is FailureKind.INFRASTRUCTURE
+
+
+def test_answers_are_kept_by_content_and_only_good_ones(program, ask, tmp_path):
+    runs = tmp_path / "runs.txt"
+    counts = f'open({str(runs)!r}, "a").write(row["query"] + "\\n")\n'
+    bad = 'if row["query"] == "bad":\n    answer["masks"] = []'
+    model = program(counts + bad, cache=tmp_path / "kept")
+    asked = [ask(FORM.MASK, size=(30, 20), text=text) for text in ("good", "bad")]
+    first = answered(model, *asked)
+    again = answered(model, *asked)
+    assert first == again
+    assert again[0].failure is None
+    assert runs.read_text().split() == ["good", "bad", "bad"]
+    other = ask(FORM.MASK, size=(30, 21), text="good")
+    other = Query(id=other.id, text="good", forms=other.forms, media=(
+        media.pixels([np.zeros((20, 30, 3), np.uint8)], times=(0.0,), is_video=False, id="other"),
+    ))  # fmt: skip
+    assert answered(model, other)[0].answer.masks[0].area == 0
+    answered(program(counts + bad, cache=tmp_path / "kept", revision="2"), asked[0])
+    answered(program(counts + bad + "  # 2", cache=tmp_path / "kept"), asked[0])
+    assert runs.read_text().split()[3:] == ["good", "good", "good"]
+
+
+def test_a_damaged_file_of_the_cache_counts_as_none(program, ask, tmp_path):
+    model = program(cache=tmp_path / "kept")
+    query = ask(FORM.MASK, size=(30, 20))
+    first = answered(model, query)
+    (file,) = (tmp_path / "kept").rglob("*.json")
+    file.write_text('{"masks": ')
+    assert answered(model, query) == first
+    assert json.loads(file.read_text())["masks"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "python infer.py", "python --in {input}", "a {input} {output} {root}", "a '{input}"],
+)
+def test_a_command_without_places_for_its_files_is_refused(command):
+    with pytest.raises(UsageError, match="command"):
+        external(command=command)
+
+
+def test_a_program_that_is_not_there_is_named(ask):
+    with pytest.raises(MissingDependency, match="no-such-program"):
+        external(command="no-such-program {input} {output}").predict([ask(FORM.MASK)])
+
+
+def test_the_command_is_no_shell_command(ask, tmp_path):
+    model = external(command=f"echo {{input}} {{output}} ; touch {tmp_path}/ran")
+    with pytest.raises(UsageError):
+        model.predict([ask(FORM.MASK)])
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("form", [FORM.POINTS, FORM.COUNT, FORM.BOX_3D, (FORM.MASK, FORM.TEXT)])
+def test_forms_that_are_neither_masks_nor_words_are_refused(program, ask, form):
+    with pytest.raises(UsageError, match="masks or an answer in words"):
+        program().predict([ask(form)])
+
+
+def test_jpeg_copies_are_made_on_request(program, ask):
+    (said,) = answered(program(SHOWS, pictures="jpg"), ask(FORM.MASK_TRACK, frames=2))
+    shown = json.loads(said.replies[0])
+    assert shown["files"][:2] == ["0000/00000.jpg", "0000/00001.jpg"]
+    assert shown["row"]["times"] == [0.0, 0.25]
+
+
+def test_the_record_tells_the_command_and_changes_with_its_script(program):
+    first = program().describe()
+    assert first["program"] != program("answer = answer").describe()["program"]
+    spec = "external(command='python x.py {input} {output}',name=lisa,batch_size=4)"
+    made = plugins.build("models", parse_spec(spec))
+    assert (made.name, made.batch_size) == ("lisa", 4)
+    json.dumps(dict(made.describe()), allow_nan=False)

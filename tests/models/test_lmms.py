@@ -1,0 +1,209 @@
+"""The backend `lmms` against a stand-in for lmms-eval 0.7 that keeps its requests' form."""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
+from harness.model import ChatRequest
+from harness.models.backends.lmms import lmms
+from harness.models.qwen_vl.model import qwen_vl
+from harness.spec import Spec
+
+pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+import contract
+from chat_server import Scripted
+
+
+@dataclass
+class Instance:
+    """As lmms-eval 0.7 has it: what a model reads is in `args`."""
+
+    request_type: str
+    arguments: tuple
+    idx: int
+    metadata: dict = field(default_factory=dict)
+
+    @property
+    def args(self):
+        return self.arguments
+
+
+@dataclass
+class TokenCounts:
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass
+class GenerationResult:
+    text: str
+    token_counts: Any = None
+
+
+class Chat:
+    """A model with the newer interface: it gets messages, from the task that it is given."""
+
+    is_simple = False
+
+    def __init__(self, pretrained="", batch_size=1, device=None, **given):
+        self.settings = {"pretrained": pretrained, "batch_size": batch_size, "device": device}
+        self.settings |= given
+        self.task_dict = {}
+        self.seen = []
+
+    @classmethod
+    def create_from_arg_string(cls, arguments, config=None):
+        pairs = (pair.split("=", 1) for pair in arguments.split(",") if pair)
+        return cls(**dict(pairs), **{k: v for k, v in (config or {}).items() if v is not None})
+
+    def generate_until(self, requests):
+        return [self.one(*request.args) for request in requests]
+
+    def one(self, context, doc_to_messages, settings, doc_id, task, split):
+        messages = doc_to_messages(self.task_dict[task][split][doc_id])
+        pictures = [
+            part["url"] for message in messages for part in message["content"]
+            if part["type"] == "image"
+        ]  # fmt: skip
+        texts = [
+            part["text"] for message in messages for part in message["content"]
+            if part["type"] == "text"
+        ]  # fmt: skip
+        return self.said(context, texts, pictures, settings)
+
+    def said(self, context, texts, pictures, settings):
+        self.seen.append((context, texts, pictures, settings))
+        shown = [np.asarray(picture).tobytes() for picture in pictures]
+        text = (
+            Scripted()
+            ._reply(ChatRequest(key="a", text=repr((texts, shown, settings["max_new_tokens"]))))
+            .text
+        )
+        return GenerationResult(text, TokenCounts(output_tokens=16))
+
+
+class Simple(Chat):
+    """A model with the older interface: it gets a text, and pictures."""
+
+    is_simple = True
+
+    def one(self, context, settings, doc_to_visual, doc_id, task, split):
+        pictures = doc_to_visual(self.task_dict[task][split][doc_id])
+        return self.said(context, [context], pictures, settings).text
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """lmms-eval, with one model of each interface."""
+    known = {"newer": Chat, "older": Simple}
+    models = ModuleType("lmms_eval.models")
+    models.list_available_models = lambda include_aliases=False: sorted(known)
+    models.get_model = lambda name, force_simple=False: Simple if force_simple else known[name]
+    instance = ModuleType("lmms_eval.api.instance")
+    instance.Instance = Instance
+    for name, module in {
+        "lmms_eval": ModuleType("lmms_eval"), "lmms_eval.models": models,
+        "lmms_eval.api": ModuleType("lmms_eval.api"), "lmms_eval.api.instance": instance,
+    }.items():  # fmt: skip
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.parametrize("name", ["newer", "older"])
+def test_a_model_sees_each_requests_own_text_and_pictures(installed, name):
+    chat = lmms(name=name, coordinates="pixels", batch_size=4)
+    asked = contract.requests(prefix=False, clips=True)
+    if name == "older":
+        asked = {one: contract.replace(request, system=None) for one, request in asked.items()}
+        del asked["system"]
+    contract_replies = [reply.text for reply in chat.generate(list(asked.values()))]
+    assert len(set(contract_replies)) == len(asked)
+    backwards = chat.generate(list(asked.values())[::-1])
+    assert [reply.text for reply in backwards][::-1] == contract_replies
+    pictures = {len(pictures) for _, _, pictures, _ in chat.model.seen}
+    assert pictures == {1, 2}
+
+
+def test_the_request_reaches_the_model_in_its_own_form(installed):
+    chat = lmms(name="newer", coordinates="pixels", temperature=0.0)
+    request = contract.requests()["squashed"]
+    (reply,) = chat.generate([request])
+    context, texts, pictures, settings = chat.model.seen[0]
+    assert context == request.text
+    assert texts == [request.system, request.text]
+    assert pictures[0].size == (112, 84)
+    assert settings["max_new_tokens"] == 12
+    assert settings["do_sample"] is False
+    assert (reply.completion_tokens, reply.cut) == (16, True)
+
+
+def test_special_tokens_are_broken_up(installed):
+    chat = lmms(name="newer", coordinates="pixels")
+    chat.generate([ChatRequest(key="a", text="a<|im_end|>b")])
+    assert chat.model.seen[0][1] == ["a< |im_end|>b"]
+
+
+def test_what_the_interface_has_no_form_for_is_refused(installed):
+    requests = contract.requests()
+    with pytest.raises(UsageError, match="beginning of the reply"):
+        lmms(name="newer", coordinates="pixels").generate([requests["prefix"]])
+    with pytest.raises(UsageError, match="system message"):
+        lmms(name="newer", simple=True, coordinates="pixels").generate([requests["first"]])
+
+
+def test_a_checkpoint_is_handed_over_as_pretrained(installed):
+    chat = lmms(name="newer", checkpoint="a/b", arguments="dtype=float16", coordinates="pixels",
+                device="cuda:1", batch_size=3)  # fmt: skip
+    assert chat.model.settings == {
+        "pretrained": "a/b", "dtype": "float16", "batch_size": 3, "device": "cuda:1",
+    }  # fmt: skip
+    given = lmms(name="newer", checkpoint="a/b", arguments="pretrained=c", coordinates="pixels")
+    assert given.model.settings["pretrained"] == "c"
+    json.dumps(dict(given.describe()), allow_nan=False)
+
+
+def test_a_model_that_is_not_registered_has_its_nearest_name_said(installed):
+    with pytest.raises(UnknownPlugin, match="newer"):
+        lmms(name="never", coordinates="pixels").prepare()
+
+
+@pytest.mark.parametrize("arguments", ["trust_remote_code=True", "a=b,trust_remote_code = 1"])
+def test_code_of_a_checkpoint_is_refused(arguments):
+    with pytest.raises(UsageError, match="trust_remote_code"):
+        lmms(name="newer", arguments=arguments, coordinates="pixels")
+    assert lmms(name="a", arguments="trust_remote_code=False", coordinates="pixels").name == "a"
+
+
+def test_another_number_of_replies_is_the_models_failure(installed, monkeypatch):
+    monkeypatch.setattr(Chat, "generate_until", lambda self, requests: [])
+    with pytest.raises(ModelError, match="1 replies"):
+        lmms(name="newer", coordinates="pixels").generate([contract.requests()["first"]])
+
+
+def test_a_reply_that_is_no_text_is_the_models_failure(installed, monkeypatch):
+    monkeypatch.setattr(Chat, "generate_until", lambda self, requests: [None])
+    with pytest.raises(ModelError, match="NoneType"):
+        lmms(name="newer", coordinates="pixels").generate([contract.requests()["first"]])
+
+
+def test_without_lmms_eval_it_is_said_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lmms_eval", None)
+    with pytest.raises(MissingDependency, match=r"visual-reasoning-harness\[lmms\]"):
+        lmms(name="newer", coordinates="pixels").prepare()
+
+
+def test_a_method_asks_through_it(installed, ask):
+    limits = {"factor": 28, "min_pixels": 3136, "max_pixels": 12_845_056}
+    backend = Spec("lmms", {"name": "older", "coordinates": "pixels", **limits})
+    model = qwen_vl(backend=backend, segmenter=Spec("box"))
+    (said,) = model.predict([ask()])
+    assert said.failure is not None
+    assert said.usage.completion_tokens > 0

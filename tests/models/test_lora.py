@@ -1,0 +1,204 @@
+"""LoRA adapters on a checkpoint, batches of like length, and tensors that are made ahead."""
+
+import json
+import shutil
+
+import pytest
+
+from harness.errors import ModelError
+from harness.model import ChatRequest
+from harness.models.backends import adapters
+from harness.models.backends.batching import batches, with_inputs
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.models.backends.transformers import transformers  # noqa: E402
+
+ensure_torchvision()  # peft cannot be imported where torchvision cannot
+pytest.importorskip("peft")
+
+LAYERS = r".*language_model.*\.(q|v|down)_proj"
+
+
+@pytest.fixture(scope="module")
+def adapter(tiny_qwen, tmp_path_factory):
+    """A LoRA adapter with random weights, saved as PEFT saves them."""
+    from peft import LoraConfig, get_peft_model
+
+    network = transformers(checkpoint=str(tiny_qwen), dtype="float32", device="cpu").network
+    torch.manual_seed(3)
+    plain = LoraConfig(r=4, lora_alpha=16, target_modules=LAYERS, task_type="CAUSAL_LM",
+                       init_lora_weights=False)  # fmt: skip
+    folder = tmp_path_factory.mktemp("lora") / "adapter"
+    get_peft_model(network, plain).save_pretrained(folder)
+    return folder
+
+
+def chat(folder, **settings):
+    return transformers(checkpoint=str(folder), dtype="float32", device="cpu", **settings)
+
+
+def requests(ask, count=5):
+    media = ask(size=(150, 60)).media
+    return [
+        ChatRequest(key=str(number), text="where? " * (number + 1), media=media, max_new_tokens=8)
+        for number in range(count)
+    ]
+
+
+def texts(made, asked):
+    return [reply.text for reply in made.generate(asked)]
+
+
+def test_an_adapter_changes_replies_and_merging_it_does_not(tiny_qwen, adapter, ask):
+    asked = requests(ask)
+    plain = texts(chat(tiny_qwen), asked)
+    loaded, merged = (
+        chat(tiny_qwen, adapter=str(adapter), merged=merged) for merged in (False, True)
+    )
+    assert texts(loaded, asked) == texts(merged, asked) != plain
+    assert any("lora" in name for name, _ in loaded.network.named_parameters())
+    assert not any("lora" in name for name, _ in merged.network.named_parameters())
+    assert [texts(loaded, [one])[0] for one in asked] == texts(loaded, asked)
+
+
+def test_the_adapter_is_the_one_that_was_trained(tiny_qwen, adapter, ask):
+    from peft import PeftModel
+
+    request = requests(ask)[2]
+    loaded = chat(tiny_qwen, adapter=str(adapter))
+    theirs = chat(tiny_qwen)
+    theirs.__dict__["network"] = PeftModel.from_pretrained(theirs.network, adapter).eval()
+    assert texts(loaded, [request]) == texts(theirs, [request])
+
+
+def test_the_record_names_the_adapter(tiny_qwen, adapter):
+    said = chat(tiny_qwen, adapter=str(adapter), merged=True).describe()
+    assert said["merged"] is True
+    assert said["adapter_weights"] == adapters.Adapter(
+        name="", folder=adapter, merged=False
+    ).fingerprint()  # fmt: skip
+    assert "adapter" not in chat(tiny_qwen).describe()
+    json.dumps(dict(said))
+
+
+def changed(adapter, target, **changes):
+    shutil.copytree(adapter, target)
+    path = target / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return target
+
+
+def test_an_adapter_of_another_base_is_refused(tiny_qwen, adapter, tmp_path):
+    other = changed(adapter, tmp_path / "other", base_model_name_or_path="Qwen/Qwen2.5-VL-3B")
+    with pytest.raises(ModelError, match=r"found one made for Qwen/Qwen2\.5-VL-3B"):
+        chat(tiny_qwen, adapter=str(other))
+    assert chat(tiny_qwen, adapter=str(other), any_base=True).adapter is not None
+    for name in (f"somewhere/else/{tiny_qwen.name}", f"x/{tiny_qwen.name}/checkpoint", None, ""):
+        fine = changed(adapter, tmp_path / f"fine{name}".replace("/", "-"),
+                       base_model_name_or_path=name)  # fmt: skip
+        assert chat(tiny_qwen, adapter=str(fine)).adapter is not None
+
+
+def test_an_adapter_whose_shapes_do_not_fit_is_refused(tiny_qwen, tiny_qwen3, adapter, tmp_path):
+    other = changed(adapter, tmp_path / "other", r=8)
+    with pytest.raises(ModelError, match=r"size mismatch"):
+        _ = chat(tiny_qwen, adapter=str(other)).network
+    with pytest.raises(ModelError, match=r"made for checkpoint .*qwen3"):
+        chat(tiny_qwen3, adapter=str(adapter))  # whose layers have the same names and shapes
+
+
+def test_an_adapters_weights_must_be_all_used_and_all_there(tiny_qwen, adapter, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    other = changed(adapter, tmp_path / "other")
+    path = other / adapters.WEIGHTS
+    tensors = load_file(path)
+    lost = min(tensors)
+    save_file({name: one for name, one in tensors.items() if name != lost}, path)
+    with pytest.raises(ModelError, match="missing"):
+        _ = chat(tiny_qwen, adapter=str(other)).network
+    save_file(tensors | {"base_model.model.stray.lora_A.weight": torch.zeros(2)}, path)
+    with pytest.raises(ModelError, match=r"unknown: .*stray"):
+        _ = chat(tiny_qwen, adapter=str(other)).network
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda at: (at / adapters.WEIGHTS).rename(at / adapters.PICKLED), "a pickle"),
+        (lambda at: (at / adapters.WEIGHTS).unlink(), "found none"),
+        (lambda at: (at / adapters.WEIGHTS).write_bytes(b"\x08" + b"\x00" * 99), "safetensors"),
+        (lambda at: (at / "adapter_config.json").unlink(), "adapter_config.json"),
+        (lambda at: (at / "adapter_config.json").write_text("{"), "JSON object"),
+        (lambda at: (at / "adapter_config.json").write_text('{"peft_type": "IA3"}'), "LORA"),
+    ],
+)
+def test_a_folder_that_is_no_safe_adapter_is_refused(tiny_qwen, adapter, tmp_path, damage, words):
+    other = changed(adapter, tmp_path / "other")
+    damage(other)
+    with pytest.raises(ModelError, match=words):
+        chat(tiny_qwen, adapter=str(other))
+
+
+def test_the_adapter_of_a_training_is_found_in_its_folder(tiny_qwen, adapter):
+    assert chat(tiny_qwen, adapter=str(adapter.parent)).adapter.folder == adapter
+
+
+def test_a_tokenizer_without_the_tokens_of_pictures_is_refused(tiny_qwen, tmp_path):
+    other = shutil.copytree(tiny_qwen, tmp_path / "other")
+    path = other / "tokenizer.json"
+    plain = json.loads(path.read_text())
+    plain["added_tokens"] = [
+        one for one in plain["added_tokens"] if one["content"] != "<|image_pad|>"
+    ]
+    path.write_text(json.dumps(plain))
+    path = other / "tokenizer_config.json"
+    path.write_text(path.read_text().replace("<|image_pad|>", "<|vision_start|>"))
+    with pytest.raises(ModelError, match=r"one token for <\|image_pad\|>"):
+        chat(other).prepare()
+
+
+def test_batches_hold_requests_of_one_limit_the_longest_first(ask):
+    media = ask(size=(280, 280)).media
+    asked = [
+        ChatRequest(key="a", text="short", max_new_tokens=4),
+        ChatRequest(key="b", text="x" * 400, max_new_tokens=4),
+        ChatRequest(key="c", text="short", media=media, max_new_tokens=4),
+        ChatRequest(key="d", text="other limit", max_new_tokens=2),
+    ]
+    assert batches(asked, size=2) == [[3], [1, 2], [0]] or batches(asked, size=2) == [
+        [3], [2, 1], [0],
+    ]  # fmt: skip
+    assert batches([], size=2) == []
+
+
+def test_tensors_are_made_one_batch_ahead_and_no_more():
+    made, used = [], []
+
+    def make(places):
+        made.append(places)
+        assert len(made) - len(used) <= 2
+        return sum(places)
+
+    plan = [[0, 1], [2], [3, 4], [5]]
+    for places, total in with_inputs(plan, make, ahead=True):
+        used.append(places)
+        assert total == sum(places)
+    assert used == made == plan
+    with pytest.raises(ZeroDivisionError):
+        list(with_inputs(plan, lambda places: 1 // 0, ahead=True))
+
+
+def test_replies_made_ahead_are_those_made_in_turn(tiny_qwen, ask):
+    asked = requests(ask, 7)
+    several = {
+        ahead: chat(tiny_qwen, batch_size=2, prefetch=ahead).generate(asked)
+        for ahead in (False, True)
+    }
+    assert several[True] == several[False]
+    assert [reply.prompt_tokens for reply in several[True]] == sorted(
+        reply.prompt_tokens for reply in several[True]
+    )

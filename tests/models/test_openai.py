@@ -1,0 +1,335 @@
+"""The backend `openai` against a real local server: what is sent, what comes back, how fast."""
+
+import json
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import plugins
+from harness.errors import ModelError, UsageError
+from harness.media import pixels
+from harness.model import ChatRequest
+from harness.models.backends.openai import openai
+from harness.models.backends.openai_form import encoded, seed_of
+from harness.models.backends.openai_http import checked_url, retry_after
+from harness.models.backends.openai_pace import Pace, back_off
+from harness.models.canvas import smart_resize
+from harness.spec import parse as parse_spec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+import contract
+from chat_server import Scripted, serving
+
+KEY = "sk-very-secret-0123456789"
+
+
+def reached(served, **settings):
+    """The backend that asks a test server."""
+    plain = {"model": served.model, "base_url": served.url, "coordinates": "pixels", "wait": 0.01}
+    return openai(**(plain | settings))
+
+
+def one(**changes):
+    return replace(contract.requests()["first"], **changes)
+
+
+@pytest.mark.parametrize("clips", [False, True])
+def test_replies_through_a_server_are_those_of_the_network(clips):
+    network = Scripted()
+    with serving(network) as served:
+        chat = reached(served, clips="video" if clips else "images")
+        contract.check(chat, network, contract.requests(clips=clips))
+
+
+@pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit"])
+def test_a_server_that_ignores_part_of_a_request_fails_the_contract(ignored):
+    with serving(Scripted(ignores=frozenset({ignored}))) as served, pytest.raises(AssertionError):
+        contract.check(reached(served, clips="video"), Scripted(), contract.requests(clips=True))
+
+
+def test_a_server_whose_reply_does_not_depend_on_the_request_fails_the_contract():
+    class Constant(Scripted):
+        def _reply(self, request):
+            return super()._reply(one())
+
+    with serving(Constant()) as served, pytest.raises(AssertionError):
+        contract.check(reached(served), Scripted(), contract.requests())
+    with pytest.raises(AssertionError, match="too little"):
+        contract.check(Constant(), Constant(), contract.requests())
+
+
+def test_frames_are_sent_one_by_one_unless_a_video_is_asked_for():
+    several = contract.requests(clips=True)["clip"]
+    with serving(Scripted()) as served:
+        reached(served).generate([several])
+        reached(served, clips="video").generate([several])
+    images, video = (asked["messages"][-1]["content"] for asked in served.asked)
+    assert [part["type"] for part in images] == ["image_url", "image_url", "text"]
+    assert [part["type"] for part in video] == ["video_url", "text"]
+    assert served.asked[1]["media_io_kwargs"]["video"] == {
+        "num_frames": -1, "total_num_frames": 4, "fps": 4.0, "frames_indices": [0, 2],
+    }  # fmt: skip
+
+
+def test_two_clips_with_times_of_their_own_are_refused_as_videos():
+    twice = contract.requests(clips=True)["clip"]
+    twice = replace(twice, media=twice.media * 2, frames=twice.frames * 2)
+    with serving(Scripted()) as served:
+        with pytest.raises(UsageError, match="clips=images"):
+            reached(served, clips="video").generate([twice])
+        assert len(reached(served).generate([twice])) == 1
+
+
+@pytest.mark.parametrize("server", ["openai", "plain"])
+def test_the_common_form_has_nothing_that_only_some_servers_take(server):
+    with serving(Scripted()) as served:
+        reached(served, server=server).generate([one()])
+        (asked,) = served.asked
+        limit = "max_completion_tokens" if server == "openai" else "max_tokens"
+        assert set(asked) == {"model", "messages", "temperature", "top_p", "seed", limit}
+        with pytest.raises(UsageError, match="server=vllm"):
+            reached(served, server=server).generate([one(prefix="<think>")])
+
+
+def test_special_tokens_in_a_question_are_broken_up():
+    with serving(Scripted()) as served:
+        asked = one(text="a<|im_end|>b", system="<|vision_pad|>", prefix="<|im_start|>")
+        reached(served).generate([asked])
+    sent = json.dumps(served.asked[0]["messages"])
+    assert "<|" not in sent
+    assert "a< |im_end|>b" in sent
+
+
+def test_seeds_depend_on_the_runs_seed_and_the_requests_key_alone():
+    with serving(Scripted()) as served:
+        for seed in (0, 0, 1):
+            reached(served, seed=seed, temperature=1.0).generate([one(), one(key="b")])
+    seeds = [asked["seed"] for asked in sorted(served.asked, key=lambda asked: asked["seed"])]
+    assert len(seeds) == 6
+    assert len(set(seeds)) == 4
+    assert {asked["top_k"] for asked in served.asked} == {-1}
+    assert all(0 <= seed_of(f"{number}", 3) < 2**31 for number in range(100))
+
+
+def test_tokens_are_those_that_the_server_counts_and_prices_are_applied_to_them():
+    with serving(Scripted()) as served:
+        chat = reached(served, prompt_price=2.0, completion_price=10.0)
+        (reply,) = chat.generate([one()])
+        chat.generate([one(key="b"), one(key="c")])
+    assert (reply.prompt_tokens, reply.completion_tokens) == (len(one().text), 16)
+    spent = chat.spent
+    assert (spent.requests, spent.retries, spent.completion_tokens) == (3, 0, 48)
+    cost = chat.cost(prompt_tokens=1_000_000, completion_tokens=500_000)
+    assert cost == pytest.approx(2.0 + 5.0)
+    assert chat.describe()["price_of_a_million_tokens"] == [2.0, 10.0]
+    assert reached(served).cost(prompt_tokens=1, completion_tokens=1) is None
+
+
+def test_without_a_tokenizer_tokens_are_estimated_and_called_so():
+    with serving(Scripted()) as served:
+        chat = reached(served)
+    assert chat.count_tokens("four  bytes here\n") == 4
+    assert "estimated" in chat.describe()["tokens"]
+
+
+def test_without_a_rule_the_canvas_is_an_error_and_with_one_it_is_the_processors():
+    picture = pixels([np.zeros((60, 150, 3), np.uint8)], times=(0.0,), is_video=False, id="x")
+    request = ChatRequest(key="a", text="a", media=(picture,))
+    with serving(Scripted()) as served:
+        with pytest.raises(UsageError, match="tokenizer=FOLDER"):
+            reached(served).canvas(request)
+        limits = {"factor": 28, "min_pixels": 784, "max_pixels": 28 * 56}
+        chat = reached(served, **limits)
+        assert chat.canvas(request) == smart_resize((150, 60), **limits)
+        (reply,) = chat.generate([request])
+        assert reply.canvases == (chat.canvas(request),)
+    assert reply.text == Scripted()._reply(
+        replace(request, media=(resized(picture, chat.canvas(request)),))
+    ).text  # fmt: skip
+
+
+def resized(media, size):
+    from PIL import Image
+
+    frame = Image.fromarray(media.frame(0)).resize(size, Image.Resampling.BICUBIC)
+    return pixels([np.array(frame)], times=(0.0,), is_video=False, id="y")
+
+
+def test_some_of_the_limits_without_the_others_are_refused():
+    with serving(Scripted()) as served, pytest.raises(UsageError, match="all three"):
+        reached(served, max_pixels=3136)
+
+
+def test_png_loses_nothing_and_jpeg_is_smaller():
+    noise = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+    import io
+
+    from PIL import Image
+
+    assert (np.array(Image.open(io.BytesIO(encoded(noise, None)))) == noise).all()
+    assert len(encoded(noise, 50)) < len(encoded(noise, None))
+    with serving(Scripted()) as served:
+        reached(served, quality=90).generate([one()])
+    assert "data:image/jpeg;base64," in json.dumps(served.asked[0])
+
+
+def test_reasoning_that_the_server_took_out_is_put_back():
+    from harness.models.backends.openai_reply import read_answer
+
+    with serving(Scripted()) as served:
+        network = reached(served).known
+    message = {"content": "<answer>1</answer>", "reasoning_content": "it is one"}
+    answer = {"choices": [{"message": message, "finish_reason": "length"}]}
+    reply = read_answer(answer, ChatRequest(key="a", text="a"), network)
+    assert reply.text == "<think>it is one</think><answer>1</answer>"
+    assert reply.cut
+    assert reply.completion_tokens == network.count_tokens(reply.text)
+
+
+def test_requests_are_under_way_at_once_and_no_more_than_allowed():
+    asked = [one(key=str(number)) for number in range(24)]
+
+    with serving(Scripted(slowly=lambda: time.sleep(0.05))) as served:
+        served.one_at_a_time = threading.Semaphore(100)
+        began = time.monotonic()
+        replies = reached(served, concurrency=6).generate(asked)
+        took = time.monotonic() - began
+    assert len(replies) == 24
+    assert 2 <= served.busiest <= 6
+    assert took < 24 * 0.05 * 0.9
+
+
+def test_the_pace_grows_by_one_a_round_and_halves_once_a_crowd():
+    pace = Pace(start=4, most=10)
+    with pace.turn(threading.Event()) as began:
+        pass
+    for _ in range(4):
+        pace.went_well()
+    assert 4.8 < pace.limit < 5.1
+    pace.was_crowded(began)
+    pace.was_crowded(began)
+    assert 2.4 < pace.limit < 2.6
+    with pace.turn(threading.Event()) as later:
+        pace.was_crowded(later)
+    assert pace.limit < 1.3
+    for _ in range(1000):
+        pace.went_well()
+    assert pace.limit == 10
+
+
+@given(st.integers(0, 2000), st.floats(0, 10), st.one_of(st.none(), st.floats(0, 1000)))
+def test_waits_are_bounded_and_never_shorter_than_asked(attempt, first, asked):
+    wait = back_off(attempt, first=first, asked=asked)
+    assert (asked or 0) <= wait <= max(60.0, asked or 0)
+
+
+@given(st.text(max_size=40))
+@settings(max_examples=50)
+def test_whatever_a_server_asks_to_wait_is_seconds_or_nothing(value):
+    seconds = retry_after(value)
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:8000", "ftp://a/v1", "http://", "http://a:b/v1", "http://a:99999/v1",
+     "http://a/v1?key=1", "http://a/v1#x", "http://a b/v1", "file:///etc/passwd"],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(UsageError, match="base_url"):
+        checked_url(url)
+
+
+def test_an_address_with_a_password_is_refused_and_not_shown():
+    with pytest.raises(UsageError) as raised:
+        checked_url(f"http://me:{KEY}@host/v1")
+    assert KEY not in str(raised.value)
+    assert checked_url("https://host:8443/v1/") == "https://host:8443/v1"
+
+
+def test_the_key_comes_from_the_environment_and_is_told_to_nobody_else(monkeypatch):
+    monkeypatch.setenv("MY_KEY", KEY)
+    with serving(Scripted(), key=KEY) as served:
+        chat = reached(served, key_variable="MY_KEY")
+        chat.generate([one()])
+        assert served.headers[0]["Authorization"] == f"Bearer {KEY}"
+        assert KEY not in json.dumps(dict(chat.describe())) + repr(chat)
+        with pytest.raises(UsageError, match="a key that it accepts"):
+            reached(served).generate([one()])
+        monkeypatch.setenv("MY_KEY", "another-key")
+        with pytest.raises(UsageError) as raised:
+            reached(served, key_variable="MY_KEY").generate([one()])
+        assert "another-key" not in str(raised.value)
+        assert "***" in str(raised.value)
+
+
+@pytest.mark.parametrize(("variable", "value"), [("MY_KEY", None), ("MY_KEY", "a b"), (KEY, "a")])
+def test_a_key_that_is_none_is_refused_and_not_shown(monkeypatch, variable, value):
+    if value is None:
+        monkeypatch.delenv("MY_KEY", raising=False)
+    elif variable == "MY_KEY":
+        monkeypatch.setenv("MY_KEY", value)
+    with pytest.raises(UsageError) as raised:
+        openai(model="m", base_url="http://h/v1", coordinates="pixels", key_variable=variable)
+    assert KEY not in str(raised.value)
+    assert "a b" not in str(raised.value)
+
+
+def test_no_key_is_sent_unless_one_is_named(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving(Scripted()) as served:
+        reached(served).generate([one()])
+    assert "Authorization" not in served.headers[0]
+
+
+def test_an_address_of_the_environment_is_not_recorded(monkeypatch):
+    with serving(Scripted()) as served:
+        monkeypatch.setenv("OPENAI_BASE_URL", served.url)
+        chat = openai(model="served", coordinates="pixels")
+        chat.prepare()
+        assert chat.describe()["address"] == "OPENAI_BASE_URL"
+        assert reached(served).describe()["address"] == served.url
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    with pytest.raises(UsageError, match="base_url"):
+        openai(model="served", coordinates="pixels")
+
+
+def test_a_model_that_the_server_does_not_have_is_found_before_the_first_question():
+    with serving(Scripted(), model="that") as served:
+        with pytest.raises(UsageError, match="it has that"):
+            reached(served, model="this").prepare()
+        reached(served).prepare()
+
+
+def test_what_is_needed_and_not_known_is_asked_for():
+    address = {"base_url": "http://h/v1"}
+    with pytest.raises(UsageError, match="coordinates"):
+        openai(model="m", **address)
+    with pytest.raises(UsageError, match="model"):
+        openai(coordinates="pixels", **address)
+    with pytest.raises(UsageError, match="both or neither"):
+        openai(model="m", coordinates="pixels", prompt_price=1.0, **address)
+    with pytest.raises(ModelError, match="no such folder"):
+        openai(model="m", tokenizer="/nowhere", **address)
+    for name, value in {"quality": 0, "concurrency": 0, "retries": -1, "timeout": 0.0}.items():
+        with pytest.raises(UsageError, match=name):
+            openai(model="m", coordinates="pixels", **address, **{name: value})
+
+
+def test_a_spec_names_everything_that_may_be_set():
+    text = (
+        "openai(model=a/b,base_url=http://localhost:8000/v1,server=sglang,coordinates=thousandths,"
+        "quality=95,timeout=60)"
+    )
+    chat = plugins.build("backends", parse_spec(text))
+    assert chat.describe()["model"] == "a/b"
+    assert chat.describe()["pictures"] == "jpeg of quality 95"
+    json.dumps(dict(chat.describe()), allow_nan=False)

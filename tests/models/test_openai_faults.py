@@ -1,0 +1,209 @@
+"""A server that hangs, refuses, breaks off or talks nonsense: each has one defined outcome."""
+
+import sys
+import time
+from itertools import chain, repeat
+from pathlib import Path
+
+import pytest
+
+from harness.errors import MissingDependency, ModelError, UsageError
+from harness.masks import Rle
+from harness.models.backends.openai import openai
+from harness.models.backends.openai_http import MAX_BODY, ServerError
+from harness.models.backends.openai_session import GIVE_UP
+from harness.models.qwen_vl.model import qwen_vl
+from harness.replies import MAX_TEXT
+from harness.run.predict import Outcome, predict
+from harness.spec import Spec
+from harness.types import AnswerForm, FailureKind
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+import contract
+from chat_server import HUGE, Scripted, serving
+
+REQUEST = contract.requests()["first"]
+
+
+def reached(served, **settings):
+    plain = {"model": served.model, "base_url": served.url, "coordinates": "pixels",
+             "wait": 0.01, "retries": 2, "timeout": 10.0}  # fmt: skip
+    return openai(**(plain | settings))
+
+
+PASSING = ["500", "503", "429", "closes", "closes_half_way", "garbage", "no_json", "no_object",
+           "no_choices"]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_may_pass_is_tried_again_and_then_answered(fault):
+    with serving(Scripted(), faults=[fault, fault]) as served:
+        chat = reached(served)
+        assert chat.generate([REQUEST]) == Scripted().generate([REQUEST])
+        assert chat.spent.retries == 2
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_does_not_pass_is_no_fault_of_the_model(fault):
+    with serving(Scripted(), faults=repeat(fault)) as served:
+        with pytest.raises(ServerError, match="3 tries"):
+            reached(served).generate([REQUEST])
+        assert len(served.moments) == 3
+
+
+@pytest.mark.parametrize("fault", ["hang", "trickle"])
+def test_a_server_that_does_not_end_its_answer_is_left_after_the_time_given(fault):
+    with serving(Scripted(), faults=[fault]) as served:
+        chat = reached(served, timeout=0.4)
+        began = time.monotonic()
+        assert chat.generate([REQUEST]) == Scripted().generate([REQUEST])
+        assert 0.4 <= time.monotonic() - began < 8
+        with pytest.raises(ServerError, match=r"in 0\.4 s"):
+            served.faults = repeat(fault)
+            reached(served, timeout=0.4, retries=0).generate([REQUEST])
+
+
+def test_the_time_that_a_server_asks_for_is_waited():
+    with serving(Scripted(), faults=["429"], retry_after="0.6") as served:
+        reached(served).generate([REQUEST])
+    first, second = served.moments
+    assert second - first >= 0.6
+
+
+def test_a_server_that_asks_for_too_long_a_wait_is_not_waited_for():
+    with serving(Scripted(), faults=["429"], retry_after="86400") as served:
+        with pytest.raises(ServerError, match="86400 s"):
+            reached(served).generate([REQUEST])
+        assert len(served.moments) == 1
+
+
+@pytest.mark.parametrize("fault", ["empty", "null"])
+def test_an_empty_reply_is_a_reply(fault):
+    with serving(Scripted(), faults=[fault]) as served:
+        (reply,) = reached(served).generate([REQUEST])
+    assert (reply.text, reply.completion_tokens) == ("", 0)
+
+
+def test_a_reply_of_ten_megabytes_is_taken_and_an_endless_one_is_not():
+    with serving(Scripted(), faults=["huge", "endless"]) as served:
+        (reply,) = reached(served).generate([REQUEST])
+        assert len(reply.text) == HUGE
+        with pytest.raises(ModelError, match=str(MAX_BODY)):
+            reached(served).generate([REQUEST])
+        assert len(served.moments) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("wrong_model", "replies of served"),
+        ("401", "key"),
+        ("404", "with this model"),
+        ("302", "Redirections are not followed"),
+    ],
+)
+def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
+    asked = [contract.replace(REQUEST, key=str(number)) for number in range(12)]
+    with serving(Scripted(), faults=repeat(fault)) as served:
+        with pytest.raises(UsageError, match=words):
+            reached(served, concurrency=2).generate(asked)
+        assert len(served.moments) <= 3
+
+
+def test_a_request_that_the_server_refuses_is_the_models_failure_and_is_not_repeated():
+    with serving(Scripted(), faults=["400"]) as served:
+        with pytest.raises(ModelError, match="fault 400"):
+            reached(served).generate([REQUEST])
+        assert len(served.moments) == 1
+
+
+def test_a_server_that_is_not_there_is_missing_before_the_first_question():
+    with serving(Scripted()) as served:
+        url = served.url
+    chat = openai(model="m", base_url=url, coordinates="pixels", retries=1, wait=0.01)
+    with pytest.raises(MissingDependency, match="vllm serve"):
+        chat.prepare()
+    with pytest.raises(ServerError):
+        chat.generate([REQUEST])
+
+
+def test_many_failures_in_a_row_end_the_run():
+    with serving(Scripted(), faults=repeat("500")) as served:
+        chat = reached(served, retries=0, concurrency=1)
+        for _ in range(GIVE_UP - 1):
+            with pytest.raises(ServerError):
+                chat.generate([REQUEST])
+        with pytest.raises(MissingDependency, match="20 requests in a row"):
+            chat.generate([REQUEST])
+
+
+def test_failures_between_answers_do_not():
+    faults = chain.from_iterable(repeat(["500", ""]))
+    with serving(Scripted(), faults=faults) as served:
+        chat = reached(served, retries=0, concurrency=1)
+        for _ in range(GIVE_UP + 2):
+            with pytest.raises(ServerError):
+                chat.generate([REQUEST])
+            chat.generate([REQUEST])
+
+
+def test_a_crowded_server_is_asked_less_at_once():
+    with serving(Scripted(), faults=repeat("503", 6)) as served:
+        chat = reached(served, retries=8)
+        before = chat.session.pace.limit
+        asked = [contract.replace(REQUEST, key=str(number)) for number in range(3)]
+        assert len(chat.generate(asked)) == 3
+        assert chat.session.pace.limit < before
+
+
+class Said(Scripted):
+    """A network that says VisionReasoner's answer, whatever it is asked."""
+
+    def _reply(self, request):
+        made = super()._reply(request)
+        answer = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
+        return contract.replace(made, text=f"<think>{made.text}</think>{answer}")
+
+
+def asked_by_the_engine(ask, faults, texts, **settings):
+    """Predictions of the engine for questions that a faulty server is asked, one at a time."""
+    with serving(Said(), faults=faults) as served:
+        spec = Spec("openai", {
+            "base_url": served.url, "model": "served", "coordinates": "thousandths",
+            "wait": 0.01, "retries": 1, "concurrency": 1, "timeout": 5.0, **settings,
+        })  # fmt: skip
+        model = qwen_vl(backend=spec, segmenter=Spec("box"))
+        queries = [ask(AnswerForm.MASK, text=text) for text in texts]
+        outcome = Outcome(0, tuple(query.id for query in queries), 0.0)
+        return predict(model, queries, outcome), served, outcome
+
+
+def test_one_request_that_fails_costs_the_others_nothing(ask):
+    faults = ["", "500", "500", "", ""]
+    said, served, outcome = asked_by_the_engine(ask, faults, ["a", "b", "c", "d"])
+    kinds = [one.failure and one.failure.kind for one in said]
+    assert kinds == [None, FailureKind.INFRASTRUCTURE, None, None]
+    assert "status 500" in said[1].failure.message
+    assert len(served.moments) == 5  # two tries of one, one of each other: none was paid for twice
+    assert outcome.crashed == 0
+    assert all(one.answer.masks[0].area for one in said if one.answer)
+
+
+def test_an_empty_and_a_huge_reply_are_failures_of_parsing(ask):
+    said, _, _ = asked_by_the_engine(ask, ["empty", "huge"], ["a", "b", "c"])
+    kinds = [one.failure and one.failure.kind for one in said]
+    assert kinds == [FailureKind.PARSE, FailureKind.PARSE, None]
+    assert len(said[1].replies[0]) < MAX_TEXT + 100
+    assert isinstance(said[2].answer.masks[0], Rle)
+
+
+def test_a_refused_request_is_a_failure_of_the_model(ask):
+    said, _, _ = asked_by_the_engine(ask, ["", "400"], ["a", "b"])
+    assert said[0].failure is None
+    assert said[1].failure.kind is FailureKind.MODEL
+
+
+def test_a_wrong_key_ends_the_run(ask):
+    with pytest.raises(UsageError, match="key"):
+        asked_by_the_engine(ask, repeat("401"), ["a", "b"])

@@ -1,0 +1,165 @@
+"""One network, called in process, through a server and by its stored replies: the same scores."""
+
+import hashlib
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import plugins
+from harness.model import ChatReply
+from harness.models.backends.openai import openai
+from harness.models.qwen_vl.model import qwen_vl
+from harness.run.evaluate import Options, evaluate
+from harness.spec import Spec
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness.models.backends.transformers import transformers  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+import contract  # noqa: E402
+from chat_server import serving  # noqa: E402
+
+TASK = Spec("shapes_referring")
+
+
+@dataclass(frozen=True)
+class Boxing:
+    """Makes an answer of what a network says: random weights say nothing that could be scored.
+
+    Another reply of the network is another box.
+    """
+
+    chat: Any
+
+    def __getattr__(self, name):
+        return getattr(self.chat, name)
+
+    def generate(self, requests):
+        return [self._boxed(reply) for reply in self.chat.generate(requests)]
+
+    def _boxed(self, reply: ChatReply) -> ChatReply:
+        left, top, wide, high = hashlib.blake2b(reply.text.encode(), digest_size=4).digest()
+        left, top = left % 60, top % 60  # of the canvas, whose sides have 112 pixels at most
+        box = [left, top, left + 20 + wide % 40, top + 20 + high % 40]
+        answer = json.dumps([{"bbox_2d": box, "point_2d": [left + 9, top + 9]}])
+        thought = hashlib.blake2b(reply.text.encode()).hexdigest()
+        return replace(reply, text=f"<think>{thought}</think><answer>{answer}</answer>")
+
+
+@pytest.fixture(scope="module")
+def network(tiny_qwen):
+    return transformers(checkpoint=str(tiny_qwen), dtype="float32", device="cpu")
+
+
+def reached(served, folder, **settings):
+    return openai(model=served.model, base_url=served.url, checkpoint=str(folder), **settings)
+
+
+def scored(root, folder, model, spec=""):
+    """The run of a model on a few samples."""
+    task = plugins.build("tasks", TASK, root)
+    return evaluate(task, model, folder, Options(subset="first6"), model_spec=spec or folder.name)
+
+
+def model(chat):
+    return qwen_vl(backend=chat, segmenter=Spec("box"), max_new_tokens=8)
+
+
+def test_scores_do_not_depend_on_how_the_network_is_called(network, tiny_qwen, shapes, tmp_path):
+    here = scored(shapes, tmp_path / "here", model(Boxing(network)))
+    with serving(Boxing(network)) as served:
+        there = scored(shapes, tmp_path / "there", model(reached(served, tiny_qwen)))
+    assert journal(here) == journal(there)
+    assert numbers(here) == numbers(there)
+    assert scores(here) == scores(there)
+    stored = tmp_path / "said.jsonl"
+    rows = [{"id": one, "reply": list(said.replies)} for one, said in predictions(here, shapes)]
+    stored.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    canvas = Spec("stored", {"min_pixels": 56 * 56, "max_pixels": 112 * 112})
+    reader = Spec("qwen_vl", {"backend": canvas, "segmenter": Spec("box")})
+    spec = Spec("replay", {"file": str(stored), "model": reader})
+    again = scored(shapes, tmp_path / "again", plugins.build("models", spec))
+    assert numbers(here) == numbers(again)
+    assert scores(here) == scores(again)
+    assert any(value not in (0.0, None) for value in numbers(here).values())
+
+
+def test_a_server_that_answers_all_alike_has_other_scores(network, tiny_qwen, shapes, tmp_path):
+    class Constant(Boxing):
+        def generate(self, requests):
+            return [self._boxed(ChatReply(text="always")) for _ in requests]
+
+    here = scored(shapes, tmp_path / "here", model(Boxing(network)))
+    with serving(Constant(network)) as served:
+        there = scored(shapes, tmp_path / "there", model(reached(served, tiny_qwen)))
+    assert journal(here) != journal(there)
+    assert numbers(here) != numbers(there)
+
+
+def predictions(run, root):
+    task = plugins.build("tasks", TASK, root)
+    known = set(run.journal.places)
+    for sample in task.samples():
+        if sample.query.id in known:
+            yield sample.id, run.prediction(sample.id)
+
+
+def journal(run):
+    """Every prediction of a run, by the query's id."""
+    return {query: run.journal.record(query)["prediction"] for query in run.journal.places}
+
+
+def scores(run):
+    return (run.folder / "scores.jsonl").read_bytes()
+
+
+def numbers(run):
+    return run.results["metrics"]
+
+
+def test_the_network_behind_a_server_sees_and_says_the_same(network, tiny_qwen):
+    with serving(network) as served:
+        chat = reached(served, tiny_qwen, clips="video")
+        asked = contract.requests(clips=True)
+        contract.check(chat, network, asked)
+        direct = network.generate(list(asked.values()))
+        assert [one.canvases for one in chat.generate(list(asked.values()))] == [
+            one.canvases for one in direct
+        ]
+        assert [chat.canvas(one) for one in asked.values()] == [
+            network.canvas(one) for one in asked.values()
+        ]
+        assert chat.count_tokens("abc ä") == network.count_tokens("abc ä")
+        assert chat.coordinates == network.coordinates == "pixels"
+        assert chat.describe()["repetition_penalty"] == network.penalty
+
+
+def test_the_weights_need_not_be_here(tiny_qwen, tmp_path, network):
+    import shutil
+
+    folder = shutil.copytree(tiny_qwen, tmp_path / "bare")
+    (folder / "model.safetensors").unlink()
+    with serving(network) as served:
+        chat = openai(model=served.model, base_url=served.url, tokenizer=str(folder))
+        chat.prepare()
+        request = contract.requests()["first"]
+        assert chat.generate([request]) == network.generate([request])
+
+
+def test_limits_on_pixels_are_kept_before_pictures_are_sent(tiny_qwen, network, ask):
+    request = replace(contract.requests()["first"], media=ask(size=(200, 100)).media)
+    with serving(network) as served:
+        chat = reached(served, tiny_qwen, min_pixels=3136, max_pixels=9_000)
+        (reply,) = chat.generate([request])
+    # The server's own limits allow 112 × 112, so that it must have been sent a smaller picture.
+    small = transformers(checkpoint=str(tiny_qwen), min_pixels=3136, max_pixels=9_000)
+    assert chat.canvas(request) == small.canvas(request) != network.canvas(request)
+    (expected,) = small.generate([request])
+    assert reply.prompt_tokens == expected.prompt_tokens

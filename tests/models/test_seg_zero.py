@@ -1,0 +1,121 @@
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import plugins
+from harness.errors import ParseError
+from harness.models.canvas import Canvas
+from harness.models.grammar import Item
+from harness.models.seg_zero import grammar
+from harness.models.tracks import prompts_of
+from harness.spec import parse
+from harness.types import AnswerForm, Box, FailureKind, Point
+
+GOOD = {"bbox": [10, 20, 110, 120], "points_1": [30, 40], "points_2": [50, 60]}
+ITEM = Item(Box(10, 20, 110, 120), Point(30, 40), second=Point(50, 60))
+
+
+def said(value, think="so"):
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"<think>{think}</think><answer>{text}</answer>"
+
+
+def test_the_request_is_the_official_one():
+    assert grammar.ask("The LEFT dog.") == (
+        "Please find 'the left dog' with bbox and points."
+        "Compare the difference between objects and find the most closely matched one."
+        "Output the thinking process in <think> </think> and final answer in <answer> </answer> "
+        "tags.Output the one bbox and points of two largest inscribed circles inside the "
+        "interested object in JSON format.i.e., <think> thinking process here </think>"
+        "<answer>{'bbox': [10,100,200,210], 'points_1': [30,110], 'points_2': [35,180]}</answer>"
+    )
+    assert "'what {answer}'" in grammar.ask("What {Answer}")
+
+
+@pytest.mark.parametrize(
+    ("reply", "repaired"),
+    [
+        (said(GOOD), False),
+        (said(str(GOOD)), True),
+        (said({"Bbox_2d": GOOD["bbox"], "Points": [30, 40], "points_b": [50, 60]}), False),
+        (said(GOOD, think="{}"), False),
+        (said(json.dumps(GOOD) + json.dumps({"bbox": 1})), False),
+        (json.dumps(GOOD), False),
+    ],
+)
+def test_the_first_braces_are_read(reply, repaired):
+    result = grammar.parse(reply)
+    assert result.items == (ITEM,)
+    assert bool(result.notes) == repaired
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", "{}", "{", said("{}"), said(GOOD, think="{1}"), said({"bbox": GOOD["bbox"]}),
+        said({**GOOD, "bbox": [10, 20, 5, 30]}), said({**GOOD, "points_2": [1]}),
+        said({**GOOD, "points_1": ["a", 2]}), said({"points_1": [1, 2], "points_2": [1, 2]}),
+        "{" * 100_000, "{}" * 90_000, "{" + "a" * 150_000 + "}",
+    ],
+)  # fmt: skip
+def test_a_malformed_reply_is_an_error_and_never_raises(reply):
+    begin = time.perf_counter()
+    result = grammar.parse(reply)
+    assert result.error and result.items == ()
+    assert time.perf_counter() - begin < 2
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_without_raising(text):
+    for reply in (text, said(text), "{" + text + "}"):
+        result = grammar.parse(reply)
+        assert result.ok != (result.error is not None)
+
+
+whole = st.integers(0, 5000)
+
+
+@given(whole, whole, st.integers(1, 99), whole, whole, st.none() | st.integers(0, 999))
+def test_what_is_written_is_read_back(left, top, size, x, y, frame):
+    item = Item(Box(left, top, left + size, top + size), Point(x, y), second=Point(y, x))
+    result = grammar.parse(grammar.write([item], frame=frame))
+    assert (result.items, result.frame, result.error) == ((item,), frame, None)
+
+
+def test_several_parts_are_said_as_one_object():
+    other = Item(Box(200, 5, 210, 15), Point(205, 10))
+    (item,) = grammar.parse(grammar.write([ITEM, other])).items
+    assert item == Item(Box(10, 5, 210, 120), Point(30, 40), second=Point(205, 10))
+    (alone,) = grammar.parse(grammar.write([other])).items
+    assert alone.point == alone.second == Point(205, 10)
+    with pytest.raises(ParseError, match="one object"):
+        grammar.write([])
+    with pytest.raises(ParseError, match="no tag"):
+        grammar.write([ITEM], think="<answer>")
+
+
+def test_both_points_are_rescaled_and_reach_the_segmenter():
+    moved = Canvas((840, 840), (420, 210)).to_picture(ITEM)
+    assert (moved.point, moved.second) == (Point(15, 10), Point(25, 15))
+    (prompt,) = prompts_of([moved])
+    assert prompt.positive == (Point(15, 10), Point(25, 15))
+
+
+def test_a_reply_becomes_a_mask(ask):
+    model = plugins.build("models", parse("seg_zero(backend=stored,canvas=112)"))
+    asked = ask(AnswerForm.MASK, size=(240, 180))
+    (request,) = model.requests(asked)
+    assert request.resize == (112, 112)
+    disc = asked.media[0].frame(0)[:, :, 0] > 200
+    rows, columns = (disc.any(axis=axis).nonzero()[0] for axis in (1, 0))
+    box = Box(columns[0] / 240 * 112, rows[0] / 180 * 112, columns[-1] / 240 * 112 + 1,
+              rows[-1] / 180 * 112 + 1)  # fmt: skip
+    reply = grammar.write([Item(box, Item(box).place)])
+    mask = model.read(asked, [reply]).answer.masks[0].to_array()
+    assert (mask & disc).sum() / (mask | disc).sum() > 0.75
+    assert np.array_equal(model.read(asked, [reply]).answer.masks[0].to_array(), mask)
+    assert model.read(asked, ["no"]).failure.kind is FailureKind.PARSE

@@ -1,0 +1,749 @@
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import media, plugins
+from harness.errors import ParseError, UsageError
+from harness.interchange import prediction_from_json, prediction_to_json
+from harness.masks import Rle
+from harness.model import ChatReply, ChatRequest, ObjectPrompt, ReplyReader
+from harness.models.grammar import Item
+from harness.models.videoseg_r1 import grammar
+from harness.models.videoseg_r1.cues import Cues
+from harness.models.videoseg_r1.model import videoseg_r1
+from harness.models.videoseg_r1.negatives import with_negatives
+from harness.models.videoseg_r1.references import key_frames, references
+from harness.models.videoseg_r1.sampler import (
+    Ask,
+    Place,
+    Sampler,
+    Segment,
+    nearest,
+    read_interval,
+    read_percentage,
+    shares,
+)
+from harness.models.videoseg_r1.showing import seconds
+from harness.run.plan import samples_of
+from harness.run.verify import verify
+from harness.types import Answer, AnswerForm, Box, FailureKind, Point, Query
+
+FORM = AnswerForm
+GOOD = '<think>the red one</think><answer>[{"bbox_2d": [84, 84, 168, 420], "point_pos": [126, 252, 1], "point_neg": [200, 252, 0]}]</answer>'  # noqa: E501
+
+
+@dataclass(frozen=True)
+class Script:
+    """A chat that answers by what it is asked for, on a canvas of its own."""
+
+    says: Mapping[str, Sequence[str]]
+    """By a part of the request's key: replies, the last of which is said again."""
+    coordinates: str = "pixels"
+    asked: list[ChatRequest] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    batch_size: int = 4
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"backend": "script"}
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        self.calls.append(len(requests))
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request: ChatRequest) -> ChatReply:
+        kind = next((kind for kind in ("segment", "frame") if f":{kind}:" in request.key), "reason")
+        before = sum(f":{kind}:" in one.key or kind == "reason" for one in self.asked)
+        self.asked.append(request)
+        said = self.says[kind]
+        return ChatReply(
+            text=said[min(before, len(said) - 1)], prompt_tokens=7, completion_tokens=3
+        )
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        return request.resize or request.media[0].size
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+def video(frames: int, *, size: tuple[int, int] = (420, 210), rate: float = 2.0) -> media.Media:
+    pictures = [
+        np.full((size[1], size[0], 3), index % 256, dtype=np.uint8) for index in range(frames)
+    ]
+    times = [index / rate for index in range(frames)]
+    return media.pixels(pictures, times=times, is_video=frames > 1, id=f"v{frames}")
+
+
+def query(form: AnswerForm = FORM.MASK_TRACK, *, frames: int = 20, name: str = "q") -> Query:
+    return Query(id=name, text="the dog?", media=(video(frames),), forms=(form,))
+
+
+def model(says: Mapping[str, Sequence[str]], **given: Any) -> Any:
+    made = {
+        "segmenter": plugins.build("segmenters", "box"),
+        "propagator": plugins.build("propagators", "still"),
+        "backend": Script(says),
+    }
+    return videoseg_r1(**{**made, **given})
+
+
+def interval(start: float, end: float) -> str:
+    return json.dumps({"start": start, "end": end})
+
+
+def drive(search: Any, answers: Any) -> tuple[Place, list[Ask]]:
+    """Run a search; `answers` says what is replied to an Ask."""
+    asks: list[Ask] = []
+    replies = None
+    while True:
+        try:
+            asks.append(search.send(replies))
+        except StopIteration as end:
+            return end.value, asks
+        replies = answers(asks[-1])
+
+
+# the sampler
+
+
+def test_votes_are_averaged_start_by_start_and_end_by_end():
+    times = [float(index) for index in range(100)]
+    votes = [interval(10, 20), interval(20, 40)]
+    place, asks = drive(
+        Sampler(votes=2).search(times),
+        lambda ask: votes if ask.kind == "segment" else ['{"percent": 50}'],
+    )
+    assert place.segment == Segment(15, 30)
+    assert [ask.kind for ask in asks] == ["segment", "frame"]
+
+
+def test_a_median_does_not_mix_two_stretches():
+    votes = [(0.0, 4.0), (0.0, 4.0), (90.0, 94.0)]
+    times = [float(index) for index in range(100)]
+    whole = Segment(0, 99)
+    assert Sampler(average="median").interval(whole, votes, times) == Segment(0, 4)
+    assert Sampler(average="mean").interval(whole, votes, times) == Segment(30, 34)
+
+
+def test_a_segment_that_is_too_long_is_asked_about_again_from_within():
+    times = [index / 2 for index in range(40)]  # 20 s
+    said = iter([interval(0, 15), interval(5, 9.5)])
+    place, asks = drive(
+        Sampler(votes=1).search(times),
+        lambda ask: [next(said)] if ask.kind == "segment" else ['{"percent": 100}'],
+    )
+    assert [ask.segment for ask in asks] == [Segment(0, 39), Segment(0, 30), Segment(10, 19)]
+    assert place == Place(Segment(10, 19), 19)
+
+
+def test_a_later_round_cannot_leave_its_segment():
+    times = [float(index) for index in range(100)]
+    said = iter([interval(50, 90), interval(0, 60)])
+    place, _ = drive(
+        Sampler(votes=1).search(times),
+        lambda ask: [next(said)] if ask.kind == "segment" else ["?"],
+    )
+    assert place.segment == Segment(50, 60)
+
+
+def test_swapped_ends_are_put_in_order_and_ends_outside_are_clipped():
+    times = [float(index) for index in range(10)]
+    assert Sampler().interval(Segment(0, 9), [(99.0, 7.0)], times) == Segment(7, 9)
+
+
+def test_votes_that_cannot_be_read_do_not_count():
+    times = [float(index) for index in range(100)]
+    replies = ["no idea", interval(40, 50), '{"start": "x", "end": 3}', '{"start": NaN, "end": 3}']
+    place, _ = drive(
+        Sampler().search(times), lambda ask: replies if ask.kind == "segment" else ["?"]
+    )
+    assert place == Place(Segment(40, 50), 45)
+
+
+def test_without_a_vote_the_search_ends_in_the_middle_of_the_video():
+    times = [float(index) for index in range(100)]
+    place, asks = drive(Sampler().search(times), lambda ask: ["?"] * ask.votes)
+    assert len(asks) == 2  # it does not ask the same again
+    assert place == Place(Segment(35, 64), 49)
+
+
+def test_a_network_that_never_converges_is_stopped_after_its_rounds():
+    times = [float(index) for index in range(100)]
+    place, asks = drive(
+        Sampler(rounds=5, votes=1).search(times),
+        lambda ask: [interval(ask.segment.start, ask.segment.end - 1)],
+    )
+    assert sum(ask.kind == "segment" for ask in asks) == 5
+    assert len(place.segment) == 30
+
+
+def test_the_target_is_the_frame_that_ends_its_share():
+    ten = Segment(20, 29)
+    inside = Sampler()
+    assert [inside.frame(ten, [p]) for p in (0, 0.05, 0.1, 0.11, 0.3, 1)] == [
+        20,
+        20,
+        20,
+        21,
+        22,
+        29,
+    ]
+    literal = Sampler(target="literal")
+    assert [literal.frame(ten, [p]) for p in (0, 0.05, 0.1, 0.11, 0.3, 1)] == [
+        20,
+        21,
+        21,
+        22,
+        23,
+        29,
+    ]
+
+
+def test_percentages_are_per_cent_if_one_is_above_one():
+    assert shares(['{"percent": 20}', '{"percent": 1}']) == [0.2, 0.01]
+    assert shares(['{"percent": 0.2}', '{"percent": 1}']) == [0.2, 1.0]
+    assert shares(['{"percent": 250}', '{"percent": -3}', "half"]) == [1.0, 0.0, 0.5]
+
+
+def test_a_single_frame_is_not_asked_about():
+    assert drive(Sampler().search([0.0]), lambda ask: [])[0] == Place(Segment(0, 0), 0)
+    assert drive(Sampler().search([0.0]), lambda ask: [])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("switches", "place", "kinds"),
+    [
+        ({}, Place(Segment(10, 19), 12), ["segment", "frame"]),
+        ({"target_frame": False}, Place(Segment(10, 19), 14), ["segment"]),
+        ({"key_segment": False}, Place(Segment(0, 99), 29), ["frame"]),
+        ({"key_segment": False, "target_frame": False}, Place(Segment(0, 99), 49), []),
+    ],
+)
+def test_table_5_switches_each_stage_off(switches, place, kinds):
+    found, asks = drive(
+        Sampler(**switches).search([float(index) for index in range(100)]),
+        lambda ask: [interval(10, 19)] if ask.kind == "segment" else ['{"percent": 30}'],
+    )
+    assert (found, [ask.kind for ask in asks]) == (place, kinds)
+
+
+@given(
+    times=st.lists(st.floats(0.01, 5), min_size=1, max_size=60),
+    delta=st.floats(0.01, 0.99),
+    average=st.sampled_from(["mean", "median"]),
+    target=st.sampled_from(["inside", "literal"]),
+    data=st.data(),
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_said_the_search_ends_inside_the_video(times, delta, average, target, data):
+    clock = np.cumsum(times).tolist()
+    numbers = st.one_of(st.floats(-100, 400), st.integers(-5, 500))
+    replies = st.one_of(
+        st.builds(lambda s, e: json.dumps({"start": s, "end": e}), numbers, numbers),
+        st.builds(lambda p: json.dumps({"percent": p}), numbers),
+        st.text(max_size=20),
+    )
+    sampler = Sampler(delta=delta, average=average, target=target, votes=3, percentages=2)
+    place, asks = drive(
+        sampler.search(clock),
+        lambda ask: data.draw(st.lists(replies, min_size=ask.votes, max_size=ask.votes)),
+    )
+    segment = place.segment
+    assert 0 <= segment.start <= place.target <= segment.end < len(clock)
+    assert len(segment) <= sampler.limit(len(clock))
+    assert len(asks) <= sampler.rounds + 1
+    assert all(ask.segment.end < len(clock) for ask in asks)
+
+
+@pytest.mark.parametrize("setting", [{"delta": 0.0}, {"delta": 1.0}, {"votes": 0}, {"rounds": 0}])
+def test_settings_out_of_range_are_refused(setting):
+    with pytest.raises(UsageError):
+        Sampler(**setting)
+
+
+def test_the_nearest_frame_is_by_time_where_the_rate_varies():
+    assert [nearest([0, 1, 10], t) for t in (-5, 0.5, 0.51, 5.4, 5.6, 99)] == [0, 0, 1, 1, 2, 2]
+
+
+@given(st.text(max_size=300))
+def test_no_reply_of_the_sampler_raises(reply):
+    read_interval(reply)
+    read_percentage(reply)
+
+
+def test_answers_are_found_in_tags_fences_and_sentences():
+    assert read_interval("```json\n{'start': 1, 'end': 2,}\n```") == (1.0, 2.0)
+    assert read_interval('{"start": 9, "end": 9} <answer>{"start": 1, "end": 2}</answer>') == (1, 2)
+    assert read_percentage('about {"percent": 40}!') == 40.0
+    assert read_percentage('{"percent": "40"}') is None
+
+
+# frames beside the target
+
+
+def test_twelve_adaptive_references_are_four_global_and_eight_local():
+    found = references(100, Segment(40, 49), wanted=12, strategy="adaptive")
+    assert found == (0, 27, 36, 37, 38, 39, 50, 51, 52, 53, 72, 99)
+
+
+def test_at_the_edge_of_a_video_the_other_side_gives_more():
+    found = references(100, Segment(0, 9), wanted=6, strategy="local")
+    assert found == (10, 11, 12, 13, 14, 15)
+    assert references(14, Segment(2, 9), wanted=12, strategy="local") == (0, 1, 10, 11, 12, 13)
+
+
+def test_global_references_are_spread_over_what_lies_outside():
+    assert references(30, Segment(10, 19), wanted=4, strategy="global") == (0, 6, 23, 29)
+
+
+@given(
+    total=st.integers(1, 80), start=st.integers(0, 79), length=st.integers(1, 80),
+    wanted=st.integers(0, 20), strategy=st.sampled_from(["global", "local", "adaptive"]),
+)  # fmt: skip
+def test_references_are_as_many_as_wanted_or_all_there_are(total, start, length, wanted, strategy):
+    segment = Segment(min(start, total - 1), min(start + length - 1, total - 1))
+    found = references(total, segment, wanted=wanted, strategy=strategy)
+    assert list(found) == sorted(set(found))
+    assert len(found) == min(wanted, total - len(segment))
+    assert not set(found) & set(segment.frames())
+
+
+def test_key_frames_are_spread_and_leave_out_the_target():
+    assert key_frames(Segment(10, 39), 10, most=4) == (11, 20, 30, 39)
+    assert key_frames(Segment(3, 3), 3, most=8) == ()
+    assert key_frames(Segment(3, 9), 5, most=0) == ()
+
+
+# the grammar
+
+
+def test_a_reply_is_read_with_both_points():
+    said = grammar.parse(GOOD)
+    assert said.items == (Item(Box(84, 84, 168, 420), Point(126, 252), Point(200, 252)),)
+    assert (said.think, said.notes, said.error) == ("the red one", (), None)
+    assert grammar.parse(GOOD, strict=True).items == said.items
+
+
+def one(**entry: Any) -> str:
+    whole = {"bbox_2d": [1, 2, 3, 4], "point_pos": [2, 3, 1], "point_neg": [9, 9, 0], **entry}
+    kept = {key: value for key, value in whole.items() if value is not ...}
+    return f"<answer>{json.dumps([kept])}</answer>"
+
+
+@pytest.mark.parametrize(
+    ("entry", "point", "negative", "note"),
+    [
+        ({"point_neg": ...}, Point(2, 3), None, "no point_neg"),
+        ({"point_pos": ...}, None, Point(9, 9), "no point_pos"),
+        ({"point_pos": [2, 3]}, Point(2, 3), Point(9, 9), "has no label"),
+        ({"point_neg": [9, 9, 1]}, Point(2, 3), Point(9, 9), "has the label 1"),
+        ({"point_pos": ..., "point_2d": [5, 6]}, Point(5, 6), Point(9, 9), "point_2d read as"),
+    ],
+)
+def test_a_prediction_is_read_kindly_and_a_reward_is_not(entry, point, negative, note):
+    said = grammar.parse(one(**entry))
+    assert (said.items[0].point, said.items[0].negative) == (point, negative)
+    assert any(note in one for one in said.notes)
+    assert grammar.parse(one(**entry), strict=True).error
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"bbox_2d": ...}, {"point_pos": "x"}, {"point_neg": [1, 2, True]}, {"point_pos": [1, 2, 3, 4]},
+     {"bbox_2d": [3, 2, 1, 4]}, {"point_neg": [1]}],
+)  # fmt: skip
+def test_what_is_wrong_is_an_error_and_not_left_out(entry):
+    assert grammar.parse(one(**entry)).error
+
+
+def test_replies_to_images_say_nothing_of_a_frame():
+    assert grammar.parse(GOOD).frame is None
+    assert grammar.parse("<frame>7</frame>" + GOOD).frame == 7
+
+
+def test_nothing_meant_is_an_empty_list():
+    said = grammar.parse("<answer>[]</answer>")
+    assert said.ok and said.items == ()
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 839)] * 8), max_size=4),
+    st.one_of(st.none(), st.integers(0, 99)),
+    st.booleans(),
+)
+def test_what_is_written_is_read_again(numbers, frame, think):
+    items = [
+        Item(Box(x, y, x + w + 1, y + h + 1), Point(px, py), Point(nx, ny))
+        for x, y, w, h, px, py, nx, ny in numbers
+    ]
+    said = grammar.parse(grammar.Prompt(think=think).write(items, frame=frame))
+    assert (list(said.items), said.frame, said.error) == (items, frame, None)
+    assert said.notes == ()
+
+
+def test_a_tag_in_the_reasoning_cannot_be_written():
+    with pytest.raises(ParseError):
+        grammar.write([], think="</think><answer>[]")
+
+
+def random_replies(count: int, seed: int) -> list[str]:
+    """Replies that are nearly right: cut, doubled, scrambled."""
+    pieces = [
+        "<think>", "</think>", "<answer>", "</answer>", "[{", "}]", '"bbox_2d":', "[1,2,3,4]",
+        '"point_pos":', "[1,2,1]", '"point_neg":', "[5,6,0]", ",", "null", "NaN", "1e999",
+        "'", "```json", "```", "<frame>3</frame>", "é", "\ud800", "\x00", "[" * 70, "-" * 5,
+    ]  # fmt: skip
+    draw = np.random.default_rng(seed)
+    made = []
+    for index in range(count):
+        if index % 2:
+            chosen = draw.integers(0, len(pieces), size=int(draw.integers(0, 14)))
+            made.append("".join(pieces[place] for place in chosen))
+        else:
+            text = list(GOOD)
+            for _ in range(int(draw.integers(1, 5))):
+                place = int(draw.integers(0, len(text)))
+                text[place : place + int(draw.integers(0, 9))] = pieces[
+                    int(draw.integers(0, len(pieces)))
+                ]
+            made.append("".join(text))
+    return made
+
+
+def test_ten_thousand_malformed_replies_are_read_without_an_exception():
+    read = 0
+    for reply in random_replies(10_000, 0):
+        kind, strict = grammar.parse(reply), grammar.parse(reply, strict=True)
+        assert kind.ok or not strict.ok or not strict.items or kind.error
+        read += kind.ok
+    assert 100 < read < 9_900  # else they are not nearly right
+
+
+# prompts
+
+
+def test_the_prompt_asks_for_the_grammar_that_is_read():
+    asked = grammar.ask("Where is the {Answer} dog?")
+    assert "where is the {answer} dog" in asked
+    example = f"<answer>{grammar.template('example_answer.txt')}</answer>"
+    assert example in asked
+    assert len(grammar.parse(example, strict=True).items) == 2
+    assert "<think>" in asked and "<think>" not in grammar.ask("x", think=False)
+
+
+# perfect replies
+
+
+def test_a_negative_point_lies_close_beside_all_that_is_meant():
+    meant = np.zeros((200, 300), dtype=bool)
+    meant[50:100, 60:120] = True
+    meant[50:100, 125:180] = True
+    items = [
+        Item(Box(60, 50, 120, 100), Point(90, 75)),
+        Item(Box(125, 50, 180, 100), Point(150, 75)),
+    ]
+    rows, columns = np.nonzero(meant)
+    for item in with_negatives(items, meant):
+        x, y = item.negative
+        assert not meant[int(y), int(x)]
+        assert 2 <= np.min(np.abs(columns - x) + np.abs(rows - y)) <= 40 * 300 / 840
+
+
+def test_no_room_beside_an_object_is_no_negative_point():
+    item = Item(Box(0, 0, 9, 9), Point(4, 4))
+    assert with_negatives([item], np.ones((9, 9), dtype=bool)) == [item]
+
+
+# requests
+
+
+def test_the_reasoner_is_shown_target_references_and_key_frames():
+    made = model({"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]})
+    made.predict([query(frames=40)])
+    chat = made.chat
+    request = chat.asked[-1]
+    target, refer, keys = request.frames
+    assert target == (12,)
+    assert refer == references(40, Segment(10, 14), wanted=12, strategy="adaptive")
+    assert keys == (10, 11, 13, 14)
+    assert request.media == (request.media[0],) * 3
+    assert [request.squash(place) for place in range(3)] == [(840, 840), (280, 280), (280, 280)]
+    assert "at 6.0 s of a video that ends at 19.5 s" in request.text
+    assert (
+        f"12 reference frame(s) follow, from {seconds(request.media[0], refer)} s" in request.text
+    )
+    assert "from 5.0 s to 7.0 s" in request.text
+    assert 'Please find "the dog"' in request.text
+
+
+def test_votes_have_keys_of_their_own():
+    made = model(
+        {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]},
+        votes=3, percentages=2,
+    )  # fmt: skip
+    made.predict([query(name="a"), query(name="b")])
+    keys = [request.key for request in made.chat.asked]
+    assert sorted(keys) == sorted(
+        f"{name}{rest}"
+        for name in "ab"
+        for rest in [":segment:0:0", ":segment:0:1", ":segment:0:2", ":frame:0:0", ":frame:0:1", ""]
+    )
+    assert made.chat.calls == [6, 4, 2]  # a turn of all queries is asked together
+
+
+def test_the_sampler_sees_few_small_frames_and_their_times():
+    made = model(
+        {"segment": [interval(0, 1)], "frame": ["?"], "reason": [GOOD]},
+        sampler_frames=4,
+        context=168,
+    )
+    made.predict([query(frames=31)])
+    first = made.chat.asked[0]
+    assert (first.frames, first.resize) == (((0, 10, 20, 30),), (168, 168))
+    assert "0.0, 5.0, 10.0, 15.0 s" in first.text
+
+
+# predictions
+
+
+def test_a_video_is_segmented_in_the_frame_that_was_found_and_propagated():
+    @dataclass(frozen=True)
+    class Watching:
+        started: list[int] = field(default_factory=list)
+        name: str = "watching"
+
+        def propagate(self, shown, start, masks):
+            self.started.append(start)
+            return [
+                [mask if index == start else ~mask for index in range(len(shown))] for mask in masks
+            ]
+
+    watching = Watching()
+    made = model(
+        {"segment": [interval(5, 7)], "frame": ['{"percent": 100}'], "reason": [GOOD]},
+        propagator=watching,
+    )
+    (said,) = made.predict([query(frames=40)])
+    assert watching.started == [14]
+    assert said.answer.masks[14].area == 42 * 84  # half of the canvas's box each way
+    assert said.answer.masks[13].area == 420 * 210 - 42 * 84
+    assert said.replies[-1] == f"<frame>14</frame>{GOOD}"
+    assert len(said.replies) == 5 + 5 + 1
+    assert said.usage.frames == 5 * 16 + 5 * 5 + 1 + 12 + 4
+    assert said.usage.prompt_tokens == 11 * 7
+
+
+def test_a_prediction_is_read_again_from_its_record():
+    made = model({"segment": [interval(2, 4)], "frame": ["?"], "reason": [GOOD]})
+    (said,) = made.predict([query()])
+    kept = prediction_from_json(prediction_to_json(said))
+    again = made.read(query(), kept.replies)
+    assert (again.answer, again.replies) == (said.answer, said.replies)
+    alone = made.read(query(), kept.replies[-1:])
+    assert alone.answer == said.answer
+
+
+def test_a_frame_that_the_network_names_itself_does_not_count():
+    made = model(
+        {
+            "segment": [interval(2, 4)],
+            "frame": ['{"percent": 0}'],
+            "reason": [f"<frame>19</frame>{GOOD}"],
+        }
+    )
+    (said,) = made.predict([query()])
+    assert said.answer is not None
+    assert said.replies[-1].startswith("<frame>4</frame><frame>19</frame>")
+
+
+def test_an_image_is_a_video_of_one_frame_without_a_search():
+    made = model({"reason": [GOOD]})
+    (said,) = made.predict([query(FORM.MASK, frames=1)])
+    (request,) = made.chat.asked
+    assert (request.frames, request.resize) == (((0,),), (840, 840))
+    assert said.answer.masks[0].area == 42 * 84
+    assert said.replies == (GOOD,)
+
+
+def test_a_question_in_words_is_asked_without_a_search():
+    made = model({"reason": ["<answer>A</answer>"]})
+    asked = replace(query(FORM.CHOICE), options=("yes", "no"))
+    (said,) = made.predict([asked])
+    assert said.answer.choice == "A"
+    assert len(made.chat.asked) == 1
+
+
+def test_a_reply_outside_the_grammar_is_a_failure():
+    made = model({"segment": ["?"], "frame": ["?"], "reason": ["I cannot"]})
+    (said,) = made.predict([query()])
+    assert said.failure.kind is FailureKind.PARSE
+
+
+@pytest.mark.parametrize(
+    ("switches", "shown"),
+    [
+        ({}, (True, True, True)),
+        ({"box": False}, (False, True, True)),
+        ({"central": False}, (True, False, True)),
+        ({"negative": False}, (True, True, False)),
+        ({"box": False, "negative": False}, (False, True, False)),
+    ],
+)
+def test_table_6_chooses_what_the_segmenter_is_shown(switches, shown):
+    @dataclass(frozen=True)
+    class Seeing:
+        seen: list[ObjectPrompt] = field(default_factory=list)
+        name: str = "seeing"
+
+        def segment(self, picture, prompts):
+            self.seen.extend(prompts)
+            return [np.zeros(picture.shape[:2], dtype=bool) for _ in prompts]
+
+    seeing = Seeing()
+    model({"reason": [GOOD]}, segmenter=seeing, **switches).predict([query(FORM.MASK, frames=1)])
+    (prompt,) = seeing.seen
+    assert (prompt.box is not None, bool(prompt.positive), bool(prompt.negative)) == shown
+    if shown[2]:
+        assert prompt.negative == (Point(100, 63),)
+
+
+def test_no_prompt_at_all_is_refused():
+    with pytest.raises(UsageError):
+        model({}, box=False, central=False)
+    assert Cues(segmenter=plugins.build("segmenters", "box"), box=False).name == "box"
+
+
+def test_it_reads_perfect_replies_with_the_truth_for_perception():
+    truth = np.zeros((210, 420), dtype=bool)
+    truth[20:60, 30:90] = True
+    masks = tuple(Rle.from_array(truth if index == 3 else truth & False) for index in range(20))
+
+    @dataclass(frozen=True)
+    class Knows:
+        name: str = "knows"
+
+        def segment(self, picture, prompts):
+            assert picture[0, 0, 0] == 3
+            assert all(prompt.negative for prompt in prompts)
+            return [truth for _ in prompts]
+
+        def propagate(self, shown, start, given):
+            assert start == 3
+            return [[mask.to_array() for mask in masks] for _ in given]
+
+    made = model({})
+    assert isinstance(made, ReplyReader)
+    replies = made.write(query(), Answer(masks=masks))
+    assert replies[0].startswith("<frame>3</frame><think></think>")
+    assert made.with_perception(Knows(), Knows()).read(query(), replies).answer.masks == masks
+
+
+def test_its_record_says_every_setting():
+    plain = model({}, references="global", box=False).describe()
+    assert plain["name"] == "videoseg_r1"
+    assert plain["sampler"]["delta"] == 0.3
+    assert plain["showing"]["strategy"] == "global"
+    assert plain["segmenter"] == {"name": "box", "box": False, "central": True, "negative": True}
+    json.dumps(plain)
+
+
+@pytest.mark.parametrize("setting", [{"canvas": 0}, {"reference_frames": -1}, {"temperature": -1}])
+def test_wrong_numbers_are_refused(setting):
+    with pytest.raises(UsageError):
+        model({}, **setting)
+
+
+# generated videos
+
+
+@dataclass(frozen=True)
+class Sees:
+    """A chat that has the truth of some samples: where, and in which frames, things are."""
+
+    truth: Mapping[str, Any]
+    reader: Any
+    coordinates: str = "pixels"
+    batch_size: int = 4
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"backend": "sees"}
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        return [ChatReply(text=self.says(request)) for request in requests]
+
+    def says(self, request: ChatRequest) -> str:
+        sample = self.truth[request.key.partition(":")[0]]
+        masks, times = sample.target.answer.masks, request.media[0].times()
+        seen = [index for index, mask in enumerate(masks) if mask.area]
+        best = max(range(len(masks)), key=lambda index: masks[index].area)
+        if ":segment:" in request.key:
+            return interval(times[max(best - 1, 0)], times[min(best + 1, len(times) - 1)])
+        if ":frame:" in request.key:
+            return '{"percent": 50}'
+        (target,) = request.frames[0]
+        assert target in seen
+        here = Answer(masks=(masks[target],))
+        still = media.pixels([request.media[0].frame(target)], times=[0], is_video=False, id="x")
+        asked = Query(id="x", text="x", media=(still,), forms=(FORM.MASK,))
+        return self.reader.write(asked, here)[0]
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        return request.resize or request.media[0].size
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+@pytest.fixture(scope="module")
+def mevis():
+    root = Path(__file__).resolve().parents[2] / "tasks" / "mevis" / "example"
+    return plugins.build("tasks", "mevis", root)
+
+
+def test_a_network_that_sees_segments_generated_videos(mevis):
+    samples = list(samples_of(mevis))
+    assert all(any(mask.area for mask in one.target.answer.masks) for one in samples)
+    truth = {sample.query.id: sample for sample in samples}
+    given = {"segmenter": plugins.build("segmenters", "grabcut"), "votes": 1, "percentages": 1,
+             "propagator": plugins.build("propagators", "flow")}  # fmt: skip
+    made = videoseg_r1(backend=Sees(truth, model({})), **given)
+    found = made.predict([sample.query for sample in samples])
+    overlaps = []
+    for sample, said in zip(samples, found, strict=True):
+        assert said.failure is None
+        for one, other in zip(said.answer.masks, sample.target.answer.masks, strict=True):
+            both, either = one.intersection(other).area, one.union(other).area
+            overlaps.append(both / either if either else 1.0)
+    assert np.mean(overlaps) > 0.6
+
+
+def test_perfect_replies_reach_the_ceiling_of_a_benchmark(mevis):
+    verdicts = list(verify(mevis, model({})))
+    assert [verdict.way for verdict in verdicts] == ["answers", "replies"]
+    assert all(verdict.passed for verdict in verdicts), verdicts
+
+
+# a real network
+
+
+def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qwen, ask):
+    made = plugins.build(
+        "models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56, context=56, votes=2,
+        percentages=2, sampler_frames=4, reference_frames=2, key_frames=2, max_new_tokens=8,
+        segmenter=plugins.build("segmenters", "box"),
+    )  # fmt: skip
+    asked = ask(FORM.MASK_TRACK, frames=8)
+    made.prepare()
+    assert made.voters.network is made.chat.network
+    assert (made.voters.temperature, made.chat.temperature) == (0.7, 0.0)
+    (said,) = made.predict([asked])
+    assert len(said.replies) == 2 + 2 + 1
+    assert said.replies[0] != said.replies[1]  # votes are drawn under keys of their own
+    assert made.predict([asked])[0] == said

@@ -1,0 +1,137 @@
+"""The backend `vllm` against a stand-in with the names and forms of vLLM's own interface."""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from harness.errors import MissingDependency, ModelError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness.models.backends.inputs import chat_text  # noqa: E402
+from harness.models.backends.transformers import transformers  # noqa: E402
+from harness.models.backends.vllm import vllm  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+import contract  # noqa: E402
+
+
+@dataclass
+class SamplingParams:
+    temperature: float
+    top_p: float
+    max_tokens: int
+    seed: int
+    repetition_penalty: float
+
+
+class LLM:
+    """Says a digest of all that it is given."""
+
+    made: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **given):
+        LLM.made = given
+        self.seen = []
+
+    def generate(self, prompts, settings, *, use_tqdm):
+        assert use_tqdm is False
+        self.seen.append((prompts, settings))
+        return [self.one(*pair) for pair in zip(prompts, settings, strict=True)]
+
+    def one(self, prompt, setting):
+        media = prompt.get("multi_modal_data", {})
+        shown = [np.asarray(one).tobytes() for one in media.get("image", [])]
+        shown += [(frames.tobytes(), repr(times)) for frames, times in media.get("video", [])]
+        text = f"{hash((prompt['prompt'], tuple(shown), setting.max_tokens)):x}"
+        said = SimpleNamespace(
+            text=text, token_ids=[1] * setting.max_tokens, finish_reason="length"
+        )
+        return SimpleNamespace(outputs=[said], prompt_token_ids=[1, 2, 3])
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    package = ModuleType("vllm")
+    package.LLM, package.SamplingParams = LLM, SamplingParams
+    monkeypatch.setitem(sys.modules, "vllm", package)
+
+
+@pytest.fixture
+def chat(installed, tiny_qwen):
+    return vllm(checkpoint=str(tiny_qwen), dtype="float32", max_pixels=9_000)
+
+
+def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat):
+    asked = contract.requests(clips=True)
+    replies = chat.generate(list(asked.values()))
+    assert len({reply.text for reply in replies}) == len(asked)
+    ((prompts, settings),) = chat.engine.seen
+    given = dict(zip(asked, prompts, strict=True))
+    assert "multi_modal_data" not in chat._prompt(contract.replace(asked["first"], media=()))
+    assert len(given["two pictures"]["multi_modal_data"]["image"]) == 2
+    ((frames, times),) = given["clip"]["multi_modal_data"]["video"]
+    assert frames.shape == (2, 60, 70, 3)
+    assert times == {
+        "total_num_frames": 4, "fps": 4.0, "frames_indices": [0, 2], "do_sample_frames": False,
+    }  # fmt: skip
+    assert given["squashed"]["multi_modal_data"]["image"][0].size == (112, 84)
+    for request, prompt, setting in zip(asked.values(), prompts, settings, strict=True):
+        assert prompt["prompt"] == chat_text(chat.network.processor, request)
+        assert setting.max_tokens == request.max_new_tokens
+        assert setting.temperature == 0.0
+    assert len({setting.seed for setting in settings}) == 1  # of one key
+
+
+def test_a_reply_begins_with_what_it_was_made_to(chat):
+    (reply,) = chat.generate([contract.requests()["prefix"]])
+    assert reply.text.startswith("<think>it is")
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.cut) == (3, 12, True)
+
+
+def test_only_safe_loading_is_asked_for(chat, tiny_qwen):
+    chat.prepare()
+    made = LLM.made
+    assert made["trust_remote_code"] is False
+    assert made["load_format"] == "safetensors"
+    assert made["model"] == str(tiny_qwen)
+    assert made["mm_processor_kwargs"] == {"max_pixels": 9_000}
+
+
+def test_the_canvas_and_the_record_are_those_of_the_checkpoint(chat, tiny_qwen):
+    same = transformers(checkpoint=str(tiny_qwen), max_pixels=9_000)
+    request = contract.requests()["first"]
+    assert chat.canvas(request) == same.canvas(request)
+    assert chat.count_tokens("abc") == 3
+    assert chat.coordinates == "pixels"
+    assert chat.describe()["weights"] == same.describe()["weights"]
+    json.dumps(dict(chat.describe()), allow_nan=False)
+
+
+def test_another_number_of_outputs_is_a_failure(chat, monkeypatch):
+    monkeypatch.setattr(LLM, "generate", lambda self, *_, **__: [])
+    with pytest.raises(ModelError, match="1 outputs"):
+        chat.generate([contract.requests()["first"]])
+
+
+def test_what_vllm_raises_while_loading_is_a_model_error(installed, tiny_qwen, monkeypatch):
+    def fails(self, **given):
+        raise ValueError("no such architecture")
+
+    monkeypatch.setattr(LLM, "__init__", fails)
+    with pytest.raises(ModelError, match=r"in vLLM.*no such architecture"):
+        vllm(checkpoint=str(tiny_qwen)).prepare()
+
+
+def test_without_vllm_it_is_said_how_to_reach_one(tiny_qwen, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(MissingDependency, match="vllm serve"):
+        replace(vllm(checkpoint=str(tiny_qwen))).prepare()

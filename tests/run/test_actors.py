@@ -1,0 +1,113 @@
+"""Workers as actors of a local Ray cluster: the same bytes, also when one of them is killed."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness import plugins
+from harness.errors import ModelError, UsageError
+from harness.run.actors import connected
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
+from harness.spec import parse
+
+from .conftest import TOYS
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TOYS), before]))
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before
+
+
+def run(root, folder, spec="dot_finder", **options):
+    task = plugins.build("tasks", parse("dots"), root)
+    return evaluate(task, parse(spec), folder, Options(**options))
+
+
+def written(folder):
+    return [(folder / name).read_bytes() for name in ("results.json", "scores.jsonl")]
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_actors_write_what_this_process_writes(dots, tmp_path, isolate):
+    run(dots, tmp_path / "here")
+    run(dots, tmp_path / "ray", ray="auto", workers=2, isolate=isolate)
+    assert written(tmp_path / "here") == written(tmp_path / "ray")
+
+
+def test_an_actor_that_is_killed_amid_its_work_changes_nothing(dots, tmp_path):
+    """The killer waits for the actors' processes, and kills the first that holds a model."""
+    killer = subprocess.Popen([sys.executable, "-c", KILLER, str(tmp_path / "ray")])
+    try:
+        run(dots, tmp_path / "ray", "dot_finder(delay=0.2,batch=2)", ray="auto", workers=2)
+    finally:
+        assert killer.wait(30) == 0, "no actor was killed"
+    run(dots, tmp_path / "here", "dot_finder(delay=0.0,batch=2)")
+    here, there = written(tmp_path / "here"), written(tmp_path / "ray")
+    assert here[1] == there[1]
+    assert len(list((tmp_path / "ray").glob("samples.*.1.jsonl"))) == 3
+
+
+KILLER = """
+import os, pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+deadline = time.monotonic() + 60
+while time.monotonic() < deadline:
+    if any(path.stat().st_size for path in folder.glob("samples.*.1.jsonl")):
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                line = path.read_bytes()
+            except OSError:
+                continue
+            if line.startswith(b"ray::Worker"):
+                os.kill(int(path.parent.name), signal.SIGKILL)
+                sys.exit(0)
+    time.sleep(0.05)
+sys.exit(1)
+"""
+
+
+def test_a_batch_that_kills_its_actor_twice_is_lost_and_nothing_else(dots, tmp_path):
+    done = run(dots, tmp_path / "a", "dot_finder(fault=die,every=23,batch=2)", ray="auto",
+               workers=2)  # fmt: skip
+    assert 0 < done.results["failures"]["infrastructure"] <= 8
+    assert done.results["n_total"] == 40
+
+
+def test_an_actor_that_is_silent_for_too_long_is_replaced(dots, tmp_path):
+    done = run(dots, tmp_path / "a", "dot_finder(fault=hang,every=23,batch=2)", ray="auto",
+               workers=2, timeout=2.0)  # fmt: skip
+    assert 0 < done.results["failures"]["infrastructure"] <= 8
+
+
+def test_a_model_that_cannot_be_built_ends_the_run(dots, tmp_path):
+    with pytest.raises(UsageError, match="fault"):
+        run(dots, tmp_path / "a", "dot_finder(fault=nonsense)", ray="auto", workers=2)
+    with pytest.raises(ModelError, match="it ended with"):
+        run(dots, tmp_path / "b", "dot_finder(exit=3)", ray="auto", workers=2)
+
+
+def test_a_cluster_that_is_there_is_used():
+    assert connected("auto", cpus=1) is False
+
+
+def test_a_cluster_that_is_not_there_is_a_usage_error():
+    line = "from harness.run.actors import connected; connected('ray://127.0.0.1:1', cpus=1)"
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True,
+                          timeout=120, check=False)  # fmt: skip
+    assert "UsageError" in done.stderr and "ray status" in done.stderr
+    assert time.monotonic() - started < 110

@@ -1,0 +1,97 @@
+"""Several processes of a launcher write what one writes, and none mistakes an earlier launch."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.errors import UsageError
+from harness.run.launched import Launch, launched, meet, own_gpu
+
+
+def start(command, data, out, *, rank, size, model="dot_finder(batch=2)", more=()):
+    line = [sys.executable, "-m", "harness", "eval", "--model", model, "--tasks", "dots",
+            "--data", data, "--out", out, "--json", *more]  # fmt: skip
+    variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
+    return subprocess.Popen(
+        list(map(str, line)), cwd=command.folder, env=command.environment() | variables,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def together(command, data, out, size, **given):
+    started = [start(command, data, out, rank=rank, size=size, **given) for rank in range(size)]
+    ended = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0] * size, ended
+    return ended
+
+
+def written(out):
+    (results,) = out.rglob("results.json")
+    return [results.read_bytes(), results.with_name("scores.jsonl").read_bytes()]
+
+
+def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
+    toy_command.json("eval", "--model", "dot_finder(batch=2)", "--tasks", "dots", "--data", dots,
+                     "--out", tmp_path / "one")  # fmt: skip
+    shown = together(toy_command, dots, tmp_path / "three", 3)
+    assert written(tmp_path / "one") == written(tmp_path / "three")
+    assert json.loads(shown[0][0])["tasks"]["dots"]["n_total"] == 40
+    assert [out for out, _ in shown[1:]] == ["", ""], "only the first process shows"
+    files = {path.name for path in (tmp_path / "three").rglob("samples.*")}
+    assert files == {f"samples.{rank}.1.jsonl" for rank in range(3)}
+    again = together(toy_command, dots, tmp_path / "three", 2)
+    assert again[0][0] == shown[0][0], "a finished run is not made again"
+    assert {path.name for path in (tmp_path / "three").rglob("samples.*")} == files
+
+
+def test_a_killed_launch_goes_on_with_another_number_of_processes(toy_command, dots, tmp_path):
+    model = "dot_finder(batch=2,delay=0.1)"
+    started = [start(toy_command, dots, tmp_path / "a", rank=rank, size=2, model=model)
+               for rank in range(2)]  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not all(
+        any(path.stat().st_size for path in (tmp_path / "a").rglob(f"samples.{rank}.1.jsonl"))
+        for rank in range(2)
+    ):
+        time.sleep(0.02)
+    for process in started:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    together(toy_command, dots, tmp_path / "a", 3, model="dot_finder(batch=2,delay=0.1)")
+    together(toy_command, dots, tmp_path / "b", 2, model="dot_finder(batch=2,delay=0.1)")
+    assert written(tmp_path / "a") == written(tmp_path / "b")
+
+
+def test_a_helper_does_not_take_an_earlier_launch_for_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.run.launched.PATIENCE", 0.5)
+    (tmp_path / "launch").mkdir()
+    (tmp_path / "launch" / "go.json").write_text(
+        json.dumps({"attempt": 1, "run": "r", "leader": "old", "numbers": ["00", "11"]})
+    )
+    with pytest.raises(Exception, match="share"):
+        meet(Launch(1, 2), tmp_path)
+
+
+def test_a_process_that_stands_alone_is_none_of_several():
+    assert launched({}) is None
+    assert launched({"WORLD_SIZE": "1", "RANK": "0"}) is None
+    assert launched({"WORLD_SIZE": "4", "RANK": "3"}) == Launch(3, 4)
+    with pytest.raises(UsageError, match="WORLD_SIZE"):
+        launched({"WORLD_SIZE": "2", "RANK": "2"})
+
+
+@pytest.mark.parametrize(("seen", "local", "own"), [
+    (None, "1", "1"), ("4,6", "1", "6"), ("GPU-a,GPU-b", "0", "GPU-a"), ("7", "", "7"),
+])  # fmt: skip
+def test_each_process_sees_its_own_gpu(monkeypatch, seen, local, own):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if seen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    monkeypatch.setenv("LOCAL_RANK", local)
+    own_gpu()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == own

@@ -1,0 +1,300 @@
+"""A local server that speaks as OpenAI's chat completions do, for tests and for use by hand.
+
+    python tests/serving/chat_server.py --checkpoint DIR --port 8000
+    harness eval --model "pocket(checkpoint=DIR,backend=openai(
+        model=served,base_url=http://127.0.0.1:8000/v1))" …
+
+It answers from any `Chat`, and does what a script of faults says instead, one fault a request.
+"""
+
+import argparse
+import base64
+import io
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from harness.media import Media, image_bytes, pixels
+from harness.model import Chat, ChatReply, ChatRequest
+
+HUGE = 10_000_000
+
+
+@dataclass
+class Served:
+    """What a server answers from, and what it was asked."""
+
+    chat: Chat
+    model: str = "served"
+    faults: Iterator[str] = field(default_factory=lambda: iter(()))
+    retry_after: str | None = None
+    key: str | None = None
+    """The key that it wants."""
+    released: threading.Event = field(default_factory=threading.Event)
+    """Set when the server is closed: those who hang wake up."""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    busy: int = 0
+    busiest: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    url: str = ""
+
+    def reply(self, request: ChatRequest) -> ChatReply:
+        with self.one_at_a_time:
+            return self.chat.generate([request])[0]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request to the server."""
+
+    protocol_version = "HTTP/1.1"
+    served: Served
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+    def do_GET(self) -> None:
+        if not self.path.endswith("/models"):
+            return self.say(404, {"error": {"message": f"no {self.path}"}})
+        return self.say(200, {"object": "list", "data": [{"id": self.served.model}]})
+
+    def do_POST(self) -> None:
+        served = self.served
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with served.lock:
+            served.moments.append(time.monotonic())
+            served.headers.append(dict(self.headers.items()))
+            served.busy += 1
+            served.busiest = max(served.busiest, served.busy)
+            fault = next(served.faults, "")
+        try:
+            if served.key is not None and self.headers["Authorization"] != f"Bearer {served.key}":
+                return self.say(401, {"error": {"message": f"bad {self.headers['Authorization']}"}})
+            if fault:
+                return self.fail(fault)
+            plain = json.loads(body)
+            with served.lock:
+                served.asked.append(plain)
+            return self.say(200, completion(served.reply(request_of(plain)), plain, served.model))
+        except ValueError as error:
+            return self.say(400, {"error": {"message": str(error)}})
+        finally:
+            with served.lock:
+                served.busy -= 1
+
+    def say(self, status: int, plain: Any, **headers: str) -> None:
+        data = plain if isinstance(plain, bytes) else json.dumps(plain).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def fail(self, fault: str) -> None:
+        """Do what the script says instead of answering."""
+        said = {
+            "no_json": b"<html>busy</html>",
+            "no_object": b"[1, 2]",
+            "no_choices": b'{"choices": []}',
+            "empty": chosen(""),
+            "null": chosen(None),
+            "huge": chosen("x" * HUGE),
+            "endless": b" " * (33 * 2**20),
+            "wrong_model": {**chosen("a"), "model": "another"},
+        }
+        if fault in said:
+            return self.say(200, said[fault])
+        if fault == "302":
+            return self.say(302, b"", Location="http://127.0.0.1:9/v1")
+        if fault.isdigit():
+            after = {"Retry_After": self.served.retry_after} if self.served.retry_after else {}
+            return self.say(int(fault), {"error": {"message": f"fault {fault}"}}, **after)
+        self.close_connection = True
+        if fault == "hang":
+            self.served.released.wait(60)
+        elif fault == "trickle":
+            self.trickle()
+        elif fault == "closes_half_way":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{")
+        elif fault == "garbage":
+            chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            self.wfile.write(chunked + b"zz\r\n\xff\x00")
+        elif fault == "closes":
+            # A reset, not an end: what is left unsent is thrown away.
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        return None
+
+    def trickle(self) -> None:
+        """A byte now and then: each read succeeds, and the answer never comes."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while not self.served.released.wait(0.05):
+            try:
+                self.wfile.write(b" ")
+                self.wfile.flush()
+            except OSError:
+                return
+
+
+def chosen(text: str | None, **usage: int) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+
+
+def completion(reply: ChatReply, plain: dict[str, Any], model: str) -> dict[str, Any]:
+    """A chat's reply as a completion; what it was made to begin with is not said again."""
+    last = plain["messages"][-1]
+    prefix = last["content"] if last["role"] == "assistant" else ""
+    said = chosen(
+        reply.text.removeprefix(prefix),
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+    )
+    said["choices"][0]["finish_reason"] = "length" if reply.cut else "stop"
+    return {"id": "1", "object": "chat.completion", "model": model, **said}
+
+
+def request_of(plain: dict[str, Any]) -> ChatRequest:
+    """The request in a body; ValueError where it is not in the form."""
+    messages = {message["role"]: message["content"] for message in plain["messages"]}
+    parts = messages["user"]
+    kinds = [part["type"] for part in parts]
+    if kinds.count("text") != 1 or kinds[-1] != "text":
+        raise ValueError(f"expected media, then one text, found {kinds}")
+    times = plain.get("media_io_kwargs", {}).get("video", {})
+    media = [medium(part, times) for part in parts[:-1]]
+    if "assistant" in messages and plain.get("continue_final_message") is not True:
+        raise ValueError("an assistant's message that is not to be gone on from")
+    return ChatRequest(
+        key=str(plain["seed"]),
+        text=parts[-1]["text"],
+        media=tuple(one for one, _ in media),
+        frames=tuple(frames for _, frames in media),
+        system=messages.get("system"),
+        prefix=messages.get("assistant", ""),
+        max_new_tokens=plain.get("max_tokens") or plain["max_completion_tokens"],
+    )
+
+
+def medium(part: dict[str, Any], times: dict[str, Any]) -> tuple[Media, tuple[int, ...]]:
+    """A picture, or a clip whose frames come one by one, and the frames of it that are shown."""
+    kind, _, data = part[part["type"]]["url"].partition(";base64,")
+    files = [base64.b64decode(one, validate=True) for one in data.split(",")]
+    if kind != "data:video/jpeg":
+        if kind not in ("data:image/png", "data:image/jpeg") or len(files) != 1:
+            raise ValueError(f"a picture as {kind}")
+        return image_bytes(files[0], "sent"), (0,)
+    if times["num_frames"] != -1:
+        raise ValueError("frames would be left out")
+    frames = [np.asarray(Image.open(io.BytesIO(file)).convert("RGB")) for file in files]
+    places = tuple(times["frames_indices"])
+    held = dict(zip(places, frames, strict=True))
+    unseen = np.zeros_like(frames[0])
+    whole = [held.get(index, unseen) for index in range(times["total_num_frames"])]
+    moments = [index / times["fps"] for index in range(len(whole))]
+    return pixels(whole, times=moments, is_video=True, id="sent"), places
+
+
+@contextmanager
+def serving(
+    chat: Chat, *, faults: Iterable[str] = (), port: int = 0, **given: Any
+) -> Iterator[Served]:
+    """A server that runs as long as the context does; `url` is where."""
+    served = Served(chat, faults=iter(faults), **given)
+    handler = type("Bound", (Handler,), {"served": served})
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server.daemon_threads = True
+    server.block_on_close = False
+    served.url = f"http://127.0.0.1:{server.server_port}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield served
+    finally:
+        served.released.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A network that needs none: its reply is a digest of all that it was shown and told."""
+
+    batch_size: int = 4
+    coordinates: str = "pixels"
+    ignores: frozenset[str] = frozenset()
+    """Of text, media, system, prefix, limit: what a broken server would not look at."""
+    slowly: Callable[[], None] = lambda: None
+
+    def describe(self) -> dict[str, Any]:
+        return {"backend": "scripted"}
+
+    def generate(self, requests: Any) -> list[ChatReply]:
+        self.slowly()
+        return [self._reply(request) for request in requests]
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        return request.resize or request.media[0].size
+
+    def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    def _reply(self, request: ChatRequest) -> ChatReply:
+        from hashlib import blake2b
+
+        seen = {
+            "text": request.text,
+            "system": request.system,
+            "prefix": request.prefix,
+            "limit": request.max_new_tokens,
+            "media": [digests(media, request, place) for place, media in enumerate(request.media)],
+        }
+        kept = [seen[name] for name in sorted(seen) if name not in self.ignores]
+        text = blake2b(repr(kept).encode(), digest_size=8).hexdigest()
+        return ChatReply(
+            text=f"{request.prefix}{text}", prompt_tokens=len(request.text), completion_tokens=16
+        )
+
+
+def digests(media: Media, request: ChatRequest, place: int) -> list[str]:
+    """Hashes of the frames shown of a medium, as they reach a network."""
+    from hashlib import blake2b
+
+    from harness.models.backends.inputs import shown, squashed
+
+    frames = (squashed(media.frame(one), request.squash(place)) for one in shown(request, place))
+    return [blake2b(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in frames]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--model", default="served")
+    parser.add_argument("--port", type=int, default=8000)
+    given = parser.parse_args()
+    from harness.models.backends.transformers import transformers
+
+    chat = transformers(checkpoint=given.checkpoint)
+    chat.prepare()
+    with serving(chat, model=given.model, port=given.port) as served:
+        print(f"{given.model} at {served.url}")
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What must hold of a chat that is reached through something: it answers what it was asked.
+
+A transport that drops the picture, the text or anything else would still give well-formed replies,
+and scores of its own. `check` compares it with the network itself, and changes one thing at a time
+to see that the reply changes with it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from harness.media import pixels
+from harness.model import Chat, ChatRequest
+
+
+def clip(level, frames=4, size=(70, 60)):
+    """A medium whose frames differ, in colours that no rounding makes equal."""
+    rows, columns = np.mgrid[: size[1], : size[0]]
+    made = [
+        np.stack(
+            [
+                (rows * (3 + level)) % 256,
+                (columns * (2 + level)) % 256,
+                rows * 0 + 40 * index + level,
+            ],
+            axis=2,
+        )
+        for index in range(frames)
+    ]
+    shown = [frame.astype(np.uint8) for frame in made]
+    times = [index / 4 for index in range(frames)]
+    return pixels(shown, times=times, is_video=frames > 1, id=f"{level} {frames}")
+
+
+def requests(*, prefix: bool = True, clips: bool = False) -> dict[str, ChatRequest]:
+    """A request, and others that differ from it in one thing each."""
+    first = ChatRequest(
+        key="a", text="where is it?", media=(clip(1, 1),), system="be kind", max_new_tokens=12
+    )
+    two = replace(first, media=(clip(1, 1), clip(2, 1)))
+    several = replace(first, media=(clip(1),), frames=((0, 2),))
+    changed = {
+        "first": first,
+        "text": replace(first, text="where is the other?"),
+        "picture": replace(first, media=(clip(2, 1),)),
+        "system": replace(first, system="be brief"),
+        "two pictures": two,
+        "squashed": replace(first, resize=(112, 84)),
+        "each squashed otherwise": replace(two, resize=(56, 28), resize_others=(28, 56)),
+        "limit": replace(first, max_new_tokens=5),
+    }
+    if prefix:
+        changed["prefix"] = replace(first, prefix="<think>it is")
+    if clips:
+        changed["clip"] = several
+        changed["other frames"] = replace(several, frames=((1, 3),))
+        changed["order of frames"] = replace(several, frames=((2, 0),))
+    return changed
+
+
+def check(chat: Chat, network: Chat, asked: dict[str, ChatRequest]) -> None:
+    """Raise AssertionError unless `chat` says what `network` says, and looks at all it is given."""
+    names, several = list(asked), list(asked.values())
+    expected = network.generate(several)
+    assert len({reply.text for reply in expected}) == len(expected), "it looks at too little"
+    for order in (several, several[::-1]):
+        said = dict(zip(order, chat.generate(order), strict=True))
+        for name, request, reply in zip(names, several, expected, strict=True):
+            assert said[request].text == reply.text, name
+            assert said[request].prompt_tokens == reply.prompt_tokens, name
+            assert said[request].completion_tokens == reply.completion_tokens, name
+            assert said[request].cut == reply.cut, name

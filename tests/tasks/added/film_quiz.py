@@ -1,0 +1,48 @@
+"""A benchmark of questions on films, in as little as one takes: options in a list, the right one
+by its place, films as files or folders of frames.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from harness.layout import file
+from harness.spec import Spec
+from harness.task import Task, choose
+from harness.tasks.qa.letters import letter_protocols, scored_by
+from harness.tasks.qa.questions import Fields, read
+from harness.tasks.qa.task import Asked, Videos, question_task
+from harness.tasks.spatial.videos import Shown
+
+FIELDS = Fields(
+    id="{film}/{number}", media="{film}.mp4", question="asked", options="choices", answer="right",
+    form="place", categories={"kind": "kind"}, known={"kind": ("action", "place")},
+)  # fmt: skip
+
+
+def first_letter(reply: str) -> str | None:
+    """How the benchmark's own script reads a reply: its first character."""
+    return reply.strip()[:1] or None
+
+
+def film_quiz(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    frames: int | Spec | None = None,
+    protocol: str = "film_quiz/official",
+) -> Task:
+    """One sample a question; statistics cluster by film."""
+    questions = file(data / "film_quiz" / "questions.json", fix="See https://films.invalid.")
+    films = Videos((questions.parent / "films",), Shown(frames))
+    asked = Asked(
+        files=(questions,), read=partial(read, (questions,), FIELDS.columns, FIELDS.read),
+        open=films.open, problems=films.problems,
+    )  # fmt: skip
+    return question_task(asked, "film_quiz", protocol=choose("protocol", PROTOCOLS, protocol),
+                         split=split, arguments={"frames": str(films.shown)})  # fmt: skip
+
+
+PROTOCOLS = letter_protocols(
+    "film_quiz", scored_by(first_letter), official="score.py: the first character counts"
+)

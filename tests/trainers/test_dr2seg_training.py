@@ -1,0 +1,96 @@
+"""DR2Seg trained with a tiny random network: the second pass is made, and not learned from."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.run.train import TrainingOptions, train
+from harness.spec import Spec, parse
+from harness.trainer import Curve
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+
+ensure_torchvision()
+pytest.importorskip("peft")
+
+FEW = {
+    "group": 2, "prompts": 2, "batch_size": 4, "max_new_tokens": 8, "max_steps": 2,
+    "save_every": 2, "learning_rate": 0.003, "beta": 0.0, "loggers": "none", "keep_rollouts": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def begin(tiny_qwen, examples, tmp_path_factory):
+    torch.set_num_threads(1)
+
+    def begun(model="dr2seg", /, **settings):
+        return train(
+            plugins.build("trainers", Spec("dr2seg", {**FEW, **settings})),
+            [plugins.build("tasks", parse("reason_seg"), examples)],
+            parse(f"{model}(checkpoint={tiny_qwen},segmenter=box)"),
+            tmp_path_factory.mktemp("training") / "out",
+            TrainingOptions(seed=3),
+        )
+
+    return begun
+
+
+def tensors(folder: Path):
+    from safetensors.torch import load_file
+
+    return {name: one for path in sorted(folder.glob("*.safetensors"))
+            for name, one in load_file(path).items()}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def random_reward(begin):
+    """Learns from a number that does not depend on what is said, with the second pass."""
+    return begin(reward="random")
+
+
+def test_every_rollout_leads_to_a_second_reply_and_every_term_is_logged(random_reward):
+    training = random_reward
+    rows = training.curve.read()
+    assert [row["step"] for row in rows] == [1, 2]
+    terms = ("description", "length", "length_factor", "accuracy", "tokens_first", "non_repeat")
+    assert {f"rewards/{name}" for name in terms} <= set(rows[0])
+    assert {"second_length", "frac_groups_all_zero", "answer_entropy"} - set(rows[0]) <= {
+        "answer_entropy"  # a random network writes no answer
+    }
+    kept = Curve(training.folder / "rollouts.jsonl").read()
+    assert len(kept) == 2 * 2 * 2
+    assert all(isinstance(row["second"], str) for row in kept)
+    json.dumps(training.manifest)
+
+
+def test_no_token_of_the_second_pass_is_learned_from(begin, random_reward):
+    """Without a second pass the same random rewards lead to the same weights, bit for bit."""
+    without = begin(reward="random", r_desc=False, r_len=False)
+    assert "second_length" not in without.curve.read()[0]
+    with_it, without_it = tensors(random_reward.checkpoint), tensors(without.checkpoint)
+    assert with_it.keys() == without_it.keys()
+    assert all(torch.equal(with_it[name], without_it[name]) for name in with_it)
+
+
+def test_the_random_rewards_did_teach_something(random_reward, tiny_qwen):
+    before, after = tensors(tiny_qwen), tensors(random_reward.checkpoint)
+    assert before.keys() == after.keys()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_the_manifest_tells_the_methods_settings(random_reward):
+    settings = random_reward.manifest["method"]["settings"]
+    assert (settings["n0"], settings["gamma"], settings["r_len"]) == (45, 0.05, True)
+
+
+def test_a_checkpoint_answers_as_the_plugin_of_the_method(random_reward, examples):
+    model = plugins.build("models", parse(f"dr2seg(checkpoint={random_reward.folder},"
+                                          "segmenter=box,max_new_tokens=4)"))  # fmt: skip
+    task = plugins.build("tasks", parse("reason_seg"), examples)
+    (prediction,) = model.predict([next(iter(task.samples())).query])
+    assert prediction.replies

@@ -1,0 +1,330 @@
+"""Training with GRPO on a tiny random network: what is learned from, and that nothing is lost."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.errors import DataError, ModelError, UsageError
+from harness.model import ChatRequest
+from harness.run.train import TrainingOptions, train
+from harness.spec import parse
+from harness.trainer import Curve
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.trainers.grpo.settings import Settings  # noqa: E402
+from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
+from harness.trainers.state import newest_state  # noqa: E402
+
+ensure_torchvision()
+pytest.importorskip("peft")
+
+FEW = {
+    "group": 4, "prompts": 2, "batch_size": 4, "max_new_tokens": 6, "max_steps": 4,
+    "save_every": 2, "learning_rate": 0.003, "loss_type": "grpo", "beta": 0.05,
+    "loggers": None,
+}  # fmt: skip
+
+
+class Letters:
+    """Rewards replies for their letters: something that a random network can learn at once."""
+
+    def __init__(self) -> None:
+        self.groups = []
+
+    def __call__(self, group):
+        self.groups.append(group)
+        texts = [rollout.text for rollout in group.rollouts]
+        found = [sum(one.isalpha() for one in text) / (len(text) or 1) for text in texts]
+        return [{"letters": one, "even": float(len(text) % 2), "total": one}
+                for one, text in zip(found, texts, strict=True)]  # fmt: skip
+
+
+@pytest.fixture
+def begin(tiny_qwen, examples, tmp_path, told):
+    """Trains on three samples of reason_seg."""
+
+    def begun(name, reward=None, *, method=None, **options):
+        run = {name: options.pop(name) for name in ("every", "evaluate", "resume", "keep_state")
+               if name in options}  # fmt: skip
+        parts = {name: options.pop(name) for name in ("second", "usable", "ask") if name in options}
+        trainer = method or GrpoTrainer(
+            name="letters", settings=Settings(**{**FEW, **options}), reward=reward or Letters(),
+            **parts,
+        )  # fmt: skip
+        return train(
+            trainer,
+            [plugins.build("tasks", parse("reason_seg"), examples)],
+            parse(f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=6)"),
+            tmp_path / name,
+            TrainingOptions(**{"seed": 3, "progress": told, "keep_state": True, **run}),
+        )
+
+    return begun
+
+
+def tensors(folder: Path):
+    from safetensors.torch import load_file
+
+    return {name: one for path in sorted(folder.glob("*.safetensors"))
+            for name, one in load_file(path).items()}  # fmt: skip
+
+
+def same_tensors(one: Path, other: Path) -> bool:
+    a, b = tensors(one), tensors(other)
+    return bool(a) and set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def optimiser(training):
+    plain = torch.load(newest_state(training.folder / "state") / "optimizer.pt", weights_only=True)
+    return {f"{index}.{key}": value for index, values in plain["state"].items()
+            for key, value in values.items()}  # fmt: skip
+
+
+def assert_same_training(one, other) -> None:
+    """Equal weights, optimiser, generators, curve and rollouts: bit by bit, step by step."""
+    assert same_tensors(one.checkpoint, other.checkpoint)
+    for name in ("curve.jsonl", "rollouts.jsonl"):
+        assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
+    first, second = optimiser(one), optimiser(other)
+    assert first and set(first) == set(second)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    states = [newest_state(training.folder / "state") for training in (one, other)]
+    for name in ("random-0.json", "random-0.safetensors", "counters.json", "trainer_state.json",
+                 "trained.safetensors"):  # fmt: skip
+        assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_qwen, examples, tmp_path_factory):
+    """Uninterrupted trainings of four steps, by their settings; `groups` is what was rewarded."""
+    made = {}
+
+    def trained(**settings):
+        key = json.dumps(settings, sort_keys=True)
+        if key not in made:
+            reward = Letters()
+            training = train(
+                GrpoTrainer(name="letters", settings=Settings(**{**FEW, **settings}),
+                            reward=reward),
+                [plugins.build("tasks", parse("reason_seg"), examples)],
+                parse(f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=6)"),
+                tmp_path_factory.mktemp("whole") / "training",
+                TrainingOptions(seed=3, keep_state=True),
+            )  # fmt: skip
+            made[key] = training, reward.groups
+        return made[key]
+
+    return trained
+
+
+def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
+    training, groups = whole()
+    rows = training.curve.read()
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    named = {"rewards/letters", "rewards/even", "rewards/total", "rewards/total/std", "kl",
+             "grad_norm", "think_length", "entropy", "frac_groups_zero_variance",
+             "frac_groups_all_zero", "completions/mean_length"}  # fmt: skip
+    for row in rows:
+        assert named <= set(row)
+        assert "step_time" not in row
+    assert (rows[0]["kl"], rows[-1]["kl"] > 0) == (0, True)
+    assert [row["epoch"] for row in rows] == pytest.approx([2 / 3, 4 / 3, 2, 8 / 3])
+    rollouts = Curve(training.folder / "rollouts.jsonl").read()
+    assert [(row["step"], row["rollout"]) for row in rollouts] == [
+        (step, place) for step in (1, 2, 3, 4) for _ in range(2) for place in range(4)
+    ]  # fmt: skip
+    for row in rollouts:
+        assert row["terms"]["total"] == row["terms"]["letters"]
+        assert row["tokens"] <= 6
+        assert row["canvas"] == [112, 112]
+    texts = [rollout.text for group in groups for rollout in group.rollouts]
+    assert texts == [row["text"] for row in rollouts]
+    mean = sum(row["terms"]["total"] for row in rollouts[:8]) / 8
+    assert mean == pytest.approx(rows[0]["rewards/total"])
+    assert not same_tensors(training.checkpoint, tiny_qwen)
+    manifest = training.manifest
+    assert manifest["finetune"] == "full"
+    assert manifest["method"]["settings"]["learning_rate"] == 0.003
+    result = manifest["result"]
+    assert (result["steps"], result["examples"], result["dropped"]) == (4, 3, {})
+    assert result["epochs"] == pytest.approx(8 / 3)
+
+
+def test_every_sample_is_used_equally_often(whole):
+    ids = [group.sample.id for group in whole()[1]]
+    assert sorted(ids[:6]) == sorted(2 * ["val_00000", "val_00001", "val_00002"])
+
+
+def test_groups_are_whole_and_know_their_sample(whole):
+    groups = whole()[1]
+    for group in groups:
+        assert len(group.rollouts) == 4
+        assert group.seconds == ()
+        assert group.frames == ((0,),)
+        assert group.count_tokens("abc") == 3
+        assert group.sample.target is not None
+        for rollout in group.rollouts:
+            assert rollout.cut == (rollout.tokens == 6)
+    first = [rollout.text for group in groups[:2] for rollout in group.rollouts]
+    assert len(set(first)) >= 7
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        pytest.param({"finetune": "lora"}, marks=pytest.mark.slow),
+        pytest.param({"iterations": 2, "noise": "torch"}, marks=pytest.mark.slow),
+    ],
+    ids=["full", "lora", "two-steps-a-round"],
+)
+def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
+    begin, whole, told, died, settings
+):
+    told.dies_at = 3  # step 2 is saved, step 3 is not
+    with pytest.raises(died):
+        begin("cut", **settings)
+    told.dies_at = None
+    resumed = begin("cut", resume=True, **settings)
+    assert told.steps == [1, 2, 3, 3, 4]
+    assert_same_training(whole(**settings)[0], resumed)
+
+
+@pytest.mark.parametrize("loss_type", ["grpo", pytest.param("dapo", marks=pytest.mark.slow)])
+def test_a_batch_of_eight_is_eight_batches_of_one(begin, whole, loss_type):
+    one = begin("one", batch_size=8, loss_type=loss_type, max_steps=2)
+    eight = begin("eight", batch_size=1, loss_type=loss_type, writing=3, max_steps=2)
+    for first, second in zip(one.curve.read(), eight.curve.read(), strict=True):
+        for name in ("loss", "grad_norm", "rewards/total", "kl", "entropy"):
+            assert first[name] == pytest.approx(second[name], rel=1e-3, abs=1e-5), name
+    texts = [
+        [row["text"] for row in Curve(training.folder / "rollouts.jsonl").read()]
+        for training in (one, eight)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_second_pass_is_made_for_every_rollout_and_carries_no_gradient(begin, whole):
+    asked = []
+
+    def second(sample, rollout):
+        asked.append((sample.id, rollout.text))
+        return ChatRequest(key="any", text=f"again: {len(rollout.text)}", media=sample.query.media,
+                           resize=(56, 56), max_new_tokens=3)  # fmt: skip
+
+    reward = Letters()
+    training = begin("second", reward, second=second)
+    assert len(asked) == 4 * 8
+    for group in reward.groups:
+        assert len(group.seconds) == 4
+        assert all(1 <= one.tokens <= 3 for one in group.seconds)
+    assert same_tensors(training.checkpoint, whole()[0].checkpoint)
+    row = Curve(training.folder / "rollouts.jsonl").read()[0]
+    assert row["second"] == reward.groups[0].seconds[0].text
+    assert training.curve.read()[0]["second_length"] <= 3
+
+
+def broken(group):
+    raise KeyError("bbox")
+
+
+def test_a_reward_that_fails_ends_the_training_with_its_name(begin):
+    with pytest.raises(ModelError, match=r"reward of letters, sample val_0000\d.*KeyError"):
+        begin("broken", broken)
+
+
+def test_samples_that_cannot_be_learned_from_are_named(begin, told):
+    def usable(sample):
+        if sample.id == "val_00001":
+            raise DataError("masks", expected="one", found="none")
+
+    training = begin("some", usable=usable, max_steps=1, max_prompt=600)
+    dropped = training.manifest["result"]["dropped"]
+    assert dropped == {"no truth for the reward": 1}
+    assert any("no truth for the reward: reason_seg val_00001" in note for note in told.notes)
+    with pytest.raises(DataError, match="a prompt of more than 50 tokens"):
+        begin("none", max_prompt=50)
+
+
+def test_what_a_round_cannot_be_shared_in_is_refused(begin):
+    with pytest.raises(UsageError, match="a divisor of the 8 rollouts"):
+        begin("odd", batch_size=3)
+    assert Settings(prompts=6, group=4, batch_size=4).accumulated(3) == 2
+    with pytest.raises(UsageError, match="multiple of the 4 processes"):
+        Settings(prompts=6).accumulated(4)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"group": 1}, "at least 2"), ({"temperature": 0}, "more than 0"),
+        ({"finetune": "lora", "freeze_vision": True}, "lora_layers"),
+        ({"learning_rate": -1.0}, "learning_rate"),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(given, said):
+    with pytest.raises(UsageError, match=said):
+        Settings(**given)
+
+
+def test_steps_follow_from_samples_and_epochs():
+    assert Settings(prompts=16, epochs=5).steps(239) == 75
+    assert Settings(prompts=16, epochs=1, iterations=2).steps(33) == 6
+    assert Settings(prompts=16, max_steps=7).steps(239) == 7
+    assert Settings(finetune="lora").rate > Settings().rate == 1e-6
+
+
+def test_evaluating_while_training_changes_nothing_but_the_curve(begin, whole):
+    def watch(folder, step):
+        torch.rand(3)
+        return {"gIoU": step / 10}
+
+    training = begin("watched", every=2, evaluate=watch)
+    rows = training.curve.read()
+    assert [row.pop("eval/gIoU", None) for row in rows] == [None, 0.2, None, 0.4]
+    assert rows == whole()[0].curve.read()
+    assert same_tensors(training.checkpoint, whole()[0].checkpoint)
+
+
+@pytest.mark.slow
+def test_an_adapter_is_merged_and_kept(whole, tiny_qwen):
+    training, _ = whole(finetune="lora")
+    before, after = tensors(tiny_qwen), tensors(training.checkpoint)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved and not [name for name in moved if "visual" in name]
+    assert tensors(training.folder / "adapter")
+
+
+@pytest.mark.slow
+def test_a_network_learns_what_is_rewarded(begin):
+    training = begin("learned", max_steps=12, learning_rate=0.01, prompts=3, save_every=100,
+                     keep_state=False)  # fmt: skip
+    totals = [row["rewards/total"] for row in training.curve.read()]
+    assert sum(totals[-3:]) / 3 > sum(totals[:3]) / 3 + 0.2
+
+
+@pytest.mark.parametrize(
+    "method", ["visionreasoner", pytest.param("seg_zero", marks=pytest.mark.slow)]
+)
+def test_a_method_trains_and_its_checkpoint_evaluates(method, tiny_qwen, examples, tmp_path, told):
+    settings = ",".join(f"{name}={str(value).lower()}" for name, value in FEW.items()
+                        if name != "max_steps")  # fmt: skip
+    training = train(
+        plugins.build("trainers", parse(f"{method}({settings},max_steps=1)")),
+        [plugins.build("tasks", parse("reason_seg"), examples)],
+        parse(f"{method}(checkpoint={tiny_qwen},canvas=112)"),
+        tmp_path / "out", TrainingOptions(seed=1, progress=told),
+    )  # fmt: skip
+    assert training.manifest["method"]["settings"]["entropy_coefficient"] == 0.001
+    assert "rewards/thinking_format" in training.curve.read()[0]
+    model = plugins.build("models", parse(f"{method}(checkpoint={training.folder},canvas=112)"))
+    assert model.describe()["chat"]["trained"]["method"] == method
+    task = plugins.build("tasks", parse("reason_seg"), examples)
+    (said,) = replace(model, max_new_tokens=4).predict([next(iter(task.samples())).query])
+    assert said.replies

@@ -1,0 +1,319 @@
+"""Contracts with TRL's GRPOTrainer, and that what is trained on is what evaluation sees."""
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from harness import media, plugins  # noqa: E402
+from harness.errors import UsageError  # noqa: E402
+from harness.models.backends.inputs import processor_inputs  # noqa: E402
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.models.backends.transformers import transformers as backend  # noqa: E402
+from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
+from harness.spec import parse  # noqa: E402
+from harness.trainer import TrainingRun  # noqa: E402
+from harness.types import (  # noqa: E402
+    Answer,
+    AnswerForm,
+    Box,
+    Query,
+    Sample,
+    Target,
+    query_id,
+)
+
+ensure_torchvision()
+
+from harness.trainers import trl_compat  # noqa: E402
+from harness.trainers.grpo import hooks, tokens  # noqa: E402
+from harness.trainers.grpo.encoding import encoded, joined, kinds, patches, tokens_of  # noqa: E402
+from harness.trainers.grpo.examples import asked, example_of  # noqa: E402
+from harness.trainers.grpo.loss import advantages  # noqa: E402
+from harness.trainers.grpo.rounds import Rounds, drawn  # noqa: E402
+from harness.trainers.grpo.settings import Settings, with_settings  # noqa: E402
+from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
+
+FORM = AnswerForm
+GROUP = 3
+
+
+@pytest.fixture(scope="module")
+def model(tiny_qwen):
+    return qwen_vl(checkpoint=str(tiny_qwen), keyframe="named", frames=4, max_new_tokens=9)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """A picture, a clip, and another picture."""
+    return [
+        Sample(id=name, query=query(form, name=name, **given),
+               target=Target(answer=Answer(boxes=(Box(1, 1, 9, 9),))))
+        for name, form, given in (
+            ("still", FORM.BOXES, {}), ("clip", FORM.MASK_TRACK, {"frames": 5}),
+            ("wide", FORM.BOXES, {"size": (150, 80), "text": "And the other one?"}),
+        )
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def requests(model, samples):
+    return [model.requests(sample.query)[0] for sample in samples]
+
+
+def test_prompts_that_are_put_together_equal_those_encoded_together(model, requests):
+    processor = model.chat.processor
+    whole = processor_inputs(processor, requests)
+    ours = joined([encoded(processor, one) for one in requests],
+                  padding=processor.tokenizer.pad_token_id)  # fmt: skip
+    assert set(ours) == set(whole)
+    for name, tensor in whole.items():
+        assert torch.equal(ours[name], torch.as_tensor(tensor)), name
+
+
+def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
+    processor = model.chat.processor
+    for sample in samples:
+        example = example_of(model, "t", sample, ask=asked, max_new_tokens=77)
+        (request,) = model.requests(sample.query)
+        assert example.request == replace(request, max_new_tokens=77)
+        assert example.canvas == model.chat.canvas(request)
+        theirs = processor_inputs(processor, [request])["input_ids"][0].tolist()
+        assert tokens_of(encoded(processor, example.request)) == theirs
+    assert example_of(model, "t", samples[1], ask=asked, max_new_tokens=7).frames == ((0, 1, 3, 4),)
+
+
+def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
+    draw = np.random.default_rng(len(name))
+    pictures = [draw.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)] * frames
+    shown = media.pixels(pictures, times=[place / 4 for place in range(frames)],
+                         is_video=frames > 1, id=name)  # fmt: skip
+    return Query(id=query_id(name), text=text, media=(shown,), forms=(form,))
+
+
+def build(model, samples, tmp_path, **settings):
+    """The trainer of a method, as it is before its first step."""
+    chosen = Settings(**{
+        "group": GROUP, "prompts": len(samples), "batch_size": GROUP, "max_new_tokens": 9,
+        "max_steps": 1, "loggers": None, **settings,
+    })  # fmt: skip
+
+    def reward(group):
+        return [{"total": float(len(rollout.text) % 5)} for rollout in group.rollouts]
+
+    method = GrpoTrainer(name="m", settings=chosen, reward=reward)
+    run = TrainingRun(out=tmp_path, seed=4)
+    arguments = method._arguments(run, cpu=True)
+    arguments.max_steps = 1
+    examples = [example_of(model, "t", sample, ask=asked, max_new_tokens=9) for sample in samples]
+    return method._trainer(run, model.chat, examples, arguments, cpu=True)
+
+
+@pytest.fixture
+def trainer(model, samples, tmp_path):
+    return build(model, samples, tmp_path)
+
+
+def rows(samples):
+    return [{"row": row} for row in range(len(samples)) for _ in range(GROUP)]
+
+
+def test_pictures_and_clips_reach_the_loss_as_evaluation_shows_them(trainer, model, samples):
+    batch = trainer._generate_and_score_completions(rows(samples))
+    written = batch["completion_ids"].shape[1]
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
+    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+    trainer.seen = batch["seen"]
+    with torch.no_grad():
+        ours, entropies, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model, ids, mask, written, batch_size=2, compute_entropy=True
+        )
+        # One by one, without padding, with the inputs that evaluation makes.
+        for row in range(len(ids)):
+            alone = processor_inputs(model.chat.processor, [trainer.turn.examples[row].request])
+            reply = batch["completion_ids"][row][batch["completion_mask"][row] == 1]
+            inputs = dict(alone)
+            inputs["input_ids"] = torch.cat([alone["input_ids"][0], reply])[None]
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+            kind = inputs["mm_token_type_ids"]
+            inputs["mm_token_type_ids"] = torch.nn.functional.pad(kind, (0, len(reply)))
+            logits = model.chat.network(**inputs).logits[0, -len(reply) - 1 : -1]
+            choices = logits.float().log_softmax(dim=1)
+            theirs = choices[range(len(reply)), reply]
+            assert torch.allclose(ours[row, : len(reply)], theirs, atol=2e-4)
+            spread = -(choices.exp() * choices).sum(dim=1)
+            assert torch.allclose(entropies[row, : len(reply)], spread, atol=2e-4)
+
+
+def test_a_clip_changes_what_is_likely(trainer, samples):
+    """Without this, a clip that is left out would go unnoticed."""
+    batch = trainer._generate_and_score_completions(rows(samples))
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
+    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+    clips = [dict(prompt) for prompt in batch["seen"]]
+    found = []
+    for shade in (1.0, 0.2):
+        for prompt, seen in zip(clips, batch["seen"], strict=True):
+            if "pixel_values_videos" in seen:
+                prompt["pixel_values_videos"] = seen["pixel_values_videos"] * shade
+        trainer.seen = clips
+        with torch.no_grad():
+            found.append(trainer._get_per_token_logps_and_entropies(
+                trainer.model, ids, mask, batch["completion_ids"].shape[1])[0])  # fmt: skip
+    moved = (found[0] - found[1]).abs().amax(dim=1)
+    assert (moved[GROUP : 2 * GROUP] > 1e-3).all()
+    assert (moved[:GROUP] < 1e-5).all()
+
+
+def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
+    trainer, model, samples, tiny_qwen
+):
+    trainer.turn = trainer._turn([row["row"] for row in rows(samples)])
+    together = trainer.written(trainer.turn.prompts, trainer.turn.keys, 9)
+    for prompt, key, reply in zip(trainer.turn.prompts, trainer.turn.keys, together, strict=True):
+        assert trainer.written([prompt], [key], 9) == [reply]
+    assert len(set(map(tuple, together))) == len(together)
+    chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4)
+    asked_again = [replace(example.request, key=key) for example, key in
+                   zip(trainer.turn.examples, trainer.turn.keys, strict=True)]  # fmt: skip
+    same = [reply.text == trainer._rollout(ids, request).text for reply, ids, request in
+            zip(chat.generate(asked_again), together, asked_again, strict=True)]  # fmt: skip
+    assert sum(same) >= len(same) - 2  # evaluation may write a medium's token
+
+
+def test_the_tokens_of_media_are_never_written(trainer, model):
+    words = model.chat.processor.tokenizer
+    wanted = words.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
+    assert sorted(wanted) == trainer.generation_config.suppress_tokens
+
+
+def test_advantages_are_those_of_the_pure_function(trainer, samples):
+    batch = trainer._generate_and_score_completions(rows(samples))
+    texts = [trainer._rollout(ids, example.request).text for ids, example in zip(
+        [row[mask == 1].tolist() for row, mask in
+         zip(batch["completion_ids"], batch["completion_mask"], strict=True)],
+        trainer.turn.examples, strict=True)]  # fmt: skip
+    totals = torch.tensor([float(len(text) % 5) for text in texts])
+    assert torch.allclose(batch["advantages"], advantages(totals, GROUP), atol=1e-6)
+
+
+def test_drawn_tokens_are_drawn_by_torch_where_that_is_asked_for(model, samples, tmp_path):
+    trainer = build(model, samples, tmp_path, noise="torch")
+    trainer.turn = trainer._turn([row["row"] for row in rows(samples)])
+    torch.manual_seed(0)
+    first = trainer.written(trainer.turn.prompts, trainer.turn.keys, 9)
+    assert trainer.written(trainer.turn.prompts, trainer.turn.keys, 9) != first
+    torch.manual_seed(0)
+    assert trainer.written(trainer.turn.prompts, trainer.turn.keys, 9) == first
+
+
+def test_the_hooks_that_are_overridden_are_there():
+    """If one of these fails, TRL has changed: see what `hooks.Rollouts` says of it."""
+    base = trl_compat.trl("GRPOTrainer")
+
+    def takes(name):
+        return list(inspect.signature(getattr(base, name)).parameters)
+
+    assert takes("_generate_and_score_completions") == ["self", "inputs"]
+    assert takes("_tokenize_prompts") == ["self", "prompts"]
+    assert takes("_generate_single_turn") == [
+        "self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images",
+    ]  # fmt: skip
+    assert takes("_get_per_token_logps_and_entropies")[:7] == [
+        "self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size",
+        "compute_entropy",
+    ]  # fmt: skip
+    assert takes("_calculate_rewards") == [
+        "self", "inputs", "prompts", "completions", "completion_ids_list",
+    ]  # fmt: skip
+    assert takes("_compute_loss") == ["self", "model", "inputs"]
+    assert takes("_get_train_sampler") == ["self", "dataset"]
+    source = inspect.getsource(base)
+    for used in ("self._log_metric", "self._dist", "self.eos_token_ids", "self.num_iterations",
+                 "shuffle_sequence_dict", "split_tensor_dict", "self._step"):  # fmt: skip
+        assert used in source, used
+
+
+def test_trl_by_itself_still_knows_no_videos():
+    """The reason for prompts of our own. If this fails, TRL was mended."""
+    base = trl_compat.trl("GRPOTrainer")
+    loss = base._get_per_token_logps_and_entropies
+    assert "pixel_values_videos" not in inspect.getsource(loss)
+
+
+def test_the_hooks_come_before_the_mends_and_trl():
+    kind = trl_compat.engine("GRPOTrainer", hooks.Rollouts)
+    names = [one.__name__ for one in kind.__mro__[1:4]]
+    assert names == ["Rollouts", "Mended", "GRPOTrainer"]
+
+
+def decode(text):
+    return lambda ids: "".join(text[place] for place in ids)
+
+
+@given(st.text("ab<", max_size=5), st.text("ab.", max_size=9), st.text("ab", max_size=5))
+def test_the_answers_tokens_are_those_between_its_tags(before, answer, after):
+    text = f"{before}<answer>{answer}</answer>{after}"
+    start, end = tokens.answer_span(decode(text), range(len(text)))
+    assert text[start:end] == answer
+    cut = f"{before}<answer>{answer}"
+    start, end = tokens.answer_span(decode(cut), range(len(cut)))
+    assert cut[start:end] == answer
+    assert tokens.answer_span(decode(answer), range(len(answer))) == (0, 0)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+def test_a_rollout_ends_with_its_first_end_token(ids):
+    kept = tokens.upto(ids, [0])
+    assert kept == (ids[: ids.index(0) + 1] if 0 in ids else ids)
+
+
+@given(st.integers(0, 9), st.integers(1, 9), st.integers(1, 12), st.integers(0, 20))
+def test_every_sample_comes_once_an_epoch(seed, samples, prompts, rounds):
+    stream = [row for number in range(rounds) for row in drawn(seed, samples, prompts, number)]
+    for start in range(0, len(stream) - samples + 1, samples):
+        assert sorted(stream[start : start + samples]) == list(range(samples))
+    sampler = Rounds(seed, samples, prompts, 2, repeats=3, rounds=rounds)
+    assert len(list(sampler)) == len(sampler)
+    first = [row for row in drawn(seed, samples, prompts, 0) for _ in range(2)] if rounds else []
+    assert list(sampler)[: 3 * len(first)] == 3 * first
+
+
+def test_a_method_offers_every_setting_beside_its_own():
+    @with_settings(beta=0.5)
+    def method(*, own: int = 3, **settings):
+        """A method."""
+        return own, Settings(**settings)
+
+    parameters = inspect.signature(method).parameters
+    assert next(iter(parameters)) == "own" and {"beta", "group", "finetune"} <= set(parameters)
+    assert parameters["beta"].default == 0.5
+    own, settings = method(own=4, group=5)
+    assert (own, settings.group, settings.beta) == (4, 5, 0.5)
+    with pytest.raises(UsageError, match="Did you mean"):
+        plugins.build("trainers", parse("visionreasoner(groop=8)"))
+    built = plugins.build("trainers", parse("visionreasoner(group=4,semantics=paper)"))
+    assert built.describe() | {"group": 4, "semantics": "paper"} == built.describe()
+    with pytest.raises(UsageError, match="'grpo' or 'bnpo'"):
+        plugins.build("trainers", parse("seg_zero(loss_type=ppo)"))
+
+
+def test_patches_and_kinds_follow_the_rows():
+    prompts = [
+        {"input_ids": torch.ones(1, 3), "mm_token_type_ids": torch.tensor([[0, 1, 0]]),
+         "pixel_values": torch.zeros(2, 4)},
+        {"input_ids": torch.ones(1, 2), "mm_token_type_ids": torch.tensor([[0, 2]]),
+         "pixel_values_videos": torch.ones(3, 4)},
+    ]  # fmt: skip
+    assert {name: len(one) for name, one in patches(prompts).items()} == {
+        "pixel_values": 2, "pixel_values_videos": 3,
+    }  # fmt: skip
+    assert kinds(prompts, 4, 2)["mm_token_type_ids"].tolist() == [
+        [0, 0, 1, 0, 0, 0], [0, 0, 0, 2, 0, 0],
+    ]  # fmt: skip

@@ -1,0 +1,154 @@
+"""The pure loss: equal to TRL's own on random rollouts, value and gradient."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.trainers.grpo.loss import advantages, divergence, grpo_loss  # noqa: E402
+
+ensure_torchvision()
+KINDS = ["grpo", "bnpo", "dr_grpo", "dapo"]
+ROLLOUTS, TOKENS = 6, 9
+
+
+def rollouts(seed):
+    """Log-probabilities of three networks, advantages, and masks of rollouts of unequal lengths."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=draw, dtype=torch.float64)
+
+    logp = -normal(ROLLOUTS, TOKENS).abs()
+    lengths = torch.randint(1, TOKENS + 1, (ROLLOUTS, 1), generator=draw)
+    mask = (torch.arange(TOKENS) < lengths).to(torch.float64)
+    return SimpleNamespace(
+        logp=logp, old=logp + 0.3 * normal(ROLLOUTS, TOKENS),
+        reference=logp + 0.3 * normal(ROLLOUTS, TOKENS), advantage=normal(ROLLOUTS), mask=mask,
+    )  # fmt: skip
+
+
+def trls_own(one, *, kind, beta, high, old):
+    """The loss by TRL's own `_compute_loss`, of a trainer that was never built."""
+    from collections import defaultdict
+
+    from trl import GRPOTrainer
+
+    logp = one.logp.clone().requires_grad_()
+    trainer = object.__new__(GRPOTrainer)
+    trainer.__dict__.update(
+        top_entropy_quantile=1.0, off_policy_mask_threshold=None, importance_sampling_level="token",
+        beta=beta, loss_type=kind, epsilon_low=0.2, epsilon_high=high, use_vllm=False,
+        max_completion_length=50, current_gradient_accumulation_steps=1, aux_loss_enabled=False,
+        _entropy_bonus_enabled=False, model=SimpleNamespace(training=True),
+        _metrics={"train": defaultdict(list)}, vllm_importance_sampling_correction=False,
+        args=SimpleNamespace(delta=None, use_bias_correction_kl=False, steps_per_generation=1),
+        accelerator=SimpleNamespace(num_processes=1, gather=lambda x: x,
+                                    reduce=lambda x, reduction: x),
+        _get_per_token_logps_and_entropies=lambda *a, **k: (logp, torch.zeros_like(logp), None),
+    )  # fmt: skip
+    whole = torch.ones(ROLLOUTS, 2, dtype=torch.int64)
+    inputs = {
+        "prompt_ids": whole, "prompt_mask": whole,
+        "completion_ids": torch.ones(ROLLOUTS, TOKENS, dtype=torch.int64),
+        "completion_mask": one.mask, "advantages": one.advantage,
+        "ref_per_token_logps": one.reference, "num_items_in_batch": one.mask.sum(),
+    }  # fmt: skip
+    if old:
+        inputs["old_per_token_logps"] = one.old
+    loss = trainer._compute_loss(None, inputs)
+    loss.backward()
+    return loss.detach(), logp.grad
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("beta", [0.0, 0.04])
+@pytest.mark.parametrize(("high", "old"), [(0.2, True), (0.28, True), (0.2, False)])
+def test_the_loss_is_trls_own(kind, beta, high, old):
+    for seed in range(20):
+        one = rollouts(seed)
+        logp = one.logp.clone().requires_grad_()
+        ours = grpo_loss(
+            logp, one.old if old else None, one.reference, one.advantage, one.mask,
+            kind=kind, clip=0.2, clip_high=high, beta=beta, longest=50,
+        )  # fmt: skip
+        ours.backward()
+        theirs, gradient = trls_own(one, kind=kind, beta=beta, high=high, old=old)
+        assert abs(ours.item() - theirs.item()) < 1e-6
+        assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_that_are_masked_carry_no_gradient(kind):
+    one = rollouts(1)
+    logp = one.logp.clone().requires_grad_()
+    grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, kind=kind, beta=0.1).backward()
+    assert (logp.grad[one.mask == 0] == 0).all()
+    assert (logp.grad[one.mask == 1] != 0).any()
+    changed = torch.where(one.mask == 1, one.logp, one.logp - 1)
+    first, second = (
+        grpo_loss(each, one.old, one.reference, one.advantage, one.mask, kind=kind, beta=0.1)
+        for each in (one.logp, changed)
+    )
+    assert first == second
+
+
+def test_ratios_beyond_the_clip_teach_nothing():
+    old = torch.zeros(2, 1)
+    for ratio, advantage, teaches in ((1.5, 1, False), (1.5, -1, True), (0.5, -1, False),
+                                      (0.5, 1, True), (1.1, 1, True)):  # fmt: skip
+        logp = torch.full((2, 1), math.log(ratio), requires_grad=True)
+        grpo_loss(logp, old, None, torch.full((2,), float(advantage)), torch.ones(2, 1)).backward()
+        assert bool(logp.grad.any()) == teaches
+
+
+@pytest.mark.parametrize("kind", ["grpo", "dapo"])
+def test_batches_of_a_step_add_up_to_the_whole(kind):
+    one = rollouts(4)
+    whole = grpo_loss(one.logp, one.old, None, one.advantage, one.mask, kind=kind)
+    parts = [
+        grpo_loss(one.logp[rows], one.old[rows], None, one.advantage[rows], one.mask[rows],
+                  kind=kind, tokens=one.mask.sum())
+        for rows in (slice(0, 3), slice(3, 6))
+    ]  # fmt: skip
+    joined = sum(parts) / 2 if kind == "grpo" else sum(parts)
+    assert joined.item() == pytest.approx(whole.item())
+
+
+def test_a_divergence_needs_a_reference():
+    one = rollouts(0)
+    with pytest.raises(ValueError, match="reference"):
+        grpo_loss(one.logp, one.old, None, one.advantage, one.mask, beta=0.1)
+    assert (divergence(one.logp, one.reference) >= 0).all()
+    assert (divergence(one.logp, one.logp) == 0).all()
+
+
+numbers = st.lists(st.floats(-9, 9, width=32), min_size=8, max_size=8)
+
+
+@given(numbers, st.randoms(use_true_random=False))
+def test_advantages_do_not_depend_on_order_and_add_up_to_nothing(rewards, random):
+    order = random.sample(range(4), 4)
+    plain = torch.tensor(rewards, dtype=torch.float64)
+    found = advantages(plain, 4).view(2, 4)
+    assert found.sum(dim=1).abs().max() < 1e-6
+    shuffled = advantages(plain.view(2, 4)[:, order].reshape(-1), 4).view(2, 4)
+    assert torch.allclose(shuffled, found[:, order])
+
+
+def test_advantages_of_a_group_do_not_see_another():
+    rewards = torch.tensor([1.0, 2, 3, 6, 0, 0, 0, 1])
+    first = advantages(rewards, 4)[:4]
+    rewards[4:] = 100
+    assert torch.equal(advantages(rewards, 4)[:4], first)
+    assert torch.equal(advantages(rewards, 4)[4:], torch.zeros(4))
+    centred = advantages(rewards, 4, scale=None)[:4]
+    assert torch.equal(centred, torch.tensor([-2.0, -1, 0, 3]))
+    batch = advantages(rewards, 4, scale="batch")[:4]
+    assert torch.allclose(batch * (rewards.std() + 1e-4), centred)

@@ -1,0 +1,67 @@
+"""Rewards of SpaceR and Video-R1 against what their official functions said of seeded replies."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import media
+from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.spacer.rewards import SpacerAccuracy
+from harness.trainers.video_r1.rewards import VideoR1Accuracy, format_reward
+from harness.trainers.video_str.answers import answer
+from harness.types import Answer, AnswerForm, Query, Sample, Target
+
+FOLDER = Path(__file__).parents[1] / "golden" / "spatial_rewards"
+PICTURE = media.pixels([np.zeros((4, 4, 3), np.uint8)], times=[0], is_video=False, id="p")
+
+
+def module():
+    spec = importlib.util.spec_from_file_location("spatial_replies", FOLDER / "replies.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+REPLIES = module()
+GOLDEN = json.loads((FOLDER / "scores.json").read_text())
+
+
+def group(case) -> Group:
+    kind, truth = case["kind"], case["truth"]
+    extra = {"map": REPLIES.TRUE_MAP, "problem_type": kind, "solution": truth}
+    if kind == "multiple choice":
+        form, answer = AnswerForm.CHOICE, Answer(choice=truth)
+    elif kind == "OCR":
+        form, answer = AnswerForm.TEXT, Answer(text=truth)
+    else:
+        form, answer = AnswerForm.NUMBER, Answer(number=float(truth))
+    query = Query(id="q", text="?", media=(PICTURE,), forms=(form,))
+    rollout = Rollout(text=case["reply"], tokens=1)
+    return Group(
+        sample=Sample(id="s", query=query, target=Target(answer=answer, extra=extra)),
+        rollouts=(rollout,), canvas=(4, 4), count_tokens=len,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "accuracy"), [("SpaceR", SpacerAccuracy()), ("Video-R1", VideoR1Accuracy())]
+)
+def test_accuracy_and_format_equal_the_official_ones(name, accuracy):
+    cases = list(REPLIES.cases(GOLDEN["seed"], GOLDEN["number"]))
+    wrong, hacks = [], []
+    for number, (case, (official, formatted)) in enumerate(zip(cases, GOLDEN[name], strict=True)):
+        made = group(case)
+        ours = accuracy(made, made.rollouts[0])
+        if case["kind"] == "regression" and official == 1 and ours == 0:
+            hacks.append(answer(case["reply"]))
+            continue
+        if abs(ours - official) > 1e-12 or format_reward(case["reply"]) != formatted:
+            wrong.append((number, case, ours, official, formatted))
+    assert not wrong, wrong[:3]
+    assert set(hacks) == {"nan"}, "the official code holds it right whatever is true"
+    scores = [row[0] for row in GOLDEN[name]]
+    assert len({round(score, 6) for score in scores}) > 5
+    assert 0.05 < np.mean(scores) < 0.5

@@ -1,0 +1,498 @@
+"""Video-STR's rewards: closed forms, invariances, and replies of any kind."""
+
+import doctest
+import importlib
+import json
+import math
+import random
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from harness import media
+from harness.errors import DataError, ParseError, UsageError
+from harness.models.spacer.grammar import grid_map
+from harness.models.video_str.grammar import graph, well_formed
+from harness.trainers.grpo.values import TOTAL, Group, Rollout
+from harness.trainers.spacer.maps import MapFile, read_maps
+from harness.trainers.spacer.rewards import SpacerAccuracy, map_score, with_map
+from harness.trainers.video_r1.rewards import (
+    TemporalReward,
+    VideoR1Accuracy,
+    length_rewards,
+    temporal_reward,
+)
+from harness.trainers.video_str.answers import (
+    boxes_3d_reward,
+    boxes_reward,
+    choice_reward,
+    format_reward,
+    interval_reward,
+    number_reward,
+    text_reward,
+    truth_of,
+)
+from harness.trainers.video_str.graphs import (
+    from_plain,
+    graphs_of,
+    read_graphs,
+    to_plain,
+    write_graphs,
+)
+from harness.trainers.video_str.nodes import FrameGraph, Node, edge_reward, node_reward
+from harness.trainers.video_str.rewards import VideoStrReward
+from harness.types import Answer, AnswerForm, Box, Box3D, Interval, Query, Sample, Target
+
+SMALL = st.floats(-20, 20, allow_nan=False)
+PLACE = st.tuples(SMALL, SMALL, SMALL)
+FEW = settings(max_examples=60, deadline=None)
+
+
+@st.composite
+def scenes(draw, least=1):
+    """A true graph and a predicted one of the same categories, some of which are missing."""
+    names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=least, max_size=6, unique=True))
+    truth = [Node(category=name, centre=draw(PLACE), count=draw(st.integers(1, 4)))
+             for name in names]  # fmt: skip
+    said = {name: draw(PLACE) for name in names if draw(st.booleans())}
+    return truth, said
+
+
+def perfect(truth):
+    return {node.category: node.centre for node in truth}
+
+
+def turned(places, rotation):
+    return {name: tuple(rotation.apply(place)) for name, place in places.items()}
+
+
+def moved(truth, change):
+    return [replace(node, centre=tuple(change(np.array(node.centre)))) for node in truth]
+
+
+# -- R_n, R_e
+
+
+@FEW
+@given(scenes(least=2))
+def test_a_perfect_graph_is_worth_one_by_nodes_and_by_edges(scene):
+    truth, _ = scene
+    assert node_reward(perfect(truth), truth) == pytest.approx(1)
+    assert edge_reward(perfect(truth), truth) == pytest.approx(1, abs=1e-9)
+    assert edge_reward(perfect(truth), truth, literal=True) == pytest.approx(len(truth) ** 2)
+
+
+@FEW
+@given(scenes(), st.randoms(use_true_random=False))
+def test_the_order_of_nodes_changes_nothing(scene, draws):
+    truth, said = scene
+    other = draws.sample(truth, len(truth))
+    items = draws.sample(list(said.items()), len(said))
+    assert node_reward(dict(items), other) == pytest.approx(node_reward(said, truth), abs=1e-12)
+    assert edge_reward(dict(items), other) == pytest.approx(edge_reward(said, truth), abs=1e-12)
+
+
+@FEW
+@given(scenes(), PLACE)
+def test_moving_the_whole_prediction_leaves_edges_as_they_were(scene, shift):
+    truth, said = scene
+    shifted = {name: tuple(np.add(place, shift)) for name, place in said.items()}
+    for place, other in zip(said.values(), list(said.values())[1:], strict=False):
+        assume(math.dist(place, other) > 1e-3)
+    assume(len({tuple(np.round(place, 2)) for place in said.values()}) == len(said))
+    assert edge_reward(shifted, truth) == pytest.approx(edge_reward(said, truth), abs=1e-9)
+
+
+@FEW
+@given(scenes(), st.integers(0, 10**6))
+def test_turning_both_graphs_together_changes_nothing(scene, seed):
+    truth, said = scene
+    places = [*said.values(), *(node.centre for node in truth)]
+    assume(len({tuple(np.round(place, 2)) for place in places}) == len(places))
+    rotation = Rotation.random(rng=seed)
+    both = moved(truth, rotation.apply)
+    assert edge_reward(turned(said, rotation), both) == pytest.approx(
+        edge_reward(said, truth), abs=1e-9
+    )
+    assert node_reward(turned(said, rotation), both) == pytest.approx(
+        node_reward(said, truth), abs=1e-9
+    )
+
+
+@FEW
+@given(scenes(least=3), st.integers(0, 10**6))
+def test_after_the_best_rotation_a_turned_prediction_is_perfect(scene, seed):
+    truth, _ = scene
+    assume(len({tuple(np.round(node.centre, 1)) for node in truth}) == len(truth))
+    said = turned(perfect(truth), Rotation.random(rng=seed))
+    assert edge_reward(said, truth, angle="kabsch") == pytest.approx(1, abs=1e-6)
+
+
+def test_the_best_rotation_never_mirrors():
+    corners = {"a": (0.0, 0, 0), "b": (1.0, 0, 0), "c": (0.0, 2, 0), "d": (0.0, 0, 3)}
+    truth = [Node(category=name, centre=place) for name, place in corners.items()]
+    said = {node.category: (-node.centre[0], *node.centre[1:]) for node in truth}
+    assert edge_reward(said, truth, angle="kabsch") < 0.95
+
+
+@given(st.floats(0, math.pi))
+def test_turning_a_pair_in_its_plane_costs_the_angle(phi):
+    truth = [Node(category="a", centre=(0.0, 0.0, 0.0)), Node(category="b", centre=(3.0, 0.0, 0.0))]
+    said = turned(perfect(truth), Rotation.from_euler("z", phi))
+    assert 2 * edge_reward(said, truth) - 1 == pytest.approx(math.exp(-phi), abs=1e-9)
+
+
+@given(st.floats(0, 5), st.floats(0.5, 5))
+def test_a_wrong_distance_costs_its_error(delta, sigma):
+    truth = [Node(category="a", centre=(0.0, 0.0, 0.0)), Node(category="b", centre=(3.0, 0.0, 0.0))]
+    said = {"a": (0.0, 0.0, 0.0), "b": (3.0 + delta, 0.0, 0.0)}
+    assert edge_reward(said, truth, sigma=sigma) == pytest.approx(
+        (math.exp(-delta / sigma) + 1) / 2
+    )
+
+
+def test_nodes_are_weighted_by_their_instances_and_missing_ones_are_worth_nothing():
+    truth = [Node(category="a", centre=(0.0, 0.0, 1.0), count=3),
+             Node(category="b", centre=(0.0, 0.0, 2.0))]  # fmt: skip
+    assert node_reward({"a": (0.0, 0.0, 1.0)}, truth) == 0.75
+    assert node_reward({"b": (0.0, 0.0, 3.0), "z": (0.0, 0.0, 0.0)}, truth) == pytest.approx(
+        math.exp(-1) / 4
+    )
+    assert node_reward({}, truth) == node_reward({"a": (0.0, 0.0, 1.0)}, []) == 0
+
+
+def test_edges_need_a_pair_and_both_of_its_ends():
+    one = Node(category="a", centre=(0.0, 0.0, 1.0))
+    two = [one, Node(category="b", centre=(0.0, 0.0, 2.0)),
+           Node(category="c", centre=(0.0, 1.0, 2.0))]  # fmt: skip
+    assert edge_reward({"a": one.centre}, [one]) == 0
+    assert edge_reward({"a": two[0].centre, "b": two[1].centre}, two) == pytest.approx(1 / 3)
+
+
+def test_directions_without_length_agree_with_each_other_alone():
+    truth = [Node(category="a", centre=(1.0, 1.0, 1.0)), Node(category="b", centre=(1.0, 1.0, 1.0))]
+    assert edge_reward(perfect(truth), truth) == 1
+    apart = {"a": (1.0, 1.0, 1.0), "b": (1.0, 1.0, 3.0)}
+    assert edge_reward(apart, truth) == pytest.approx(math.exp(-2) / 2)
+
+
+@FEW
+@given(scenes(), st.sampled_from(["joint", "kabsch"]))
+def test_graph_rewards_stay_between_their_bounds(scene, angle):
+    truth, said = scene
+    assert 0 <= node_reward(said, truth) <= 1 + 1e-12
+    assert 0 <= edge_reward(said, truth, angle=angle) <= 1 + 1e-9
+    literal = edge_reward(said, truth, angle=angle, literal=True)
+    assert 0 <= literal <= len(truth) ** 2 + 1e-9
+
+
+# -- answers
+
+
+def said(text, think="t"):
+    return f"<think>{think}</think><answer>{text}</answer>"
+
+
+@pytest.mark.parametrize(
+    ("reply", "worth"),
+    [
+        (said("B"), 1), (said("B. dog"), 1), (said("B) dog"), 1), (said("Because"), 0),
+        (said("b"), 0), (said("A"), 0), (said(""), 0), ("B", 0),
+    ],
+)  # fmt: skip
+def test_a_choice_is_its_first_letter(reply, worth):
+    assert choice_reward(reply, "B") == worth
+
+
+@pytest.mark.parametrize(
+    ("text", "truth", "worth"),
+    [
+        ("4", 4, 1), ("3", 4, 0.75), ("9", 4, 0), ("1,500 m", 1500, 1), ("3 m^2", 4, 0.75),
+        ("about 4", 4, 0), ("-4", -4, 1), ("-3", -4, 0.75), ("0", 0, 1), ("0.1", 0, 0),
+        ("nan", 4, 0), ("1e999", 4, 0), ("four", 4, 0), ("4 or 5", 4, 0), ("", 4, 0),
+        ("40%", 40, 1), ("4.", 4, 1), (".5", 0.5, 1), ("2 degrees.", 2, 1),
+    ],
+)  # fmt: skip
+def test_a_number_scores_by_its_relative_error(text, truth, worth):
+    assert number_reward(said(text), truth) == pytest.approx(worth)
+
+
+def test_boxes_are_compared_in_the_picture_whatever_the_canvas():
+    truth = (Box(100, 50, 200, 150),)
+    for canvas in ((400, 300), (1000, 1000), (200, 150)):
+        scale = canvas[0] / 400, canvas[1] / 300
+        box = [100 * scale[0], 50 * scale[1], 200 * scale[0], 150 * scale[1]]
+        worth = boxes_reward(said(str(box)), truth, canvas=canvas, picture=(400, 300))
+        assert worth == pytest.approx(1)
+    half = said("[100, 50, 150, 150]")
+    assert boxes_reward(half, truth, canvas=(400, 300), picture=(400, 300)) == pytest.approx(0.5)
+    twice = said("[[100, 50, 200, 150], [0, 0, 5, 5]]")
+    assert boxes_reward(twice, truth, canvas=(400, 300), picture=(400, 300)) == pytest.approx(0.5)
+    assert boxes_reward(said("[]"), (), canvas=(4, 3), picture=(4, 3)) == 1
+    assert boxes_reward("[100, 50, 200, 150]", truth, canvas=(400, 300), picture=(400, 300)) == 0
+
+
+def test_a_box_is_in_the_resolution_that_the_question_names():
+    box = Answer(boxes=(Box(2, 1, 6, 4),))
+    made = group(said("[200, 100, 600, 400]"), form=AnswerForm.BOXES, answer=box)
+    assert VideoStrReward()(made)[0]["R_ans"] == 0
+    query = replace(made.sample.query, text="Where is it in this 800x600 resolution video?")
+    named = replace(made, sample=replace(made.sample, query=query))
+    assert VideoStrReward()(named)[0]["R_ans"] == pytest.approx(1)
+
+
+def test_a_transcription_scores_by_its_word_errors():
+    text = {"form": AnswerForm.TEXT, "answer": Answer(text="no parking any time")}
+    ocr = group(said("no parking at any time"), extra={"problem_type": "OCR"}, **text)
+    assert VideoStrReward()(ocr)[0]["R_ans"] == 0.75
+
+
+def test_a_box_in_space_scores_by_overlap_and_a_centre_by_distance():
+    truth = (Box3D(0, 0, 2, 2, 2, 2),)
+    assert boxes_3d_reward(said("[0, 0, 2, 2, 2, 2]"), truth) == 1
+    assert boxes_3d_reward(said("[1, 0, 2, 2, 2, 2, 0.3]"), truth) == pytest.approx(1 / 3)
+    assert boxes_3d_reward(said("[0, 0, 3]"), truth) == pytest.approx(math.exp(-1))
+    flat = (Box3D(0, 0, 2, 0, 0, 0),)
+    assert boxes_3d_reward(said("[0, 0, 3, 1, 1, 1]"), flat) == pytest.approx(math.exp(-1))
+    assert boxes_3d_reward(said("somewhere"), truth) == 0
+
+
+def test_times_and_texts_score_by_what_is_shared():
+    assert interval_reward(said("[2, 6]"), Interval(4, 8)) == pytest.approx(1 / 3)
+    assert interval_reward(said("from 4 to 8"), Interval(4, 8)) == 1
+    assert interval_reward(said("never"), Interval(4, 8)) == 0
+    assert text_reward(said("a red car"), ["bus", "a red car"]) == 1
+    assert text_reward(said("sky"), ["bus"]) == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(
+    ["<think>", "</think>", "<graph>", "</graph>", "<answer>", "</answer>", " ", "\n", "x"]
+), max_size=9))  # fmt: skip
+def test_the_format_is_the_regular_expression_of_the_docstring(parts):
+    reply = "".join(parts)
+    pattern = r"<think>.*?</think>\s*(<graph>.*?</graph>\s*)?<answer>.*?</answer>"
+    assert well_formed(reply, aid="graph") == bool(re.fullmatch(pattern, reply, re.DOTALL))
+    official = r"<think>.*?</think>\s*<answer>.*?</answer>"
+    assert well_formed(reply) == bool(re.fullmatch(official, reply, re.DOTALL))
+
+
+def test_blanks_around_a_reply_do_not_cost_the_format():
+    assert format_reward(f"\n{said('B')} ") == 1
+
+
+# -- whole rewards
+
+NODES = (
+    Node(category="star", centre=(0.0, 0.0, 1.0)),
+    Node(category="cross", centre=(1.0, 0.5, 2.0)),
+)
+GRAPH = "<graph>{'star': [0, 0, 1], 'cross': [[1, 0.5, 2]]}</graph>"
+
+
+def group(
+    *texts, form=AnswerForm.CHOICE, answer=None, tokens=400, extra=None, seconds=(), frames=6
+):
+    pictures = [np.zeros((6, 8, 3), np.uint8)] * frames
+    shown = media.pixels(pictures, times=range(frames), is_video=frames > 1, id="v")
+    query = Query(id="q", text="?", media=(shown,), forms=(form,))
+    answer = answer or Answer(choice="B")
+    sample = Sample(id="s", query=query, target=Target(answer=answer, extra=extra or {}))
+    return Group(
+        sample=sample, rollouts=tuple(Rollout(text=text, tokens=tokens) for text in texts),
+        seconds=tuple(Rollout(text=text, tokens=1) for text in seconds),
+        canvas=(8, 6), count_tokens=len, frames=(tuple(range(0, frames, 2)),),
+    )  # fmt: skip
+
+
+def graphs(*frames):
+    return {"graphs": to_plain(FrameGraph(frame=frame, nodes=NODES) for frame in frames)}
+
+
+def test_the_total_is_the_sum_of_equation_9():
+    good = f"<think>{GRAPH}</think><answer>B</answer>"
+    (terms,) = VideoStrReward()(group(good, extra=graphs(0, 2, 4)))
+    assert terms == {
+        "R_format": 1, "R_ans": 1, "R_n": 1, "R_e": pytest.approx(1), "R_graph": pytest.approx(2),
+        "R_l": 0.2, TOTAL: pytest.approx(4.2),
+    }  # fmt: skip
+    (wrong,) = VideoStrReward()(group(good.replace(">B<", ">A<"), extra=graphs(0)))
+    assert wrong[TOTAL] == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "lost"),
+    [({"with_format": False}, 1), ({"with_nodes": False}, 1), ({"with_edges": False}, 1),
+     ({"with_length": False}, 0.2), ({"omega": 0.5}, -0.3), ({"literal": True}, -3)],
+)  # fmt: skip
+def test_an_ablation_takes_its_term_out_of_the_total(setting, lost):
+    good = group(f"<think>{GRAPH}</think><answer>B</answer>", extra=graphs(0))
+    (terms,), (other,) = VideoStrReward()(good), VideoStrReward(**setting)(good)
+    assert terms[TOTAL] - other[TOTAL] == pytest.approx(lost)
+
+
+@pytest.mark.parametrize(("tokens", "worth"), [(319, 0), (320, 0.2), (512, 0.2), (513, 0)])
+def test_a_length_is_rewarded_within_its_bounds(tokens, worth):
+    (terms,) = VideoStrReward()(group(said("B"), tokens=tokens))
+    assert terms["R_l"] == worth
+    (wrong,) = VideoStrReward()(group(said("A"), tokens=tokens))
+    assert wrong["R_l"] == 0
+
+
+def test_no_graph_costs_nothing_but_its_reward():
+    plain, drawn = said("B"), f"<think>t</think>{GRAPH}<answer>B</answer>"
+    terms = VideoStrReward()(group(plain, drawn, extra=graphs(0)))
+    assert [one["R_graph"] for one in terms] == [0, pytest.approx(2)]
+    assert terms[0][TOTAL] == pytest.approx(2.2)
+    assert VideoStrReward()(group(drawn))[0]["R_graph"] == 0
+
+
+def test_graphs_are_compared_with_k_of_the_frames_that_were_shown():
+    reward = VideoStrReward(frames=2)
+    lone = {"frame": 4, "nodes": [{"category": "star", "centre": [0, 0, 1]}]}
+    made = group(said("B"), extra={"graphs": [*graphs(0, 1, 2)["graphs"], lone]})
+    assert [frame.frame for frame in reward.compared(made)] == [0, 2]
+    only = group(said("B"), extra={"graphs": [lone]})
+    assert [frame.frame for frame in reward.compared(only)] == [4]
+    many = group(said("B"), extra=graphs(*range(20)), frames=20)
+    assert [frame.frame for frame in VideoStrReward(frames=4).compared(many)] == [0, 6, 12, 18]
+
+
+def test_the_reward_of_a_video_is_the_mean_over_frames():
+    near = FrameGraph(frame=0, nodes=NODES)
+    far = FrameGraph(frame=2, nodes=tuple(replace(n, centre=(*n.centre[:2], n.centre[2] + 1))
+                                          for n in NODES))  # fmt: skip
+    made = group(f"<think>{GRAPH}</think><answer>B</answer>",
+                 extra={"graphs": to_plain([near, far])})  # fmt: skip
+    (terms,) = VideoStrReward()(made)
+    assert terms["R_n"] == pytest.approx((1 + math.exp(-1)) / 2)
+    assert terms["R_e"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{'star': [0, 0]}", "{'star': [0, 0, '1']}", "{'star': [[0, 0, 1], [1, 1, 1]]}",
+     "{'star': [0, 0, 1], 'Star ': [0, 0, 1]}", "{'star': [0, 0, 1e999]}", "{1: [0, 0, 1]}",
+     "{'star': [0, 0, nan]}", "{'star': [0, 0, True]}", "{" * 3000, "-" * 15000, "{'a': " * 200],
+)  # fmt: skip
+def test_what_is_no_graph_is_worth_nothing(text):
+    reply = f"<think><graph>{text}</graph></think><answer>B</answer>"
+    with pytest.raises(ParseError):
+        graph(reply)
+    (terms,) = VideoStrReward()(group(reply, extra=graphs(0)))
+    assert terms["R_graph"] == 0
+
+
+def test_ten_thousand_malformed_replies_never_raise():
+    draws = random.Random(7)
+    parts = ["<think>", "</think>", "<answer>", "</answer>", "<graph>", "</graph>", "<map>",
+             "</map>", "{", "}", "[", "]", "'star'", "'cross'", ":", ",", "1", "-2.5", "1e999",
+             "nan", "B", "\ud800", "\x00", " ", "\n", '"', "\\", "(", "é", "9" * 70,
+             "to"]  # fmt: skip
+    forms = [
+        (AnswerForm.CHOICE, Answer(choice="B")), (AnswerForm.NUMBER, Answer(number=2.5)),
+        (AnswerForm.BOXES, Answer(boxes=(Box(1, 1, 3, 3),))), (AnswerForm.TEXT, Answer(text="a b")),
+        (AnswerForm.INTERVAL, Answer(interval=Interval(1, 2))),
+        (AnswerForm.BOX_3D, Answer(boxes_3d=(Box3D(0, 0, 1, 1, 1, 1),))),
+    ]  # fmt: skip
+    extra = {**graphs(0, 2), "map": {"star": [[1, 2]], "cross": [[3, 4]]}}
+    rewards = (VideoStrReward(angle="kabsch"), TemporalReward(accuracy=SpacerAccuracy()),
+               TemporalReward(accuracy=VideoR1Accuracy()))  # fmt: skip
+    for number in range(1700):
+        form, truth = forms[number % len(forms)]
+        texts = ["".join(draws.choices(parts, k=draws.randrange(20))) for _ in range(5)]
+        texts.append("<think><graph>{'star': " + texts[0] + "}</graph></think><answer>" + texts[1])
+        made = group(*texts, form=form, answer=truth, extra=extra, seconds=texts)
+        for reward in rewards:
+            for terms in reward(made):
+                assert all(math.isfinite(value) for value in terms.values())
+                assert terms[TOTAL] >= 0
+
+
+# -- SpaceR and Video-R1
+
+
+def test_a_perfect_map_doubles_a_right_answer_and_a_worthless_one_takes_it():
+    truth = {"table": [[0, 3], [5, 7]], "chair": [[9, 3]]}
+    drawn = f"<think><map>{truth}</map></think><answer>B</answer>"
+    assert with_map(1.0, drawn, truth) == pytest.approx(2)
+    assert with_map(1.0, drawn.replace(str(truth), "nowhere"), truth) == 0
+    assert with_map(1.0, said("B"), truth) == 1
+    assert map_score(grid_map("<map>{'chair': [[9, 3]]}</map>", truth), truth) == pytest.approx(
+        1 / 3
+    )
+
+
+def test_the_contrast_pays_right_rollouts_of_a_group_that_uses_the_order():
+    assert temporal_reward([1, 1, 0, 0], [1, 0, 0, 0]) == [0.3, 0.3, 0, 0]
+    assert temporal_reward([1, 0, 0, 0], [1, 1, 0, 0]) == [0, 0, 0, 0]
+    assert temporal_reward([1, 1, 1, 1, 0], [1]) == [0.3] * 4 + [0], "0.8 of it is enough"
+    assert temporal_reward([1, 0], []) == [0, 0]
+
+
+def test_a_length_is_only_paid_where_two_are_right():
+    assert length_rewards([1, 1], [320, 513]) == [0.2, 0]
+    assert length_rewards([1, 0.1], [400, 400]) == [0, 0]
+
+
+def test_the_total_of_video_r1_is_the_sum_of_its_terms():
+    reward = TemporalReward(accuracy=VideoR1Accuracy())
+    terms = reward(group(said("B"), said("B"), said("A"), seconds=[said("A")] * 3))
+    assert [one[TOTAL] for one in terms] == [pytest.approx(2.5), pytest.approx(2.5), 1]
+    picture = reward(group(said("B"), said("B"), seconds=[said("A")] * 2, frames=1))
+    assert [one["temporal"] for one in picture] == [0, 0]
+
+
+# -- where truth comes from
+
+
+def test_graphs_come_back_from_plain_data_and_from_a_file(tmp_path):
+    made = (FrameGraph(frame=3, nodes=NODES),)
+    assert from_plain(json.loads(json.dumps(to_plain(made))), "here") == made
+    write_graphs(tmp_path / "graphs.jsonl", {"s": made})
+    assert read_graphs(tmp_path / "graphs.jsonl") == {"s": made}
+    assert graphs_of(group("", extra=graphs(3)).sample) == made
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["nonsense", "[]", '{"id": 3, "graphs": []}', '{"id": "s"}',
+     '{"id": "s", "graphs": [{"frame": -1, "nodes": []}]}',
+     '{"id": "s", "graphs": [{"frame": 0, "nodes": [{"category": "a", "centre": [0, 1]}]}]}',
+     '{"id": "s", "graphs": [{"frame": 0, "nodes": [{"category": "", "centre": [0, 1, 2]}]}]}',
+     '{"id": "s", "graphs": []}\n{"id": "s", "graphs": []}'],
+)  # fmt: skip
+def test_a_damaged_file_of_graphs_is_named_with_its_line(tmp_path, line):
+    path = tmp_path / "graphs.jsonl"
+    path.write_text(line)
+    with pytest.raises(DataError, match=r"graphs\.jsonl, line [12]"):
+        read_graphs(path)
+
+
+def test_official_maps_are_found_by_video(tmp_path):
+    path = tmp_path / "maps.jsonl"
+    path.write_text('{"video_id": "scene1", "cognitive_map": {"table": [[0, 3]]}}')
+    found = MapFile(read_maps(path))
+    sample = replace(group("").sample, group="videos/scene1.mp4")
+    assert found(None, sample) == {"map": {"table": [[0, 3]]}}
+
+
+def test_a_sample_without_a_truth_for_its_form_is_refused():
+    with pytest.raises(UsageError, match="mask"):
+        truth_of(group("", form=AnswerForm.MASK).sample)
+    with pytest.raises(DataError, match="number"):
+        truth_of(group("", form=AnswerForm.NUMBER).sample)
+
+
+@pytest.mark.parametrize(
+    "name", ["video_str.answers", "video_r1.rewards", "video_r1.shuffled", "spacer.rewards"]
+)
+def test_examples_in_docstrings_are_right(name):
+    found = doctest.testmod(importlib.import_module(f"harness.trainers.{name}"))
+    assert found.attempted
+    assert not found.failed

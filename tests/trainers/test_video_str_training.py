@@ -1,0 +1,205 @@
+"""Video-STR, its supervised baseline, SpaceR and Video-R1: a few steps on generated questions."""
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+
+from harness import plugins
+from harness.cli.train import OURS
+from harness.run.plan import samples_of
+from harness.run.train import TrainingOptions, train
+from harness.run.verify import perfect
+from harness.spec import parse
+from harness.tasks.shapes_qa.writer import write
+from harness.trainers.grpo.values import TOTAL, Group, Rollout
+from harness.trainers.spacer.maps import categories as mapped
+from harness.trainers.spacer.rewards import map_of
+from harness.trainers.video_r1.shuffled import Shuffled, shuffled
+from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
+from harness.trainers.video_str.nodes import edge_reward, node_reward
+from harness.trainers.video_str.rewards import VideoStrReward
+from harness.trainers.video_str.shapes import scene_graphs, shapes_extra
+from harness.world.families import draw_scene
+from harness.world.shapes import make
+
+METHODS = ("video_str", "video_str_sft", "spacer", "video_r1")
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    root = tmp_path_factory.mktemp("world") / "data"
+    make(root, seed=SEED, size=2, writers={"shapes_qa": write})
+    return root
+
+
+@pytest.fixture(scope="module")
+def task(world):
+    return plugins.build("tasks", parse("shapes_qa(split=train)"), world)
+
+
+@pytest.fixture(scope="module")
+def known(task):
+    return extended(task, shapes_extra, listed=lambda sample: categories(graphs_of(sample)))
+
+
+# -- truth of the generated world
+
+
+def test_every_question_of_the_world_gains_the_graphs_of_its_scene(known):
+    for sample in samples_of(known):
+        graphs = graphs_of(sample)
+        assert len(graphs) == len(sample.query.media[0])
+        assert set(sample.query.objects) == {node.category for g in graphs for node in g.nodes}
+        assert all(node.centre[2] >= 1 for graph in graphs for node in graph.nodes)
+        assert set(mapped(sample)) >= set(sample.query.objects)
+        cells = [cell for cells in map_of(sample).values() for cell in cells]
+        assert all(0 <= part < 10 for cell in cells for part in cell)
+
+
+def test_places_are_right_and_up_of_the_middle_and_farther_where_covered():
+    scene = draw_scene(SEED, family="qa_video", split="train", index=0)
+    thing = replace(scene.things[0], x=scene.width, y=0, dx=-1, dy=0, depth=2)
+    moved = replace(scene, things=(thing,))
+    first, second = (graph.nodes[0].centre for graph in scene_graphs(moved)[:2])
+    half = 2 * scene.width / scene.unit, 2 * scene.height / scene.unit
+    assert first == (pytest.approx(half[0], abs=1e-3), pytest.approx(half[1], abs=1e-3), 2.0)
+    assert second[0] < first[0]
+    assert second[1:] == first[1:]
+
+
+def test_a_perfect_reply_with_its_graph_has_the_whole_reward(known):
+    reward = VideoStrReward(shortest=1)
+    for sample in samples_of(known):
+        truth = graphs_of(sample)[0]
+        said = {node.category: list(node.centre) for node in truth.nodes}
+        answer = perfect(sample).answer
+        letter = answer.choice if answer.choice is not None else answer.number
+        text = f"<think>t</think><graph>{json.dumps(said)}</graph><answer>{letter}</answer>"
+        group = Group(
+            sample=sample, rollouts=(Rollout(text=text, tokens=9),), canvas=(9, 9),
+            count_tokens=len, frames=((truth.frame,),),
+        )  # fmt: skip
+        (terms,) = reward(group)
+        pairs = len(truth.nodes) > 1
+        assert terms[TOTAL] == pytest.approx(3.2 + pairs if truth.nodes else 2.2)
+        nodes = {node.category: node.centre for node in truth.nodes}
+        if pairs:
+            assert node_reward(nodes, truth.nodes) == pytest.approx(1)
+            assert edge_reward(nodes, truth.nodes) == pytest.approx(1)
+
+
+def test_a_target_that_carries_graphs_keeps_them(task):
+    own = [{"frame": 0, "nodes": [{"category": "lamp", "centre": [0, 0, 2]}]}]
+
+    def samples():
+        for sample in samples_of(task):
+            target = replace(sample.target, extra={"graphs": own})
+            yield replace(sample, target=target)
+
+    made = extended(
+        replace(task, samples=samples), shapes_extra,
+        listed=lambda sample: categories(graphs_of(sample)),
+    )  # fmt: skip
+    sample = next(iter(made.samples()))
+    assert sample.query.objects == ("lamp",)
+
+
+def test_other_tasks_gain_nothing_from_the_shapes_world(task):
+    other = replace(task, name="other")
+    assert extra_of("shapes")(other, next(iter(task.samples()))) == {}
+
+
+# -- the contrast
+
+
+def test_shuffled_frames_are_the_same_frames_in_one_other_order(task, tiny_qwen):
+    model = plugins.build("models", parse(f"video_r1(checkpoint={tiny_qwen},frames=4,pixels=3136)"))
+    ask = Shuffled(model, 0, 7)
+    lengths = set()
+    for sample in samples_of(task):
+        (plain,) = model.requests(sample.query)
+        one, two = (ask(sample, Rollout(text=text, tokens=1)) for text in ("a", "b"))
+        assert one.frames == two.frames
+        assert sorted(one.frames[0]) == sorted(plain.frames[0])
+        moving = len(plain.frames[0]) > 1
+        assert (one.frames != plain.frames) == moving
+        assert one.max_new_tokens == (7 if moving else 1)
+        assert one.text == plain.text
+        lengths.add(moving)
+    assert lengths == {True, False}
+
+
+def test_orders_differ_by_seed_and_sample():
+    frames = tuple(range(16))
+    orders = {shuffled(frames, seed, name) for seed in range(3) for name in "ab"}
+    assert len(orders) == 6
+    assert frames not in orders
+
+
+# -- trainers
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_configuration_builds_its_trainer(method):
+    import tomllib
+
+    folder = files("harness.trainers").joinpath(method, "configs")
+    found = sorted(path.name for path in folder.iterdir() if path.name.endswith(".toml"))
+    assert any(name.startswith("pocket_cpu") for name in found)
+    assert any("7b" in name for name in found)
+    for name in found:
+        plain = tomllib.loads(folder.joinpath(name).read_text("utf-8"))
+        given = {key: value for key, value in plain.items() if key not in OURS}
+        spec = parse(method)
+        trainer = plugins.build("trainers", replace(spec, arguments=given))
+        assert trainer.name == method
+        model = parse(plain["model"])
+        assert plugins.accepts("models", model.name, "checkpoint") or model.name == "pocket"
+        described = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
+        assert described["finetune"] in ("full", "lora")
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "settings", "terms"),
+    [
+        ("video_str", "video_str(prompt=short", "graphs=shapes", {"R_format", "R_ans", "R_graph"}),
+        ("spacer", "spacer(", "maps=shapes", {"accuracy", "format", "temporal", "length"}),
+        ("video_r1", "video_r1(", "numbers=regression", {"accuracy", "temporal"}),
+    ],
+)
+def test_a_few_steps_train_a_tiny_network(
+    method, model, settings, terms, task, tiny_qwen, tmp_path, told
+):
+    pytest.importorskip("trl")
+    inner = "," if not model.endswith("(") else ""
+    spec = parse(f"{model}{inner}checkpoint={tiny_qwen},frames=2,pixels=3136)")
+    steps = 2 if method == "video_str" else 1  # the others' prompts are a token a byte
+    trainer = plugins.build("trainers", parse(
+        f"{method}({settings},group=2,prompts=2,batch_size=4,max_new_tokens=6,max_steps={steps},"
+        "learning_rate=0.001,beta=0.0,save_every=2,loggers='none',keep_rollouts=2)"
+    ))  # fmt: skip
+    out = tmp_path / method
+    training = train(trainer, [task], spec, out, TrainingOptions(seed=1, progress=told))
+    curve = training.curve.read()
+    assert [row["step"] for row in curve] == list(range(1, steps + 1))
+    logged = {name for name in curve[0] if "rewards/" in name}
+    assert all(any(name.endswith(f"rewards/{term}") for name in logged) for term in terms), logged
+    assert (training.checkpoint / "config.json").is_file()
+    rollouts = [json.loads(line) for line in (out / "rollouts.jsonl").read_text().splitlines()]
+    assert {TOTAL, *terms} <= set(rollouts[0]["terms"])
+    assert ("second" in rollouts[0]) == (method != "video_str")
+
+
+def test_the_supervised_baseline_learns_answers_without_reasoning(task, tiny_qwen, tmp_path, told):
+    pytest.importorskip("trl")
+    trainer = plugins.build("trainers", parse("video_str_sft(max_steps=1,batch_size=2)"))
+    assert (trainer.learning_rate, trainer.epochs, trainer.reasoning) == (1e-6, 1.0, "none")
+    model = f"video_str(checkpoint={tiny_qwen},prompt=short,graph=off,frames=2,pixels=3136)"
+    training = train(
+        trainer, [task], parse(model), tmp_path / "sft", TrainingOptions(seed=1, progress=told)
+    )
+    assert training.manifest["method"]["name"] == "video_str_sft"
+    assert len(told.losses) == 1

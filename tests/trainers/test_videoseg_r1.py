@@ -1,0 +1,580 @@
+"""VideoSeg-R1's reward, budgets, difficulties and draws."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import media, plugins
+from harness.errors import DataError, ParseError, UsageError
+from harness.masks import Rle
+from harness.model import ChatReply, ChatRequest
+from harness.spec import Spec
+from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.videoseg_r1 import rewards
+from harness.trainers.videoseg_r1.budgets import Budgets, budgets_of, length_factor
+from harness.trainers.videoseg_r1.descriptions import (
+    textual_description,
+    visual_description,
+    words_of,
+)
+from harness.trainers.videoseg_r1.difficulty import ChatRater, Measured, measured, rated
+from harness.trainers.videoseg_r1.ratings import read_rating, read_ratings
+from harness.trainers.videoseg_r1.samples import (
+    Drawing,
+    TrainingRequests,
+    key_of,
+    usable,
+    visible,
+)
+from harness.trainers.videoseg_r1.trainer import as_videoseg, rater_of, videoseg_r1
+from harness.types import Answer, AnswerForm, Box, Query, Sample, Target
+
+BOX = {"bbox_2d": [100, 200, 300, 400], "point_pos": [200, 300, 1], "point_neg": [320, 300, 0]}
+
+
+def square(left=100, top=200, right=300, bottom=400, size=(840, 840)):
+    mask = np.zeros((size[1], size[0]), dtype=bool)
+    mask[top:bottom, left:right] = True
+    return mask
+
+
+def sample(
+    *masks: Any, name="s", text="the red square", form=AnswerForm.MASK_TRACK, size=(840, 840)
+):
+    frames = max(1, len(masks))
+    grey = [np.full((size[1], size[0], 3), index, np.uint8) for index in range(frames)]
+    shown = media.pixels(grey, times=range(frames), is_video=frames > 1, id=name)
+    answer = Answer(masks=tuple(Rle.from_array(mask) for mask in masks)) if masks else Answer(
+        boxes=(Box(100, 200, 300, 400),)
+    )  # fmt: skip
+    query = Query(id=name, text=text, media=(shown,), forms=(form,))
+    return Sample(id=name, query=query, target=Target(answer=answer))
+
+
+ONE = sample(square())
+
+
+def said(*objects: Any, think="it is there", answer: str | None = None) -> str:
+    text = json.dumps(list(objects)) if answer is None else answer
+    return f"<think>{think}</think><answer>{text}</answer>"
+
+
+def group(*texts: str, of=ONE, canvas=(840, 840), frames=((0,),)) -> Group:
+    return Group(
+        sample=of, rollouts=tuple(Rollout(text=text, tokens=9) for text in texts), canvas=canvas,
+        count_tokens=lambda text: len(text.split()), frames=frames,
+    )  # fmt: skip
+
+
+def terms(text: str, reward: Any = None, **given: Any) -> dict[str, float]:
+    return dict((reward or rewards.VideoSegR1Reward())(group(text, **given))[0])
+
+
+def without(*names: str) -> dict[str, Any]:
+    return {key: value for key, value in BOX.items() if key not in names}
+
+
+# the reward of a right answer
+
+
+def test_a_right_answer_is_worth_eight():
+    found = terms(said(BOX))
+    assert found["thinking_format"] == 1
+    assert found["answer_format"] == pytest.approx(2)
+    assert found["accuracy"] == 3
+    assert found["negative_points"] == 1
+    assert found["non_repeat"] == 1
+    assert found["total"] == pytest.approx(8)
+
+
+def test_the_canvas_of_a_smaller_network_is_worth_the_same():
+    small = {
+        "bbox_2d": [20, 40, 60, 80], "point_pos": [40, 60, 1], "point_neg": [64, 60, 0],
+    }  # fmt: skip
+    assert terms(said(small), canvas=(168, 168))["total"] == pytest.approx(8)
+
+
+def test_objects_are_matched_one_to_one_in_any_order():
+    masks = square() | square(500, 500, 600, 600)
+    two = {"bbox_2d": [500, 500, 600, 600], "point_pos": [550, 550, 1], "point_neg": [610, 550, 0]}
+    of = sample(masks)
+    assert terms(said(BOX, two), of=of)["accuracy"] == 3
+    assert terms(said(two, BOX), of=of)["accuracy"] == 3
+    assert terms(said(two), of=of)["accuracy"] == 1.5
+    assert terms(said(two, two, BOX), of=of)["accuracy"] == 2
+
+
+def test_the_central_point_must_be_near_and_in_its_own_box():
+    assert terms(said({**BOX, "point_pos": [228, 300, 1]}))["points_l1"] == 1
+    assert terms(said({**BOX, "point_pos": [240, 300, 1]}))["points_l1"] == 0
+    assert terms(said({**BOX, "bbox_2d": [205, 200, 405, 400]}))["points_l1"] == 0
+
+
+# the format
+
+
+@pytest.mark.parametrize(
+    ("entry", "credit"),
+    [
+        (BOX, 3), (without("point_neg"), 2), (without("point_pos", "point_neg"), 1), ({}, 0),
+        ({**BOX, "point_neg": [1, 2]}, 2), ({**BOX, "point_neg": [1, 2, 1]}, 2),
+        ({**BOX, "point_pos": [1, 2, 0]}, 2), ({**BOX, "point_pos": [1, 2, True]}, 2),
+        ({**BOX, "bbox_2d": [1, 2, 3]}, 2), ("text", 0), (None, 0),
+    ],
+)  # fmt: skip
+def test_the_answers_format_is_rescaled_from_three_to_two(entry, credit):
+    assert rewards.answer_format(said(entry)) == pytest.approx(credit * 2 / 3)
+
+
+def test_the_answers_format_is_a_mean_over_objects():
+    assert rewards.answer_format(said(BOX, {})) == pytest.approx(1)
+    assert rewards.answer_format(said()) == 0
+    assert rewards.answer_format(said(answer='{"bbox_2d": [1,2,3,4]}')) == 0
+
+
+def test_a_missing_negative_point_costs_format_alone():
+    found = terms(said(without("point_neg")))
+    assert (found["accuracy"], found["negative_points"]) == (3, 0)
+    assert found["answer_format"] == pytest.approx(4 / 3)
+
+
+def test_one_wrong_object_makes_the_accuracy_nothing():
+    assert terms(said(BOX, without("point_pos")))["accuracy"] == 0
+    assert terms(said(BOX, "x"))["accuracy"] == 0
+    assert terms(said({**BOX, "bbox_2d": [float("nan"), 1, 2, 3]}))["accuracy"] == 0
+
+
+def test_without_reasoning_its_form_is_not_paid_for():
+    plain = f"<answer>{json.dumps([BOX])}</answer>"
+    direct = rewards.VideoSegR1Reward(think=False)
+    assert terms(plain)["thinking_format"] == 0
+    assert terms(plain, direct)["total"] == pytest.approx(7)
+    assert terms(said(BOX), direct)["thinking_format"] == 0
+
+
+# negative points
+
+
+@pytest.mark.parametrize(
+    ("point", "worth"),
+    [((299, 300), 0), ((300, 300), 1), ((339, 300), 1), ((340, 300), 0), ((200, 300), 0)],
+)
+def test_a_negative_point_counts_from_one_to_forty_pixels(point, worth):
+    # The last column of the mask is 299: distances 0, 1, 40 and 41.
+    assert terms(said({**BOX, "point_neg": [*point, 0]}))["negative_points"] == worth
+
+
+def test_the_distance_is_to_the_union_of_all_objects():
+    masks = square() | square(330, 200, 400, 400)
+    of = sample(masks)
+    assert terms(said({**BOX, "point_neg": [315, 300, 0]}), of=of)["negative_points"] == 1
+    assert terms(said({**BOX, "point_neg": [335, 300, 0]}), of=of)["negative_points"] == 0
+
+
+def test_negative_points_share_their_reward():
+    far = {**BOX, "point_neg": [800, 800, 0]}
+    unreadable = {**BOX, "point_neg": "x"}
+    assert terms(said(BOX, far))["negative_points"] == 0.5
+    assert terms(said(BOX, far, unreadable, BOX))["negative_points"] == 0.5
+    assert terms(said(BOX, without("point_neg")))["negative_points"] == 1
+
+
+def test_a_point_outside_the_picture_is_no_negative_point():
+    of = sample(square(0, 0, 840, 400))
+    assert terms(said({**BOX, "point_neg": [420, 410, 0]}), of=of)["negative_points"] == 1
+    assert terms(said({**BOX, "point_neg": [-5, 300, 0]}), of=of)["negative_points"] == 0
+
+
+def test_boxes_stand_for_masks_that_are_not_there():
+    of = sample(form=AnswerForm.BOXES)
+    assert terms(said(BOX), of=of)["negative_points"] == 1
+    assert terms(said({**BOX, "point_neg": [250, 300, 0]}), of=of)["negative_points"] == 0
+
+
+def test_the_switch_leaves_negative_points_out():
+    assert terms(said(BOX), rewards.VideoSegR1Reward(negative=False))["total"] == pytest.approx(7)
+
+
+def test_nothing_meant_is_near_nothing():
+    assert rewards.distances(np.zeros((9, 9), bool)) is None
+    assert rewards.negative_points(np.array([[1.0, 1.0]]), 1, None) == 0
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
+def test_the_taxicab_distance_is_what_brute_force_says(seed):
+    draw = np.random.default_rng(seed)
+    mask = np.zeros((840, 840), dtype=bool)
+    for _ in range(3):
+        left, top = draw.integers(0, 800, size=2)
+        mask[top : top + draw.integers(1, 60), left : left + draw.integers(1, 60)] = True
+    rows, columns = np.nonzero(mask)
+    far = rewards.distances(mask)
+    for x, y in draw.integers(0, 840, size=(20, 2)):
+        assert far[y, x] == np.min(np.abs(columns - x) + np.abs(rows - y))
+
+
+def test_an_object_between_the_frames_pixels_is_not_lost():
+    mask = np.zeros((3000, 3000), dtype=bool)
+    mask[1501, 1501] = True
+    far = rewards.distances(mask)
+    assert (far == 0).sum() >= 1 and far[420, 420] <= 2
+
+
+# difficulty and budgets
+
+
+def test_edges_of_levels_belong_to_the_easier_one():
+    budgets = Budgets()
+    assert [budgets.budget(score) for score in (3.0, 3.0001, 6.0, 6.0001)] == [96, 176, 176, 256]
+
+
+def test_the_soft_penalty_costs_a_fifth_for_a_hundred_tokens():
+    assert length_factor(196, 96) == pytest.approx(0.8)
+    assert length_factor(96, 96) == length_factor(0, 96) == 1
+    assert length_factor(696, 96, clipped=False) == pytest.approx(-0.2)
+    assert length_factor(696, 96) == 0
+
+
+@given(st.integers(0, 3000), st.integers(0, 300))
+def test_more_reasoning_is_never_worth_more(used, budget):
+    assert length_factor(used + 1, budget) <= length_factor(used, budget)
+    assert 0 <= length_factor(used, budget) <= 1
+
+
+@pytest.mark.parametrize(("penalty", "total"), [("clipped", 0), ("literal", 8 * -0.2), ("none", 8)])
+def test_the_penalty_multiplies_the_whole_reward(penalty, total):
+    reply = said(BOX, think=" ".join(f"word{index}" for index in range(696)))
+    easy = rewards.VideoSegR1Reward(penalty=penalty, scores={key_of(ONE): 1.0})
+    found = terms(reply, easy)
+    assert (found["used"], found["budget"], found["over_budget"]) == (696, 96, 600)
+    assert found["total"] == pytest.approx(total)
+
+
+def test_each_sample_has_the_budget_of_its_difficulty():
+    for score, budget in ((2, 96), (5, 176), (9, 256)):
+        reward = rewards.VideoSegR1Reward(scores={key_of(ONE): score})
+        assert terms(said(BOX), reward)["budget"] == budget
+    assert terms(said(BOX))["budget"] == 176  # medium, where nothing is known
+
+
+def test_leaving_the_tags_out_does_not_make_reasoning_shorter():
+    assert rewards.thought("one two three <answer>[]</answer>") == "one two three"
+    assert rewards.thought("<think>one two <answer>[]</answer>") == "<think>one two"
+    assert rewards.thought("<think> one </think> two <answer>[]</answer>") == "one"
+
+
+def test_the_histogram_is_the_papers_table():
+    scores = [("mevis", 2.0), ("mevis", 5), ("mevis", 7), ("ref_davis17", 3)]
+    assert Budgets().histogram(scores) == {
+        "mevis": {"easy": 1, "medium": 1, "hard": 1, "total": 3},
+        "ref_davis17": {"easy": 1, "medium": 0, "hard": 0, "total": 1},
+        "all": {"easy": 2, "medium": 1, "hard": 1, "total": 4},
+    }
+    assert Budgets().histogram([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "thresholds", "levels"),
+    [("96+216", "3", (96, 216, 216, 216)), ("96+149+203+256", "3+4.5+6", (96, 149, 203, 256))],
+)
+def test_other_numbers_of_levels(tokens, thresholds, levels):
+    budgets = budgets_of(tokens, thresholds)
+    assert tuple(map(budgets.budget, (1, 3.1, 5, 7))) == levels
+
+
+@pytest.mark.parametrize(
+    ("tokens", "thresholds"),
+    [("96", ""), ("96+176", "3+6"), ("96+x", "3"), ("96+176+256", "6+3"), ("1+2+3", "3+3")],
+)
+def test_budgets_that_do_not_fit_are_refused(tokens, thresholds):
+    with pytest.raises(UsageError):
+        budgets_of(tokens, thresholds)
+
+
+# replies of every kind
+
+
+def random_replies(count: int) -> list[str]:
+    pieces = [
+        "<think>", "</think>", "<answer>", "</answer>", "[{", "}]", '"bbox_2d":', ",", "null", "{",
+        "[100,200,300,400]", '"point_pos":', "[200,300,1]", '"point_neg":', "[310,300,0]", "NaN",
+        "1e999", "[true,false,1]", "-1e308", "<frame>3</frame>", "a. a. a.", "\ud800", "\x00",
+        "[" * 80, '"x"', "9" * 80,
+    ]  # fmt: skip
+    good = said(BOX)
+    draw = np.random.default_rng(0)
+    made = []
+    for index in range(count):
+        if index % 2:
+            chosen = draw.integers(0, len(pieces), size=int(draw.integers(0, 14)))
+            made.append("".join(pieces[place] for place in chosen))
+        else:
+            text = list(good)
+            for _ in range(int(draw.integers(1, 4))):
+                place = int(draw.integers(0, len(text)))
+                piece = pieces[int(draw.integers(0, len(pieces)))]
+                text[place : place + int(draw.integers(0, 9))] = piece
+            made.append("".join(text))
+    return made
+
+
+def test_ten_thousand_malformed_replies_are_worth_a_number_and_none_raises():
+    replies = random_replies(10_000)
+    found = rewards.VideoSegR1Reward()(group(*replies))
+    assert len(found) == 10_000
+    totals = [one["total"] for one in found]
+    assert all(np.isfinite(list(one.values())).all() for one in found)
+    assert min(totals) >= 0 and max(totals) <= 8 + 1e-9
+    assert len(set(totals)) > 10
+
+
+def test_the_target_is_the_frame_that_was_shown_first():
+    masks = (square(), square(500, 500, 700, 700))
+    moved = {
+        "bbox_2d": [500, 500, 700, 700],
+        "point_pos": [600, 600, 1],
+        "point_neg": [710, 600, 0],
+    }
+    of = sample(*masks)
+    for frames, right in ((((0,), (1,)), BOX), (((1,), (0,)), moved)):
+        for objects in (BOX, moved):
+            found = terms(said(objects), of=of, frames=frames)
+            worth = (3, 1) if objects is right else (0, 0)
+            assert (found["accuracy"], found["negative_points"]) == worth
+
+
+def test_no_rollout_changes_what_another_is_worth():
+    texts = [said(BOX), "nonsense", said(without("point_neg"))]
+    together = rewards.VideoSegR1Reward()(group(*texts))
+    assert [dict(one) for one in together] == [terms(text) for text in texts]
+
+
+# draws
+
+
+def track(frames: int, *, seen: Sequence[int]) -> Sample:
+    small = (42, 42)
+    return sample(
+        *(square(5, 5, 20, 20, small) & (index in seen) for index in range(frames)), size=small
+    )
+
+
+@given(st.integers(2, 60), st.integers(0, 5), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_draw_shows_the_object_and_stays_in_the_video(frames, seed, data):
+    seen = data.draw(st.lists(st.integers(0, frames - 1), min_size=1, unique=True))
+    of = track(frames, seen=seen)
+    place, beside = Drawing(seed=seed).drawn(of)
+    assert place.target in seen
+    segment = place.segment
+    assert 0 <= segment.start <= place.target <= segment.end < frames
+    assert len(segment) <= max(1, int(0.3 * frames))
+    assert len(set(beside)) == len(beside) <= 12
+    assert len(beside) >= min(8, frames - len(segment))
+    assert not set(beside) & set(segment.frames())
+
+
+def test_a_sample_is_drawn_the_same_each_time_and_by_its_seed():
+    of = track(50, seen=range(50))
+    draws = [Drawing(seed=seed).drawn(of) for seed in (0, 0, 1, 2, 3)]
+    assert draws[0] == draws[1]
+    assert len({str(draw) for draw in draws}) == 4
+    others = [Drawing(seed=0).drawn(replace(of, id=name)) for name in "abc"]
+    assert len({str(draw) for draw in others}) == 3
+
+
+def test_every_frame_with_the_object_can_be_the_target():
+    of = track(6, seen=(1, 4))
+    drawn = {Drawing(seed=seed).drawn(of)[0].target for seed in range(30)}
+    assert drawn == {1, 4} == set(visible(of))
+
+
+def test_a_sample_without_a_visible_object_cannot_be_used():
+    with pytest.raises(DataError):
+        usable(track(4, seen=()))
+    with pytest.raises(ParseError):
+        usable(replace(ONE, target=Target(answer=Answer(text="x"))))
+    usable(track(4, seen=(3,)))
+
+
+def test_what_nothing_is_meant_by_may_be_looked_at_anywhere():
+    nothing = track(4, seen=())
+    answer = replace(nothing.target.answer, no_target=True)
+    assert visible(replace(nothing, target=Target(answer=answer))) == [0, 1, 2, 3]
+
+
+def test_references_out_of_order_are_refused():
+    with pytest.raises(UsageError):
+        Drawing(seed=0, fewest=9, most=8)
+
+
+def test_a_model_of_another_kind_is_asked_in_this_methods_way():
+    given = plugins.build("models", "qwen_vl", backend=plugins.build("backends", "stored"))
+    made = as_videoseg(given, think=False)
+    of = track(40, seen=(30,))
+    place, beside = Drawing(seed=7).drawn(of)
+    request = TrainingRequests(drawing=Drawing(seed=7))(made, of)
+    assert request.frames[:2] == ((30,), beside)
+    assert set(request.frames[2]) <= set(place.segment.frames()) - {30}
+    assert (request.resize, request.resize_others) == ((840, 840), (280, 280))
+    assert "point_neg" in request.text and "<think>" not in request.text
+    assert as_videoseg(made, think=True).prompt.think
+    still = TrainingRequests(drawing=Drawing(seed=7))(made, ONE)
+    assert still.frames == ((0,),)
+
+
+# difficulty
+
+
+@dataclass
+class Rates:
+    """A network that rates, and may stop in the middle."""
+
+    says: Sequence[str]
+    stops_after: int | None = None
+    asked: list[ChatRequest] = field(default_factory=list)
+    batch_size: int = 2
+
+    def generate(self, requests):
+        if self.stops_after is not None and len(self.asked) >= self.stops_after:
+            raise KeyboardInterrupt
+        said = [ChatReply(text=self.says[len(self.asked) + i]) for i in range(len(requests))]
+        self.asked.extend(requests)
+        return said
+
+
+GOOD = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
+SAMPLES = [sample(square(size=(840, 840)), name=f"s{index}") for index in range(5)]
+
+
+def test_ratings_are_read_from_what_a_network_says():
+    assert read_rating(f"Sure: {GOOD}.").score == 5
+    assert read_rating(f"e.g. {GOOD} but {GOOD.replace('4', '9')}").scene == 9
+    assert read_rating(GOOD.replace('"', "'")).score == 5
+    assert read_rating("```json\n" + GOOD + "\n``` }").score == 5
+    for wrong in (
+        "", "{", "}{", GOOD.replace("4", "11"), GOOD.replace("4", "0"), "{" * 99_999,
+        '{"scene": 4}', GOOD.replace("4", "true"), "[1,2,3,4,5]", "}" * 99_999, "{}" * 9_999,
+    ):  # fmt: skip
+        assert read_rating(wrong) is None
+
+
+def test_a_killed_rating_goes_on_where_it_was(tmp_path):
+    file = tmp_path / "ratings.jsonl"
+    first = Rates([GOOD] * 5, stops_after=2)
+    with pytest.raises(KeyboardInterrupt):
+        rated(SAMPLES, ChatRater(chat=first), file)
+    with file.open("a") as out:
+        out.write('{"sample": "cut off')
+    second = Rates([GOOD.replace("4", "9")] * 5)
+    told = []
+    scores = rated(
+        SAMPLES, ChatRater(chat=second), file, tell=lambda *numbers: told.append(numbers)
+    )
+    assert [scores[key_of(one)] for one in SAMPLES] == [5, 5, 6, 6, 6]
+    assert [request.key for request in second.asked] == [
+        f"{key_of(one)}:difficulty" for one in SAMPLES[2:]
+    ]
+    assert told == [(4, 5), (5, 5)]
+    assert rated(SAMPLES, ChatRater(chat=Rates([])), file) == scores
+    assert rated(SAMPLES[:2], None, file) == {key_of(one): 5 for one in SAMPLES[:2]}
+
+
+def test_a_reply_that_is_none_makes_a_sample_medium_and_is_not_asked_for_again(tmp_path):
+    file = tmp_path / "ratings.jsonl"
+    scores = rated(SAMPLES[:1], ChatRater(chat=Rates(["I cannot \ud800"])), file)
+    assert [Budgets().budget(score) for score in scores.values()] == [176]
+    assert rated(SAMPLES[:1], ChatRater(chat=Rates([])), file) == scores
+
+
+def test_ratings_of_another_network_do_not_count(tmp_path):
+    file = tmp_path / "ratings.jsonl"
+    rated(SAMPLES[:1], ChatRater(chat=Rates([GOOD]), name="a"), file)
+    other = Rates([GOOD.replace("4", "9")])
+    assert list(rated(SAMPLES[:1], ChatRater(chat=other, name="b"), file).values()) == [6]
+    assert list(read_ratings(file, "a").values()) == [5]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x",
+        "[]",
+        '{"sample": 1, "rater": "a", "ratings": null}',
+        '{"sample": "a", "rater": "a", "ratings": {"scene": 4}}',
+    ],
+)
+def test_a_damaged_file_of_ratings_is_named(tmp_path, line):
+    file = tmp_path / "ratings.jsonl"
+    file.write_text(line + "\n")
+    with pytest.raises(DataError, match="line 1"):
+        read_ratings(file)
+
+
+def test_the_scorer_is_shown_the_target_and_the_video():
+    of = track(40, seen=(30, 31))
+    request = ChatRater(chat=Rates([]), frames=4).request(of)
+    assert request.frames == ((30,), (0, 13, 26, 39))
+    assert (request.squash(0), request.squash(1)) == ((840, 840), (280, 280))
+    assert "expression: 'the red square'" in request.text
+    assert visual_description(of, 30) in request.text
+    assert textual_description("the red square") in request.text
+    assert "{" not in request.text.replace('{"scene"', "")
+    assert ChatRater(chat=Rates([])).request(ONE).frames == ((0,),)
+
+
+def test_descriptions_say_what_masks_and_words_are():
+    of = track(10, seen=(0, 1, 5))
+    assert visual_description(of, 0) == (
+        "Visual description: the mask covers 12.8% of the segmentation frame, in 1 part(s), with "
+        "its centre in the upper left third. The target is seen in 30% of the frames and comes "
+        "back 1 time(s) after leaving."
+    )
+    assert "no mask" in visual_description(sample(form=AnswerForm.BOXES), 0)
+    assert words_of("The cat, LEFT of it") == (5, 1)
+    assert words_of("") == (0, 0)
+
+
+def test_what_is_small_seldom_seen_and_long_described_is_measured_as_harder():
+    easy = measured(sample(*[square(0, 0, 30, 30, (42, 42))] * 8, size=(42, 42), text="it"))
+    hard = measured(track(40, seen=(7, 20)))
+    hard_text = measured(
+        sample(square(), text="the left one of the two that stand behind the last")
+    )
+    assert easy.score <= 3 < hard.score
+    assert hard_text.language > easy.language
+    assert Measured()(SAMPLES)[0].score == measured(SAMPLES[0]).score
+    assert rater_of(Spec("measured")) == Measured()
+    network = rater_of(Spec("stored(coordinates=pixels)"))  # as a configuration gives it
+    assert network.name == "stored(coordinates=pixels)"
+
+
+# the plugin
+
+
+def test_its_defaults_are_the_papers():
+    made = plugins.build("trainers", "videoseg_r1")
+    plain = made.describe()
+    assert (plain["beta"], plain["group"], plain["prompts"]) == (1e-3, 8, 16)
+    assert (plain["learning_rate"], plain["weight_decay"]) == (1e-6, 0.01)
+    assert (plain["length_beta"], plain["budgets"], plain["thresholds"]) == (
+        2e-3,
+        "96+176+256",
+        "3+6",
+    )
+    assert plain["freeze_vision"] is True
+    assert videoseg_r1(finetune="lora").settings.freeze_vision is False
+
+
+@pytest.mark.parametrize("wrong", [{"length_beta": -1.0}, {"negative_distance": -1.0},
+                                   {"budgets": "1"}, {"fewest_references": 13}])  # fmt: skip
+def test_wrong_settings_are_refused(wrong):
+    with pytest.raises(UsageError):
+        plugins.build("trainers", "videoseg_r1", **wrong)

@@ -1,0 +1,88 @@
+"""VideoSeg-R1 trained for two steps with a tiny random network, and its configurations."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.run.plan import samples_of
+from harness.run.train import TrainingOptions, train
+from harness.spec import Spec, parse
+from harness.trainer import Curve
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+
+ensure_torchvision()
+pytest.importorskip("peft")
+
+CONFIGS = Path(__file__).resolve().parents[2] / "trainers" / "videoseg_r1" / "configs"
+FEW = {
+    "group": 2, "prompts": 2, "batch_size": 4, "max_new_tokens": 8, "max_steps": 2,
+    "save_every": 2, "learning_rate": 0.003, "beta": 0.0, "loggers": "none", "keep_rollouts": 2,
+    "fewest_references": 1, "most_references": 2, "scorer": Spec("measured"),
+}  # fmt: skip
+SMALL = "canvas=56,context=56,reference_frames=2,key_frames=2,segmenter=box,propagator=still"
+
+
+@pytest.fixture(scope="module")
+def training(tiny_qwen, examples, tmp_path_factory):
+    torch.set_num_threads(1)
+    return train(
+        plugins.build("trainers", Spec("videoseg_r1", FEW)),
+        [plugins.build("tasks", parse("mevis"), examples)],
+        parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL})"),
+        tmp_path_factory.mktemp("training") / "out",
+        TrainingOptions(seed=3),
+    )
+
+
+def test_every_term_of_the_reward_is_logged(training):
+    rows = training.curve.read()
+    assert [row["step"] for row in rows] == [1, 2]
+    terms = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat",
+             "used", "budget", "over_budget", "length_factor", "original", "total")  # fmt: skip
+    assert {f"rewards/{name}" for name in terms} <= set(rows[0])
+    kept = Curve(training.folder / "rollouts.jsonl").read()
+    assert len(kept) == 2 * 2 * 2
+    assert {tuple(row["canvas"]) for row in kept} == {(56, 56)}
+
+
+def test_difficulties_are_rated_kept_and_counted(training, examples):
+    rows = [json.loads(line) for line in
+            (training.folder / "difficulty.jsonl").read_text().splitlines()]  # fmt: skip
+    total = len(list(samples_of(plugins.build("tasks", parse("mevis"), examples))))
+    assert len(rows) == total == training.manifest["result"]["rated"]
+    levels = training.manifest["result"]["difficulty"]
+    assert levels["mevis"] == levels["all"]
+    assert levels["all"]["total"] == total
+    json.dumps(training.manifest)
+
+
+def test_its_checkpoint_is_a_model(training, examples):
+    model = plugins.build(
+        "models", parse(f"videoseg_r1(checkpoint={training.folder},{SMALL},votes=1,percentages=1)")
+    )
+    sample = next(samples_of(plugins.build("tasks", parse("mevis"), examples)))
+    (said,) = model.predict([sample.query])
+    assert said.replies[-1].startswith("<frame>")
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_configuration_is_one_of_this_method(path):
+    plain = tomllib.loads(path.read_text("utf-8"))
+    options = {"model", "train_tasks", "eval_tasks", "every", "seed"}
+    given = {key: value for key, value in plain.items() if key not in options}
+    for name in ("scorer",):
+        if name in given:
+            given[name] = parse(given[name])
+    made = plugins.build("trainers", Spec("videoseg_r1", given))
+    assert made.name == "videoseg_r1"
+    if "model" in plain:
+        assert parse(plain["model"]).name in plugins.installed("models")
+    for task in plain.get("train_tasks", []):
+        assert parse(task).name in plugins.installed("tasks") or "15k" in task

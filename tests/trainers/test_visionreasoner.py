@@ -1,0 +1,274 @@
+"""VisionReasoner's reward: equal to the official functions, and never at a loss for a number."""
+
+import json
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import media, plugins
+from harness.errors import ParseError
+from harness.masks import Rle
+from harness.models.grammar import Item
+from harness.models.visionreasoner import grammar
+from harness.spec import parse
+from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.visionreasoner import rewards
+from harness.trainers.visionreasoner.objects import Meant, check, objects, truth
+from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
+P = {"bbox_2d": [0, 0, 99, 99], "point_2d": [50, 50]}
+
+
+def golden(name):
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(f"golden_{name}", GOLDEN / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def items(plain):
+    return [Item(Box(*one["bbox_2d"]), Point(*one["point_2d"])) for one in plain]
+
+
+def said(objects, think="so"):
+    return f"<think>{think}</think><answer>{json.dumps(objects)}</answer>"
+
+
+def accuracy(objects, meant, **given):
+    return rewards.accuracy(said(objects), items(meant), **given).total
+
+
+def boxed(*box, point=(50, 50)):
+    return {"bbox_2d": list(box), "point_2d": list(point)}
+
+
+def test_ten_thousand_replies_are_worth_what_the_official_functions_say():
+    stored = json.loads((GOLDEN / "scores.json").read_text())
+    replies = golden("replies")
+    assert (stored["seed"], stored["count"]) == (replies.SEED, replies.COUNT)
+    assert replies.COUNT >= 10_000
+    for place, (reply, meant, *_) in enumerate(replies.cases()):
+        formats, right, fresh = stored["rows"][stored["index"][place]][:3]
+        ours = (
+            rewards.thinking_format(reply) + rewards.answer_format(reply),
+            rewards.accuracy(reply, items(meant)).total, rewards.non_repeat(reply),
+        )  # fmt: skip
+        assert ours == pytest.approx((formats, right, fresh), abs=1e-8), (place, reply)
+
+
+@pytest.mark.parametrize(
+    ("objects", "meant", "worth"),
+    [
+        ([P], [P], 3.0),
+        ([P], [boxed(0, 0, 99, 49)], 1.0),
+        ([boxed(0, 0, 99, 99, point=(110, 50))], [boxed(0, 0, 99, 99, point=(110, 50))], 2.0),
+        ([P, P], [P], 1.5),
+        ([P], [boxed(0, 0, 99, 139)], 2.0),
+        ([P], [boxed(0, 0, 99, 138)], 3.0),
+        ([], [], 0.0),
+        ([], [P], 0.0),
+        ([boxed(math.nan, 0, 99, 99)], [P], 1.0 - 1.0),
+        ([boxed("0", 0, 99, 99)], [P], 0.0),
+        ([boxed(99, 99, 0, 0, point=(500, 500))], [P], 0.0),
+    ],
+)
+def test_the_published_cases_are_worth_what_the_official_code_gives(objects, meant, worth):
+    assert accuracy(objects, meant) == worth
+
+
+@pytest.mark.parametrize(
+    ("reply", "worth"),
+    [
+        (said([P]), 3.0),
+        (said([P]) + "\n", 2.0),
+        (said([]), 1.0),
+        (said([P, {"bbox_2d": [1, 2, 3, 4]}]), 2.5),
+        (said([P, 7]), 2.0),
+        (said({"bbox_2d": [1, 2, 3, 4]}), 1.0),
+        ("", 0.0),
+    ],
+)
+def test_a_format_is_worth_what_the_official_code_gives(reply, worth):
+    assert rewards.thinking_format(reply) + rewards.answer_format(reply) == worth
+
+
+@pytest.mark.parametrize(
+    ("reply", "worth"),
+    [("a. a. b.", 1.0), ("a. a. a.", 0.0), ("a. a. b. b.", 0.0), ("", 1.0), ("....", 1.0)],
+)
+def test_one_repetition_is_free_and_two_are_not(reply, worth):
+    assert rewards.non_repeat(reply) == worth
+
+
+coordinates = st.integers(-50, 900)
+boxes = st.tuples(*[coordinates] * 4).map(lambda four: boxed(*four, point=four[:2]))
+several = st.lists(boxes, min_size=1, max_size=5)
+
+
+@given(several, several, st.randoms(use_true_random=False))
+def test_the_order_of_objects_changes_nothing(found, meant, random):
+    shuffled = random.sample(found, len(found))
+    assert accuracy(shuffled, meant) == pytest.approx(accuracy(found, meant))
+
+
+@given(several, several)
+def test_accuracy_is_a_mean_of_bits(found, meant):
+    right = rewards.accuracy(said(found), items(meant))
+    most = max(len(found), len(meant))
+    assert all(0 <= part <= 1 for part in right)
+    assert right.total * most == pytest.approx(round(right.total * most))
+    paper = rewards.accuracy(said(found), items(meant), semantics="paper")
+    assert all(0 <= part <= 1 for part in paper)
+
+
+def test_the_papers_wording_sums_differences_and_matches_each_bit_alone():
+    moved = [boxed(4, 4, 103, 103, point=(54, 54))]
+    assert accuracy(moved, [P]) == 3.0
+    assert accuracy(moved, [P], semantics="paper") == 2.0
+    outside = [boxed(0, 0, 99, 99, point=(110, 50))]
+    near = [boxed(0, 0, 99, 99, point=(100, 50))]
+    assert (accuracy(outside, near), accuracy(outside, near, semantics="paper")) == (2.0, 3.0)
+
+
+@given(st.integers(1, 4))
+def test_numbers_of_a_smaller_canvas_are_worth_what_they_are_in_the_full_frame(shrink):
+    small = {key: [number / 10 for number in numbers] for key, numbers in P.items()}
+    small = {key: [number / shrink for number in numbers] for key, numbers in small.items()}
+    canvas = (round(84 / shrink, 6), round(84 / shrink, 6))
+    assert accuracy([small], [P], canvas=canvas) == 3.0
+
+
+MALFORMED = [
+    "<answer>" + "[" * 50_000 + "</answer>",
+    "<think>" * 30_000,
+    "</think>" + " " * 100_000 + "<answer>",
+    "<think></think>" * 10_000 + "</answer>",
+    said([7], think=". " * 50_000),
+    "<answer>" + "9" * 100_000 + "</answer>",
+    "{" * 100_000,
+    "\ud800<answer>\udfff</answer>",
+    said([[P] * 3] * 3),
+    said([{"bbox_2d": [[1, 2], 3, 4, 5], "point_2d": [1, 2]}]),
+]
+
+
+@pytest.mark.parametrize("reply", MALFORMED, ids=range(len(MALFORMED)))
+def test_a_malformed_reply_costs_no_time_and_raises_nothing(reply):
+    begin = time.perf_counter()
+    rewards.thinking_format(reply)
+    rewards.answer_format(reply)
+    rewards.non_repeat(reply)
+    assert rewards.accuracy(reply, items([P])).total == 0
+    assert time.perf_counter() - begin < 3
+
+
+@given(st.text(), st.text())
+def test_any_text_has_a_reward(one, other):
+    for reply in (one, f"<think>{one}</think><answer>{other}</answer>"):
+        assert 0 <= rewards.thinking_format(reply) + rewards.answer_format(reply) <= 3
+        assert rewards.accuracy(reply, items([P])).total == 0
+
+
+def sample(answer, *, form=AnswerForm.MASK, size=(420, 210), frames=1):
+    shown = media.pixels([np.zeros((size[1], size[0], 3), dtype=np.uint8)] * frames,
+                         times=list(range(frames)), is_video=frames > 1, id="x")  # fmt: skip
+    return Sample(id="s", query=Query(id="q", text="?", media=(shown,), forms=(form,)),
+                  target=Target(answer=answer))  # fmt: skip
+
+
+def disc(size, x, y, radius):
+    columns, rows = np.meshgrid(range(size[0]), range(size[1]))
+    return (columns - x) ** 2 + (rows - y) ** 2 <= radius**2
+
+
+def group(one, *texts, canvas=(840, 840), frames=((0,),)):
+    rollouts = tuple(Rollout(text=text, tokens=len(text)) for text in texts)
+    return Group(sample=one, rollouts=rollouts, canvas=canvas, count_tokens=len, frames=frames)
+
+
+def test_a_mask_is_one_object_a_part_and_scaled_to_the_frame():
+    mask = disc((420, 210), 100, 100, 20) | disc((420, 210), 300, 60, 30)
+    one = sample(Answer(masks=(Rle.from_array(mask),)))
+    large, small = truth(one)
+    assert large == Item(Box(540, 120, 662, 364), Point(600, 240))
+    assert small.place == Point(200, 400)
+
+
+def test_boxes_of_the_truth_win_over_parts_of_its_mask():
+    mask = disc((420, 210), 100, 100, 20) | disc((420, 210), 130, 100, 20)
+    boxes = (Box(80, 80, 121, 121), Box(110, 80, 151, 121))
+    one = sample(Answer(masks=(Rle.from_array(mask),), boxes=boxes))
+    assert [item.box for item in objects(one)] == list(boxes)
+    for item in objects(one):
+        x, y = map(round, item.place)
+        assert mask[y, x]
+    marked = replace(one.target.answer, points=(Point(1, 2), Point(3, 4)))
+    assert [item.point for item in objects(sample(marked))] == [Point(1, 2), Point(3, 4)]
+
+
+def test_nothing_meant_is_no_object_and_no_place_is_no_truth():
+    assert truth(sample(Answer(no_target=True))) == []
+    for answer in (Answer(text="a cat"), Answer(points=(Point(1, 2),)), Answer(count=3)):
+        with pytest.raises(ParseError, match="masks or boxes"):
+            check(sample(answer, form=AnswerForm.COUNT))
+    check(sample(Answer(count=1, boxes=(Box(1, 2, 3, 4),)), form=AnswerForm.COUNT))
+
+
+def test_a_perfect_reply_is_worth_seven():
+    mask = disc((420, 210), 100, 100, 20)
+    one = sample(Answer(masks=(Rle.from_array(mask),)))
+    model = plugins.build("models", parse("visionreasoner(backend=stored)"))
+    (reply,) = model.write(one.query, one.target.answer)
+    (terms,) = rewards.VisionReasonerReward()(group(one, reply))
+    assert terms == {
+        "thinking_format": 1, "answer_format": 2, "bboxes_iou": 1, "bboxes_l1": 1, "points_l1": 1,
+        "accuracy": 3, "non_repeat": 1, "total": 7,
+    }  # fmt: skip
+    small = plugins.build("models", parse("visionreasoner(backend=stored,canvas=168)"))
+    (reply,) = small.write(one.query, one.target.answer)
+    assert rewards.VisionReasonerReward()(group(one, reply, canvas=(168, 168)))[0]["total"] == 7
+
+
+def test_a_video_is_judged_in_the_frame_that_is_named_or_shown():
+    masks = [Rle.from_array(disc((420, 210), 100 + 40 * step, 100, 20)) for step in range(4)]
+    one = sample(Answer(masks=tuple(masks)), form=AnswerForm.MASK_TRACK, frames=4)
+    reward = rewards.VisionReasonerReward()
+
+    def right(text, frames):
+        return reward(group(one, text, frames=frames))[0]["accuracy"]
+
+    for frame in range(4):
+        reply = grammar.write(truth(one, frame))
+        assert right(f"<frame>{frame}</frame>{reply}", ((0, 1, 2, 3),)) == 3
+        assert right(reply, ((frame,),)) == 3
+        assert right(reply, ((0, 1, 2, 3),)) == 0
+        assert right(f"<frame>{(frame + 2) % 4}</frame>{reply}", ((0, 1, 2, 3),)) == 0
+    assert right(f"<frame>9</frame>{reply}", ((0, 1, 2, 3),)) == 0
+
+
+def test_what_is_meant_is_found_once_a_frame(monkeypatch):
+    asked = []
+    one = sample(Answer(boxes=(Box(0, 0, 9, 9),)), form=AnswerForm.BOXES)
+    monkeypatch.setattr("harness.trainers.visionreasoner.objects.truth",
+                        lambda sample, frame: asked.append(frame) or [])  # fmt: skip
+    meant = Meant(one)
+    assert meant[0] is meant[0]
+    assert asked == [0]
+
+
+@given(several, several)
+def test_the_rollouts_of_a_group_are_judged_alone(first, second):
+    one = sample(Answer(boxes=(Box(0, 0, 50, 50),)), form=AnswerForm.BOXES)
+    reward = rewards.VisionReasonerReward()
+    both = reward(group(one, said(first), said(second)))
+    assert both == [*reward(group(one, said(first))), *reward(group(one, said(second)))]
+    assert all(0 <= terms["total"] <= 7 for terms in both)

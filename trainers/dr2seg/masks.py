@@ -1,0 +1,56 @@
+"""R_acc of the SAM 3 form (C.3): how far the mask that a reply leads to overlaps the true one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import ParseError
+from harness.masks import Rle
+from harness.models.compose import PromptedModel
+from harness.trainers.grpo.values import Group, Terms
+from harness.types import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """IoU of the joint mask, from 0 to 1: all boxes of a reply, or its description alone.
+
+    Replies are read by `model` as its evaluation reads them, but without repairs. One that cannot
+    be read is worth 0. Equal replies are segmented once.
+    """
+
+    model: PromptedModel
+
+    def __call__(self, group: Group, replies: Sequence[str]) -> list[Terms]:
+        """The overlap, one mapping a reply."""
+        found = {reply: self._overlap(group.sample, reply) for reply in dict.fromkeys(replies)}
+        return [{"accuracy": found[reply]} for reply in replies]
+
+    def _overlap(self, sample: Sample, reply: str) -> float:
+        answer = self.model.read(sample.query, [reply]).answer
+        if answer is None or answer.masks is None:
+            return 0.0
+        return joint_iou(answer.masks, true_masks(sample))
+
+
+def joint_iou(said: Sequence[Rle], true: Sequence[Rle]) -> float:
+    """IoU over all frames together; 1 if nothing is said and nothing is true."""
+    shared = union = 0
+    for one, other in zip(said, true, strict=True):
+        first, second = one.to_array(), other.to_array()
+        shared += int(np.count_nonzero(first & second))
+        union += int(np.count_nonzero(first | second))
+    return shared / union if union else 1.0
+
+
+def true_masks(sample: Sample) -> tuple[Rle, ...]:
+    """The target's masks, one a frame.
+
+    Raises:
+        ParseError: it has none.
+    """
+    masks = None if sample.target is None else sample.target.answer.masks
+    if masks is None:
+        raise ParseError(f"sample {sample.id}", expected="a true mask", found="none")
+    return masks

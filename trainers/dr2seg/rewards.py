@@ -1,0 +1,190 @@
+"""DR2Seg's reward: (format + no repetition + accuracy + description) × gated length.
+
+He et al., "DR2Seg" (arXiv:2601.09981), Eq. 2 to 8. The terms of Eq. 6 are VisionReasoner's
+(`trainers/visionreasoner`). A reply is `<think>…</think><description>…</description>
+<answer>…</answer>`; its description was asked as a question of its own, and what the same policy
+said to that is the second reply. Every function is pure and takes whatever a network writes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.models.dr2seg.grammar import Form, description, thought, well_formed
+from harness.models.grammar import split_frame
+from harness.trainers.dr2seg.second import LONGEST, described
+from harness.trainers.grpo.values import TOTAL, Group, Rollout, Terms
+from harness.trainers.visionreasoner.objects import Meant
+from harness.trainers.visionreasoner.rewards import (
+    BOX,
+    Semantics,
+    answer_format,
+    answer_value,
+    located,
+    non_repeat,
+)
+
+ANCHOR = 45
+"""N0 of Eq. 5: tokens of reasoning that cost nothing."""
+GAMMA = 0.05
+"""γ of Eq. 5: what each further token costs."""
+
+
+class Accuracy(Protocol):
+    """R_acc of several replies about one sample: named parts, of which `accuracy` is the sum."""
+
+    def __call__(self, group: Group, replies: Sequence[str]) -> list[Terms]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """VisionReasoner's accuracy of boxes and points, from 0 to 3."""
+
+    semantics: Semantics = "official"
+
+    def __call__(self, group: Group, replies: Sequence[str]) -> list[Terms]:
+        """Three parts and their sum, one mapping a reply."""
+        meant = Meant(group.sample)
+        found = [located(group, text, meant, semantics=self.semantics) for text in replies]
+        return [{**right._asdict(), "accuracy": right.total} for right in found]
+
+
+def format_terms(reply: str, *, form: Form = "sam2") -> dict[str, float]:
+    """R_format, part by part.
+
+    `sam2`: 1 for the three parts in their order and nothing else, and VisionReasoner's 0 to 2 for
+    boxes and points. `sam3`: 1 for the parts, 1 for a description that is not empty, and 0 to 1
+    for boxes, since that form has no points.
+
+    >>> format_terms("<think>a</think><description>b</description><answer>[]</answer>")
+    {'thinking_format': 1.0, 'answer_format': 0.0}
+    """
+    whole = float(well_formed(reply, form=form))
+    if form == "sam2":
+        return {"thinking_format": whole, "answer_format": answer_format(reply)}
+    return {
+        "thinking_format": whole,
+        "description_format": float(bool(description(reply, form=form))),
+        "answer_format": box_format(reply),
+    }
+
+
+def box_format(reply: str) -> float:
+    """From 0 to 1: the share of the answer's objects that have a box of four."""
+    value = answer_value(reply)
+    if not isinstance(value, list) or not value:
+        return 0.0
+    boxes = [entry.get(BOX) if isinstance(entry, dict) else None for entry in value]
+    return sum(isinstance(box, list) and len(box) == 4 for box in boxes) / len(value)
+
+
+def length_reward(
+    first: int, second: int | None, *, anchor: int = ANCHOR, gamma: float = GAMMA
+) -> float:
+    """R_len (Eq. 5): 1 if the second pass reasons less, minus what the first has too much.
+
+    Args:
+        first: N1, tokens of the first pass's reasoning.
+        second: N2, of the second's; None if there was no description to ask with.
+        anchor: N0, tokens that cost nothing.
+        gamma: What each further token costs.
+
+    >>> [length_reward(*pair) for pair in ((45, 44), (46, 45), (55, 1), (65, 1), (44, 44))]
+    [1.0, 0.95, 0.5, 0.0, 0.0]
+    """
+    shorter = second is not None and second < first
+    return min(max(float(shorter) - gamma * max(0, first - anchor), 0.0), 1.0)
+
+
+def gated(
+    lengths: Sequence[float], accuracies: Sequence[float], *, threshold: float = 0.0
+) -> list[float]:
+    """R̃_len (Eq. 8) of a group: R_len if some first reply is right at all, else 1.
+
+    `threshold` is what an accuracy must exceed for that. The paper's is 0.
+
+    >>> gated([0.5, 0.0], [0.0, 1.0]), gated([0.5, 0.0], [0.0, 0.0])
+    ([0.5, 0.0], [1.0, 1.0])
+    """
+    solved = any(accuracy > threshold for accuracy in accuracies)
+    return list(lengths) if solved else [1.0] * len(lengths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DR2SegReward:
+    """The reward of a group; its settings are those of the plugin `dr2seg`."""
+
+    form: Form = "sam2"
+    accuracy: Accuracy = field(default_factory=Places)
+    describes: bool = True
+    """Whether R_desc is learned from."""
+    shortens: bool = True
+    """Whether R_len is learned from: not in the zero-shot setting."""
+    anchor: int = ANCHOR
+    gamma: float = GAMMA
+    gate_threshold: float = 0.0
+    len_floor: float = 0.0
+    """The least that a right answer's length leaves of its reward; the paper's is 0."""
+    longest: int = LONGEST
+
+    def __call__(self, group: Group) -> list[Terms]:
+        """Terms of every rollout; `total` is the product of Eq. 7."""
+        firsts = [split_frame(rollout.text)[1] for rollout in group.rollouts]
+        seconds = self._seconds(group)
+        right = self.accuracy(group, [rollout.text for rollout in group.rollouts])
+        again = self._again(group, seconds)
+        counts = [self._tokens(group, first) for first in firsts]
+        counts_again = [
+            None if one is None else self._tokens(group, split_frame(one.text)[1])
+            for one in seconds
+        ]
+        lengths = [
+            length_reward(one, other, anchor=self.anchor, gamma=self.gamma)
+            for one, other in zip(counts, counts_again, strict=True)
+        ]
+        factors = self._factors(lengths, [one["accuracy"] for one in right])
+        return [
+            self._terms(reply, terms, desc, count, other, length, factor)
+            for reply, terms, desc, count, other, length, factor in zip(
+                firsts, right, again, counts, counts_again, lengths, factors, strict=True
+            )
+        ]
+
+    def _factors(self, lengths: Sequence[float], accuracies: Sequence[float]) -> list[float]:
+        if not self.shortens:
+            return [1.0] * len(lengths)
+        floored = [max(length, self.len_floor) for length in lengths]
+        return gated(floored, accuracies, threshold=self.gate_threshold)
+
+    def _terms(
+        self, reply: str, right: Terms, desc: float, first: int, second: int | None,
+        length: float, factor: float,
+    ) -> Terms:  # fmt: skip
+        formats = format_terms(reply, form=self.form)
+        unrepeated = non_repeat(reply)
+        base = sum(formats.values()) + unrepeated + right["accuracy"]
+        return {
+            **formats, **right, "non_repeat": unrepeated, "description": desc,
+            "described": float(second is not None), "length": length, "length_factor": factor,
+            "tokens_first": float(first), "tokens_second": float(second or 0),
+            TOTAL: (base + (desc if self.describes else 0.0)) * factor,
+        }  # fmt: skip
+
+    def _seconds(self, group: Group) -> list[Rollout | None]:
+        """The second replies that count: those to a description that is one."""
+        if not group.seconds:
+            return [None] * len(group.rollouts)
+        return [
+            after
+            if described(first.text, group.count_tokens, form=self.form, longest=self.longest)
+            else None
+            for first, after in zip(group.rollouts, group.seconds, strict=True)
+        ]  # fmt: skip
+
+    def _again(self, group: Group, seconds: Sequence[Rollout | None]) -> list[float]:
+        """R_desc (Eq. 2): the accuracy of the second replies, 0 where there is none."""
+        found = iter(self.accuracy(group, [one.text for one in seconds if one is not None]))
+        return [0.0 if one is None else next(found)["accuracy"] for one in seconds]
+
+    def _tokens(self, group: Group, reply: str) -> int:
+        return group.count_tokens(thought(reply, form=self.form))

@@ -1,0 +1,119 @@
+"""DR2Seg: GRPO that also rewards short reasoning and descriptions that stand for themselves.
+
+harness train --method dr2seg --config qwen2_5_vl_7b_few_shot --model "dr2seg(checkpoint=DIR)"
+    --train-tasks "reason_seg(split=train)" --data ROOT --out DIR
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.errors import UsageError
+from harness.models.compose import PromptedModel
+from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
+from harness.trainer import TrainingRun
+from harness.trainers.dr2seg.masks import Masks, true_masks
+from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, Places
+from harness.trainers.dr2seg.second import LONGEST, AskAgain
+from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.visionreasoner.objects import check
+from harness.trainers.visionreasoner.rewards import Semantics
+
+
+@dataclass(frozen=True, kw_only=True)
+class DR2SegTrainer(GrpoTrainer):
+    """GRPO with a second pass, which is worded by the model that is trained."""
+
+    reward: DR2SegReward
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """Train as every method does, with the second pass and the reward bound to the model."""
+        given, _ = trainable(self.name, run.model)
+        if not isinstance(given.prompt, DR2Seg) and run.main:
+            run.progress.note(
+                f"{run.model} is trained with DR2Seg's prompt, and has another by itself. Give "
+                "dr2seg(checkpoint=…) as the model, so that it is evaluated as it was trained"
+            )
+        return GrpoTrainer.train(self._bound(self.fitted(given)), run)
+
+    def _bound(self, model: PromptedModel) -> "DR2SegTrainer":
+        reward = self.reward
+        if reward.form == "sam3":
+            strict = DR2Seg(reward.form, model.prompt.resize, strict=True)
+            reward = replace(reward, accuracy=Masks(replace(model, prompt=strict)))
+        again = AskAgain(
+            model=model, form=reward.form, max_new_tokens=self.settings.max_new_tokens,
+            longest=reward.longest,
+        )  # fmt: skip
+        needed = reward.describes or reward.shortens
+        return replace(self, reward=reward, second=again if needed else None)
+
+
+@with_settings(beta=1e-2, entropy_coefficient=1e-3)
+def dr2seg(
+    *,
+    form: Form = "sam2",
+    r_desc: bool = True,
+    r_len: bool = True,
+    n0: int = ANCHOR,
+    gamma: float = GAMMA,
+    gate_threshold: float = 0.0,
+    len_floor: float = 0.0,
+    longest_description: int = LONGEST,
+    semantics: Semantics = "official",
+    **settings: Any,
+) -> DR2SegTrainer:
+    """DR2Seg (He et al. 2026) with GRPO: VisionReasoner's rewards, and two of the model's own.
+
+    The defaults are the paper's few-shot setting. What it does not state (divergence, temperature,
+    clipping, entropy) is as in VisionReasoner's official code. Beside these, every setting of the
+    GRPO engine can be given; docs/training.md lists them.
+
+    Args:
+        form: `sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter
+            makes of boxes and description.
+        r_desc: Reward descriptions from which the same model finds the objects again.
+        r_len: Multiply by the reward of short reasoning. The paper's zero-shot setting does not.
+        n0: Tokens of reasoning that cost nothing.
+        gamma: What each further token costs.
+        gate_threshold: The length counts only in groups where some accuracy is above this. The
+            paper's is 0, which in the `sam3` form one overlapping pixel passes; 0.5 is sensible.
+        len_floor: The least that length leaves of a reward. The paper's is 0; more than that is a
+            deviation, for models whose reasoning begins at N0 + 1 / γ tokens or more.
+        longest_description: Tokens; a longer one earns nothing.
+        semantics: Of the accuracy in the `sam2` form, as of `visionreasoner`.
+    """
+    _check(n0=n0, gamma=gamma, gate_threshold=gate_threshold, len_floor=len_floor,
+           longest_description=longest_description)  # fmt: skip
+    if len_floor > 1:
+        raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(len_floor))
+    reward = DR2SegReward(
+        form=form, accuracy=Places(semantics), describes=r_desc, shortens=r_len, anchor=n0,
+        gamma=gamma, gate_threshold=gate_threshold, len_floor=len_floor,
+        longest=longest_description,
+    )  # fmt: skip
+    own = {
+        "form": form, "r_desc": r_desc, "r_len": r_len, "n0": n0, "gamma": gamma,
+        "gate_threshold": gate_threshold, "len_floor": len_floor,
+        "longest_description": longest_description, "semantics": semantics,
+    }  # fmt: skip
+    return DR2SegTrainer(
+        name="dr2seg",
+        settings=Settings(**settings),
+        reward=reward,
+        own=own,
+        fitted=lambda model: with_prompt(model, form),
+        usable=true_masks if form == "sam3" else check,
+    )
+
+
+def with_prompt(model: PromptedModel, form: Form) -> PromptedModel:
+    """The model with DR2Seg's prompt, on its own canvas or, if it has none, the paper's."""
+    return replace(model, prompt=DR2Seg(form, model.prompt.resize or CANVAS))
+
+
+def _check(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not number >= 0:
+            raise UsageError(f"dr2seg({name}=…)", expected="at least 0", found=str(number))

@@ -1,0 +1,1 @@
+"""Group-relative policy optimisation on TRL: what the methods that train with it share."""

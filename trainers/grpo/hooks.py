@@ -1,0 +1,298 @@
+"""What is done differently in TRL's GRPOTrainer: with `trl_compat`, all that knows its inside.
+
+TRL keeps the loop, the advantages, the losses, the reference, accumulation, DeepSpeed and vLLM.
+Replaced here, each with a contract test in tests/trainers/test_grpo_hooks.py:
+
+- Prompts. TRL takes pictures alone (a `video` column is silently ignored) and words them by itself.
+  Here prompts are evaluation's own tensors, with pictures and videos, encoded once a prompt.
+- Token choice. Optionally noise by counters: a rollout does not depend on its batch or process.
+- Order. TRL leaves out samples that do not fill a batch, and repeats the first epoch's order after
+  a resumption in a later one. Here the samples of a round are a function of seed and round.
+- Rewards. Whole groups are scored, and a second request may follow each rollout.
+- Numbers. Every term of the reward, and the entropy of the tokens between <answer> tags.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.errors import UsageError
+from harness.model import ChatRequest
+from harness.models.backends.sampling import TokenChoice, rollout_key
+from harness.trainers.grpo.encoding import encoded_each, joined, kinds, patches, tokens_of
+from harness.trainers.grpo.examples import Example
+from harness.trainers.grpo.rounds import Rounds
+from harness.trainers.grpo.scoring import Scored, Scoring
+from harness.trainers.grpo.tokens import answer_span, pictures_of, upto
+from harness.trainers.grpo.values import Rollout
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What is learned from, and how rollouts are drawn and scored."""
+
+    examples: Sequence[Example]
+    scoring: Scoring
+    processor: Any
+    seed: int
+    keyed: bool
+    """Draw tokens by counters instead of PyTorch's generator."""
+    writing: int | None
+    """Rollouts that are written at once; None: all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """The prompts of this process in one round, one a rollout; those of a group are the same."""
+
+    examples: tuple[Example, ...]
+    prompts: tuple[Mapping[str, Tensor], ...]
+    keys: tuple[str, ...]
+
+
+class Rollouts:
+    """Mixed in before `trl_compat.Mended` and TRL's GRPOTrainer; `begin` gives it its course."""
+
+    # What is used of the trainer that this is mixed into.
+    args: Any
+    state: Any
+    model: Any
+    model_wrapped: Any
+    accelerator: Any
+    generation_config: Any
+    generation_kwargs: Any
+    num_generations: int
+    num_iterations: int
+    eos_token_ids: list[int]
+    use_vllm: bool
+    _dist: Any
+    _metrics: Any
+    _step: int
+    _tokenizer: Any
+    _log_metric: Callable[[str, float], None]
+
+    course: Course
+    turn: Turn
+    seen: Sequence[Mapping[str, Tensor]]
+    entropies: Tensor | None
+    answers: Tensor
+
+    def begin(self, course: Course) -> None:
+        """Train on this; called once, before training."""
+        self.course, self.seen, self.entropies = course, (), None
+        suppressed = {getattr(self.model.config, f"{kind}_token_id", None)
+                      for kind in ("image", "video")} - {None}  # fmt: skip
+        if not self.use_vllm:  # a medium's token that is written would want its patches
+            self.generation_config.suppress_tokens = sorted(suppressed)
+
+    def _get_train_sampler(self, dataset: Any = None) -> Rounds:
+        del dataset
+        prompts = self.args.generation_batch_size // self.num_generations
+        return Rounds(
+            self.args.seed, len(self.course.examples), prompts, self.num_generations,
+            repeats=self.num_iterations * self.args.steps_per_generation,
+            rounds=-(-self.args.max_steps // self.num_iterations),
+        )  # fmt: skip
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        super()._load_rng_state(checkpoint)  # type: ignore[misc]
+        if checkpoint is not None:
+            self._step = self.state.global_step * self.args.gradient_accumulation_steps
+
+    def _generate_and_score_completions(self, inputs: Sequence[Mapping[str, int]]) -> Any:
+        self.turn = self._turn([one["row"] for one in inputs])
+        self.seen = self.turn.prompts
+        batch = super()._generate_and_score_completions(  # type: ignore[misc]
+            [{"prompt": str(one["row"])} for one in inputs]
+        )
+        return {**batch, "seen": list(self.turn.prompts), "answers": self.answers}
+
+    def _turn(self, rows: Sequence[int]) -> Turn:
+        group, number = self.num_generations, self.state.global_step // self.num_iterations
+        first = self.accelerator.process_index * len(rows) // group
+        examples = [self.course.examples[row] for row in rows[::group]]
+        prompts = encoded_each(self.course.processor, [one.request for one in examples])
+        keys = [
+            rollout_key(f"{one.request.key}@{number}:{first + place}", rollout)
+            for place, one in enumerate(examples)
+            for rollout in range(group)
+        ]
+        return Turn(
+            examples=tuple(one for one in examples for _ in range(group)),
+            prompts=tuple(one for one in prompts for _ in range(group)),
+            keys=tuple(keys),
+        )
+
+    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        del prompts
+        return [tokens_of(prompt) for prompt in self.turn.prompts], None, {}
+
+    def _generate_single_turn(
+        self, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int,
+        has_tool_images: bool = False,
+    ) -> tuple[list[list[int]], Any]:  # fmt: skip
+        del images
+        if not self.use_vllm:
+            limit = self.turn.examples[0].request.max_new_tokens
+            return self.written(self.turn.prompts, self.turn.keys, limit), None
+        pictures = [pictures_of(example.request) for example in self.turn.examples]
+        shown = pictures if any(pictures) else None
+        found: tuple[list[list[int]], Any] = super()._generate_single_turn(  # type: ignore[misc]
+            prompt_ids, shown, multimodal_fields, num_generations, has_tool_images
+        )
+        return found
+
+    def written(
+        self, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str], limit: int
+    ) -> list[list[int]]:
+        """What the policy writes after prompts: tokens up to the first end token; no gradients."""
+        size = self.course.writing or len(prompts)
+        found: list[list[int]] = []
+        with self._policy() as network:
+            for start in range(0, len(prompts), size):
+                found += self._batch(network, prompts[start : start + size],
+                                     keys[start : start + size], limit)  # fmt: skip
+        return found
+
+    @contextmanager
+    def _policy(self) -> Iterator[Any]:
+        """The network as it is now, whole, without gradients and checkpointing."""
+        from trl.models.utils import unwrap_model_for_generation
+
+        with (
+            unwrap_model_for_generation(
+                self.model_wrapped, self.accelerator,
+                gather_deepspeed3_params=self.args.ds3_gather_for_generation,
+                generation_kwargs=self.generation_kwargs,
+                gradient_checkpointing_kwargs=self.args.gradient_checkpointing_kwargs,
+            ) as network,
+            torch.no_grad(),
+            self._dist.summon_full_params(self.model_wrapped, recurse=False),
+        ):  # fmt: skip
+            yield network
+
+    def _batch(
+        self, network: Any, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str], limit: int
+    ) -> list[list[int]]:
+        batch = joined(prompts, padding=self._tokenizer.pad_token_id)
+        width = batch["input_ids"].shape[1]
+        configuration, processors = deepcopy(self.generation_config), []
+        configuration.max_new_tokens = limit
+        if self.course.keyed:
+            configuration.update(do_sample=False, temperature=None, top_p=None, top_k=None)
+            processors = [TokenChoice(
+                keys=keys, prompt_length=width, seed=self.course.seed,
+                starts=[width - int(mask.sum()) for mask in batch["attention_mask"]],
+                temperature=self.args.temperature, top_p=self.args.top_p,
+            )]  # fmt: skip
+        device = self.accelerator.device
+        tokens = network.generate(
+            **{name: value.to(device) for name, value in batch.items()},
+            generation_config=configuration, logits_processor=processors,
+        )  # fmt: skip
+        return [upto(row, self.eos_token_ids) for row in tokens[:, width:].tolist()]
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int,
+        batch_size: int | None = None, compute_entropy: bool = False, **others: Any,
+    ) -> tuple[Tensor, Tensor | None, None]:  # fmt: skip
+        del others  # pictures as TRL counts them: there are none
+        logps, entropies = [], []
+        size = batch_size or len(input_ids)
+        for start in range(0, len(input_ids), size):
+            part = slice(start, start + size)
+            ids, mask, prompts = input_ids[part], attention_mask[part], self.seen[part]
+            labels = ids.masked_fill(mask == 0, -100)
+            labels[:, :-logits_to_keep] = -100
+            media = {**patches(prompts),
+                     **kinds(prompts, ids.shape[1] - logits_to_keep, logits_to_keep)}  # fmt: skip
+            with self.accelerator.autocast():
+                said = model(
+                    input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True,
+                    **{name: value.to(ids.device) for name, value in media.items()},
+                )  # fmt: skip
+            logps.append(said.log_probs[:, -logits_to_keep:])
+            if compute_entropy:
+                entropies.append(said.entropy[:, -logits_to_keep:])
+        self.entropies = torch.cat(entropies) if compute_entropy else None
+        return torch.cat(logps), self.entropies, None
+
+    def _compute_loss(self, model: Any, inputs: Mapping[str, Any]) -> Tensor:
+        self.seen = inputs["seen"]
+        loss: Tensor = super()._compute_loss(model, inputs)  # type: ignore[misc]
+        assert self.entropies is not None, "the loss has asked for them"
+        chosen = inputs["answers"] * inputs["completion_mask"]
+        sums = torch.stack([(self.entropies.detach() * chosen).sum(), chosen.sum()])
+        total, count = self.accelerator.reduce(sums, reduction="sum").tolist()
+        if count:
+            self._metrics["train"]["answer_entropy"].append(total / count)
+        return loss
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: list[list[int]]
+    ) -> Tensor:
+        del inputs, prompts, completions
+        self.answers = self._answers(completion_ids_list)
+        scored = self._scored(completion_ids_list)
+        for name, values in scored.numbers.items():
+            for value in values:
+                self._log_metric(name, value)
+        totals = torch.tensor(scored.totals, dtype=torch.float32, device=self.accelerator.device)
+        gathered: Tensor = self.accelerator.gather(totals.unsqueeze(1))
+        return gathered
+
+    def _scored(self, completions: Sequence[Sequence[int]]) -> Scored:
+        group, turn = self.num_generations, self.turn
+        starts = range(0, len(completions), group)
+        rollouts = [
+            self._rollout(ids, example.request)
+            for ids, example in zip(completions, turn.examples, strict=True)
+        ]
+        return self.course.scoring(
+            [turn.examples[start] for start in starts],
+            [rollouts[start : start + group] for start in starts],
+            [turn.keys[start : start + group] for start in starts],
+            step=self.state.global_step + 1,
+            write=self._answered,
+        )
+
+    def _answered(self, requests: Sequence[ChatRequest], keys: Sequence[str]) -> list[Rollout]:
+        """Let the policy answer second requests, all together."""
+        if self.use_vllm:
+            raise UsageError("vllm with a second pass", expected="vllm=None", found="both")
+        limit = max(request.max_new_tokens for request in requests)
+        written = self.written(encoded_each(self.course.processor, requests), keys, limit)
+        return [
+            self._rollout(ids[: one.max_new_tokens], one)
+            for ids, one in zip(written, requests, strict=True)
+        ]
+
+    def _rollout(self, ids: Sequence[int], request: ChatRequest) -> Rollout:
+        """What evaluation would make of these tokens."""
+        ended = bool(ids) and ids[-1] in self.eos_token_ids
+        body = ids[:-1] if ended else ids
+        text = self._tokenizer.decode(body, skip_special_tokens=True)
+        return Rollout(text=f"{request.prefix}{text}", tokens=len(ids), cut=not ended)
+
+    def _answers(self, completions: Sequence[Sequence[int]]) -> Tensor:
+        """1 for tokens between the answer's tags, padded like the rollouts."""
+        width = max(map(len, completions))
+        spans = [answer_span(self._tokenizer.decode, ids) for ids in completions]
+        places = torch.arange(width)
+        rows = [(places >= start) & (places < end) for start, end in spans]
+        return torch.stack(rows).to(torch.float32).to(self.accelerator.device)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Count epochs by samples: TRL takes the whole training for one."""
+        rounds = -(-self.state.global_step // self.num_iterations)
+        prompts = rounds * self.args.generation_batch_size / self.num_generations
+        before, self.state.epoch = self.state.epoch, prompts / len(self.course.examples)
+        try:
+            super().log(logs, start_time)  # type: ignore[misc]
+        finally:
+            self.state.epoch = before

@@ -1,0 +1,174 @@
+"""Rollouts to rewards: whole groups to the method's reward, every term kept and checked."""
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ModelError
+from harness.model import ChatRequest
+from harness.models.grammar import reasoning
+from harness.plugins import blamed
+from harness.trainer import Curve
+from harness.trainers.grpo.examples import Example
+from harness.trainers.grpo.values import TOTAL, Group, Reward, Rollout, SecondPass, Terms
+
+Write = Callable[[Sequence[ChatRequest], Sequence[str]], list[Rollout]]
+"""Lets the policy answer requests: one rollout a request, under the key beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """What became of a round's rollouts in this process, in their order."""
+
+    totals: list[float]
+    numbers: Mapping[str, list[float]]
+    """What is logged, averaged over all processes: by name, one a rollout or a group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """Rewards the groups of a round, and keeps some of them in a file."""
+
+    name: str
+    reward: Reward
+    second: SecondPass | None
+    count_tokens: Callable[[str], int]
+    kept: Curve | None
+    """The file of rollouts; None in processes that do not write."""
+    keep: int
+    random: bool = False
+    """Learn from a uniform number instead: the control of an experiment."""
+    seed: int = 0
+
+    def __call__(
+        self,
+        examples: Sequence[Example],
+        rollouts: Sequence[Sequence[Rollout]],
+        keys: Sequence[Sequence[str]],
+        *,
+        step: int,
+        write: Write,
+    ) -> Scored:
+        """Score groups.
+
+        Args:
+            examples: One a group.
+            rollouts: Those of each group.
+            keys: What each rollout was drawn under.
+            step: The optimiser step that they are for, from 1.
+            write: For second requests, all of which are written together, without gradients.
+
+        Raises:
+            ModelError: the reward or the second pass fails, or gives no number a rollout.
+        """
+        seconds = self._seconds(examples, rollouts, keys, write)
+        groups = [
+            Group(
+                sample=example.sample, rollouts=tuple(several), seconds=tuple(after),
+                canvas=example.canvas, count_tokens=self.count_tokens, frames=example.frames,
+            )
+            for example, several, after in zip(examples, rollouts, seconds, strict=True)
+        ]  # fmt: skip
+        terms = [
+            self._controlled(self._terms(group), named)
+            for group, named in zip(groups, keys, strict=True)
+        ]
+        self._keep(groups, terms, step)
+        return Scored(
+            totals=[one[TOTAL] for several in terms for one in several],
+            numbers=numbers_of(groups, terms),
+        )
+
+    def _seconds(
+        self,
+        examples: Sequence[Example],
+        rollouts: Sequence[Sequence[Rollout]],
+        keys: Sequence[Sequence[str]],
+        write: Write,
+    ) -> list[list[Rollout]]:
+        if self.second is None:
+            return [[] for _ in examples]
+        with blamed(f"second pass of {self.name}", ModelError):
+            requests = [
+                self.second(example.sample, rollout)
+                for example, several in zip(examples, rollouts, strict=True)
+                for rollout in several
+            ]
+        written = iter(write(requests, [f"{key}/second" for several in keys for key in several]))
+        return [[next(written) for _ in several] for several in rollouts]
+
+    def _terms(self, group: Group) -> list[dict[str, float]]:
+        what = f"reward of {self.name}, sample {group.sample.id}"
+        with blamed(what, ModelError):
+            found: list[Terms] = list(self.reward(group))
+        if len(found) != len(group.rollouts):
+            raise ModelError(what, expected=f"terms for {len(group.rollouts)} rollouts",
+                             found=f"{len(found)} of them")  # fmt: skip
+        for terms in found:
+            wrong = {name: value for name, value in terms.items() if not _number(value)}
+            if TOTAL not in terms or wrong:
+                raise ModelError(what, expected=f"finite numbers, {TOTAL!r} among them",
+                                 found=str(wrong or sorted(terms)))  # fmt: skip
+        return [{name: float(value) for name, value in terms.items()} for terms in found]
+
+    def _controlled(
+        self, terms: Sequence[dict[str, float]], keys: Sequence[str]
+    ) -> list[dict[str, float]]:
+        if not self.random:
+            return list(terms)
+        return [
+            {**one, f"method_{TOTAL}": one[TOTAL], TOTAL: uniform(self.seed, key)}
+            for one, key in zip(terms, keys, strict=True)
+        ]
+
+    def _keep(
+        self, groups: Sequence[Group], terms: Sequence[Sequence[Terms]], step: int
+    ) -> None:  # fmt: skip
+        if self.kept is None:
+            return
+        for group, several in zip(groups[: self.keep], terms, strict=False):
+            for place, (rollout, one) in enumerate(zip(group.rollouts, several, strict=True)):
+                plain: dict[str, Any] = {
+                    "sample": group.sample.id, "rollout": place, "canvas": list(group.canvas),
+                    "text": rollout.text, "tokens": rollout.tokens, "cut": rollout.cut,
+                    "terms": dict(one),
+                }  # fmt: skip
+                if group.seconds:
+                    after = group.seconds[place]
+                    plain["second"] = None if after is None else after.text
+                self.kept.append(step, plain)
+
+
+def numbers_of(
+    groups: Sequence[Group], terms: Sequence[Sequence[Terms]]
+) -> dict[str, list[float]]:  # fmt: skip
+    """What is logged of groups: every term, lengths, and how many groups teach nothing."""
+    found: dict[str, list[float]] = {}
+
+    def add(name: str, value: float) -> None:
+        found.setdefault(name, []).append(value)
+
+    for group, several in zip(groups, terms, strict=True):
+        totals = [one[TOTAL] for one in several]
+        add("frac_groups_zero_variance", float(max(totals) == min(totals)))
+        add("frac_groups_all_zero", float(not any(totals)))
+        for rollout, one in zip(group.rollouts, several, strict=True):
+            add("think_length", float(group.count_tokens(reasoning(rollout.text))))
+            for name, value in one.items():
+                add(f"rewards/{name}", value)
+        for after in group.seconds:
+            if after is not None:
+                add("second_length", float(after.tokens))
+    return found
+
+
+def uniform(seed: int, key: str) -> float:
+    """A number from 0 to 1 that depends on nothing but these."""
+    digest = hashlib.blake2b(f"{seed}\x00{key}".encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") / 2**64
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

@@ -1,0 +1,205 @@
+"""What can be set of every training with GRPO, and how a method's plugin function offers it."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from harness.errors import UsageError
+from harness.trainers.grpo.loss import LossType
+
+Schedule: TypeAlias = Literal["constant", "linear", "cosine"]
+RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
+"""Learning rates where none is given; an adapter wants 20 to 100 times more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every hyper-parameter of a training with GRPO.
+
+    One round: `prompts` prompts, `group` rollouts of each, one reward a rollout; then `iterations`
+    optimiser steps on them.
+    """
+
+    group: int = 8
+    """Rollouts of a prompt."""
+    prompts: int = 16
+    """Prompts a round, over all devices."""
+    batch_size: int = 4
+    """Rollouts on each device that gradients are computed for at once."""
+    writing: int | None = None
+    """Rollouts on each device that are written at once; None: all of a round."""
+    iterations: int = 1
+    """Optimiser steps a round."""
+    max_new_tokens: int = 2000
+    """Longest rollout."""
+    temperature: float = 1.0
+    """Of rollouts."""
+    noise: Literal["auto", "keyed", "torch"] = "auto"
+    """`keyed`: a token depends on seed, round, prompt, rollout and position alone, in whatever
+    batch or process it is drawn; `torch`: drawn by PyTorch, which is faster on a GPU. `auto`:
+    `keyed` on a CPU."""
+    reward: Literal["method", "random"] = "method"
+    """`random` is the control of an experiment: a uniform number takes the reward's place."""
+
+    loss_type: LossType = "bnpo"
+    """How tokens are averaged; see `harness.trainers.grpo.loss`."""
+    beta: float = 0.0
+    """Weight of the divergence from the network that training began with."""
+    clip: float = 0.2
+    """How far below 1 the ratio of new to old probability counts."""
+    clip_high: float | None = None
+    """How far above 1 it does; None: as far as below."""
+    scale_rewards: Literal["group", "batch"] | None = "group"
+    """What advantages are divided by: the standard deviation of their group, of all, or nothing."""
+    entropy_coefficient: float = 0.0
+    """Weight of the entropy of tokens, which is kept high."""
+
+    learning_rate: float | None = None
+    """Peak; None: 1e-6, or 2e-5 for an adapter."""
+    schedule: Schedule = "constant"
+    """What follows the warm-up."""
+    warmup_steps: int = 0
+    """Steps in which the learning rate rises from 0."""
+    weight_decay: float = 0.01
+    """Of AdamW."""
+    max_grad_norm: float = 1.0
+    """Largest norm of the gradient; 0: no limit."""
+    epochs: float = 1.0
+    """Passes over the samples."""
+    max_steps: int | None = None
+    """Optimiser steps, whatever `epochs` says."""
+    max_prompt: int | None = None
+    """Prompts of more tokens are left out, counted and named."""
+
+    finetune: Literal["full", "lora"] = "full"
+    """All weights, or an adapter that is merged into them at the end."""
+    lora_rank: int = 64
+    """Of the adapter's matrices."""
+    lora_alpha: int = 128
+    """The adapter is scaled by this over its rank."""
+    lora_layers: Literal["language", "all"] = "language"
+    """Linear layers of the language model, or of the vision tower too."""
+    freeze_vision: bool = False
+    """Train the language model only."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the weights while training; `auto` is what the checkpoint was saved in."""
+    mixed: bool = False
+    """Compute in bfloat16 whatever the weights' type is."""
+    gradient_checkpointing: bool = False
+    """Compute activations twice to keep fewer."""
+    deepspeed: str | None = None
+    """`zero3`, or the path of a DeepSpeed configuration."""
+    vllm: Literal["colocate", "server"] | None = None
+    """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
+
+    save_every: int = 100
+    """Steps between states that a training can go on from; the last step is one."""
+    keep_rollouts: int = 2
+    """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
+    loggers: str | None = "auto"
+    """Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if it is
+    installed; None: none."""
+
+    def __post_init__(self) -> None:
+        least = {
+            1: ("prompts", "batch_size", "writing", "iterations", "max_new_tokens", "max_steps",
+                "max_prompt", "lora_rank", "save_every"),
+            2: ("group",),
+            0: ("beta", "clip", "clip_high", "entropy_coefficient", "learning_rate",
+                "warmup_steps", "weight_decay", "max_grad_norm", "epochs", "keep_rollouts"),
+        }  # fmt: skip
+        for bound, names in least.items():
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not value >= bound:
+                    raise UsageError(f"{name}=…", expected=f"at least {bound}", found=str(value))
+        if not 0 < self.temperature <= 100:
+            raise UsageError("temperature=…", expected="more than 0, at most 100",
+                             found=str(self.temperature))  # fmt: skip
+        self._check_adapter()
+
+    def _check_adapter(self) -> None:
+        if self.finetune == "full":
+            return
+        if self.deepspeed is not None or self.freeze_vision:
+            other = "deepspeed" if self.deepspeed is not None else "freeze_vision"
+            raise UsageError(f"finetune=lora and {other}", expected="one of the two", found="both",
+                             fix="lora_layers says which layers are adapted."
+                             if other == "freeze_vision" else "")  # fmt: skip
+
+    @property
+    def rate(self) -> float:
+        """The peak of the learning rate."""
+        return RATES[self.finetune] if self.learning_rate is None else self.learning_rate
+
+    def describe(self) -> dict[str, Any]:
+        """Every setting as resolved; those that change nothing of what is learned are left out."""
+        aside = {"writing", "keep_rollouts", "loggers"}
+        plain = {name: value for name, value in asdict(self).items() if name not in aside}
+        return {**plain, "learning_rate": self.rate}
+
+    def accumulated(self, processes: int) -> int:
+        """Batches on each device that a round is made of.
+
+        Raises:
+            UsageError: a round cannot be shared evenly among the devices, whole groups to each.
+        """
+        if self.prompts % processes:
+            raise UsageError(
+                f"prompts={self.prompts}", expected=f"a multiple of the {processes} processes, "
+                "each of which rewards whole groups", found=str(self.prompts),
+            )  # fmt: skip
+        own = self.prompts // processes * self.group
+        if own % self.batch_size:
+            raise UsageError(
+                f"batch_size={self.batch_size}", expected=f"a divisor of the {own} rollouts a "
+                "round on each device", found=str(self.batch_size),
+            )  # fmt: skip
+        return own // self.batch_size
+
+    def steps(self, samples: int) -> int:
+        """Optimiser steps for so many samples; a part of a round at the end is a whole one."""
+        if self.max_steps is not None:
+            return self.max_steps
+        rounds = -(-self.epochs * samples // self.prompts)
+        return max(1, int(rounds)) * self.iterations
+
+
+Plugin = TypeVar("Plugin", bound=Callable[..., Any])
+
+
+def with_settings(**defaults: Any) -> Callable[[Plugin], Plugin]:
+    """Let a method's plugin function offer every field of `Settings` beside its own parameters.
+
+    The function takes them as `**settings`, and builds `Settings(**settings)`: what was given,
+    and these defaults of the method for the rest.
+    """
+    Settings(**defaults)  # a wrong default is found when the module is imported
+    known = replace(Settings(), **defaults)
+
+    def offered(function: Plugin) -> Plugin:
+        own = inspect.signature(function)
+        kept = [one for one in own.parameters.values() if one.kind is one.KEYWORD_ONLY]
+        hints = typing.get_type_hints(Settings)
+        shared = [
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY,
+                              default=getattr(known, field.name), annotation=hints[field.name])
+            for field in fields(Settings)
+        ]  # fmt: skip
+
+        def built(**given: Any) -> Any:
+            return function(**{**defaults, **given})
+
+        built.__doc__, built.__name__ = function.__doc__, function.__name__
+        built.__module__, built.__qualname__ = function.__module__, function.__qualname__
+        built.__signature__ = inspect.Signature([*kept, *shared])  # type: ignore[attr-defined]
+        named = typing.get_type_hints(function)
+        built.__annotations__ = {
+            **{one.name: named[one.name] for one in kept},
+            **{one.name: one.annotation for one in shared},
+        }
+        return typing.cast(Plugin, built)
+
+    return offered

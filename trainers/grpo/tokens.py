@@ -1,0 +1,59 @@
+"""Small rules about tokens and pictures on their way to and from a network."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PIL import Image
+
+from harness.errors import UsageError
+from harness.model import ChatRequest
+from harness.models.backends.inputs import shown, squashed
+
+ANSWER = ("<answer>", "</answer>")
+
+
+def pictures_of(request: ChatRequest) -> list[Any]:
+    """The pictures of a request as vLLM takes them.
+
+    Raises:
+        UsageError: it shows a video, which TRL hands to no server.
+    """
+    found = []
+    for place, media in enumerate(request.media):
+        indices = shown(request, place)
+        if len(indices) != 1:
+            raise UsageError("vllm with videos", expected="vllm=None", found="a clip of "
+                             f"{len(indices)} frames")  # fmt: skip
+        found.append(Image.fromarray(squashed(media.frame(indices[0]), request.squash(place))))
+    return found
+
+
+def upto(tokens: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """The tokens up to the first end token, which is kept."""
+    place = next((place for place, token in enumerate(tokens) if token in ends), len(tokens) - 1)
+    return list(tokens[: place + 1])
+
+
+def answer_span(decode: Callable[[Sequence[int]], str], tokens: Sequence[int]) -> tuple[int, int]:
+    """(first, end) of the tokens that spell what is between the answer's tags; (0, 0) if nothing.
+
+    Found by bisection on the length of the decoded beginning, which grows with every token.
+    """
+    text = decode(tokens)
+    opening = text.find(ANSWER[0])
+    if opening < 0:
+        return 0, 0
+    closing = text.find(ANSWER[1], opening)
+    start = _reaching(decode, tokens, opening + len(ANSWER[0]))
+    return start, len(tokens) if closing < 0 else _reaching(decode, tokens, closing)
+
+
+def _reaching(decode: Callable[[Sequence[int]], str], tokens: Sequence[int], length: int) -> int:
+    low, high = 0, len(tokens)
+    while low < high:
+        middle = (low + high) // 2
+        if len(decode(tokens[:middle])) >= length:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,256 @@
+"""The trainer that every method with GRPO is: settings, a reward, and what else is its own.
+
+    settings ─┐
+    model ────┼─▶ prompts ─▶ rollouts ─(second pass)─▶ reward, group by group ─▶ TRL's step
+    reward ───┘
+
+A method's plugin function returns a `GrpoTrainer`; see `harness.trainers.visionreasoner.trainer`.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.errors import MissingDependency, UsageError
+from harness.models.backends.transformers import TransformersChat
+from harness.models.compose import PromptedModel
+from harness.spec import Spec
+from harness.trainer import Curve, TrainingRun
+from harness.trainers.grpo.examples import Ask, Example, Preparation, asked
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.values import Reward, SecondPass
+from harness.trainers.sft.examples import Dropped
+from harness.types import Sample
+
+ROLLOUTS = "rollouts.jsonl"
+SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+SHOWN = 20  # dropped samples that the manifest names
+
+
+def unchanged(model: PromptedModel) -> PromptedModel:
+    """The model as it was given."""
+    return model
+
+
+def any_target(sample: Sample) -> object:
+    """Every sample that has a target will do."""
+    return sample.target
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrpoTrainer:
+    """A method: what it rewards, and what it asks beside evaluation's own request."""
+
+    name: str
+    settings: Settings
+    reward: Reward
+    second: SecondPass | None = None
+    """The second request that each rollout leads to."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """The method's own settings, plain data, for the record."""
+    fitted: Callable[[PromptedModel], PromptedModel] = unchanged
+    """Puts the method's prompt into the model that training starts from."""
+    ask: Ask = asked
+    """What is asked of a sample, if it is not what evaluation asks."""
+    usable: Callable[[Sample], object] = any_target
+    """Raises a HarnessError for a sample that the reward has no truth for: it is left out."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Every setting."""
+        return {**self.own, **self.settings.describe()}
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """Check every prompt, train, and write the checkpoint.
+
+        Raises:
+            UsageError: there is no model that can be trained, or no task.
+            DataError: no sample is left to learn from.
+            ModelError: the reward fails.
+            KeyboardInterrupt: the run was asked to stop; the state is saved.
+        """
+        model, chat = trainable(self.name, run.model)
+        model = self.fitted(model)
+        if not run.tasks:
+            raise UsageError(f"trainer {self.name}", expected="tasks to train on (--train-tasks)",
+                             found="none")  # fmt: skip
+        examples, dropped, trainer = self._begun(run, model, chat)
+        trainer.go()
+        _export(chat, trainer, run.checkpoint)
+        if run.main and self.settings.finetune == "lora":
+            trainer.model.save_pretrained(run.out / "adapter", save_embedding_layers=False)
+        return _facts(trainer, examples, dropped)
+
+    def _begun(
+        self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
+    ) -> tuple[list[Example], list[Dropped], Any]:
+        cpu = _on_cpu(chat)
+        # Before anything is loaded: it lets several processes, or DeepSpeed, find each other.
+        arguments = self._arguments(run, cpu=cpu)
+        examples, dropped = Preparation(
+            model=model, processor=chat.processor, ask=self.ask, usable=self.usable,
+            max_new_tokens=self.settings.max_new_tokens, max_prompt=self.settings.max_prompt,
+        ).prepared(run)  # fmt: skip
+        arguments.max_steps = self.settings.steps(len(examples))
+        return examples, dropped, self._trainer(run, chat, examples, arguments, cpu=cpu)
+
+    def _arguments(self, run: TrainingRun, *, cpu: bool) -> Any:
+        from harness.trainers.trl_compat import configuration
+
+        chosen = self.settings
+        accumulate = chosen.accumulated(int(os.environ.get("WORLD_SIZE", "1")))
+        return configuration(
+            "GRPOConfig",
+            output_dir=str(run.state), seed=run.seed, data_seed=run.seed, use_cpu=cpu,
+            per_device_train_batch_size=chosen.batch_size, gradient_accumulation_steps=accumulate,
+            num_generations=chosen.group, num_iterations=chosen.iterations,
+            max_completion_length=chosen.max_new_tokens,
+            temperature=chosen.temperature, beta=chosen.beta, epsilon=chosen.clip,
+            epsilon_high=chosen.clip_high, loss_type=chosen.loss_type,
+            scale_rewards=chosen.scale_rewards or "none", entropy_coef=chosen.entropy_coefficient,
+            # The papers' divergence is the plain estimate, not weighted by the ratio.
+            use_bias_correction_kl=False,
+            learning_rate=chosen.rate, lr_scheduler_type=SCHEDULES[chosen.schedule],
+            warmup_steps=chosen.warmup_steps, weight_decay=chosen.weight_decay,
+            max_grad_norm=chosen.max_grad_norm, optim="adamw_torch",
+            bf16=chosen.mixed or chosen.dtype == "bfloat16",
+            gradient_checkpointing=chosen.gradient_checkpointing, save_steps=chosen.save_every,
+            deepspeed=_deepspeed(chosen.deepspeed), **_vllm(chosen.vllm),
+        )  # fmt: skip
+
+    def _trainer(
+        self, run: TrainingRun, chat: TransformersChat, examples: Sequence[Example],
+        arguments: Any, *, cpu: bool,
+    ) -> Any:  # fmt: skip
+        from harness.models.backends.loading import no_bars
+        from harness.trainers.grpo.hooks import Course, Rollouts
+        from harness.trainers.grpo.loggers import loggers
+        from harness.trainers.grpo.scoring import Scoring
+        from harness.trainers.sft import network as networks
+        from harness.trainers.state import newest_state, step_of
+        from harness.trainers.trl_compat import engine, old_names, rows
+
+        chosen = self.settings
+        network = networks.load(chat, dtype=chat.dtype if chosen.dtype == "auto" else chosen.dtype)
+        if chosen.freeze_vision:
+            networks.freeze_vision(network)
+        adapter = networks.adapter(
+            rank=chosen.lora_rank, alpha=chosen.lora_alpha, dropout=0.0, layers=chosen.lora_layers,
+        ) if chosen.finetune == "lora" else None  # fmt: skip
+        with old_names(), no_bars():
+            trainer = engine("GRPOTrainer", Rollouts)(
+                model=network, args=arguments, train_dataset=rows(len(examples)),
+                reward_funcs=[total], processing_class=chat.processor, peft_config=adapter,
+            )  # fmt: skip
+        kept = Curve(run.out / ROLLOUTS) if run.main else None
+        if kept is not None:
+            state = newest_state(run.state) if run.resume else None
+            kept.cut(0 if state is None else step_of(state))
+        scoring = Scoring(
+            name=self.name, reward=self.reward, second=self.second,
+            count_tokens=chat.count_tokens, kept=kept, keep=chosen.keep_rollouts,
+            random=chosen.reward == "random", seed=run.seed,
+        )  # fmt: skip
+        keyed = chosen.noise == "keyed" or (chosen.noise == "auto" and cpu)
+        trainer.begin(Course(
+            examples=examples, scoring=scoring, processor=chat.processor, seed=run.seed,
+            keyed=keyed, writing=chosen.writing,
+        ))  # fmt: skip
+        trainer.attach(
+            run, lambda folder: _export(chat, trainer, folder),
+            loggers=loggers(chosen.loggers, run, self.describe()),
+        )  # fmt: skip
+        return trainer
+
+
+def total(**given: Any) -> list[float]:
+    """The name under which TRL logs the reward; groups are scored by `Scoring` instead."""
+    raise NotImplementedError
+
+
+def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersChat]:
+    """The model to train: a network in process, with the composition that words its requests.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if spec is None:
+        raise UsageError(f"trainer {who}", expected="a model to start from (--model)",
+                         found="none")  # fmt: skip
+    model = plugins.build("models", spec)
+    if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
+        raise UsageError(
+            f"trainer {who}, model {spec}", expected="a network that transformers calls, with a "
+            "prompt and a grammar, such as visionreasoner(checkpoint=…)",
+            found=type(model).__name__,
+        )  # fmt: skip
+    return model, model.chat
+
+
+def _on_cpu(chat: TransformersChat) -> bool:
+    import torch
+
+    return chat.device == "cpu" or not torch.cuda.is_available()
+
+
+def _vllm(mode: str | None) -> dict[str, Any]:
+    if mode is None:
+        return {}
+    if find_spec("vllm") is None:
+        raise MissingDependency(f"vllm={mode}", expected="the package 'vllm'",
+                                found="it is not installed", fix="Install it, or leave it out: "
+                                "rollouts are then written by transformers.")  # fmt: skip
+    return {"use_vllm": True, "vllm_mode": mode}
+
+
+def _deepspeed(name: str | None) -> str | None:
+    """The path of a DeepSpeed configuration: `zero3` is the one that comes with `sft`."""
+    if name is None:
+        return None
+    if find_spec("deepspeed") is None:
+        raise MissingDependency("deepspeed=…", expected="the package 'deepspeed'",
+                                found="it is not installed", fix="Install it.")  # fmt: skip
+    own = files("harness.trainers.sft").joinpath(f"configs/{name}.json")
+    path = Path(str(own)) if own.is_file() else Path(name)
+    if not path.is_file():
+        raise UsageError(f"deepspeed={name}", expected="zero3, or a file", found="neither")
+    return str(path)
+
+
+def _export(chat: TransformersChat, trainer: Any, folder: Path) -> None:
+    """Write the network as it is now; called in every process."""
+    from harness.trainers.sft.network import export
+
+    tensors = None
+    if trainer.is_deepspeed_enabled:
+        tensors = trainer.accelerator.get_state_dict(trainer.deepspeed)
+    if trainer.run.main:
+        export(trainer.model, chat.folder, folder, tensors=tensors)
+    trainer.accelerator.wait_for_everyone()
+
+
+def _facts(
+    trainer: Any, examples: Sequence[Example], dropped: Sequence[Dropped]
+) -> dict[str, Any]:  # fmt: skip
+    from harness.trainers.trl_compat import finite
+
+    sizes = [(one.numel(), one.requires_grad) for one in trainer.model.parameters()]
+    rows = trainer.run.curve.read() if trainer.run.main else []
+    rewards = [row["reward"] for row in rows if "reward" in row]  # of steps that began a round
+    prompts = trainer.args.generation_batch_size / trainer.num_generations
+    rounds = -(-trainer.state.global_step // trainer.num_iterations)
+    return {
+        "steps": int(trainer.state.global_step),
+        "epochs": rounds * prompts / len(examples),
+        "reward": finite(rewards[-1]) if rewards else None,
+        "examples": len(examples),
+        "dropped": dict(Counter(one.why for one in dropped)),
+        "dropped_samples": [asdict(one) for one in dropped[:SHOWN]],
+        "parameters": sum(size for size, _ in sizes),
+        "parameters_trained": sum(size for size, trained in sizes if trained),
+    }

@@ -1,0 +1,118 @@
+"""What pocket's lessons say of samples of generated benchmarks: reasoning and descriptions.
+
+The scene behind a sample is drawn again from the seed of its data. Reasoning is worded as pocket
+was taught it, so that teaching it another grammar does not cost it what it knows.
+
+    Which shape has five points?   rationale    small red circle, large blue star: large blue star
+                                   description  the star
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from harness.errors import DataError
+from harness.models.grammar import between
+from harness.task import Task
+from harness.trainers.pocket.lessons import name
+from harness.trainers.pocket.reasons import in_words
+from harness.trainers.pocket.views import View
+from harness.types import Sample
+from harness.world.families import FAMILIES, draw_scene
+from harness.world.qa import every_qa
+from harness.world.questions import REASONED, every_question
+from harness.world.scene import SPLITS, Scene
+from harness.world.shapes import MANIFEST
+
+RATIONALE, DESCRIPTION = "rationale", "description"
+"""The names under which a target's `extra` has them."""
+
+
+def shapes_told(task: Task, sample: Sample) -> Mapping[str, str]:
+    """What can be told of a sample beside its answer; nothing for benchmarks that it does not know.
+
+    Questions that name what they mean are reasoned about by naming it. Those that do not are
+    reasoned about at two lengths, as the sample's id decides: everything is named before what is
+    meant, or one other thing is.
+
+    Args:
+        task: `shapes_referring` or `shapes_qa`, below the root of a generated world.
+        sample: One of its samples.
+
+    Returns:
+        `rationale`, and for `shapes_referring` also `description`.
+
+    Raises:
+        DataError: the data is not of a generated world.
+    """
+    if task.name == "shapes_referring":
+        return _referring(sample, scene_of(task, sample))
+    if task.name == "shapes_qa":
+        return _in_words(sample, scene_of(task, sample))
+    return {}
+
+
+def scene_of(task: Task, sample: Sample) -> Scene:
+    """The scene of a sample of the world's own benchmarks.
+
+    Raises:
+        DataError: the data is not of a generated world.
+    """
+    family, _, index = sample.id.rpartition("_")[0].rpartition("_")
+    split = next((one for one in SPLITS if one == task.split), None)
+    if family not in FAMILIES or not index.isdigit() or split is None:
+        raise DataError(f"{task.name}: sample {sample.id!r}", expected="family_index_question of "
+                        "train, val or test", found=f"{sample.id} of {task.split}")  # fmt: skip
+    seed = _seed(task.annotations[0].parents[2] / MANIFEST)
+    return draw_scene(seed, family=family, split=split, index=int(index))
+
+
+def _referring(sample: Sample, scene: Scene) -> dict[str, str]:
+    every = every_question(scene)
+    asked = next((one for one in every if sample.query.text in one.texts), None)
+    if asked is None:
+        raise DataError(f"sample {sample.id}", expected="a question that its scene allows",
+                        found=sample.query.text)  # fmt: skip
+    view = View(scene, (0,))
+    meant = view.in_order(asked.referents, 0)
+    names = ", ".join(_name(scene, index) for index in meant)
+    if asked.kind not in REASONED:
+        return {RATIONALE: names, DESCRIPTION: sample.query.text}
+    others = [index for index in range(len(scene.things)) if index not in asked.referents]
+    considered = others if _even(sample.id) else others[:1]
+    listed = view.in_order((*considered, *asked.referents), 0)
+    said = next((one.text for one in every if one.kind not in REASONED
+                 and one.referents == asked.referents), names)  # fmt: skip
+    told = ", ".join(_name(scene, index) for index in listed)
+    return {RATIONALE: f"{told}: {names}", DESCRIPTION: said}
+
+
+def _in_words(sample: Sample, scene: Scene) -> dict[str, str]:
+    view = View(scene, tuple(range(scene.frames)))
+    for qa in every_qa(scene):
+        # Options are drawn with the question, so that one of the same text has the same ones.
+        if qa.text == sample.query.text and tuple(qa.options) == sample.query.options:
+            return {RATIONALE: between(in_words(view, qa).reply, "think") or ""}
+    return {}
+
+
+def _name(scene: Scene, index: int) -> str:
+    return name(scene.things[index])
+
+
+def _even(text: str) -> bool:
+    return hashlib.blake2b(text.encode(), digest_size=1).digest()[0] % 2 == 0
+
+
+@lru_cache
+def _seed(path: Path) -> int:
+    try:
+        seed = json.loads(path.read_text("utf-8"))["seed"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
+        raise DataError(f"file {path}", expected="the seed of a generated world", found=str(error),
+                        fix="Make the data with `harness data make`.") from error  # fmt: skip
+    if type(seed) is not int:
+        raise DataError(f"file {path}: 'seed'", expected="a whole number", found=repr(seed)[:60])
+    return seed

@@ -1,0 +1,1 @@
+"""Seg-Zero's training: its reward, soft or strict, term by term, and its settings."""

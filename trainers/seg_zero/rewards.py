@@ -1,0 +1,248 @@
+"""Seg-Zero's reward for one object: two formats, the box's overlap and distance, two points.
+
+Liu et al., "Seg-Zero" (2025), with the semantics of the official code (`dvlab-research/Seg-Zero`,
+`seg.py` soft, `seg_restrict.py` strict). Pure functions of whatever a network writes; numbers are
+pixels of the 840 × 840 frame. The answer is the first `{…}` of the whole reply. `soft` takes keys
+that contain `bbox` and `point`; `strict` takes `bbox`, `points_1` and `points_2`, all lists.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from harness.errors import ParseError
+from harness.models.grammar import Item, split_frame
+from harness.models.seg_zero.grammar import KEYS, braced
+from harness.models.visionreasoner.grammar import CANVAS
+from harness.replies import DIGITS
+from harness.trainers.grpo.values import TOTAL, Group, Terms
+from harness.trainers.visionreasoner.objects import in_frame, key_frame, objects
+from harness.trainers.visionreasoner.rewards import thinking_format
+from harness.types import Box, Point, Sample
+
+Semantics: TypeAlias = Literal["soft", "strict"]
+Pair: TypeAlias = tuple[float, float]
+
+IOU = 0.5
+"""The box is right if its IoU with the true one is above this (right and bottom inclusive)."""
+BOX_DISTANCE = 10.0
+"""… and if the mean of its four differences is below this, in pixels."""
+POINT_DISTANCE = 100.0
+"""Points are right if both are in the box, and the mean of their distances from the true two, in
+the better order, is below this, in pixels."""
+
+SAME: Pair = (1.0, 1.0)
+"""The scale of replies whose numbers are in the 840 × 840 frame already."""
+
+UNREADABLE = (TypeError, ValueError, KeyError, IndexError, OverflowError, ZeroDivisionError)
+"""What reading numbers out of any JSON may raise: then nothing is right."""
+
+
+class Meant(NamedTuple):
+    """One object in the 840 × 840 frame: its box, and two points on it."""
+
+    box: Box
+    points: tuple[Point, Point]
+
+
+def answer_value(reply: str) -> Mapping[str, Any] | None:
+    """The object that the first `{…}` is in JSON, or None."""
+    text = braced(reply)
+    if text is None or DIGITS.search(text):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def answer_format(reply: str, *, semantics: Semantics = "soft") -> float:
+    """1 if there is a box of four and there are two points of two, else 0.
+
+    Softly, a text of that length is one too, and keys of points contain `point`.
+    """
+    value = answer_value(reply)
+    if value is None:
+        return 0.0
+    keys = KEYS if semantics == "strict" else _formatted(value)
+    if keys is None or not all(key in value for key in keys):
+        return 0.0
+    sized = list if semantics == "strict" else (list, str, dict)
+    lengths = (4, 2, 2)
+    return float(all(isinstance(value[key], sized) and len(value[key]) == length
+                     for key, length in zip(keys, lengths, strict=True)))  # fmt: skip
+
+
+def _formatted(value: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    box = next((key for key in value if "bbox" in key.lower()), None)
+    places = [key for key in value if "point" in key.lower() and key != box]
+    return None if box is None or len(places) < 2 else (box, places[0], places[1])
+
+
+def _box_of(value: Mapping[str, Any], semantics: Semantics) -> Any:
+    """The value that is taken for the box.
+
+    Raises:
+        KeyError, ValueError: there is none of four.
+    """
+    soft = next((key for key in value if "bbox" in key.lower()), "bbox")
+    box = value["bbox" if semantics == "strict" else soft]
+    if len(box) != 4:
+        raise ValueError("no box")
+    return box
+
+
+def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pair]:
+    """The two points, cut to whole numbers."""
+    keys = [key for key in value if "points" in key.lower()] if semantics == "soft" else KEYS[1:]
+    first, second = ((int(value[key][0]), int(value[key][1])) for key in keys[:2])
+    return first, second
+
+
+def box_iou(
+    reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+) -> float:
+    """1 if the box overlaps the true one by more than half."""
+
+    def right(value: Mapping[str, Any]) -> bool:
+        return inclusive_iou(scaled(_box_of(value, semantics), scale), meant.box) > IOU
+
+    return _bit(reply, right)
+
+
+def box_l1(reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME) -> float:
+    """1 if the box's edges are near the true ones, on average."""
+
+    def right(value: Mapping[str, Any]) -> bool:
+        box = scaled(_box_of(value, semantics), scale)
+        apart = [abs(edge - true) for edge, true in zip(box, meant.box, strict=True)]
+        return bool((apart[0] + apart[1] + apart[2] + apart[3]) / 4 < BOX_DISTANCE)
+
+    return _bit(reply, right)
+
+
+def points_l1(
+    reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+) -> float:  # fmt: skip
+    """1 if both points are in the predicted box and near the true two."""
+
+    def right(value: Mapping[str, Any]) -> bool:
+        box = scaled(_box_of(value, semantics), scale)
+        found = tuple((x * scale[0], y * scale[1]) for x, y in _points_of(value, semantics))
+        inside = all(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in found)
+        return inside and points_apart(found, meant.points) < POINT_DISTANCE
+
+    return _bit(reply, right)
+
+
+def _bit(reply: str, right: Callable[[Mapping[str, Any]], bool]) -> float:
+    value = answer_value(reply)
+    if value is None:
+        return 0.0
+    try:
+        return float(right(value))
+    except UNREADABLE:
+        return 0.0
+
+
+def scaled(box: Any, scale: Pair) -> Any:
+    """A box of the reply in the 840 × 840 frame; as it is where the reply's canvas is that one."""
+    if scale == SAME:
+        return box
+    return [edge * scale[place % 2] for place, edge in enumerate(box)]
+
+
+def inclusive_iou(box: Any, other: Sequence[float]) -> float:
+    """IoU of two boxes whose right and bottom pixels belong to them; 0 unless edges overlap."""
+    left, top = max(box[0], other[0]), max(box[1], other[1])
+    right, bottom = min(box[2], other[2]), min(box[3], other[3])
+    shared = (right - left + 1) * (bottom - top + 1) if left < right and top < bottom else 0
+    sizes = [(one[2] - one[0] + 1) * (one[3] - one[1] + 1) for one in (box, other)]
+    return float(shared) / (sizes[0] + sizes[1] - shared)
+
+
+def points_apart(points: Sequence[Pair], others: Sequence[Pair]) -> float:
+    """The mean distance of two points from two others, in the better of both orders."""
+
+    def together(order: tuple[int, int]) -> float:
+        return sum(
+            math.sqrt((x - others[place][0]) ** 2 + (y - others[place][1]) ** 2)
+            for (x, y), place in zip(points, order, strict=True)
+        )
+
+    return min(together((0, 1)), together((1, 0))) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class SegZeroReward:
+    """The reward of a group: each rollout by itself."""
+
+    semantics: Semantics = "strict"
+
+    def __call__(self, group: Group) -> list[Terms]:
+        """Terms of every rollout; `total`, from 0 to 5, is their sum."""
+        meant = truth(group.sample)
+        return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
+
+    def terms(self, group: Group, text: str, meant: Meant) -> dict[str, float]:
+        """The terms of one reply."""
+        reply = split_frame(text)[1]
+        width, height = group.canvas
+        scale = (CANVAS[0] / width, CANVAS[1] / height)
+        terms = {
+            "thinking_format": thinking_format(reply),
+            "answer_format": answer_format(reply, semantics=self.semantics),
+            "bbox_iou": box_iou(reply, meant, semantics=self.semantics, scale=scale),
+            "bbox_l1": box_l1(reply, meant, semantics=self.semantics, scale=scale),
+            "points_l1": points_l1(reply, meant, semantics=self.semantics, scale=scale),
+        }
+        return {**terms, TOTAL: sum(terms.values())}
+
+
+def truth(sample: Sample) -> Meant:
+    """The box around what is meant, and the centres of its two largest inscribed circles.
+
+    The answer's own two points where it has one box and two points. The second circle lies
+    outside the first one.
+
+    Raises:
+        ParseError: nothing is meant, which this method cannot learn from, or no place is known.
+    """
+    frame = key_frame(sample)
+    items = objects(sample, frame)
+    if sample.target is None or not items:
+        raise ParseError(f"sample {sample.id}", expected="an object", found="none")
+    answer = sample.target.answer
+    box = Box(*(min(item.box[side] for item in items) for side in (0, 1)),
+              *(max(item.box[side] for item in items) for side in (2, 3)))  # fmt: skip
+    if answer.points is not None and len(answer.points) == 2:
+        points = (answer.points[0], answer.points[1])
+    elif answer.masks is not None:
+        points = circles(answer.masks[frame].to_array())
+    else:
+        points = (items[0].place, items[0].place)
+    first, second = in_frame([Item(box, point) for point in points], sample.query.size)
+    return Meant(first.box, (first.place, second.place))
+
+
+def circles(mask: Any) -> tuple[Point, Point]:
+    """Centres of the two largest circles in a mask (height × width) that do not overlap."""
+    import cv2
+
+    depth = cv2.distanceTransform(np.pad(mask, 1).astype(np.uint8), cv2.DIST_L2, 5)
+    first, radius = _deepest(depth)
+    rows, columns = np.ogrid[: depth.shape[0], : depth.shape[1]]
+    outside = (columns - first.x) ** 2 + (rows - first.y) ** 2 > radius**2
+    rest = (np.pad(mask, 1) & outside).astype(np.uint8)
+    second, _ = _deepest(cv2.distanceTransform(rest, cv2.DIST_L2, 5)) if rest.any() else (first, 0)
+    return Point(first.x - 1, first.y - 1), Point(second.x - 1, second.y - 1)
+
+
+def _deepest(depth: Any) -> tuple[Point, float]:
+    row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
+    return Point(float(column), float(row)), float(depth[row, column])

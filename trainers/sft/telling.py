@@ -1,0 +1,70 @@
+"""What a perfect reply says beside its answer: what is told of a sample, and a description.
+
+Where a benchmark tells no reasoning, a generated world can: `told=shapes`. A grammar that has a
+place for a description writes it empty, since an answer does not say what it is called.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from harness.errors import ParseError
+from harness.model import ChatRequest
+from harness.task import Task
+from harness.types import Sample
+
+Told: TypeAlias = Literal["dataset", "shapes"]
+"""Where reasoning and descriptions come from: the benchmark, or the scenes of generated data."""
+Complete: TypeAlias = Callable[[Sample, ChatRequest, str], str]
+"""Adds to the reply of a sample and its request what the answer alone does not say."""
+
+DESCRIPTION = "description"
+EMPTY = {tag: f"<{tag}></{tag}>" for tag in ("description", "target_desc")}
+
+
+def as_written(sample: Sample, request: ChatRequest, reply: str) -> str:
+    """The reply as it was."""
+    del sample, request
+    return reply
+
+
+def described(sample: Sample, request: ChatRequest, reply: str) -> str:
+    """The reply with its empty description filled: by the target's own, else by the question.
+
+    Raises:
+        ParseError: the model's grammar has no description, or what is said holds a tag.
+    """
+    del request
+    tag = next((tag for tag, empty in EMPTY.items() if empty in reply), None)
+    if tag is None:
+        raise ParseError("reply to complete", expected=" or ".join(EMPTY.values()),
+                         found=reply[:60])  # fmt: skip
+    own = sample.target.extra.get(DESCRIPTION) if sample.target is not None else None
+    said = own if isinstance(own, str) and own.strip() else sample.query.text
+    if "<" in said:
+        raise ParseError("description to write", expected="no tag", found=said[:60])
+    return reply.replace(EMPTY[tag], f"<{tag}>{said.strip()}</{tag}>", 1)
+
+
+def told_by(told: Told, task: Task) -> Task:
+    """The task whose targets' `extra` holds what is told of them; what they have already stays."""
+    if told == "dataset":
+        return task
+    from harness.trainers.pocket.told import shapes_told
+
+    return with_extra(task, lambda sample: shapes_told(task, sample))
+
+
+def with_extra(task: Task, extra: Callable[[Sample], Mapping[str, Any]]) -> Task:
+    """The task with more in its targets' `extra`."""
+
+    def samples() -> Iterator[Sample]:
+        for sample in task.samples():
+            target = sample.target
+            if target is None:
+                yield sample
+            else:
+                more = {**extra(sample), **target.extra}
+                yield replace(sample, target=replace(target, extra=more))
+
+    return replace(task, samples=samples)

@@ -1,0 +1,1 @@
+"""Training with SpaceR's rewards: answers, and maps on a grid."""

@@ -1,0 +1,151 @@
+"""SpaceR's accuracy: an answer, and the map that it was read from.
+
+Semantics of `SG-RLVR.py` and `extract_map.py` (OuyangKun10/SpaceR, commit b623af5), whose other
+terms are those of Video-R1. Two things are otherwise: a true number of 0 or below, which the
+official code cannot score or always holds right, is scored by its size; and free texts are
+compared without stemming.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import DataError, ParseError
+from harness.metrics.numeric import mean_relative_accuracy
+from harness.models.spacer.grammar import GRID, GridMap, drawn, grid_map
+from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.video_r1.rewards import VideoR1Accuracy
+from harness.trainers.video_str.answers import answer, truth_of
+from harness.types import AnswerForm, Sample
+
+KEY = "map"
+RIGHT = 0.5  # accuracy of a number above which its map counts
+DIAGONAL = GRID * math.sqrt(2.0)
+
+WORDS: Mapping[str, str] = {
+    "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
+    "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "thirteen": "13",
+    "fourteen": "14", "fifteen": "15", "sixteen": "16", "seventeen": "17", "eighteen": "18",
+    "nineteen": "19", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60",
+    "seventy": "70", "eighty": "80", "ninety": "90", "zero": "0", "a": "1", "an": "1",
+}  # fmt: skip
+
+
+def spoken_number(said: str) -> float | None:
+    """The number of an answer: the first number word *of this order* in it, else its first digits.
+
+    >>> spoken_number("about -3.5 m"), spoken_number("two or one"), spoken_number("a lot")
+    (3.5, 1.0, 1.0)
+    """
+    text = said.strip().lower()
+    for word, digits in WORDS.items():
+        if re.search(rf"\b{word}\b", text):
+            return float(digits)
+    match = re.search(r"\d+(\.\d+)?", text)
+    value = float(match[0]) if match else math.inf
+    return value if math.isfinite(value) else None
+
+
+def map_score(said: GridMap, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
+    """How near the cells of a map are to the true ones, from 0 to 1.
+
+    Of each category cells are paired greedily, the nearest first; a pair is worth 1 minus its
+    distance over the grid's diagonal, a category the mean over the larger number of cells, the map
+    the mean over categories, weighted by their true cells. Without true cells an empty map is
+    worth 1.
+    """
+    total = sum(map(len, truth.values()))
+    if not total:
+        return float(not said)
+    worth = [
+        len(cells) * _category(said.get(name, ()), cells) for name, cells in truth.items() if cells
+    ]
+    return math.fsum(worth) / total
+
+
+def _category(said: Sequence[Sequence[float]], truth: Sequence[Sequence[float]]) -> float:
+    apart = sorted(
+        (math.dist(one, other), place, true)
+        for place, one in enumerate(said)
+        for true, other in enumerate(truth)
+    )
+    worth: list[float] = []
+    used: tuple[set[int], set[int]] = set(), set()
+    for distance, place, true in apart:
+        if place not in used[0] and true not in used[1]:
+            used[0].add(place)
+            used[1].add(true)
+            worth.append(max(0.0, 1.0 - distance / DIAGONAL))
+    return math.fsum(worth) / max(len(said), len(truth))
+
+
+def with_map(accuracy: float, reply: str, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
+    """The accuracy of a right answer with its map's score added; 0 where the map is worth 0.
+
+    A reply without a map keeps its accuracy.
+    """
+    if not drawn(reply):
+        return accuracy
+    try:
+        score = map_score(grid_map(reply, tuple(truth)), truth)
+    except ParseError:
+        return 0.0
+    return accuracy + score if score > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpacerAccuracy:
+    """SpaceR's accuracy of one rollout, its map included, from 0 to 2.
+
+    A target carries its map as `extra["map"]`, cells by category; a sample without one is scored
+    by its answer alone (the official code stops at a right answer with a map that it has no truth
+    for, and gives 0).
+    """
+
+    other: VideoR1Accuracy = field(default_factory=VideoR1Accuracy)
+    """For forms that SpaceR scores as Video-R1 does."""
+    maps: bool = True
+
+    def __call__(self, group: Group, rollout: Rollout) -> float:
+        """The accuracy, and the score of the map if the answer is right."""
+        target, form = truth_of(group.sample), group.sample.query.form
+        said = answer(rollout.text)
+        if form is AnswerForm.CHOICE:
+            accuracy, right = float(said == target.answer.choice), 0.0
+        elif form is AnswerForm.NUMBER and target.extra.get("problem_type") != "regression":
+            truth = float(target.answer.number or 0.0)
+            accuracy, right = mean_relative_accuracy(spoken_number(said), truth), RIGHT
+        else:
+            return self.other(group, rollout)
+        truth_map = map_of(group.sample)
+        if not self.maps or truth_map is None or not accuracy > right:
+            return accuracy
+        return with_map(accuracy, rollout.text, truth_map)
+
+
+def map_of(sample: Sample) -> Mapping[str, Sequence[Sequence[float]]] | None:
+    """The true map that a sample's target carries, if it carries one.
+
+    Raises:
+        DataError: it is something else than cells by category.
+    """
+    plain: Any = sample.target.extra.get(KEY) if sample.target is not None else None
+    if plain is None:
+        return None
+    if not isinstance(plain, Mapping) or not all(
+        isinstance(cells, (list, tuple)) and all(_is_cell(cell) for cell in cells)
+        for cells in plain.values()
+    ):
+        raise DataError(f"map of sample {sample.id!r}", expected='{"table": [[0, 3], …], …}',
+                        found=repr(plain)[:60])  # fmt: skip
+    return plain
+
+
+def _is_cell(cell: Any) -> bool:
+    return (
+        isinstance(cell, (list, tuple))
+        and len(cell) == 2
+        and all(type(part) in (int, float) and math.isfinite(part) for part in cell)
+    )

@@ -1,0 +1,65 @@
+"""SpaceR: GRPO with a reward for the map that an answer was read from (SG-RLVR).
+
+harness train --method spacer --model "spacer(checkpoint=…,frames=video_str_train)"
+    --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR --set maps=shapes
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.spacer.maps import categories, maps_extra
+from harness.trainers.spacer.rewards import SpacerAccuracy
+from harness.trainers.video_r1.rewards import TemporalReward, usable
+from harness.trainers.video_r1.shuffled import Shuffled
+from harness.trainers.video_str.trainer import SpokenTrainer
+
+
+@with_settings(
+    group=8, prompts=8, batch_size=1, max_new_tokens=1024, loss_type="grpo", beta=0.04,
+    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0,
+)  # fmt: skip
+def spacer(
+    *,
+    maps: str | None = None,
+    with_maps: bool = True,
+    temporal: bool = True,
+    alpha: float = 0.3,
+    mu: float = 0.8,
+    length: bool = True,
+    omega: float = 0.2,
+    shortest: int = 320,
+    longest: int = 512,
+    order_seed: int = 0,
+    **settings: Any,
+) -> SpokenTrainer:
+    """SpaceR (arXiv 2504.01805): accuracy with its map, format, length, and T-GRPO's bonus.
+
+    Args:
+        maps: Where true maps are that targets do not carry: `shapes` (drawn again from the seed of
+            generated data), or the official file of lines.
+        with_maps: Score maps; without, the samples of Video-STR's Table 6 ("without map").
+        temporal: Ask each question a second time with shuffled frames (T-GRPO).
+        alpha: The bonus where the order of frames is of use.
+        mu: How much of the shuffled frames' accuracy the ordered ones' has to reach.
+        length: Reward the length of right answers.
+        omega: How much.
+        shortest: Fewest completion tokens that are rewarded.
+        longest: Most completion tokens that are rewarded.
+        order_seed: Of the shuffled orders.
+    """
+    chosen = Settings(**settings)
+    reward = TemporalReward(
+        accuracy=SpacerAccuracy(maps=with_maps), alpha=alpha, mu=mu,
+        omega=omega if length else 0.0, shortest=shortest, longest=longest,
+    )  # fmt: skip
+    own = {name: value for name, value in asdict(reward).items() if name != "accuracy"}
+    return SpokenTrainer(
+        name="spacer", settings=chosen, reward=reward, usable=usable,
+        own={**own, "maps": maps, "with_maps": with_maps, "temporal": temporal,
+             "order_seed": order_seed},
+        extra=maps_extra(maps if with_maps else None),
+        listed=categories if with_maps else lambda sample: (),
+        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_new_tokens))
+        if temporal else None,
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""Video-R1's rewards: accuracy by type of question, format, length, and T-GRPO's contrast.
+
+Semantics of `src/r1-v/src/open_r1/grpo.py` and `trainer/grpo_trainer.py` (tulerfeng/Video-R1,
+commit 59d65c3). The paper asks that the share of right answers with frames in order be above mu
+times the share with frames shuffled; the code has `>=` and mu = 0.8 on mean accuracies, and so do
+we. SpaceR shares all but the accuracy.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from harness.models.video_str.grammar import well_formed
+from harness.models.video_str.words import digits
+from harness.trainers.grpo.values import TOTAL, Group, Rollout, Terms
+from harness.trainers.video_str.answers import answer, answer_reward, truth_of
+from harness.types import AnswerForm, Sample
+
+Numbers: TypeAlias = Literal["regression", "numerical"]
+"""Whether a number scores by its relative error, or only if two decimals agree."""
+Accuracy: TypeAlias = Callable[[Group, Rollout], float]
+
+QUALIFIES = 0.1  # accuracy above which a rollout earns a bonus
+
+
+def format_reward(reply: str) -> float:
+    """1 where the whole reply is reasoning and answer; unlike Video-STR's, nothing is stripped."""
+    return float(well_formed(reply))
+
+
+def temporal_reward(
+    ordered: Sequence[float], shuffled: Sequence[float], *, mu: float = 0.8, alpha: float = 0.3
+) -> list[float]:
+    """The bonus of T-GRPO for each rollout of a group.
+
+    `alpha` for those that are right (accuracy above 0.1), if the mean accuracy with frames in
+    order is at least `mu` times the mean with frames shuffled; none where nothing was shuffled.
+
+    >>> temporal_reward([1, 0], [1, 1]), temporal_reward([1, 0], [0.5, 0])
+    ([0.0, 0.0], [0.3, 0.0])
+    """
+    if not ordered or not shuffled:
+        return [0.0] * len(ordered)
+    means = [math.fsum(each) / len(each) for each in (ordered, shuffled)]
+    return [alpha * float(means[0] >= mu * means[1] and one > QUALIFIES) for one in ordered]
+
+
+def length_rewards(
+    accuracies: Sequence[float],
+    tokens: Sequence[int],
+    *,
+    omega: float = 0.2,
+    shortest: int = 320,
+    longest: int = 512,
+) -> list[float]:
+    """`omega` for right rollouts of a length within the bounds, if at least two are right.
+
+    >>> length_rewards([1, 1, 0], [400, 600, 400]), length_rewards([1, 0], [400, 400])
+    ([0.2, 0.0, 0.0], [0.0, 0.0])
+    """
+    right = [accuracy > QUALIFIES for accuracy in accuracies]
+    return [
+        omega * float(sum(right) > 1 and good and shortest <= length <= longest)
+        for good, length in zip(right, tokens, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporalReward:
+    """Accuracy and format, with the bonuses for length and for the order of frames."""
+
+    accuracy: Accuracy
+    alpha: float = 0.3
+    mu: float = 0.8
+    omega: float = 0.2
+    shortest: int = 320
+    longest: int = 512
+
+    def __call__(self, group: Group) -> list[Terms]:
+        """One set of terms a rollout; `seconds` of the group saw the frames shuffled."""
+        accuracies = [self.accuracy(group, rollout) for rollout in group.rollouts]
+        video = any(len(media) > 1 for media in group.sample.query.media)
+        shuffled = [
+            self.accuracy(group, rollout) for rollout in group.seconds if rollout is not None
+        ] if video else []  # fmt: skip
+        temporal = temporal_reward(accuracies, shuffled, mu=self.mu, alpha=self.alpha)
+        length = length_rewards(
+            accuracies, [rollout.tokens for rollout in group.rollouts],
+            omega=self.omega, shortest=self.shortest, longest=self.longest,
+        )  # fmt: skip
+        rows = zip(group.rollouts, accuracies, temporal, length, strict=True)
+        return [self._terms(*row) for row in rows]
+
+    def _terms(self, rollout: Rollout, accuracy: float, temporal: float, length: float) -> Terms:
+        terms = {
+            "accuracy": accuracy,
+            "format": format_reward(rollout.text),
+            "temporal": temporal,
+            "length": length,
+        }
+        return {**terms, TOTAL: math.fsum(terms.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class VideoR1Accuracy:
+    """The accuracy of Video-R1 by the type of a question.
+
+    `extra["problem_type"]` of a target may name the type (`numerical`, `regression`, `OCR`,
+    `free-form`); without it numbers are of the type set here, and texts are free answers. Forms
+    that Video-R1 does not ask for score as in Video-STR. `extra["solution"]` may hold a true
+    number as it was written, with its decimals.
+    """
+
+    numbers: Numbers = "regression"
+
+    def __call__(self, group: Group, rollout: Rollout) -> float:
+        """From 0 to 1."""
+        target, said = truth_of(group.sample), answer(rollout.text)
+        form, kind = group.sample.query.form, target.extra.get("problem_type")
+        if form is AnswerForm.CHOICE:
+            return float(said == target.answer.choice)
+        if form is AnswerForm.NUMBER:
+            truth = str(target.extra.get("solution", digits(float(target.answer.number or 0.0))))
+            exact = (kind or self.numbers) == "numerical"
+            return numerical(said, truth) if exact else regression(said, truth)
+        return answer_reward(group, rollout.text)
+
+
+def usable(sample: Sample) -> None:
+    """Raise a HarnessError for a sample that no accuracy can be told of."""
+    truth_of(sample)
+
+
+def numerical(said: str, truth: str) -> float:
+    """1 where both numbers agree to two decimals, and both or neither are written with a decimal.
+
+    >>> numerical("3.14", "3.141"), numerical("3", "3.0")
+    (1.0, 0.0)
+    """
+    if any(mark in said for mark in ".,") != any(mark in truth for mark in ".,"):
+        return 0.0
+    one, other = plain_number(said), plain_number(truth)
+    if one is None or other is None or not (math.isfinite(one) and math.isfinite(other)):
+        return 0.0
+    return float(round(one, 2) == round(other, 2))
+
+
+def regression(said: str, truth: str) -> float:
+    """1 minus the relative error, at least 0; 1e-9 is added to both parts of the quotient.
+
+    No number scores 0, `nan` included, which the official code always holds right.
+    """
+    one, other = plain_number(said), plain_number(truth)
+    if one is None or other is None or not math.isfinite(one):
+        return 0.0
+    error = (abs(one - other) + 1e-9) / (abs(other) + 1e-9)
+    return 1 - min(1.0, max(0.0, error))
+
+
+def plain_number(text: str) -> float | None:
+    """What Python takes for a number once commas are out; None for all else."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None

@@ -1,0 +1,52 @@
+"""The second request of T-GRPO: the same question, the frames of its video in another order."""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from harness.model import ChatRequest
+from harness.models.backends.inputs import shown
+from harness.models.compose import PromptedModel
+from harness.trainers.grpo.examples import asked
+from harness.trainers.grpo.values import Rollout
+from harness.types import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """Asks again with shuffled frames: one request a rollout, all of a group in the same order.
+
+    The order depends on the seed and the sample alone. The official code draws half as many
+    shuffled rollouts as others; here there are as many, because all processes have to write
+    equally often, and the mean of more of them is the same quantity with less noise. A picture
+    has nothing to shuffle: one token is written, as there, and is not used.
+    """
+
+    model: PromptedModel
+    seed: int
+    max_new_tokens: int
+
+    def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest:
+        """The request; it does not depend on what the rollout says."""
+        del rollout
+        request = asked(self.model, sample)
+        frames = tuple(
+            shuffled(shown(request, place), self.seed, sample.id)
+            for place in range(len(request.media))
+        )
+        moving = any(len(indices) > 1 for indices in frames)
+        return replace(request, frames=frames, max_new_tokens=self.max_new_tokens if moving else 1)
+
+
+def shuffled(frames: tuple[int, ...], seed: int, sample: str) -> tuple[int, ...]:
+    """A permutation that depends on seed and sample; never the order itself, if there is another.
+
+    >>> sorted(shuffled((0, 3, 6), 0, "a")), shuffled((4, 7), 0, "a"), shuffled((5,), 0, "a")
+    ([0, 3, 6], (7, 4), (5,))
+    """
+    digest = hashlib.blake2b(f"{seed}\x00{sample}".encode(), digest_size=16).digest()
+    key = np.frombuffer(digest, dtype=np.uint64)
+    order = tuple(int(one) for one in np.random.Generator(np.random.Philox(key=key)).permutation(
+        np.array(frames)))  # fmt: skip
+    return order if order != frames else (*frames[1:], frames[0])

@@ -1,0 +1,65 @@
+"""Video-R1: GRPO with T-GRPO's contrast between frames in order and shuffled.
+
+harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_str_train)"
+    --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.video_r1.rewards import (
+    Numbers,
+    TemporalReward,
+    VideoR1Accuracy,
+    usable,
+)
+from harness.trainers.video_r1.shuffled import Shuffled
+from harness.trainers.video_str.trainer import SpokenTrainer
+
+
+@with_settings(
+    group=8, prompts=4, batch_size=1, max_new_tokens=768, loss_type="grpo", beta=0.04,
+    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0,
+)  # fmt: skip
+def video_r1(
+    *,
+    temporal: bool = True,
+    alpha: float = 0.3,
+    mu: float = 0.8,
+    length: bool = True,
+    omega: float = 0.2,
+    shortest: int = 320,
+    longest: int = 512,
+    numbers: Numbers = "regression",
+    order_seed: int = 0,
+    **settings: Any,
+) -> SpokenTrainer:
+    """Video-R1 (arXiv 2503.21776): accuracy, format, length, and a bonus where order is of use.
+
+    Args:
+        temporal: Ask each question a second time with shuffled frames (T-GRPO); without, GRPO.
+        alpha: The bonus.
+        mu: How much of the shuffled frames' accuracy the ordered ones' has to reach.
+        length: Reward the length of right answers.
+        omega: How much.
+        shortest: Fewest completion tokens that are rewarded.
+        longest: Most completion tokens that are rewarded.
+        numbers: How a number is scored whose sample does not say: by its relative error, or only
+            if two decimals agree.
+        order_seed: Of the shuffled orders.
+    """
+    chosen = Settings(**settings)
+    accuracy = VideoR1Accuracy(numbers=numbers)
+    reward = TemporalReward(
+        accuracy=accuracy, alpha=alpha, mu=mu, omega=omega if length else 0.0,
+        shortest=shortest, longest=longest,
+    )  # fmt: skip
+    own = {name: value for name, value in asdict(reward).items() if name != "accuracy"}
+    return SpokenTrainer(
+        name="video_r1", settings=chosen, reward=reward, usable=usable,
+        own={**own, "temporal": temporal, "numbers": numbers, "order_seed": order_seed},
+        listed=lambda sample: (),
+        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_new_tokens))
+        if temporal else None,
+    )  # fmt: skip

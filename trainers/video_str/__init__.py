@@ -1,0 +1,1 @@
+"""Training with Video-STR's rewards: answers, and graphs of objects in space."""

@@ -1,0 +1,250 @@
+"""R_ans of Video-STR by the form of the answer: Eq. 2 to 4, as pure functions of text and truth.
+
+Each reads a reply strictly (no repairs) and is 0 where nothing can be read; none raises on what a
+network wrote. Boxes are compared in pixels of the picture, right and bottom exclusive; the numbers
+of a reply are in the resolution that the question names, else in the network's canvas.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from harness.errors import DataError, ParseError, UsageError
+from harness.metrics.boxes import box_iou
+from harness.metrics.boxes3d import box_iou_3d
+from harness.metrics.intervals import temporal_iou
+from harness.metrics.numeric import relative_accuracy
+from harness.models.grammar import between
+from harness.models.video_str.boxes import named_resolution, parse
+from harness.models.video_str.grammar import well_formed
+from harness.models.video_str.words import boxes_3d, interval
+from harness.trainers.grpo.values import Group
+from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
+
+NUMBER = re.compile(r"([-+]?(?:\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:[eE][-+]?\d{1,3})?)"
+                    r"(?:\s*[^\d\s][^\d]{0,40}[23]?)?\s*")  # fmt: skip
+"""A number, and perhaps a unit such as `m`, `%` or `m^2` after it."""
+TOKEN = re.compile(r"[a-z0-9]+")
+LONGEST_TEXT = 2_000  # tokens of a text that are compared
+
+
+def format_reward(reply: str) -> float:
+    """R_format (Eq. 1): 1 where the whole reply, stripped, is reasoning, graph or none, answer."""
+    return float(well_formed(reply.strip(), aid="graph"))
+
+
+def answer(reply: str) -> str:
+    """The text of the first `<answer>`; empty where there is none."""
+    return between(reply, "answer") or ""
+
+
+def choice_reward(reply: str, truth: str) -> float:
+    """R_mc (Eq. 2): 1 where the answer begins with the letter.
+
+    >>> choice_reward("<answer>B. the dog</answer>", "B"), choice_reward("<answer>b</answer>", "B")
+    (1.0, 0.0)
+    """
+    match = re.match(r"[A-Z](?![A-Za-z])", answer(reply))
+    return float(match is not None and match[0] == truth)
+
+
+def number_reward(reply: str, truth: float) -> float:
+    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; commas and a unit are left out of what is read.
+
+    >>> number_reward("<answer>1,500 mm</answer>", 2000.0)
+    0.75
+    """
+    return relative_accuracy(number(answer(reply)), truth)
+
+
+def number(said: str) -> float | None:
+    """The number that a text is, without its unit; None where it is something else.
+
+    >>> number("3.5 m^2"), number("about 3"), number("-2")
+    (3.5, None, -2.0)
+    """
+    match = NUMBER.fullmatch(said[:400].replace(",", ""))
+    value = float(match[1]) if match else math.nan
+    return value if math.isfinite(value) else None
+
+
+def boxes_reward(
+    reply: str, truth: Sequence[Box], *, canvas: tuple[int, int], picture: tuple[int, int]
+) -> float:
+    """R_IoU (Eq. 4) of boxes in a picture.
+
+    Of several, the best assignment's IoUs over the larger of both numbers; 1 for none and none.
+    """
+    said = parse(reply, aid="graph", strict=True)
+    if said.error is not None or "<answer>" not in reply:
+        return 0.0
+    if not truth or not said.items:
+        return float(not truth and not said.items)
+    across, down = picture[0] / canvas[0], picture[1] / canvas[1]
+    rows = [
+        (box.left * across, box.top * down, box.right * across, box.bottom * down)
+        for box in (item.box for item in said.items)
+    ]
+    ious = box_iou(truth, rows)
+    shared = float(ious[linear_sum_assignment(-ious)].sum())
+    return shared / max(len(truth), len(rows))
+
+
+def interval_reward(reply: str, truth: Interval) -> float:
+    """R_IoU of a stretch of time."""
+    try:
+        return temporal_iou(truth, interval(answer(reply)))
+    except (ParseError, DataError):
+        return 0.0
+
+
+def boxes_3d_reward(reply: str, truth: Sequence[Box3D]) -> float:
+    """IoU of axis-aligned boxes in space where both have an extent, else exp(-distance) in metres.
+
+    One box is asked for: the first of each counts.
+    """
+    try:
+        said = boxes_3d(answer(reply))
+    except ParseError:
+        return 0.0
+    if not said or not truth:
+        return 0.0
+    one, other = truth[0], said[0]
+    if all(np.array(one[3:]) > 0) and any(np.array(other[3:]) != 0):
+        return float(box_iou_3d([one], [other])[0, 0])
+    return math.exp(-math.dist(one[:3], other[:3]))
+
+
+def text_reward(reply: str, truths: Sequence[str]) -> float:
+    """Mean F-measure of ROUGE-1, -2 and -L with the nearest true text, words not stemmed.
+
+    Video-STR mixes in samples of Video-R1-260k, whose free answers are graded so (with stemming),
+    and whose transcriptions by `transcription`.
+    """
+    return max((rouge(truth, answer(reply)) for truth in truths), default=0.0)
+
+
+def rouge(truth: str, said: str) -> float:
+    """Mean F-measure of ROUGE-1, -2 and -L (Lin 2004), in lower case, words not stemmed.
+
+    >>> round(rouge("the red car", "a red car"), 3)
+    0.611
+    """
+    one, other = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (truth, said))
+    shared = [_shared(one, other, n) for n in (1, 2)]
+    return math.fsum((*shared, _f(_common(one, other), len(other), len(one)))) / 3
+
+
+def _shared(one: Sequence[str], other: Sequence[str], n: int) -> float:
+    grams = [Counter(zip(*(words[k:] for k in range(n)), strict=False)) for words in (one, other)]
+    return _f((grams[0] & grams[1]).total(), grams[1].total(), grams[0].total())
+
+
+def _f(hits: int, said: int, true: int) -> float:
+    return 2 * hits / (said + true) if hits else 0.0
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the longest common subsequence."""
+    row = [0] * (len(other) + 1)
+    for word in one:
+        before = 0
+        for place, same in enumerate(other, start=1):
+            best = before + 1 if word == same else max(row[place], row[place - 1])
+            before, row[place] = row[place], best
+    return row[-1]
+
+
+def transcription(said: str, truth: str) -> float:
+    """1 minus the word error rate, at least 0.
+
+    >>> transcription("the red car", "the red bus")
+    0.6666666666666667
+    """
+    wanted, found = truth.split()[:LONGEST_TEXT], said.split()[:LONGEST_TEXT]
+    row = list(range(len(found) + 1))
+    for number, word in enumerate(wanted, start=1):
+        before, row[0] = row[0], number
+        for place, other in enumerate(found, start=1):
+            cheapest = before if word == other else 1 + min(before, row[place], row[place - 1])
+            before, row[place] = row[place], cheapest
+    return max(0.0, min(1.0, 1 - row[-1] / max(1, len(wanted))))
+
+
+def answer_reward(group: Group, reply: str) -> float:
+    """R_ans: the reward for the form of answer that a group's sample asks for."""
+    sample = group.sample
+    return REWARDS[sample.query.form](reply, truth_of(sample), group)
+
+
+def truth_of(sample: Sample) -> Target:
+    """The target of a sample that an answer can be rewarded for.
+
+    Raises:
+        UsageError: there is no reward for its form of answer.
+        DataError: its truth says nothing of that form.
+    """
+    form = sample.query.form
+    if form not in REWARDS:
+        raise UsageError(f"sample {sample.id!r}", expected=f"one of {', '.join(REWARDS)}",
+                         found=str(form), fix="Train on other tasks.")  # fmt: skip
+    if sample.target is None or getattr(sample.target.answer, FIELDS[form]) is None:
+        raise DataError(f"sample {sample.id!r}", expected=f"a true {FIELDS[form]}", found="none")
+    return sample.target
+
+
+def _choice(reply: str, target: Target, group: Group) -> float:
+    return choice_reward(reply, target.answer.choice or "")
+
+
+def _number(reply: str, target: Target, group: Group) -> float:
+    return number_reward(reply, float(target.answer.number or 0.0))
+
+
+def _boxes(reply: str, target: Target, group: Group) -> float:
+    query = group.sample.query
+    canvas = named_resolution(query.text) or group.canvas
+    return boxes_reward(reply, target.answer.boxes or (), canvas=canvas, picture=query.size)
+
+
+def _interval(reply: str, target: Target, group: Group) -> float:
+    assert target.answer.interval is not None, "`truth_of` has checked it"
+    return interval_reward(reply, target.answer.interval)
+
+
+def _boxes_3d(reply: str, target: Target, group: Group) -> float:
+    return boxes_3d_reward(reply, target.answer.boxes_3d or ())
+
+
+def _text(reply: str, target: Target, group: Group) -> float:
+    truth = target.answer.text or ""
+    if target.extra.get("problem_type") == "OCR":
+        return transcription(answer(reply), truth)
+    return text_reward(reply, (truth, *target.references))
+
+
+REWARDS: Mapping[AnswerForm, Callable[[str, Target, Group], float]] = MappingProxyType(
+    {
+        AnswerForm.CHOICE: _choice,
+        AnswerForm.NUMBER: _number,
+        AnswerForm.BOXES: _boxes,
+        AnswerForm.INTERVAL: _interval,
+        AnswerForm.BOX_3D: _boxes_3d,
+        AnswerForm.TEXT: _text,
+    }
+)
+FIELDS: Mapping[AnswerForm, str] = MappingProxyType(
+    {
+        AnswerForm.CHOICE: "choice",
+        AnswerForm.NUMBER: "number",
+        AnswerForm.BOXES: "boxes",
+        AnswerForm.INTERVAL: "interval",
+        AnswerForm.BOX_3D: "boxes_3d",
+        AnswerForm.TEXT: "text",
+    }
+)

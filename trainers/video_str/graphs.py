@@ -1,0 +1,204 @@
+"""Where true graphs come from: a sample's target, a file beside the samples, or the shapes world.
+
+A target carries them as plain data in `extra["graphs"]`, one object a frame:
+
+    [{"frame": 0, "nodes": [{"category": "chair", "centre": [0.5, 0.0, 2.0], "count": 1}, …]}, …]
+
+A file has one line a sample, `{"id": "…", "graphs": […]}` with the same content; `id` is the
+benchmark's own id of the sample, or of its group (a video) where all its samples share it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harness.errors import DataError, ParseError, UsageError
+from harness.replies import finite_numbers, loads_strict
+from harness.store.atomic import write_bytes
+from harness.task import Task
+from harness.trainers.video_str.nodes import FrameGraph, Node
+from harness.types import Sample
+
+Graphs: TypeAlias = Mapping[str, tuple[FrameGraph, ...]]
+"""The graphs of the annotated frames, by the id of a sample or of its group."""
+Extra: TypeAlias = Callable[[Task, Sample], Mapping[str, Any]]
+"""What is known of a sample beside its task's own target."""
+
+KEY = "graphs"
+
+
+def graphs_of(sample: Sample) -> tuple[FrameGraph, ...]:
+    """The graphs that a sample's target carries; none if it carries none.
+
+    Raises:
+        DataError: they are not in the form above.
+    """
+    plain = sample.target.extra.get(KEY, ()) if sample.target is not None else ()
+    return from_plain(plain, f"graphs of sample {sample.id!r}")
+
+
+def categories(graphs: Iterable[FrameGraph]) -> tuple[str, ...]:
+    """The categories of all frames, each once, as they come."""
+    return tuple(dict.fromkeys(node.category for graph in graphs for node in graph.nodes))
+
+
+def to_plain(graphs: Iterable[FrameGraph]) -> list[dict[str, Any]]:
+    """Plain data, as a target and a file hold it."""
+    return [
+        {
+            "frame": graph.frame,
+            "nodes": [
+                {"category": node.category, "centre": list(node.centre), "count": node.count}
+                for node in graph.nodes
+            ],
+        }
+        for graph in graphs
+    ]
+
+
+def from_plain(plain: Any, where: str) -> tuple[FrameGraph, ...]:
+    """The inverse of `to_plain`.
+
+    Raises:
+        DataError: it is something else; `where` names it.
+    """
+    if not isinstance(plain, (list, tuple)):
+        raise DataError(where, expected="a list of frames", found=type(plain).__name__)
+    return tuple(_frame(frame, where) for frame in plain)
+
+
+def _frame(plain: Any, where: str) -> FrameGraph:
+    frame = plain.get("frame") if isinstance(plain, dict) else None
+    nodes = plain.get("nodes") if isinstance(plain, dict) else None
+    if type(frame) is not int or frame < 0 or not isinstance(nodes, list):
+        raise DataError(where, expected='{"frame": k, "nodes": […]}', found=repr(plain)[:60])
+    found = tuple(_node(node, where) for node in nodes)
+    if len({node.category for node in found}) < len(found):
+        raise DataError(where, expected="each category once a frame", found="one twice")
+    return FrameGraph(frame=frame, nodes=found)
+
+
+def _node(plain: Any, where: str) -> Node:
+    try:
+        category, count = plain["category"], plain.get("count", 1)
+        x, y, z = finite_numbers(plain["centre"], 3, "centre")
+    except (TypeError, KeyError, AttributeError, ParseError) as error:
+        raise DataError(where, expected='{"category": name, "centre": [x, y, z]}',
+                        found=repr(plain)[:60]) from error  # fmt: skip
+    if not isinstance(category, str) or not category.strip() or type(count) is not int or count < 1:
+        raise DataError(where, expected="a name, and a count of at least 1", found=repr(plain)[:60])
+    return Node(category=category.strip().lower(), centre=(x, y, z), count=count)
+
+
+def read_graphs(path: Path) -> dict[str, tuple[FrameGraph, ...]]:
+    """Graphs from a file of lines, by id.
+
+    Raises:
+        DataError: it cannot be read, a line is something else, or an id comes twice.
+    """
+    found: dict[str, tuple[FrameGraph, ...]] = {}
+    for where, plain in json_lines(path):
+        name = plain.get("id")
+        if not isinstance(name, str) or name in found:
+            raise DataError(f"{where}: 'id'", expected="a text, once", found=repr(name)[:60])
+        found[name] = from_plain(plain.get(KEY), f"{where}: {KEY!r}")
+    return found
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file of lines, with a name for each.
+
+    Raises:
+        DataError: it cannot be read, or a line is no object.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"file {path}", expected="lines of JSON", found=str(error)) from error
+    for number, line in enumerate(lines, start=1):
+        where = f"file {path}, line {number}"
+        try:
+            plain = loads_strict(line)
+        except ParseError as error:
+            raise DataError(where, expected="an object in JSON", found=str(error)) from error
+        if not isinstance(plain, dict):
+            raise DataError(where, expected="an object in JSON", found=type(plain).__name__)
+        yield where, plain
+
+
+def write_graphs(path: Path, graphs: Graphs) -> None:
+    """Write a file that `read_graphs` reads."""
+    lines = [json.dumps({"id": name, KEY: to_plain(each)}) for name, each in graphs.items()]
+    write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """Graphs of a file, for samples whose id or group it names."""
+
+    graphs: Graphs
+
+    def __call__(self, task: Task, sample: Sample) -> Mapping[str, Any]:
+        """What a target's `extra` gains."""
+        del task
+        for name in (sample.id, sample.group):
+            if name in self.graphs:
+                return {KEY: to_plain(self.graphs[name])}
+        return {}
+
+
+def extended(
+    task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]
+) -> Task:  # fmt: skip
+    """The task with what is known beside it, and with the objects that a prompt is to list.
+
+    Args:
+        task: Whose samples.
+        extra: What their targets gain; what they have already stays.
+        listed: The objects of a sample, which become its query's if that names none.
+    """
+
+    def samples() -> Iterator[Sample]:
+        for sample in task.samples():
+            yield _extended(sample, extra(task, sample), listed)
+
+    return replace(task, samples=samples)
+
+
+def _extended(
+    sample: Sample, more: Mapping[str, Any], listed: Callable[[Sample], tuple[str, ...]]
+) -> Sample:
+    target = sample.target
+    if target is None:
+        return sample
+    known = replace(sample, target=replace(target, extra={**more, **target.extra}))
+    query = known.query
+    objects = query.objects or listed(known)
+    return replace(known, query=replace(query, objects=objects))
+
+
+def nothing(task: Task, sample: Sample) -> Mapping[str, Any]:
+    """The source for targets that carry their graphs or maps themselves."""
+    del task, sample
+    return {}
+
+
+def extra_of(setting: str | None) -> Extra:
+    """What a trainer's setting `graphs=` asks for: nothing more, `shapes`, or a file.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    if setting is None:
+        return nothing
+    if setting == "shapes":
+        from harness.trainers.video_str.shapes import shapes_extra
+
+        return shapes_extra
+    path = Path(setting)
+    if not path.is_file():
+        raise UsageError(f"graphs={setting}", expected="shapes, or a file of lines",
+                         found="no such file")  # fmt: skip
+    return Sidecar(read_graphs(path))

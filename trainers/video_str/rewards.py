@@ -1,0 +1,101 @@
+"""The rewards of Video-STR, term by term, and their total (Eq. 9).
+
+    R_total = R_format + R_ans + R_graph (+ R_l where R_ans > 0.8)
+    R_graph = mean over k frames of (R_n + R_e)
+
+`answers` has R_format and R_ans, `nodes` has R_n and R_e; methods and holes are in README.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.errors import ParseError
+from harness.frames import uniform
+from harness.models.video_str.grammar import Graph, graph
+from harness.trainers.grpo.values import TOTAL, Group, Rollout, Terms
+from harness.trainers.video_str.answers import answer_reward, format_reward
+from harness.trainers.video_str.graphs import graphs_of
+from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward
+
+RIGHT = 0.8  # R_ans above which a length is rewarded
+FEWEST = 2  # objects of a frame that make a relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoStrReward:
+    """R_total of a group's rollouts. Terms that are off stay in the log and count nothing."""
+
+    literal: bool = False
+    """R_e as it is printed, up to n²; see `nodes.edge_reward`."""
+    angle: Angle = "joint"
+    sigma: float = 1.0
+    """Metres; of R_n and R_e."""
+    frames: int = 4
+    """k: true frames that the one graph of a reply is compared with."""
+    omega: float = 0.2
+    shortest: int = 320
+    longest: int = 512
+    """Completion tokens between which R_l is paid, its end token included."""
+    with_format: bool = True
+    with_nodes: bool = True
+    with_edges: bool = True
+    with_length: bool = True
+
+    def __call__(self, group: Group) -> list[Terms]:
+        """One set of terms a rollout."""
+        truth = self.compared(group)
+        return [self._terms(group, rollout, truth) for rollout in group.rollouts]
+
+    def compared(self, group: Group) -> tuple[FrameGraph, ...]:
+        """The true frames that count: k of those that were shown, evenly spread.
+
+        Frames with at least two objects if there are any, else all that have one.
+        """
+        graphs = graphs_of(group.sample)
+        shown = set(group.frames[0]) if group.frames else {graph.frame for graph in graphs}
+        seen = [graph for graph in graphs if graph.frame in shown and graph.nodes]
+        related = [graph for graph in seen if len(graph.nodes) >= FEWEST] or seen
+        return tuple(related[place] for place in uniform(range(len(related)), self.frames))
+
+    def _terms(self, group: Group, rollout: Rollout, truth: Sequence[FrameGraph]) -> Terms:
+        r_ans = answer_reward(group, rollout.text)
+        r_n, r_e = self.graph_terms(rollout.text, truth)
+        terms = {
+            "R_format": format_reward(rollout.text),
+            "R_ans": r_ans,
+            "R_n": r_n,
+            "R_e": r_e,
+            "R_graph": self.with_nodes * r_n + self.with_edges * r_e,
+            "R_l": self.length_reward(r_ans, rollout.tokens),
+        }
+        total = (
+            self.with_format * terms["R_format"] + r_ans + terms["R_graph"]
+            + self.with_length * terms["R_l"]
+        )  # fmt: skip
+        return {**terms, TOTAL: total}
+
+    def graph_terms(self, reply: str, truth: Sequence[FrameGraph]) -> tuple[float, float]:
+        """R_n and R_e, each the mean over the frames; no graph, or one that is none, is 0."""
+        said = graph_or_none(reply) if truth else None
+        if said is None:
+            return 0.0, 0.0
+        nodes = [node_reward(said, frame.nodes, sigma=self.sigma) for frame in truth]
+        edges = [
+            edge_reward(said, frame.nodes, literal=self.literal, angle=self.angle,
+                        sigma=self.sigma)
+            for frame in truth
+        ]  # fmt: skip
+        return math.fsum(nodes) / len(truth), math.fsum(edges) / len(truth)
+
+    def length_reward(self, r_ans: float, tokens: int) -> float:
+        """R_l: omega for an answer that is right, of a length within the bounds."""
+        return self.omega * float(r_ans > RIGHT and self.shortest <= tokens <= self.longest)
+
+
+def graph_or_none(reply: str) -> Graph | None:
+    """The graph of a reply; None where there is none that can be read."""
+    try:
+        return graph(reply)
+    except ParseError:
+        return None

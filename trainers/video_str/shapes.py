@@ -1,0 +1,101 @@
+"""True graphs and maps of the generated world: a scene knows where everything is.
+
+The world is flat, with an order of depth. It is taken for a room seen from its open side, four
+metres across in a picture of equal sides: x and y are metres from the middle of the picture, z is
+one metre for what is nearest, and half a metre more with each step of depth. On a map, a grid of
+10 × 10 lies over the picture's first frame, rows downwards.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.task import Task
+from harness.trainers.video_str.graphs import KEY, to_plain
+from harness.trainers.video_str.nodes import FrameGraph, Node
+from harness.types import Sample
+from harness.world.families import FAMILIES, draw_scene
+from harness.world.qa import visible_frames
+from harness.world.quiz import called
+from harness.world.scene import SPLITS, Scene, Split
+from harness.world.shapes import MANIFEST
+
+ACROSS = 4.0  # metres that the picture's unit side is taken for
+NEAREST, STEP = 1.0, 0.5  # metres of depth
+GRID = 10
+
+
+def frame_graph(scene: Scene, frame: int) -> FrameGraph:
+    """The graph of the things that words single out and that are seen in a frame."""
+    nodes = [
+        Node(category=words, centre=_centre(scene, index, frame))
+        for index, words in called(scene)
+        if frame in visible_frames(scene, index)
+    ]
+    return FrameGraph(frame=frame, nodes=tuple(nodes))
+
+
+def scene_graphs(scene: Scene) -> tuple[FrameGraph, ...]:
+    """The graphs of every frame."""
+    return tuple(frame_graph(scene, frame) for frame in range(scene.frames))
+
+
+def scene_map(scene: Scene) -> dict[str, list[list[int]]]:
+    """The cell [column, row] of every thing that words single out, when it is first seen."""
+    found = {}
+    for index, words in called(scene):
+        x, y = scene.things[index].centre(visible_frames(scene, index)[0])
+        found[words] = [[_cell(x, scene.width), _cell(y, scene.height)]]
+    return found
+
+
+def shapes_extra(task: Task, sample: Sample) -> Mapping[str, Any]:
+    """Graphs and map of a sample of `shapes_qa`, drawn again from the seed of its data.
+
+    Raises:
+        DataError: the data is not of a generated world.
+    """
+    if task.name != "shapes_qa":
+        return {}
+    family, _, rest = sample.id.rpartition("_")[0].rpartition("_")
+    if family not in FAMILIES or not rest.isdigit():
+        raise DataError(f"shapes_qa: sample {sample.id!r}", expected="family_index_question",
+                        found=sample.id)  # fmt: skip
+    seed = _seed(task.annotations[0].parents[2] / MANIFEST)
+    scene = draw_scene(seed, family=family, split=_split(task), index=int(rest))
+    return {KEY: to_plain(scene_graphs(scene)), "map": scene_map(scene)}
+
+
+def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
+    thing = scene.things[index]
+    x, y = thing.centre(frame)
+    scale = ACROSS / scene.unit
+    right, up = (x - scene.width / 2) * scale, (scene.height / 2 - y) * scale
+    return round(right, 3), round(up, 3), NEAREST + STEP * thing.depth
+
+
+def _cell(place: int, side: int) -> int:
+    return min(max(GRID * place // side, 0), GRID - 1)
+
+
+def _split(task: Task) -> Split:
+    for split in SPLITS:
+        if task.split == split:
+            return split
+    raise DataError(f"{task.name}, split {task.split}", expected="train, val or test",
+                    found=task.split)  # fmt: skip
+
+
+@lru_cache
+def _seed(path: Path) -> int:
+    try:
+        seed = json.loads(path.read_text("utf-8"))["seed"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
+        raise DataError(f"file {path}", expected="the seed of a generated world", found=str(error),
+                        fix="Make the data with `harness data make`.") from error  # fmt: skip
+    if type(seed) is not int:
+        raise DataError(f"file {path}: 'seed'", expected="a whole number", found=repr(seed)[:60])
+    return seed

@@ -1,0 +1,102 @@
+"""Video-STR: GRPO with rewards for answers and for graphs of objects in space.
+
+harness train --method video_str --model "video_str(checkpoint=…,frames=video_str_train)"
+    --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR --set graphs=shapes
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from harness.models.compose import PromptedModel
+from harness.trainer import TrainingRun
+from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.grpo.values import SecondPass
+from harness.trainers.video_str.answers import truth_of
+from harness.trainers.video_str.graphs import (
+    Extra,
+    categories,
+    extended,
+    extra_of,
+    graphs_of,
+    nothing,
+)
+from harness.trainers.video_str.nodes import Angle
+from harness.trainers.video_str.rewards import VideoStrReward
+from harness.types import Sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpokenTrainer(GrpoTrainer):
+    """A method whose samples gain graphs or maps, which prompts list, before they are asked."""
+
+    extra: Extra = nothing
+    """What is known of a sample beside its task's target."""
+    listed: Callable[[Sample], tuple[str, ...]]
+    """The objects that a sample's prompt lists, where its query names none."""
+    contrast: Callable[[PromptedModel], SecondPass] | None = None
+    """Makes the second request of each rollout from the model that is trained."""
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """As `GrpoTrainer.train`, on the extended samples."""
+        tasks = tuple(extended(task, self.extra, listed=self.listed) for task in run.tasks)
+        bound = self
+        if self.contrast is not None:
+            model, _ = trainable(self.name, run.model)
+            bound = replace(self, second=self.contrast(self.fitted(model)))
+        return GrpoTrainer.train(bound, replace(run, tasks=tasks))
+
+
+@with_settings(
+    group=8, prompts=8, batch_size=1, max_new_tokens=1024, loss_type="grpo", beta=0.04,
+    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0,
+)  # fmt: skip
+def video_str(
+    *,
+    graphs: str | None = None,
+    literal: bool = False,
+    angle: Angle = "joint",
+    sigma: float = 1.0,
+    graph_frames: int = 4,
+    omega: float = 0.2,
+    shortest: int = 320,
+    longest: int = 512,
+    with_format: bool = True,
+    with_nodes: bool = True,
+    with_edges: bool = True,
+    with_length: bool = True,
+    **settings: Any,
+) -> SpokenTrainer:
+    """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
+
+    Args:
+        graphs: Where true graphs are that targets do not carry: `shapes` (drawn again from the
+            seed of generated data), or a file of lines.
+        literal: Sum R_e as Eq. 6 prints it, up to n², instead of its mean over pairs.
+        angle: Compare directions as they are given (`joint`), or after the best rotation
+            (`kabsch`), which makes R_e blind to a turned camera.
+        sigma: Metres at which a node or a distance is worth 1/e.
+        graph_frames: Frames that a graph is compared with.
+        omega: R_l, paid for a right answer of a length within the bounds.
+        shortest: Fewest completion tokens for R_l.
+        longest: Most completion tokens for R_l.
+        with_format: Count R_format.
+        with_nodes: Count R_n.
+        with_edges: Count R_e.
+        with_length: Count R_l.
+    """
+    reward = VideoStrReward(
+        literal=literal, angle=angle, sigma=sigma, frames=graph_frames, omega=omega,
+        shortest=shortest, longest=longest, with_format=with_format, with_nodes=with_nodes,
+        with_edges=with_edges, with_length=with_length,
+    )  # fmt: skip
+    return SpokenTrainer(
+        name="video_str",
+        settings=Settings(**settings),
+        reward=reward,
+        own={"graphs": graphs, **asdict(reward)},
+        usable=truth_of,
+        extra=extra_of(graphs),
+        listed=lambda sample: categories(graphs_of(sample)),
+    )

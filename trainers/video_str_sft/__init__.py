@@ -1,0 +1,1 @@
+"""The supervised baseline of Video-STR: the same samples, answers alone."""

@@ -1,0 +1,45 @@
+"""The graph that a perfect reply draws up, where its request asks for one."""
+
+import json
+from collections.abc import Sequence
+
+from harness.model import ChatRequest
+from harness.models.video_str.grammar import END
+from harness.trainers.video_str.graphs import graphs_of
+from harness.trainers.video_str.nodes import FrameGraph
+from harness.types import Sample
+
+ASKED = "<graph>"
+PLACES = 1  # after the point: a tenth of a metre is what a small network can learn to say
+
+
+def with_graph(sample: Sample, request: ChatRequest, reply: str) -> str:
+    """The reply with the true graph after its reasoning; as it was, if none is asked for or known.
+
+    The graph is that of the middle one of the frames that are shown, among those with most objects.
+    """
+    graph = middle(graphs_of(sample), request.frames[0])
+    if ASKED not in request.text or graph is None:
+        return reply
+    return reply.replace(END, f"{END}<graph>{written(graph)}</graph>", 1)
+
+
+def middle(graphs: Sequence[FrameGraph], shown: Sequence[int]) -> FrameGraph | None:
+    """The middle one of the shown graphs with most objects."""
+    seen = [graph for graph in graphs if graph.frame in shown and graph.nodes]
+    most = max((len(graph.nodes) for graph in seen), default=0)
+    full = [graph for graph in seen if len(graph.nodes) == most]
+    return full[len(full) // 2] if full else None
+
+
+def written(graph: FrameGraph) -> str:
+    """A graph as replies have it, in metres.
+
+    >>> from harness.trainers.video_str.nodes import Node
+    >>> written(FrameGraph(frame=0, nodes=(Node(category="star", centre=(-0.84, 0.0, 1.5)),)))
+    '{"star": [-0.8, 0.0, 1.5]}'
+    """
+    return json.dumps({
+        node.category: [round(number, PLACES) + 0.0 for number in node.centre]
+        for node in graph.nodes
+    })  # fmt: skip

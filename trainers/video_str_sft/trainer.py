@@ -1,0 +1,111 @@
+"""The supervised baseline of Video-STR: `trainers/sft` on its samples, answers alone.
+
+harness train --method video_str_sft --model "video_str(checkpoint=…,graph=off)"
+    --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR
+
+With `graphs=…` replies also draw up the true graph, where the model's prompt asks for one: what a
+network that has never seen a graph can start `video_str` from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from harness.trainer import TrainingRun
+from harness.trainers.sft.examples import Reasoning
+from harness.trainers.sft.telling import Told
+from harness.trainers.sft.trainer import Sft, sft
+from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
+from harness.trainers.video_str_sft.graphs import with_graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSft(Sft):
+    """`Sft` whose replies draw up graphs, of the objects that the reinforced training lists."""
+
+    graphs: str
+    """As the setting of `video_str`."""
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """As `Sft.train`, on samples with their graphs."""
+        extra = extra_of(self.graphs)
+        tasks = tuple(
+            extended(task, extra, listed=lambda sample: categories(graphs_of(sample)))
+            for task in run.tasks
+        )
+        return Sft.train(self, replace(run, tasks=tasks))
+
+
+def video_str_sft(
+    *,
+    finetune: Literal["full", "lora"] = "full",
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto",
+    mixed: bool = False,
+    learning_rate: float = 1e-6,
+    schedule: Literal["constant", "linear", "cosine"] = "cosine",
+    warmup_steps: int = 0,
+    weight_decay: float = 0.01,
+    clip: float = 5.0,
+    batch_size: int = 1,
+    accumulate: int = 1,
+    epochs: float = 1.0,
+    max_steps: int | None = None,
+    max_length: int | None = None,
+    freeze_vision: bool = False,
+    gradient_checkpointing: bool = False,
+    lora_rank: int = 16,
+    lora_alpha: int = 32,
+    lora_layers: Literal["language", "all"] = "language",
+    save_every: int = 100,
+    workers: int = 0,
+    deepspeed: str | None = None,
+    graphs: str | None = None,
+    reasoning: Reasoning = "none",
+    told: Told = "dataset",
+) -> Sft:
+    """Supervised fine-tuning on right answers without reasoning, Video-STR's baseline.
+
+    The paper does not describe it; these are its samples, one pass, its learning rate, decay and
+    limit of the gradient. See `sft` for a trainer with other defaults.
+
+    Args:
+        finetune: All weights, or an adapter that is merged into them at the end.
+        dtype: Of the weights while training; `auto` is what the checkpoint was saved in.
+        mixed: Compute in bfloat16 whatever the weights' type is.
+        learning_rate: Peak.
+        schedule: What follows the warm-up.
+        warmup_steps: Steps in which the learning rate rises from 0.
+        weight_decay: Of AdamW.
+        clip: Largest norm of the gradient; 0: no limit.
+        batch_size: Examples at once on each device.
+        accumulate: Batches that one step is made of.
+        epochs: Passes over the examples.
+        max_steps: Steps, whatever `epochs` says.
+        max_length: Examples of more tokens are left out, counted and named.
+        freeze_vision: Train the language model only.
+        gradient_checkpointing: Compute activations twice to keep fewer.
+        lora_rank: Of the adapter's matrices.
+        lora_alpha: The adapter is scaled by this over its rank.
+        lora_layers: Linear layers of the language model, or of the vision tower too.
+        save_every: Steps between states that a training can go on from.
+        workers: Processes that decode and encode ahead.
+        deepspeed: `zero3`, or the path of a DeepSpeed configuration.
+        graphs: Where true graphs are that replies draw up, as for `video_str`; none: no graphs.
+        reasoning: As for `sft`; the baseline has none.
+        told: As for `sft`.
+    """
+    trainer = sft(
+        finetune=finetune, reasoning=reasoning, dtype=dtype, mixed=mixed,
+        learning_rate=learning_rate, schedule=schedule, warmup_steps=warmup_steps,
+        weight_decay=weight_decay, clip=clip, batch_size=batch_size, accumulate=accumulate,
+        epochs=epochs, max_steps=max_steps, max_length=max_length, freeze_vision=freeze_vision,
+        gradient_checkpointing=gradient_checkpointing, lora_rank=lora_rank, lora_alpha=lora_alpha,
+        lora_layers=lora_layers, save_every=save_every, workers=workers, deepspeed=deepspeed,
+        told=told,
+    )  # fmt: skip
+    trainer = replace(trainer, name="video_str_sft")
+    if graphs is None:
+        return trainer
+    extra_of(graphs)  # a file that is not there is found before anything is loaded
+    given = {one.name: getattr(trainer, one.name) for one in fields(trainer)}
+    return GraphSft(**{**given, "complete": with_graph, "graphs": graphs})

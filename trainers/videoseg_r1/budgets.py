@@ -1,0 +1,98 @@
+"""How difficult a sample is, and how many tokens of reasoning that is worth (appendices D.2, E)."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+
+NAMES: Mapping[int, tuple[str, ...]] = {
+    2: ("easy", "hard"),
+    3: ("easy", "medium", "hard"),
+    4: ("easy", "medium", "harder", "hard"),
+}
+"""What levels are called, by their number."""
+UNKNOWN = 5.0
+"""The score of a sample that has none, or whose rating could not be read: medium."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Levels by thresholds of the score D, and a budget of tokens for each."""
+
+    thresholds: tuple[float, ...] = (3.0, 6.0)
+    """A score up to the first is the first level, both included; and so on."""
+    tokens: tuple[int, ...] = (96, 176, 256)
+
+    def __post_init__(self) -> None:
+        if len(self.tokens) != len(self.thresholds) + 1 or len(self.tokens) not in NAMES:
+            raise UsageError(
+                "budgets and thresholds",
+                expected="two to four budgets, and one threshold less",
+                found=f"{len(self.tokens)} and {len(self.thresholds)}",
+            )
+        if list(self.thresholds) != sorted(set(self.thresholds)) or min(self.tokens) < 0:
+            raise UsageError(
+                "budgets and thresholds", expected="rising thresholds, budgets of at least 0",
+                found=f"{self.thresholds}, {self.tokens}",
+            )  # fmt: skip
+
+    def level(self, score: float) -> int:
+        """The level of a score, from 0.
+
+        >>> [Budgets().level(score) for score in (1, 3.0, 3.0001, 6.0, 6.0001, 10)]
+        [0, 0, 1, 1, 2, 2]
+        """
+        return bisect_left(self.thresholds, score)
+
+    def budget(self, score: float) -> int:
+        """L_budget: tokens of reasoning that cost nothing."""
+        return self.tokens[self.level(score)]
+
+    def histogram(self, scores: Iterable[tuple[str, float]]) -> dict[str, dict[str, int]]:
+        """Samples of each level, a row a data set and one of all of them: the paper's Table D2."""
+        names = NAMES[len(self.tokens)]
+        rows: dict[str, dict[str, int]] = {}
+        for dataset, score in scores:
+            for row in (dataset, "all"):
+                counts = rows.setdefault(row, dict.fromkeys((*names, "total"), 0))
+                counts[names[self.level(score)]] += 1
+                counts["total"] += 1
+        return {**{name: row for name, row in rows.items() if name != "all"},
+                **({"all": rows["all"]} if rows else {})}  # fmt: skip
+
+
+def budgets_of(tokens: str, thresholds: str) -> Budgets:
+    """Budgets as a SPEC names them: numbers joined by `+`.
+
+    >>> budgets_of("96+176+256", "3+6") == Budgets()
+    True
+    """
+    return Budgets(
+        thresholds=tuple(_numbers(thresholds, "thresholds")),
+        tokens=tuple(int(one) for one in _numbers(tokens, "budgets")),
+    )
+
+
+def length_factor(
+    used: int, budget: int, *, beta: float = 2e-3, clipped: bool = True
+) -> float:  # fmt: skip
+    """S of Eq. 7: what is left of a reward by reasoning of `used` tokens.
+
+    The paper's formula falls below zero 500 tokens over the budget, where it would turn a right
+    answer's reward into a loss; `clipped` ends at 0.
+
+    >>> length_factor(96, 96), length_factor(196, 96), length_factor(900, 96)
+    (1.0, 0.8, 0.0)
+    """
+    factor = 1.0 - beta * max(0, used - budget)
+    return max(factor, 0.0) if clipped else factor
+
+
+def _numbers(text: str, name: str) -> list[float]:
+    pieces = [piece.strip() for piece in text.split("+")]
+    if not all(re.fullmatch(r"\d{1,6}(\.\d{1,6})?", piece) for piece in pieces):
+        raise UsageError(f"{name}={text}", expected="numbers joined by +, such as 96+176+256",
+                         found=text)  # fmt: skip
+    return [float(piece) for piece in pieces]

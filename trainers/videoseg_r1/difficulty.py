@@ -1,0 +1,177 @@
+"""How difficult samples are: five ratings by a network, or by what their truth looks like.
+
+    scores = rated(samples, ChatRater(chat=chat), file)  # goes on where a kill left it
+    Budgets().histogram(…)                                # the paper's Table D2
+
+VideoSeg-R1, appendix D: D is the mean of the five ratings, each from 1 to 10. A reply that cannot
+be read makes its sample medium, and is not asked for again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Protocol
+
+from harness.frames import uniform
+from harness.model import Chat, ChatRequest
+from harness.replies import storable
+from harness.trainers.videoseg_r1.budgets import UNKNOWN
+from harness.trainers.videoseg_r1.descriptions import (
+    looks,
+    textual_description,
+    visual_description,
+    words_of,
+)
+from harness.trainers.videoseg_r1.ratings import (
+    HIGHEST,
+    LOWEST,
+    Rated,
+    Rating,
+    append,
+    read_rating,
+    read_ratings,
+)
+from harness.trainers.videoseg_r1.samples import key_of
+from harness.trainers.visionreasoner.objects import key_frame
+from harness.types import Sample
+
+
+class Rater(Protocol):
+    """Rates several samples at once."""
+
+    @property
+    def name(self) -> str:
+        """What scores are recorded under."""
+
+    @property
+    def batch_size(self) -> int:
+        """How many samples it likes at once."""
+
+    def __call__(self, samples: Sequence[Sample]) -> list[Rated]:
+        """One result a sample, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatRater:
+    """Asks a network, by the paper's prompt; the paper's is Qwen2.5-VL-72B."""
+
+    chat: Chat
+    name: str = "network"
+    frames: int = 16
+    """Frames of the video that are shown after the target frame."""
+    size: tuple[int, int] = (840, 840)
+    """(width, height) of the target frame."""
+    context: tuple[int, int] = (280, 280)
+    """(width, height) of the others."""
+    max_new_tokens: int = 512
+
+    @property
+    def batch_size(self) -> int:
+        """The network's."""
+        return self.chat.batch_size
+
+    def __call__(self, samples: Sequence[Sample]) -> list[Rated]:
+        """Ask about each sample once."""
+        replies = self.chat.generate([self.request(sample) for sample in samples])
+        return [
+            Rated(key_of(sample), read_rating(text), text)
+            for sample, text in zip(
+                samples, (storable(reply.text) for reply in replies), strict=True
+            )
+        ]
+
+    def request(self, sample: Sample) -> ChatRequest:
+        """The paper's prompt about a sample: its target frame, then the whole video."""
+        video, frame = sample.query.media[0], key_frame(sample)
+        whole = tuple(uniform(range(len(video)), self.frames)) if len(video) > 1 else ()
+        text = _template().replace("{Visual Description}", visual_description(sample, frame))
+        text = text.replace("{Textual Description}", textual_description(sample.query.text))
+        return ChatRequest(
+            key=f"{key_of(sample)}:difficulty",
+            text=text.replace("{Question}", f"'{sample.query.text}'", 1),
+            media=(video, video) if whole else (video,),
+            frames=((frame,), whole) if whole else ((frame,),),
+            resize=self.size,
+            resize_others=self.context,
+            max_new_tokens=self.max_new_tokens,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Rates by what the truth looks like, without a network: a stand-in, and not the paper's.
+
+    Small, scattered objects are hard to segment and come with many others; what is seen in a few
+    frames is ambiguous in time; what moves or comes back has complex motion; long expressions with
+    spatial words are hard to read.
+    """
+
+    name: str = "measured"
+    batch_size: int = 64
+
+    def __call__(self, samples: Sequence[Sample]) -> list[Rated]:
+        """Rate each sample."""
+        return [Rated(key_of(sample), measured(sample)) for sample in samples]
+
+
+def measured(sample: Sample) -> Rating:
+    """The ratings that `Measured` gives."""
+    found = looks(sample, key_frame(sample))
+    words, spatial = words_of(sample.query.text)
+    language = _clipped(1 + 0.4 * words + spatial)
+    if found is None:
+        return Rating(scene=UNKNOWN, segmentation=UNKNOWN, temporal=UNKNOWN, motion=UNKNOWN,
+                      language=language)  # fmt: skip
+    return Rating(
+        scene=_clipped(1 + 2 * (found.pieces - 1) + spatial),
+        segmentation=_clipped(10 - 30 * found.share),
+        temporal=_clipped(10 - 9 * found.seen),
+        motion=_clipped(1 + 150 * found.speed + 2 * found.gaps),
+        language=language,
+    )
+
+
+def rated(
+    samples: Sequence[Sample],
+    rater: Rater | None,
+    file: Path,
+    *,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, float]:
+    """The scores of all samples by their keys, from a file as far as it has them.
+
+    What it lacks is rated, batch by batch, and added to it: a killed rating goes on where it was.
+
+    Args:
+        samples: What is to be rated.
+        rater: What rates. Ratings of another one in the file do not count. None: every rating of
+            the file counts, the last of a sample wins, and what is not there is left out.
+        file: One JSON object a line.
+        tell: Is told how many of how many are done.
+
+    Raises:
+        DataError: a line of the file is not one of its own.
+        StoreError: the file cannot be written.
+    """
+    known = read_ratings(file, None if rater is None else rater.name)
+    wanted = {key_of(sample): sample for sample in samples}
+    if rater is not None:
+        missing = [sample for key, sample in wanted.items() if key not in known]
+        for start in range(0, len(missing), rater.batch_size):
+            batch = rater(missing[start : start + rater.batch_size])
+            append(file, rater.name, batch)
+            known |= {one.sample: one.score for one in batch}
+            tell(len(wanted) - len(missing) + start + len(batch), len(wanted))
+    return {key: known[key] for key in wanted if key in known}
+
+
+def _clipped(value: float) -> float:
+    return float(min(max(value, LOWEST), HIGHEST))
+
+
+@lru_cache
+def _template() -> str:
+    text = files("harness.trainers.videoseg_r1").joinpath("difficulty.txt").read_text("utf-8")
+    return text.removesuffix("\n")

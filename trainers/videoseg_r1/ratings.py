@@ -1,0 +1,147 @@
+"""Ratings of difficulty: read from replies, and kept in a file, one JSON object a line."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from harness.errors import DataError, ParseError
+from harness.replies import MAX_TEXT, finite_numbers, loads_lenient
+from harness.store.atomic import cannot_write
+from harness.trainers.videoseg_r1.budgets import UNKNOWN
+
+ASPECTS = ("scene", "segmentation", "temporal", "motion", "language")
+LOWEST, HIGHEST = 1, 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """Five numbers from 1 (very easy) to 10 (very hard)."""
+
+    scene: float
+    segmentation: float
+    temporal: float
+    motion: float
+    language: float
+
+    @property
+    def score(self) -> float:
+        """D, their mean."""
+        return fmean(float(getattr(self, name)) for name in ASPECTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """What became of one sample."""
+
+    sample: str
+    """Its key; see `samples.key_of`."""
+    rating: Rating | None
+    """None: the reply could not be read."""
+    reply: str = ""
+
+    @property
+    def score(self) -> float:
+        """D; medium without a rating."""
+        return UNKNOWN if self.rating is None else self.rating.score
+
+
+def read_rating(reply: str) -> Rating | None:
+    """The five ratings of a reply; None if one is missing or out of range.
+
+    The last object in braces that holds all of them counts: what stands before may be an example.
+
+    >>> said = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
+    >>> read_rating(said).score
+    5.0
+    """
+    text = reply[:MAX_TEXT]
+    start = len(text)
+    while start > 0:
+        after, start = start, text.rfind("{", 0, start)
+        # What is looked for holds no braces, so that it ends before the next one opens.
+        end = text.find("}", start, after) if start >= 0 else -1
+        found = _rating(text[start : end + 1]) if end >= 0 else None
+        if found is not None:
+            return found
+    return None
+
+
+def _rating(text: str) -> Rating | None:
+    try:
+        value, _ = loads_lenient(text)
+        if not isinstance(value, Mapping):
+            return None
+        numbers = finite_numbers([value.get(name) for name in ASPECTS], len(ASPECTS), "ratings")
+    except ParseError:
+        return None
+    if not all(LOWEST <= number <= HIGHEST for number in numbers):
+        return None
+    return Rating(**dict(zip(ASPECTS, numbers, strict=True)))
+
+
+def read_ratings(file: Path, rater: str | None = None) -> dict[str, float]:
+    """Scores by sample key; a last line that a kill cut off is none.
+
+    Raises:
+        DataError: another line is not as it should be.
+    """
+    if not file.exists():
+        return {}
+    found: dict[str, float] = {}
+    for where, row in _rows(file):
+        if rater is None or row["rater"] == rater:
+            plain = row["ratings"]
+            rating = None if plain is None else _rating(json.dumps(plain))
+            if plain is not None and rating is None:
+                raise DataError(where, expected="five ratings from 1 to 10", found=str(plain)[:60])
+            found[row["sample"]] = Rated(row["sample"], rating).score
+    return found
+
+
+def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        lines = file.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"ratings {file}", expected="a text file", found=str(error)) from error
+    for number, line in enumerate(lines[:-1], start=1):
+        where = f"ratings {file}, line {number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(where, expected="a JSON object", found=str(error)) from error
+        known = isinstance(row, dict) and {"sample", "rater", "ratings"} <= set(row)
+        if not known or not isinstance(row["sample"], str):
+            raise DataError(where, expected="sample, rater and ratings", found=line[:60])
+        yield where, row
+
+
+def append(file: Path, rater: str, batch: Sequence[Rated]) -> None:
+    """Add what a rater found to a file.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    lines = [
+        json.dumps({
+            "sample": one.sample, "rater": rater, "score": one.score,
+            "ratings": None if one.rating is None else asdict(one.rating), "reply": one.reply,
+        }) + "\n"
+        for one in batch
+    ]  # fmt: skip
+    try:
+        _cut(file)
+        with file.open("a", encoding="utf-8") as out:
+            out.write("".join(lines))
+    except OSError as error:
+        raise cannot_write(file, error) from error
+
+
+def _cut(file: Path) -> None:
+    """Take off a last line that was not finished."""
+    if file.exists():
+        data = file.read_bytes()
+        if data and not data.endswith(b"\n"):
+            file.write_bytes(data[: data.rfind(b"\n") + 1])

@@ -1,0 +1,277 @@
+"""VideoSeg-R1's reward: VisionReasoner's, negative points beside it, and a soft budget of tokens.
+
+Xu et al. (2025), Eq. 5 to 8 and appendices C and E. What the formulas leave open is resolved as
+README.md says. Every function is pure and takes whatever a network writes. Boxes, points and masks
+are in pixels of the 840 × 840 frame.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import ParseError
+from harness.masks import BoolArray
+from harness.models.grammar import MAX_OBJECTS, between, split_frame
+from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
+from harness.models.videoseg_r1.negatives import boxes_filled
+from harness.models.visionreasoner.grammar import CANVAS
+from harness.replies import finite_numbers
+from harness.trainers.grpo.values import TOTAL, Group, Terms
+from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
+from harness.trainers.videoseg_r1.samples import key_of
+from harness.trainers.visionreasoner.objects import Meant
+from harness.trainers.visionreasoner.rewards import (
+    BOX,
+    Accuracy,
+    answer_value,
+    compared,
+    matched,
+    non_repeat,
+    thinking_format,
+)
+from harness.types import Sample
+
+Penalty: TypeAlias = Literal["clipped", "literal", "none"]
+"""Of the soft length penalty: ended at 0, as the paper's formula, or left out."""
+
+NEGATIVE_DISTANCE = 40
+"""τ_neg: a negative point farther than this from every object, in pixels, is worth nothing."""
+FORMATS = 3.0  # of box, positive and negative point; rescaled to VisionReasoner's 2
+
+Distances: TypeAlias = NDArray[np.float32]
+"""840 × 840: the taxicab distance of every pixel to the nearest pixel that is meant, 0 on it."""
+
+
+class Placed(NamedTuple):
+    """What a reply says, as far as it can be read: numbers of the reply's own frame."""
+
+    objects: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    """Boxes (M × 4) and positive points (M × 2); None if one of them is wrong or there are none."""
+    negatives: NDArray[np.float64]
+    """K × 2: the negative points that can be read."""
+    predicted: int
+    """Objects that have a negative point, be it readable or not."""
+
+
+def answer_format(reply: str) -> float:
+    """From 0 to 2: two thirds of a mean over objects of "has box, positive and negative point".
+
+    A box has four numbers' room, a point three, the last of which is its label. An answer that is
+    no list, or an empty one, is worth 0.
+    """
+    value = answer_value(reply)
+    if not isinstance(value, list) or not value:
+        return 0.0
+    credit = sum(_marks(entry) for entry in value) / len(value)
+    return credit * 2.0 / FORMATS
+
+
+def placed(reply: str) -> Placed:
+    """Boxes and points of a reply; at most 120 objects are read.
+
+    One wrong box or positive point makes all objects worthless, as in VisionReasoner's reward; a
+    wrong negative point is one that is no use.
+    """
+    nothing = np.zeros((0, 2))
+    value = answer_value(reply)
+    if not isinstance(value, list) or not value:
+        return Placed(None, nothing, 0)
+    entries = [entry for entry in value[:MAX_OBJECTS] if isinstance(entry, Mapping)]
+    said = [entry[NEGATIVE] for entry in entries if NEGATIVE in entry]
+    read = [point for one in said if (point := _readable(one, 3)) is not None]
+    negatives = np.array([point[:2] for point in read]) if read else nothing
+    boxes = [_readable(entry.get(BOX), 4) for entry in entries]
+    points = [_readable(entry.get(POSITIVE), 3) for entry in entries]
+    whole = len(entries) == min(len(value), MAX_OBJECTS)
+    if not whole or None in boxes or None in points:
+        return Placed(None, negatives, len(said))
+    located = np.array(boxes, dtype=np.float64), np.array(points, dtype=np.float64)[:, :2]
+    return Placed(located, negatives, len(said))
+
+
+def distances(meant: BoolArray) -> Distances | None:
+    """Taxicab distances to a mask (height × width of the picture), in the 840 × 840 frame.
+
+    None if nothing is meant. A mask that no pixel of the frame falls on is where it overlaps one.
+    """
+    if not meant.any():
+        return None
+    small = cv2.resize(meant.astype(np.uint8), CANVAS, interpolation=cv2.INTER_NEAREST)
+    if not small.any():
+        shares = cv2.resize(meant.astype(np.float32), CANVAS, interpolation=cv2.INTER_AREA)
+        small = (np.asarray(shares) > 0).astype(np.uint8)
+    return cv2.distanceTransform(1 - small, cv2.DIST_L1, 3).astype(np.float32)
+
+
+def negative_points(
+    points: NDArray[np.float64],
+    predicted: int,
+    far: Distances | None,
+    *,
+    reach: float = NEGATIVE_DISTANCE,
+) -> float:
+    """R_neg, from 0 to 1: the share of the predicted points that lie near, and not on, an object.
+
+    Args:
+        points: K' × 2 in pixels of the 840 × 840 frame.
+        predicted: K, how many were predicted, be they readable or not.
+        far: Of the union of all objects; None if nothing is meant, and no point is near it.
+        reach: τ_neg. A point at exactly this distance counts.
+
+    A point outside the picture is none.
+    """
+    if far is None or predicted == 0:
+        return 0.0
+    near = 0
+    for x, y in np.floor(points + 0.5).astype(np.int64):
+        if 0 <= x < CANVAS[0] and 0 <= y < CANVAS[1]:
+            near += bool(0 < far[y, x] <= reach)
+    return near / predicted
+
+
+def thought(reply: str) -> str:
+    """The reasoning whose tokens are counted: L_used of Eq. 7.
+
+    The text of the first `<think>`. If there is none, or it was not closed, all that stands before
+    the answer: leaving a tag out must not shorten it.
+    """
+    closed = between(reply, "think")
+    return reply.partition("<answer>")[0].strip() if closed is None else closed
+
+
+class Beside(dict[int, "Distances | None"]):
+    """Distances to what is meant in each frame of a sample, found when asked for."""
+
+    def __init__(self, sample: Sample) -> None:
+        super().__init__()
+        self.sample = sample
+
+    def __missing__(self, frame: int) -> "Distances | None":
+        self[frame] = distances(self._union(frame))
+        return self[frame]
+
+    def _union(self, frame: int) -> BoolArray:
+        assert self.sample.target is not None, "samples without targets are left out"
+        masks = self.sample.target.answer.masks
+        if masks is not None:
+            return masks[frame].to_array()
+        # In the frame of rewards, where boxes are whole pixels.
+        return boxes_filled(Meant(self.sample)[frame], CANVAS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoSegR1Reward:
+    """The reward of a group: each rollout by itself. Its settings are those of the plugin."""
+
+    think: bool = True
+    """Without it nothing is paid for the form of reasoning (Table 4)."""
+    negative: bool = True
+    """Pay for negative points."""
+    reach: float = NEGATIVE_DISTANCE
+    penalty: Penalty = "clipped"
+    beta: float = 2e-3
+    """What a token over the budget costs, as a part of the reward."""
+    budgets: Budgets = field(default_factory=Budgets)
+    scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Difficulties by a sample's key; one that is not there is medium."""
+
+    def __call__(self, group: Group) -> list[Terms]:
+        """Terms of every rollout; `total` is the product of Eq. 8."""
+        meant, beside = Meant(group.sample), Beside(group.sample)
+        return [self.terms(group, rollout.text, meant, beside) for rollout in group.rollouts]
+
+    def terms(self, group: Group, text: str, meant: Meant, beside: Beside) -> Terms:
+        """The terms of one reply."""
+        reply = split_frame(text)[1]
+        frame = target_of(group)
+        said = placed(reply)
+        right = self._right(group, said, meant, frame)
+        terms = {
+            "thinking_format": thinking_format(reply) if self.think else 0.0,
+            "answer_format": answer_format(reply),
+            **right._asdict(),
+            "accuracy": right.total,
+            "negative_points": self._negative(group, said, beside, frame),
+            "non_repeat": non_repeat(reply),
+        }
+        return {**terms, **self._shortened(group, reply, terms)}
+
+    def _right(self, group: Group, said: Placed, meant: Meant, frame: int | None) -> Accuracy:
+        if said.objects is None or frame is None or not meant[frame]:
+            return Accuracy()
+        boxes, points = said.objects
+        scale = scale_of(group)
+        wanted = meant[frame][:MAX_OBJECTS]
+        bits = compared(
+            boxes * np.tile(scale, 2),
+            points * scale,
+            np.array([item.box for item in wanted]),
+            np.array([item.place for item in wanted]),
+        )
+        return matched(bits, jointly=True)
+
+    def _negative(
+        self, group: Group, said: Placed, beside: Beside, frame: int | None
+    ) -> float:  # fmt: skip
+        if not self.negative or frame is None or said.predicted == 0:
+            return 0.0
+        points = said.negatives * scale_of(group)
+        return negative_points(points, said.predicted, beside[frame], reach=self.reach)
+
+    def _shortened(self, group: Group, reply: str, terms: Terms) -> Terms:
+        names = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
+        original = sum(terms[name] for name in names)
+        budget = self.budgets.budget(self.scores.get(key_of(group.sample), UNKNOWN))
+        used = group.count_tokens(thought(reply))
+        factor = 1.0 if self.penalty == "none" else length_factor(
+            used, budget, beta=self.beta, clipped=self.penalty == "clipped"
+        )  # fmt: skip
+        return {
+            "original": original, "used": float(used), "budget": float(budget),
+            "over_budget": float(max(0, used - budget)), "length_factor": factor,
+            TOTAL: original * factor,
+        }  # fmt: skip
+
+
+def target_of(group: Group) -> int | None:
+    """The frame that a group was asked to mark: the first medium shows it alone."""
+    shown = group.frames[0] if group.frames else (0,)
+    return shown[0] if len(shown) == 1 else None
+
+
+def scale_of(group: Group) -> NDArray[np.float64]:
+    """(across, down) from the frame that a group's replies are in to that of rewards."""
+    return np.array([CANVAS[0] / group.canvas[0], CANVAS[1] / group.canvas[1]])
+
+
+def _marks(entry: Any) -> float:
+    """How many of box and points an object has in their form."""
+    if not isinstance(entry, Mapping):
+        return 0.0
+    return (
+        float(_long(entry.get(BOX), 4))
+        + float(_labelled(entry.get(POSITIVE), 1))
+        + float(_labelled(entry.get(NEGATIVE), 0))
+    )
+
+
+def _long(value: Any, length: int) -> bool:
+    return isinstance(value, list) and len(value) == length
+
+
+def _labelled(value: Any, label: int) -> bool:
+    return _long(value, 3) and type(value[2]) in (int, float) and value[2] == label
+
+
+def _readable(value: Any, length: int) -> tuple[float, ...] | None:
+    try:
+        numbers = finite_numbers(value, length, "place")
+    except ParseError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None

@@ -1,0 +1,195 @@
+"""VideoSeg-R1: GRPO on boxes, positive and negative points, within a budget of reasoning.
+
+harness train --method videoseg_r1 --config qwen2_5_vl_7b_full
+    --train-tasks videoseg_r1_15k --data ROOT --out DIR
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.errors import DataError, HarnessError, UsageError
+from harness.models.compose import PromptedModel
+from harness.models.videoseg_r1.grammar import Prompt
+from harness.models.videoseg_r1.model import CONTEXT, VideoSegR1
+from harness.models.videoseg_r1.sampler import Sampler
+from harness.models.videoseg_r1.showing import Showing
+from harness.models.visionreasoner.grammar import CANVAS
+from harness.run.plan import samples_of
+from harness.spec import Spec, parse
+from harness.trainer import TrainingRun
+from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.videoseg_r1.budgets import UNKNOWN, budgets_of
+from harness.trainers.videoseg_r1.difficulty import ChatRater, Measured, Rater, rated
+from harness.trainers.videoseg_r1.rewards import NEGATIVE_DISTANCE, Penalty, VideoSegR1Reward
+from harness.trainers.videoseg_r1.samples import Drawing, TrainingRequests, key_of, usable
+from harness.types import Sample
+
+RATINGS = "difficulty.jsonl"
+MEASURED = "measured"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoSegR1Trainer(GrpoTrainer):
+    """GRPO whose reward knows how difficult each sample is, and whose frames are drawn."""
+
+    reward: VideoSegR1Reward
+    drawing: Drawing
+    scorer: Spec | None
+    ratings: Path | None
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """Rate the samples, and train as every method does.
+
+        Raises:
+            DataError: the file of ratings does not know a sample, and nothing can rate it.
+        """
+        given, _ = trainable(self.name, run.model)
+        if not isinstance(given, VideoSegR1) and run.main:
+            run.progress.note(
+                f"{run.model} is trained as VideoSeg-R1, and has another prompt by itself. Give "
+                "videoseg_r1(checkpoint=…) as the model, so that it is evaluated as it was trained"
+            )
+        samples = [(task.name, sample) for task in run.tasks for sample in samples_of(task)
+                   if sample.target is not None and _fit(sample)]  # fmt: skip
+        scores = self._scores(run, [sample for _, sample in samples])
+        bound = replace(
+            self,
+            reward=replace(self.reward, scores=scores),
+            ask=TrainingRequests(drawing=replace(self.drawing, seed=run.seed)),
+        )
+        facts = GrpoTrainer.train(bound, run)
+        levels = self.reward.budgets.histogram(
+            (task, scores.get(key_of(sample), UNKNOWN)) for task, sample in samples
+        )
+        return {**facts, "difficulty": levels, "rated": len(scores)}
+
+    def _scores(self, run: TrainingRun, samples: list[Sample]) -> dict[str, float]:
+        from harness.trainers.trl_compat import gathered
+
+        if self.scorer is None and self.ratings is None:
+            if run.main and self.reward.penalty != "none":
+                run.progress.note("no difficulties (ratings=FILE, scorer=…): all samples are "
+                                  "medium")  # fmt: skip
+            return {}
+        file = self.ratings or run.out / RATINGS
+        rater = None if self.scorer is None else rater_of(self.scorer)
+        if rater is not None and run.main:
+            run.progress.start("rating difficulty", len(samples), 0)
+            rated(samples, rater, file, tell=lambda done, total: run.progress.step(done, {}))
+            run.progress.end()
+        gathered([None])  # the others wait for the file
+        scores = rated(samples, rater, file)
+        lacking = [sample for sample in samples if key_of(sample) not in scores]
+        if lacking:
+            raise DataError(
+                f"ratings {file}", expected="every sample that is trained on",
+                found=f"{len(lacking)} that it does not know, such as {lacking[0].id!r}",
+                fix="scorer=… rates them.",
+            )  # fmt: skip
+        return scores
+
+
+def rater_of(scorer: Spec) -> Rater:
+    """What a SPEC names: `measured`, or a backend with a network.
+
+    A network is named in the file by the SPEC, so that ratings of different ones are not mixed.
+    """
+    scorer = parse(str(scorer))  # a configuration gives a SPEC as text
+    if scorer.name == MEASURED:
+        return Measured()
+    return ChatRater(chat=plugins.build("backends", scorer), name=str(scorer))
+
+
+def _fit(sample: Sample) -> bool:
+    try:
+        usable(sample)
+    except HarnessError:  # it is left out of the training, and named there
+        return False
+    return True
+
+
+@with_settings(beta=1e-3, entropy_coefficient=1e-3, freeze_vision=True)
+def videoseg_r1(
+    *,
+    think: bool = True,
+    negative_points: bool = True,
+    negative_distance: float = NEGATIVE_DISTANCE,
+    length_penalty: Penalty = "clipped",
+    length_beta: float = 2e-3,
+    budgets: str = "96+176+256",
+    thresholds: str = "3+6",
+    scorer: Spec | None = None,
+    ratings: Path | None = None,
+    fewest_references: int = 8,
+    most_references: int = 12,
+    delta: float = 0.3,
+    **settings: Any,
+) -> VideoSegR1Trainer:
+    """VideoSeg-R1 (Xu et al. 2025) with GRPO; the sampler of frames is not part of the training.
+
+    The defaults are the paper's. What it does not state (temperature, clipping, entropy) is as in
+    VisionReasoner's official code; the vision tower is frozen, about which the paper is unclear.
+    Beside these, every setting of the GRPO engine can be given; docs/training.md lists them.
+
+    Args:
+        think: Ask and pay for reasoning (Table 4).
+        negative_points: Pay for negative points close beside the objects.
+        negative_distance: How close, in pixels of the 840 × 840 frame.
+        length_penalty: `clipped` at 0, the paper's `literal` formula, or `none` (Table 7).
+        length_beta: What a token over the budget costs, as a part of the reward.
+        budgets: Tokens of reasoning for each level of difficulty, joined by `+` (Table H5).
+        thresholds: Highest difficulties of all levels but the last, joined by `+` (Table H6).
+        scorer: What rates difficulty: a backend such as
+            `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or `measured`, which needs no network.
+        ratings: File of ratings that are there already, and that new ones are added to; None:
+            difficulty.jsonl in the training's folder.
+        fewest_references: Reference frames at least.
+        most_references: Reference frames at most.
+        delta: Longest key segment, as a part of the video.
+    """
+    least = {"negative_distance": negative_distance, "length_beta": length_beta}
+    for name, number in least.items():
+        if not number >= 0:
+            raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=str(number))
+    if settings.get("finetune") == "lora" and settings.get("lora_layers", "language") == "language":
+        settings["freeze_vision"] = False  # an adapter of the language model freezes it already
+    reward = VideoSegR1Reward(
+        think=think, negative=negative_points, reach=negative_distance, penalty=length_penalty,
+        beta=length_beta, budgets=budgets_of(budgets, thresholds),
+    )  # fmt: skip
+    own = {
+        "think": think, "negative_points": negative_points, "negative_distance": negative_distance,
+        "length_penalty": length_penalty, "length_beta": length_beta, "budgets": budgets,
+        "thresholds": thresholds, "scorer": None if scorer is None else str(scorer),
+        "fewest_references": fewest_references, "most_references": most_references, "delta": delta,
+        "ratings": None if ratings is None else ratings.name,
+    }  # fmt: skip
+    return VideoSegR1Trainer(
+        name="videoseg_r1",
+        settings=Settings(**settings),
+        reward=reward,
+        own=own,
+        fitted=lambda model: as_videoseg(model, think=think),
+        usable=usable,
+        drawing=Drawing(seed=0, fewest=fewest_references, most=most_references, delta=delta),
+        scorer=scorer,
+        ratings=ratings,
+    )
+
+
+def as_videoseg(model: PromptedModel, *, think: bool) -> VideoSegR1:
+    """The model with VideoSeg-R1's prompt, on its own canvas; one of another kind becomes one."""
+    canvas = model.prompt.resize or CANVAS
+    prompt = Prompt(resize=canvas, think=think)
+    if isinstance(model, VideoSegR1):
+        return replace(model, prompt=prompt)
+    given: dict[str, Any] = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
+    context = (min(canvas[0], CONTEXT[0]), min(canvas[1], CONTEXT[1]))
+    return VideoSegR1(**{
+        **given, "prompt": prompt, "keyframe": "middle", "voters": model.chat,
+        "sampler": Sampler(), "showing": Showing(context=context),
+    })  # fmt: skip

@@ -1,0 +1,1 @@
+"""VisionReasoner's training: its reward, term by term, and its settings."""

@@ -1,0 +1,98 @@
+"""Objects that are meant, in the frame that rewards are computed in: 840 × 840 pixels.
+
+The published training sets store boxes and points in this frame, scaled by `int(v * 840 / W + 0.5)`
+(W the picture's width; likewise its height).
+"""
+
+import math
+
+import numpy as np
+
+from harness.errors import ParseError
+from harness.masks import Rle
+from harness.models.grammar import Item
+from harness.models.truth import key_frame_of, objects_of, parts
+from harness.models.visionreasoner.grammar import CANVAS
+from harness.types import AnswerForm, Box, Point, Sample
+
+
+def objects(sample: Sample, frame: int = 0) -> list[Item]:
+    """What is meant in a frame, in pixels of the original picture.
+
+    Boxes are the answer's own where it has them, else those of the connected parts of its mask.
+    A box's point is the answer's own where it has one a box, else the pixel of the mask in the box
+    that is farthest from the mask's edge, else the middle of the box.
+
+    Raises:
+        ParseError: the answer says of nothing how far it reaches: a number or points alone.
+    """
+    if sample.target is None:
+        raise ParseError(f"sample {sample.id}", expected="a target", found="none")
+    answer, form = sample.target.answer, sample.query.form
+    if answer.no_target:
+        return []
+    if answer.masks is None and answer.boxes is None and answer.box_track is None:
+        raise ParseError(f"answer of sample {sample.id}", expected="masks or boxes", found="none")
+    if answer.boxes is None or len(sample.query.media[0]) > 1:
+        return objects_of(form, answer, frame, sample.query.size)
+    if answer.points is not None and len(answer.points) == len(answer.boxes):
+        return [Item(box, point) for box, point in zip(answer.boxes, answer.points, strict=True)]
+    return [_marked(sample, box) for box in answer.boxes]
+
+
+def _marked(sample: Sample, box: Box) -> Item:
+    assert sample.target is not None, "`objects` has checked it"
+    masks = sample.target.answer.masks
+    if masks is not None:
+        array = masks[0].to_array()
+        inside = np.zeros_like(array)
+        left, top, right, bottom = map(round, box)
+        inside[top:bottom, left:right] = array[top:bottom, left:right]
+        found = parts(Rle.from_array(inside))
+        if found:
+            return Item(box, found[0].point)
+    return Item(box, Item(box).place)
+
+
+def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
+    """Objects of a picture of `size` (width, height), in whole pixels of the 840 × 840 frame."""
+    across, down = CANVAS[0] / size[0], CANVAS[1] / size[1]
+
+    def scaled(x: float, y: float) -> tuple[float, float]:
+        return float(math.floor(x * across + 0.5)), float(math.floor(y * down + 0.5))
+
+    return [
+        Item(Box(*scaled(*item.box[:2]), *scaled(*item.box[2:])), Point(*scaled(*item.place)))
+        for item in items
+    ]
+
+
+def truth(sample: Sample, frame: int = 0) -> list[Item]:
+    """What is meant in a frame, in the 840 × 840 frame."""
+    return in_frame(objects(sample, frame), sample.query.size)
+
+
+class Meant(dict[int, list[Item]]):
+    """What is meant in each frame of a sample, in the 840 × 840 frame, found when asked for."""
+
+    def __init__(self, sample: Sample) -> None:
+        super().__init__()
+        self.sample = sample
+
+    def __missing__(self, frame: int) -> list[Item]:
+        self[frame] = truth(self.sample, frame)
+        return self[frame]
+
+
+def check(sample: Sample) -> None:
+    """Raise ParseError if a sample has no truth for a reward over places."""
+    masked = sample.target is not None and sample.target.answer.masks is not None
+    if not (masked and sample.query.form in (AnswerForm.MASK, AnswerForm.MASK_TRACK)):
+        objects(sample, key_frame(sample))  # a mask always has parts, which take time to find
+
+
+def key_frame(sample: Sample) -> int:
+    """The middle frame, or the one where most is to be seen if nothing is seen there."""
+    if sample.target is None:
+        return 0
+    return key_frame_of(sample.target.answer, len(sample.query.media[0]) // 2)

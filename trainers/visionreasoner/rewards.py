@@ -1,0 +1,278 @@
+"""VisionReasoner's reward: format, accuracy by one joint matching, and no repetition.
+
+Liu et al., "VisionReasoner" (2025), with the semantics of the official code (`dvlab-research/
+Seg-Zero`, `vision_reasoner.py`), which differs from the text: see README.md. Every function is pure
+and takes whatever a network writes. Boxes and points are in pixels of the 840 × 840 frame.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from harness.models.grammar import MAX_OBJECTS, Item, between, split_frame
+from harness.models.visionreasoner.grammar import CANVAS
+from harness.replies import DIGITS, MAX_DEPTH, MAX_TEXT, nesting
+from harness.trainers.grpo.values import TOTAL, Group, Terms
+from harness.trainers.visionreasoner.objects import Meant
+
+Semantics: TypeAlias = Literal["official", "paper"]
+
+IOU = 0.5
+"""A predicted box is right if its IoU with the true one is above this."""
+BOX_DISTANCE = 10.0
+"""… and if the mean of its four differences is below this, in pixels."""
+POINT_DISTANCE = 30.0
+"""A predicted point is right if it is nearer than this, in pixels, and inside its own box."""
+REPEATS = 2
+"""Sentences said before after which the reward for not repeating is lost."""
+
+TURN = re.compile(r"</think>\s*<answer>")
+BOX, POINT = "bbox_2d", "point_2d"
+
+
+class Bits(NamedTuple):
+    """What is right of every predicted (row) and true (column) object: 0 or 1."""
+
+    overlap: NDArray[np.float64]
+    box: NDArray[np.float64]
+    point: NDArray[np.float64]
+
+
+class Accuracy(NamedTuple):
+    """Parts of the accuracy reward, each from 0 to 1; their sum is the reward."""
+
+    bboxes_iou: float = 0.0
+    bboxes_l1: float = 0.0
+    points_l1: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """From 0 to 3."""
+        return self.bboxes_iou + self.bboxes_l1 + self.points_l1
+
+
+def thinking_format(reply: str) -> float:
+    """1 if the reply is `<think>…</think>`, blanks, `<answer>…</answer>` and nothing else.
+
+    As a full match of that pattern, in linear time. A newline at the end gives 0.
+
+    >>> thinking_format("<think>a</think> <answer>[]</answer>")
+    1.0
+    """
+    opening, closing = "<think>", "</answer>"
+    if not (reply.startswith(opening) and reply.endswith(closing)):
+        return 0.0
+    inside = reply[len(opening) : len(reply) - len(closing)]
+    return float(TURN.search(inside) is not None)
+
+
+def answer_value(reply: str) -> Any:
+    """The JSON value of the first `<answer>`; None if there is none that can be read.
+
+    As lenient as `json.loads`, for rewards are compared with the official ones, but within limits
+    of length, depth and digits that no reply of a sound length reaches.
+    """
+    text = between(reply, "answer")
+    if text is None or len(text) > MAX_TEXT or DIGITS.search(text) or nesting(text) > MAX_DEPTH:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def answer_format(reply: str) -> float:
+    """From 0 to 2: a mean over objects of "has a box of four" and "has a point of two".
+
+    An object that cannot be looked into ends the counting; what was counted stays.
+    """
+    value = answer_value(reply)
+    if not isinstance(value, (list, dict, str)) or not value:
+        return 0.0
+    credit = 0.0
+    for entry in value:
+        marks = _marks(entry)
+        if marks is None:
+            break
+        credit += marks / len(value)
+    return credit
+
+
+def _marks(entry: Any) -> float | None:
+    """How many of box and point an object has in the right length; None: it cannot be asked."""
+    if isinstance(entry, dict):
+        return float(_long(entry.get(BOX), 4)) + float(_long(entry.get(POINT), 2))
+    if isinstance(entry, (str, list)):  # holding a key's name, it would be asked for the value
+        return None if BOX in entry or POINT in entry else 0.0
+    return None
+
+
+def _long(value: Any, length: int) -> bool:
+    return isinstance(value, list) and len(value) == length
+
+
+def predicted(reply: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Boxes (M × 4) and points (M × 2) of the answer, or None if one of them is not numbers.
+
+    One wrong object makes the reply wrong. At most 120 objects are read.
+    """
+    value = answer_value(reply)
+    if not isinstance(value, list) or not value:
+        return None
+    if not all(isinstance(entry, dict) and BOX in entry and POINT in entry for entry in value):
+        return None
+    boxes = _numbers([entry[BOX] for entry in value[:MAX_OBJECTS]], 4)
+    points = _numbers([entry[POINT] for entry in value[:MAX_OBJECTS]], 2)
+    if boxes is None or points is None:
+        return None
+    # As numpy computes: boxes of true and false alone have no width, and numbers too large for it
+    # have no square root.
+    if boxes.dtype == np.bool_ or points.dtype == object:
+        return None
+    return boxes.astype(np.float64) if boxes.dtype == object else boxes, points
+
+
+def _numbers(rows: Sequence[Any], length: int) -> NDArray[Any] | None:
+    if not all(_long(row, length) and all(map(_is_number, row)) for row in rows):
+        return None
+    return np.array(rows)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def accuracy(
+    reply: str,
+    meant: Sequence[Item],
+    *,
+    canvas: tuple[int, int] = CANVAS,
+    semantics: Semantics = "official",
+) -> Accuracy:
+    """How much of what is meant was found: matched objects' bits over the larger of both numbers.
+
+    Args:
+        reply: The network's text.
+        meant: True objects in the 840 × 840 frame, each with a point.
+        canvas: (width, height) of the frame that the reply's numbers are in.
+        semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
+            point anywhere, and a matching of its own for each bit.
+    """
+    found = predicted(reply)
+    if found is None or not meant:
+        return Accuracy()
+    boxes, points = found
+    if canvas != CANVAS:
+        scale = np.array([CANVAS[0] / canvas[0], CANVAS[1] / canvas[1]])
+        boxes, points = boxes * np.tile(scale, 2), points * scale
+    true_boxes = np.array([item.box for item in meant[:MAX_OBJECTS]])
+    true_points = np.array([item.place for item in meant[:MAX_OBJECTS]])
+    bits = compared(boxes, points, true_boxes, true_points, semantics=semantics)
+    return matched(bits, jointly=semantics == "official")
+
+
+def compared(
+    boxes: NDArray[Any],
+    points: NDArray[Any],
+    true_boxes: NDArray[Any],
+    true_points: NDArray[Any],
+    *,
+    semantics: Semantics = "official",
+) -> Bits:
+    """Every predicted object with every true one."""
+    with np.errstate(all="ignore"):
+        overlap = inclusive_iou(boxes, true_boxes) > IOU
+        differences = np.abs(boxes[:, None] - true_boxes[None])
+        moved = differences.mean(axis=2) if semantics == "official" else differences.sum(axis=2)
+        apart = np.sqrt(((points[:, None] - true_points[None]) ** 2).sum(axis=2))
+        near = apart < POINT_DISTANCE
+        if semantics == "official":
+            inside = ((points >= boxes[:, :2]) & (points <= boxes[:, 2:])).all(axis=1)
+            near &= inside.reshape(-1, 1)
+    right = (overlap, moved < BOX_DISTANCE, near)
+    return Bits(*(bit.astype(np.float64) for bit in right))
+
+
+def inclusive_iou(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+    """IoU of boxes (M × 4) with others (N × 4) whose right and bottom pixels belong to them."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    shared = np.maximum(0, high - low + 1).prod(axis=2)
+    sizes = (boxes[:, 2:] - boxes[:, :2] + 1).prod(axis=1)
+    other_sizes = (others[:, 2:] - others[:, :2] + 1).prod(axis=1)
+    iou: NDArray[Any] = shared / (sizes[:, None] + other_sizes[None] - shared)
+    return iou
+
+
+def matched(bits: Bits, *, jointly: bool) -> Accuracy:
+    """Credit of the best one-to-one matching, on the sum of the bits or on each bit alone."""
+    most = max(bits.overlap.shape)
+    if not jointly:
+        parts = [bit[linear_sum_assignment(-bit)].sum() / most for bit in bits]
+        return Accuracy(*map(float, parts))
+    pairs = linear_sum_assignment(3.0 - (bits.overlap + bits.box + bits.point))
+    return Accuracy(*(float(bit[pairs].sum() / most) for bit in bits))
+
+
+def non_repeat(reply: str) -> float:
+    """0 once two sentences were said before, else 1. The whole reply counts, tags and JSON too.
+
+    >>> non_repeat("a. a. b."), non_repeat("a. a. a.")
+    (1.0, 0.0)
+    """
+    seen: set[str] = set()
+    repeats = 0
+    for sentence in filter(None, map(str.strip, reply.split("."))):
+        repeats += sentence in seen
+        if repeats >= REPEATS:
+            return 0.0
+        seen.add(sentence)
+    return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class VisionReasonerReward:
+    """The reward of a group: each rollout by itself."""
+
+    semantics: Semantics = "official"
+
+    def __call__(self, group: Group) -> list[Terms]:
+        """Terms of every rollout; `total`, from 0 to 7, is the sum of the four rewards."""
+        meant = Meant(group.sample)
+        return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
+
+    def terms(self, group: Group, text: str, meant: Meant) -> dict[str, float]:
+        """The terms of one reply."""
+        reply = split_frame(text)[1]
+        right = located(group, text, meant, semantics=self.semantics)
+        terms = {
+            "thinking_format": thinking_format(reply),
+            "answer_format": answer_format(reply),
+            **right._asdict(),
+            "accuracy": right.total,
+            "non_repeat": non_repeat(reply),
+        }
+        rewards = ("thinking_format", "answer_format", "accuracy", "non_repeat")
+        return {**terms, TOTAL: sum(terms[name] for name in rewards)}
+
+
+def located(
+    group: Group, text: str, meant: Meant, *, semantics: Semantics = "official"
+) -> Accuracy:  # fmt: skip
+    """The accuracy of a reply's objects in the frame that it names, or in the one shown.
+
+    Nothing is right of a reply that must name a frame and does not, or names one that the video
+    does not have.
+    """
+    frame, reply = split_frame(text)
+    shown = group.frames[0] if group.frames else (0,)
+    start = frame if frame is not None else (shown[0] if len(shown) == 1 else None)
+    if start is None or start >= len(group.sample.query.media[0]):
+        return Accuracy()
+    return accuracy(reply, meant[start], canvas=group.canvas, semantics=semantics)
