@@ -211,7 +211,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--methods", default=",".join(STUDIES), help=", ".join(STUDIES))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--warm-steps", type=int, default=150)
+    parser.add_argument("--warm-steps", type=int, default=400)
     parser.add_argument("--from", dest="start", default="pocket-base", help="a checkpoint")
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
     parser.add_argument("--size", type=int, default=200, help="training has four times as many")

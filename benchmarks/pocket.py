@@ -1,6 +1,6 @@
 """How fast pocket answers: samples and tokens a second, bare and through the whole evaluation.
 
-    python benchmarks/pocket.py --checkpoint DIR [--size N] [--save]
+    python benchmarks/pocket.py [--checkpoint DIR] [--size N] [--save]
 
 `generate` is the bare loop: prepared batches through the network's own `generate`. `evaluate` is
 `harness eval` on the same questions: decoding, reading, segmenting, journal and scores included,
@@ -33,7 +33,7 @@ MODELS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--checkpoint", default="pocket")
     parser.add_argument("--size", type=int, default=48)
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()

@@ -68,7 +68,7 @@ class Study:
 
 
 def _warm(tasks: str, **settings: Any) -> WarmUp:
-    own = {"reasoning": "short", "told": "shapes", "learning_rate": 5e-4, **settings}
+    own = {"reasoning": "short", "told": "shapes", "learning_rate": 1e-3, **settings}
     return WarmUp(trainer="sft", tasks=tasks, settings=own)
 
 
@@ -150,7 +150,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
             warm_up=WarmUp(
                 trainer="video_str_sft",
                 tasks="shapes_qa(split=train)",
-                settings={"learning_rate": 5e-4},
+                settings={"learning_rate": 1e-3},
             ),
         ),
     }

@@ -291,7 +291,7 @@ def test_ticks_lie_inside_and_are_few(low, spread):
 
 
 @pytest.mark.slow
-def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
+def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("trl")
     from harness.trainers.pocket import vocabulary
     from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
@@ -302,7 +302,7 @@ def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch
     words = vocabulary.make_tokenizer()
     save_checkpoint(make_network(words, small, seed=3), words, tmp_path / "start", text_first=True)
     plan = learning.Plan(out=tmp_path / "out", start=str(tmp_path / "start"), seeds=2, steps=1,
-                         warm_steps=1, size=4, held=4,
+                         warm_steps=1, size=4, held=6,
                          more=("prompts=2", "group=2", "batch_size=4", "max_new_tokens=4"),
                          )  # fmt: skip
     study = replace(studies.STUDIES["dr2seg"], arms={})
