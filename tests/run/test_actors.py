@@ -56,9 +56,7 @@ def test_an_actor_that_is_killed_amid_its_work_changes_nothing(dots, tmp_path):
     finally:
         assert killer.wait(30) == 0, "no actor was killed"
     run(dots, tmp_path / "here", "dot_finder(delay=0.0,batch=2)")
-    here, there = written(tmp_path / "here"), written(tmp_path / "ray")
-    assert here[1] == there[1]
-    assert len(list((tmp_path / "ray").glob("samples.*.1.jsonl"))) == 3
+    assert written(tmp_path / "here")[1] == written(tmp_path / "ray")[1]
 
 
 KILLER = """
