@@ -52,12 +52,17 @@ def reason_seg(
     place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
     # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
     # An annotation without its picture is a sample as well: leaving it out would change the score.
+    annotated: dict[str, bool] = {}  # by the picture's name; of many thousands, so held once
     with os.scandir(place) as entries:
-        names = [entry.name for entry in entries if entry.name.endswith((".jpg", ".json"))]
-    annotated = {name.removesuffix(".json") for name in names if name.endswith(".json")}
-    pictured = {name.removesuffix(".jpg") for name in names if name.endswith(".jpg")}
-    del names  # of many thousands
-    stems = tuple(sorted(annotated | pictured, key=lambda stem: f"{stem}.jpg"))
+        for entry in entries:
+            stem, _, suffix = entry.name.rpartition(".")
+            if stem and suffix in ("jpg", "json"):
+                picture = f"{stem}.jpg"
+                annotated[picture] = annotated.get(picture, False) or suffix == "json"
+    stems = tuple(name.removesuffix(".jpg") for name in sorted(annotated))
+    described = stems
+    if not all(annotated.values()):
+        described = tuple(stem for stem in stems if annotated[f"{stem}.jpg"])
     return Task(
         name="reason_seg",
         version=1,
@@ -65,7 +70,7 @@ def reason_seg(
         forms=(AnswerForm.MASK,),
         protocol=scoring,
         samples=partial(_samples, place, stems, protocol),
-        annotations=Files(place, tuple(stem for stem in stems if stem in annotated), ".json"),
+        annotations=Files(place, described, ".json"),
         check=partial(_check, place, stems),
         arguments={"split": split, "protocol": protocol},
     )  # fmt: skip
