@@ -4,7 +4,7 @@
 
 `generate` is the bare loop: prepared batches through the network's own `generate`. `evaluate` is
 `harness eval` on the same questions: decoding, reading, segmenting, journal and scores included,
-with boxes as masks, and with GrabCut and optical flow.
+with boxes as masks, and with GrabCut and optical flow or pocket-sam.
 """
 
 import argparse
@@ -27,7 +27,8 @@ RESULT = Path(__file__).parent / "results" / "pocket.txt"
 TASKS = ("reason_seg", "mevis", "counting")
 MODELS = {
     "box, still": "pocket(checkpoint={},segmenter=box,propagator=still)",
-    "grabcut, flow": "pocket(checkpoint={})",
+    "grabcut, flow": "pocket(checkpoint={},propagator=flow)",
+    "grabcut, sam2": "pocket(checkpoint={})",
 }
 
 

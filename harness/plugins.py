@@ -210,8 +210,11 @@ def convert(value: Any, hint: Any, what: str) -> Any:
     for option in options:
         if option is type(None) and value is None:
             return None
-        if typing.get_origin(option) is Literal and value in get_args(option):
-            return value
+        if typing.get_origin(option) is Literal:
+            if value in get_args(option):
+                return value
+            if value is None and "none" in get_args(option):
+                return "none"  # the word, which a SPEC reads as the value
         if option is bool and isinstance(value, bool):
             return value
         if option is int and type(value) is int:

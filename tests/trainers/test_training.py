@@ -174,3 +174,12 @@ def test_a_run_says_where_its_parts_lie(tmp_path):
     run = TrainingRun(out=tmp_path)
     assert (run.checkpoint, run.state) == (tmp_path / "checkpoint", tmp_path / "state")
     assert run.stopping() is False
+
+
+def test_none_is_the_word_where_a_setting_is_called_so():
+    """`none` in a SPEC is no value, unless the setting has a choice of that name."""
+    from harness import plugins
+    from harness.spec import parse
+
+    assert plugins.build("trainers", parse("sft(reasoning=none)")).reasoning == "none"
+    assert plugins.build("trainers", parse("sft(max_steps=none)")).max_steps is None
