@@ -188,8 +188,9 @@ def _satterthwaite(squares: list[_Square], total: float) -> float:
     """Degrees of freedom of a sum of mean squares; at least those of its scarcest added part."""
     if total == 0:
         return float(squares[0].degrees)
-    spread = sum(square.value**2 / square.degrees for square in squares)
-    return float(max(total**2 / spread, min(square.degrees for square in squares[:2])))
+    # Shares of the total, for the square of a very small number is 0.
+    spread = sum((square.value / total) ** 2 / square.degrees for square in squares)
+    return float(max(1 / spread, min(square.degrees for square in squares[:2])))
 
 
 def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square, _Square]:

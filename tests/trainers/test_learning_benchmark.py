@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness import plugins
@@ -184,6 +184,7 @@ def test_what_completes_a_reply_is_a_setting_or_none():
     st.floats(-1, 1), st.integers(1, 4),
     st.lists(st.floats(0, 1), min_size=2, max_size=12),
 )  # fmt: skip
+@example(7.88023581323353e-106, 1, [0.0, 1.0])
 def test_a_gain_that_all_pictures_share_is_found_exactly(by, seeds, before):
     before = np.array(before)
     found = learned.gain([before + by] * seeds, [before] * seeds)
