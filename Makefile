@@ -2,6 +2,7 @@
 #   make check      formatting, lint, types, layers
 #   make test-slow  the tests that take minutes
 #   make docs       the pages that are generated
+#   make learning   train every method beside random rewards; hours (docs/learning.md)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,10 +10,12 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 DEMO ?= demo
+SEEDS ?= 3
+STEPS ?= 60
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LINTED := harness tasks models trainers leaderboards tests benchmarks
 
-.PHONY: demo test test-slow check docs clean
+.PHONY: demo test test-slow check docs learning clean
 
 demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
@@ -38,6 +41,9 @@ check: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
+
+learning: $(VENV)/.dev
+	$(BIN)/python benchmarks/learning.py --seeds $(SEEDS) --steps $(STEPS) $(if $(METHODS),--methods $(METHODS))
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }

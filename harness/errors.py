@@ -12,6 +12,7 @@
     ├── StoreError            a run folder cannot be written or trusted      5
     │   ├── Locked            another process holds it
     │   └── ResumeMismatch    it belongs to another configuration
+    ├── Unavailable           a server did not answer, whatever was tried    6
     └── MissingDependency     something outside this package is not installed  6
 
 An error names the thing, what was expected, what was found, and what to do.
@@ -93,6 +94,12 @@ class Locked(StoreError):
 
 class ResumeMismatch(StoreError):
     """The run folder was begun with another configuration."""
+
+
+class Unavailable(HarnessError):
+    """A server that is needed did not answer: a failure of the infrastructure, of one sample."""
+
+    exit_code = 6
 
 
 class MissingDependency(HarnessError):

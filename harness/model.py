@@ -1,6 +1,6 @@
 """What answers: the protocols that models and their parts fulfil."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, Protocol, Self, runtime_checkable
@@ -15,6 +15,9 @@ class Model(Protocol):
 
     `batch_size` is how many queries it likes at once; the plan of batches depends on it and on
     nothing else, so that results do not depend on the number of workers.
+
+    It may have a number `rounds`: it is given so many times `batch_size`, if it orders them by
+    length itself, or lets the next ones take the places of those that are answered.
 
     It may have a method `prepare()`, which is called once, before the first batch: what it raises
     (weights that cannot be loaded, …) ends the run instead of failing each sample.
@@ -37,6 +40,32 @@ class Model(Protocol):
         Raises:
             OutOfMemory: the batch does not fit; the engine tries halves.
         """
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A model whose work falls into stages, which the engine runs side by side.
+
+    Language: `ask`. Segmentation: `begin`, sample by sample. Propagation: what that returns, when
+    it is called. Each is called from one thread at a time, but not from the same one; `ask` from as
+    many at once as `turns` says. Together they are `predict`, to the bit.
+
+    It may have a method `halt()`, which is called when the run ends early: `ask` is to give up.
+    """
+
+    @property
+    def turns(self) -> int:
+        """How many batches `ask` takes at once: 1 for a network here, more for a server."""
+
+    def ask(self, queries: Sequence[Query]) -> Sequence[Any]:
+        """What the network says to each query, for `begin`.
+
+        Raises:
+            OutOfMemory: the batch does not fit; the engine tries halves.
+        """
+
+    def begin(self, query: Query, asked: Any) -> Callable[[], Prediction]:
+        """Read what was said and segment; the rest of the work is what is returned."""
 
 
 @runtime_checkable

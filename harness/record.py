@@ -193,8 +193,30 @@ def summarise(
         "n_failed": n_failed,
         "failures": {kind: failures.get(kind, 0) for kind in FailureKind},
         "usage": dict(usage),
+        **cost(manifest["model"], usage),
         "config_hash": manifest["config_hash"],
     }
+
+
+def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]:
+    """What the tokens of a run cost, in the currency of the model's prices; nothing without them.
+
+    Args:
+        model: As the manifest has it. A network that is paid for says in its description what a
+            million tokens of prompt and of completion cost.
+        usage: Tokens of the run, as the network counted them.
+
+    >>> chat = {"price_of_a_million_tokens": [2.0, 10.0]}
+    >>> cost({"description": {"chat": chat}}, {"prompt_tokens": 3000, "completion_tokens": 500})
+    {'cost': 0.011}
+    """
+    chat = model.get("description", {}).get("chat")
+    prices = chat.get("price_of_a_million_tokens") if isinstance(chat, Mapping) else None
+    if prices is None:
+        return {}
+    prompt, completion = prices
+    paid = usage["prompt_tokens"] * prompt + usage["completion_tokens"] * completion
+    return {"cost": paid / 1e6}
 
 
 def unscored(
@@ -260,4 +282,4 @@ def public(results: Mapping[str, Any]) -> dict[str, Any]:
         "headline", "metrics", "intervals", "breakdowns", "protocol", "split", "subset", "ceiling",
         "n_total", "n_scored", "n_failed", "failures", "usage",
     )  # fmt: skip
-    return {key: results[key] for key in keys}
+    return {key: results[key] for key in (*keys, *({"cost"} & results.keys()))}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
-from harness.leaderboards import sensitivity
+from harness.leaderboards import sensitivity, wording
 from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.row import Row, row
@@ -159,6 +159,7 @@ def table(
     places = rank(rows, paired)
     sweeps = [sweep_of(run.folder) for run in runs]
     notes.extend(sensitivity.notes(rows, sweeps, paired))
+    notes.extend(wording.trained_on(made) for made in rows if made.trained_on_some)
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,

@@ -8,8 +8,22 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.record import TIMING, Run
+from harness.run.trained import Overlap, read_overlap
 from harness.scores import Better
 from harness.store.atomic import read_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedBy:
+    """The training that made a checkpoint, as its own record names it."""
+
+    method: str
+    """The trainer with its settings."""
+    tasks: tuple[str, ...]
+    """What it was trained on."""
+    seed: int
+    config_hash: str
+    """As in the `manifest.json` of the training's folder, which is found by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +65,10 @@ class Row:
     dirty: bool | None
     device: str | None
     config_hash: str
+    trained_on: Overlap | None = None
+    """How much of it the model's checkpoint was trained on; None where that is not known."""
+    training: TrainedBy | None = None
+    """What made the model's checkpoint; None where that was no training of ours."""
 
     @property
     def value(self) -> float | None:
@@ -66,6 +84,11 @@ class Row:
     def answered(self) -> float:
         """The share of samples that have an answer, from 0 to 1."""
         return self.n_scored / self.n_total
+
+    @property
+    def trained_on_some(self) -> bool:
+        """Whether some of what was evaluated was trained on, as far as is known."""
+        return self.trained_on is not None and self.trained_on.found
 
     @property
     def quality(self) -> float:
@@ -98,6 +121,8 @@ def row(run: Run) -> Row:
             commit=provenance.get("commit"),
             dirty=provenance.get("dirty"),
             device=provenance.get("device"),
+            trained_on=read_overlap(run.folder),
+            training=_training(manifest.get("model", {}).get("description", {})),
         )
         counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
         known = made.headline in made.metrics and made.headline in made.better
@@ -145,6 +170,17 @@ def _judge(arguments: Mapping[str, Any]) -> str | None:
     if "judge" not in arguments:
         return None
     return f"{arguments['judge']}, rubric {arguments.get('rubric')}"
+
+
+def _training(description: Mapping[str, Any]) -> TrainedBy | None:
+    network = description.get("chat", description)
+    said = network.get("trained") if isinstance(network, Mapping) else None
+    if said is None:
+        return None
+    return TrainedBy(
+        method=str(said["method"]), tasks=tuple(str(task["spec"]) for task in said["tasks"]),
+        seed=said["seed"], config_hash=str(said["config_hash"]),
+    )  # fmt: skip
 
 
 def _interval(low: float, high: float) -> tuple[float, float]:

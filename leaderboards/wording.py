@@ -68,6 +68,26 @@ def failures(row: Row) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
 
 
+def marked(row: Row) -> str:
+    """The model's name, with a dagger where some of what was evaluated was trained on."""
+    return f"{row.model} †" if row.trained_on_some else row.model
+
+
+def trained_on(row: Row) -> str:
+    """What the dagger means."""
+    return f"† {row.model} ({row.run}): {row.trained_on}."
+
+
+def training(row: Row) -> str:
+    """What made the model's checkpoint: method, tasks, seed, and what to find the training by."""
+    if row.training is None:
+        return NOTHING
+    made = row.training
+    method = made.method.partition("(")[0]
+    on = f" on {', '.join(made.tasks)}" if made.tasks else ""
+    return f"{method}{on}, seed {made.seed}, {made.config_hash[:12]}"
+
+
 def p_value(comparison: Comparison) -> str:
     """A p value, not more precise than a resampling test can be."""
     if comparison.p_value is None:

@@ -11,12 +11,13 @@ def chat_of(
 ) -> Chat:  # fmt: skip
     """The network behind `backend`; what is given here counts where its own SPEC says nothing.
 
-    `seed` reaches a backend that samples; `checkpoint` is left out where there is none.
+    `seed` reaches a backend that samples, `checkpoint` one that has a network: stored replies have
+    none. `checkpoint` is left out where none is given.
     """
     if not isinstance(backend, Spec):
         return backend
     given: dict[str, Value] = {"batch_size": batch_size}
-    if checkpoint is not None:
+    if checkpoint is not None and plugins.accepts("backends", backend.name, "checkpoint"):
         given["checkpoint"] = checkpoint
     if plugins.accepts("backends", backend.name, "seed"):
         given["seed"] = seed

@@ -6,9 +6,9 @@ Reading a reply does not depend on who wrote it: `read` is used for the network'
 stored ones, and for perfect ones that `write` wrote from the truth.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy, uniform
@@ -16,14 +16,13 @@ from harness.masks import Rle
 from harness.media import Media
 from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
 from harness.models.canvas import Canvas
-from harness.models.grammar import Item, ParseResult, Prompt, reasoning
+from harness.models.grammar import ParseResult, Prompt, reasoning
 from harness.models.tracks import extent, joint_masks
 from harness.models.truth import key_frame_of, objects_of
 from harness.replies import storable
 from harness.types import (
     Answer,
     AnswerForm,
-    Box,
     Failure,
     FailureKind,
     Prediction,
@@ -37,6 +36,20 @@ KeyFrame: TypeAlias = Literal["first", "middle", "named"]
 MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
 LOCATED = MASKED | {AnswerForm.BOXES, AnswerForm.POINTS, AnswerForm.COUNT}
 """Forms that are answered with places in a picture; the others are answered in words."""
+
+
+T = TypeVar("T")
+Pending: TypeAlias = Callable[[], T]
+"""Something of which a part of the work is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the network said to one query."""
+
+    replies: tuple[ChatReply, ...]
+    frames: int | None = None
+    """Frames that were shown, if others than the rule's."""
 
 
 class Words(Protocol):
@@ -124,14 +137,35 @@ class PromptedModel:
         """
         return tuple(self._request(query, form) for form in query.forms)
 
+    @property
+    def turns(self) -> int:
+        """How many batches the network takes at once."""
+        return int(getattr(self.chat, "turns", 1))
+
+    @property
+    def rounds(self) -> int:
+        """How many times `batch_size` queries the network is best given at once."""
+        return int(getattr(self.chat, "rounds", 1))
+
+    def halt(self) -> None:
+        """Give up what the network is asked."""
+        getattr(self.chat, "halt", lambda: None)()
+
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
         """Ask the network, and read what it says."""
+        asked = self.ask(queries)
+        return [self.begin(query, one)() for query, one in zip(queries, asked, strict=True)]
+
+    def ask(self, queries: Sequence[Query]) -> list[Asked]:
+        """Ask the network: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
         replies = iter(self.chat.generate([one for several in requests for one in several]))
-        return [
-            self._predicted(query, [next(replies) for _ in several])
-            for query, several in zip(queries, requests, strict=True)
-        ]
+        return [Asked(tuple(next(replies) for _ in several)) for several in requests]
+
+    def begin(self, query: Query, asked: Asked) -> Pending[Prediction]:
+        """Read replies and segment: the second stage; what it returns is the third."""
+        reading = self.reading(query, [reply.text for reply in asked.replies])
+        return lambda: _counted(reading(), asked)
 
     def read(self, query: Query, replies: Sequence[str]) -> Prediction:
         """Read replies, one a form of the query, in the order of its forms.
@@ -140,8 +174,12 @@ class PromptedModel:
         the same answer. A product of forms is answered as far as its replies can be read; notes
         say which could not.
         """
+        return self.reading(query, replies)()
+
+    def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
+        """`read` in two steps: objects are segmented at once, and propagated by what it returns."""
         texts = tuple(storable(reply) for reply in replies)
-        answer = Answer()
+        parts: list[Pending[Answer]] = []
         problems: list[str] = []
         notes: list[str] = []
         if len(texts) != len(query.forms):
@@ -152,15 +190,17 @@ class PromptedModel:
             except ParseError as error:
                 problems.append(f"{form}: {error}")
             else:
-                answer = _joined(answer, part)
+                parts.append(part)
                 notes.extend(repairs)
         unread = len(problems) >= len(query.forms) or len(texts) != len(query.forms)
-        return Prediction(
+        failure = Failure(FailureKind.PARSE, "; ".join(problems)) if unread else None
+        usage = self._usage(query, texts)
+        return lambda: Prediction(
             query_id=query.id,
-            answer=None if unread else answer,
-            failure=Failure(FailureKind.PARSE, "; ".join(problems)) if unread else None,
+            answer=None if unread else _whole(parts),
+            failure=failure,
             replies=texts,
-            usage=self._usage(query, texts),
+            usage=usage,
             notes=(*notes, *([] if unread else problems)),
         )
 
@@ -224,16 +264,6 @@ class PromptedModel:
             return Canvas((1000, 1000), query.size)
         return Canvas(self.chat.canvas(self._request(query, form)), query.size)
 
-    def _predicted(self, query: Query, replies: Sequence[ChatReply]) -> Prediction:
-        prediction = self.read(query, [reply.text for reply in replies])
-        cut = [f"cut off after {reply.completion_tokens} tokens" for reply in replies if reply.cut]
-        usage = replace(
-            prediction.usage,
-            prompt_tokens=sum(reply.prompt_tokens for reply in replies),
-            completion_tokens=sum(reply.completion_tokens for reply in replies),
-        )
-        return replace(prediction, usage=usage, notes=(*prediction.notes, *cut))
-
     def _usage(self, query: Query, replies: Sequence[str]) -> Usage:
         shown = (self._shown(query, located=form in LOCATED) for form in query.forms)
         return Usage(
@@ -242,35 +272,39 @@ class PromptedModel:
             frames=sum(len(frames) for media in shown for frames in media),
         )
 
-    def _part(self, query: Query, form: AnswerForm, reply: str) -> tuple[Answer, tuple[str, ...]]:
+    def _part(
+        self, query: Query, form: AnswerForm, reply: str
+    ) -> tuple[Pending[Answer], tuple[str, ...]]:
         if form not in LOCATED:
-            return self.words.read(query, form, reply), ()
+            answer = self.words.read(query, form, reply)
+            return lambda: answer, ()
         said = self.prompt.parse(reply)
         if said.error is not None:
             raise ParseError(said.error)
         return self._located(query, form, said), said.notes
 
-    def _located(self, query: Query, form: AnswerForm, said: ParseResult) -> Answer:
+    def _located(self, query: Query, form: AnswerForm, said: ParseResult) -> Pending[Answer]:
         start = self._start(query, said)
         canvas = self._canvas(query, form)
         items = [canvas.to_picture(item) for item in said.items]
         nothing = not items and not said.phrase
+        if form not in MASKED and said.phrase and not items:
+            raise ParseError("answer", expected="boxes, or nothing that is meant",
+                             found=f"{said.phrase[:60]!r} and no box")  # fmt: skip
+        boxes = tuple(item.box for item in items)
         if form in MASKED:
             tracks = joint_masks(
                 self.segmenter, self.propagator, query.media[0], start, items, phrase=said.phrase
             )
-            boxes = _boxes(items) if len(query.media[0]) == 1 else None
             if form is AnswerForm.BOX_TRACK:
-                return Answer(box_track=tuple(map(extent, tracks)), no_target=nothing)
-            masks = tuple(Rle.from_array(mask) for mask in tracks)
-            return Answer(masks=masks, boxes=boxes, no_target=nothing)
-        boxes = _boxes(items)
-        if form is AnswerForm.POINTS:
-            return Answer(
-                points=tuple(item.place for item in items), boxes=boxes, no_target=nothing
+                return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
+            still = boxes if len(query.media[0]) == 1 else None
+            return lambda: Answer(
+                masks=tuple(map(Rle.from_array, tracks())), boxes=still, no_target=nothing
             )
+        points = tuple(item.place for item in items) if form is AnswerForm.POINTS else None
         count = len(items) if form is AnswerForm.COUNT else None
-        return Answer(count=count, boxes=boxes, no_target=nothing)
+        return lambda: Answer(points=points, count=count, boxes=boxes, no_target=nothing)
 
     def _start(self, query: Query, said: ParseResult) -> int:
         media = query.media[0]
@@ -302,8 +336,25 @@ def evenly(total: int, wanted: int) -> tuple[int, ...]:
     return uniform(range(total), wanted)
 
 
-def _boxes(items: Sequence[Item]) -> tuple[Box, ...]:
-    return tuple(item.box for item in items)
+def _counted(prediction: Prediction, asked: Asked) -> Prediction:
+    """A prediction with what the network counted while it was asked."""
+    replies = asked.replies
+    cut = [f"cut off after {reply.completion_tokens} tokens" for reply in replies if reply.cut]
+    usage = replace(
+        prediction.usage,
+        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+        completion_tokens=sum(reply.completion_tokens for reply in replies),
+        frames=prediction.usage.frames if asked.frames is None else asked.frames,
+    )
+    return replace(prediction, usage=usage, notes=(*prediction.notes, *cut))
+
+
+def _whole(parts: Sequence[Pending[Answer]]) -> Answer:
+    """One answer of what each form's reply says."""
+    answer = Answer()
+    for part in parts:
+        answer = _joined(answer, part())
+    return answer
 
 
 def _joined(answer: Answer, part: Answer) -> Answer:

@@ -1,6 +1,6 @@
 """From objects in one frame to their joint mask in every frame."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,12 +20,12 @@ def joint_masks(
     items: Sequence[Item],
     *,
     phrase: str = "",
-) -> list[BoolArray]:
-    """One mask (height × width) a frame: the union of all objects.
+) -> Callable[[], list[BoolArray]]:
+    """One mask (height × width) a frame, the union of all objects, in two steps.
 
-    `items` are in pixels of frame `start`, which is segmented as it was decoded. The objects are
-    carried to the other frames one by one, forward and backward. A `phrase` goes with the prompt
-    of each; without items it is a prompt by itself.
+    `items` are in pixels of frame `start`, which is segmented as it was decoded, at once. What is
+    returned carries the objects to the other frames one by one, forward and backward, when it is
+    called. A `phrase` goes with the prompt of each; without items it is a prompt by itself.
 
     Raises:
         ModelError: the segmenter or the propagator gives another number of masks, or of pixels.
@@ -33,20 +33,26 @@ def joint_masks(
     shape = (media.size[1], media.size[0])
     prompts = prompts_of(items, phrase)
     if not prompts:
-        return [np.zeros(shape, dtype=np.bool_)] * len(media)
+        return lambda: [np.zeros(shape, dtype=np.bool_)] * len(media)
     masks = segmenter.segment(media.frame(start), prompts)
     _check(f"segmenter {segmenter.name}", masks, len(prompts), shape)
     if len(media) == 1:
-        return [np.logical_or.reduce(masks)]
+        return lambda: [np.logical_or.reduce(masks)]
+    return lambda: _carried(propagator, media, start, masks)
+
+
+def _carried(
+    propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
+) -> list[BoolArray]:
     tracks = propagator.propagate(media, start, masks)
-    if len(tracks) != len(prompts):
+    if len(tracks) != len(masks):
         raise ModelError(
             f"propagator {propagator.name}",
-            expected=f"{len(prompts)} tracks",
+            expected=f"{len(masks)} tracks",
             found=str(len(tracks)),
         )
     for track in tracks:
-        _check(f"propagator {propagator.name}", track, len(media), shape)
+        _check(f"propagator {propagator.name}", track, len(media), masks[0].shape)
     return [np.logical_or.reduce(frame) for frame in zip(*tracks, strict=True)]
 
 

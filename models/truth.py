@@ -1,4 +1,11 @@
-"""Answers as objects to write: what a perfect reply would name, in pixels of the picture."""
+"""Answers as objects to write: what a perfect reply would name, in pixels of the picture.
+
+What is written says the whole truth. What is taught and rewarded is `without_specks`: a stray pixel
+of an annotation is no object to find.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -8,6 +15,10 @@ from harness.masks import Rle
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.types import Answer, AnswerForm, Box, Point
 
+SPECK_PIXELS = 16
+"""A part of as many pixels is an object, whatever its share."""
+SPECK_SHARE = 0.01
+"""All specks of a mask together stay below this share of it: an IoU loses less than that."""
 COLUMNS = 12  # of the grid of boxes that stands for a number of objects
 
 
@@ -70,6 +81,35 @@ def parts(mask: Rle) -> list[Item]:
         point = Point(float(left + int(column) - 1), float(top + int(row) - 1))
         items.append(Item(Box(*map(float, (left, top, left + width, top + height))), point))
     return items
+
+
+def without_specks(mask: Rle) -> Rle:
+    """The mask without its smallest 8-connected parts, which are no objects of their own.
+
+    Smallest first, as long as a part has fewer than 16 pixels, and all that are left out together
+    less than 1 % of the mask: what edges of polygons and of brushes leave behind. So a mask of
+    nothing but dots stays whole, and no mask becomes empty.
+    """
+    array = mask.to_array()
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(
+        array.astype(np.uint8), connectivity=8
+    )
+    areas = np.asarray(stats)[1:count, cv2.CC_STAT_AREA]
+    order = np.argsort(areas, kind="stable")
+    few = (areas[order] < SPECK_PIXELS) & (np.cumsum(areas[order]) < SPECK_SHARE * mask.area)
+    if not few.any():
+        return mask
+    return Rle.from_array(array & ~np.isin(np.asarray(labels), 1 + order[few]))
+
+
+def taught(answer: Answer, frames: Iterable[int]) -> Answer:
+    """An answer as it is taught: its masks of these frames, and its largest, without specks."""
+    if not answer.masks:
+        return answer
+    looked = {*frames, int(np.argmax([mask.area for mask in answer.masks]))}
+    masks = (without_specks(mask) if index in looked else mask
+             for index, mask in enumerate(answer.masks))  # fmt: skip
+    return replace(answer, masks=tuple(masks))
 
 
 def counted(count: int, size: tuple[int, int]) -> list[Item]:

@@ -49,6 +49,9 @@ from harness.trainers.state import (
 
 WEIGHTS, COUNTERS, STATE = "trained.safetensors", "counters.json", "trainer_state.json"
 NOT_LOGGED = ("total_flos", "step_time")  # of what trainers tell; the curve has no clock
+PATIENCE = 7 * 86_400
+"""Seconds that processes wait for each other: as long as a benchmark takes that the first one
+evaluates alone, or pictures that it looks at. If one dies, the launcher ends the others."""
 TASK_NUMBERS = "eval/"  # the prefix of what evaluations while training add to the curve
 
 
@@ -78,6 +81,7 @@ def configuration(name: str, **given: Any) -> Any:
             logging_strategy="steps", logging_steps=1, logging_nan_inf_filter=False,
             save_strategy="steps", remove_unused_columns=False, report_to="none",
             disable_tqdm=True, dataloader_pin_memory=torch.cuda.is_available(),
+            ddp_timeout=PATIENCE,
         )  # fmt: skip
 
 
@@ -100,6 +104,8 @@ def rows(count: int) -> Any:
 
 def place() -> tuple[int, int]:
     """(number of this process, number of all) as a launcher has started them.
+
+    To be asked after `configuration`, which says how long they wait for each other.
 
     Raises:
         ModelError: they do not know of each other, and each would train alone.

@@ -5,6 +5,7 @@ from argparse import Namespace
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.record import MANIFEST, Run, runs_below, write_results, write_scores
+from harness.run.trained import read_overlap, write_overlap
 from harness.store.atomic import cannot_write, write_json
 
 
@@ -43,6 +44,8 @@ def keep(arguments: Namespace) -> int:
         write_json(place / MANIFEST, manifest)
         write_scores(place, run.units())
         write_results(place, run.results)
+        if (found := read_overlap(folder)) is not None:
+            write_overlap(place, found)
         print(place)
     return 0
 

@@ -4,18 +4,21 @@ import math
 import os
 from argparse import Namespace
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Any
 
 from harness.cli.ask import needed, run_folder, specs
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
+from harness.cli.splits import overlap_of, tell_overlap
 from harness.errors import UsageError
 from harness.record import Run, public
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.launched import launched, own_gpu
 from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
+from harness.run.trained import Overlap, write_overlap
 from harness.run.workers import build_model
 from harness.task import Task
 
@@ -40,6 +43,13 @@ def evaluate(arguments: Namespace) -> int:
     with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
         for _, _, task in asked:  # all of them, before any model is loaded
             preflight(task, progress, allow_missing=options.allow_missing)
+        overlaps = {
+            folder: overlap_of(spec, task, options.subset, folder=folder, anew=options.restart,
+                               strict=arguments.strict_split)
+            for spec in (models if leads or arguments.strict_split else ())
+            for _, task_spec, task in asked
+            for folder in [run_folder(out, str(spec), str(task_spec), options.subset)]
+        }  # fmt: skip
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
             model = build_model(spec, options.seed) if options.here else spec
@@ -51,7 +61,7 @@ def evaluate(arguments: Namespace) -> int:
                     task_spec=str(task_spec), model_spec=str(spec), launch=launch,
                 )  # fmt: skip
                 if leads:
-                    shown[str(spec)][key] = _outcome(task, run)
+                    shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
     if leads:
         _show(arguments, shown)
     return 0
@@ -88,8 +98,12 @@ def _progress(*, quiet: bool) -> Any:
     return Terminal()
 
 
-def _outcome(task: Task, run: Run) -> dict[str, Any]:
+def _outcome(task: Task, run: Run, found: Overlap | None) -> dict[str, Any]:
     shown = public(run.results)
+    if found is not None:
+        write_overlap(run.folder, found)
+        shown["trained_on"] = asdict(found)
+        tell_overlap({f"{run.results['model_spec']} on {task.name}": found})
     if task.submission is not None:
         shown["submission"] = str(run.folder / "submission.zip")
     return shown

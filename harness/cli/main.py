@@ -199,6 +199,8 @@ def _evaluation(parser: Any) -> None:
                         "cluster; `local` begins one")  # fmt: skip
     parser.add_argument("--worker-gpus", type=float, default=0.0, metavar="N",
                         help="GPUs of each actor, such as 0.5 (default 0)")  # fmt: skip
+    parser.add_argument("--strict-split", action="store_true", help="refuse if the model's "
+                        "checkpoint says that it was trained on some of it")  # fmt: skip
     parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
     parser.add_argument(
         "--allow-missing",
@@ -384,6 +386,8 @@ def _add_train(commands: Any) -> None:
                         help="evaluate the checkpoint on these")  # fmt: skip
     parser.add_argument("--every", type=int, metavar="N",
                         help="evaluate while training too, every N steps")  # fmt: skip
+    parser.add_argument("--strict-split", action="store_true", help="refuse if some of "
+                        "--eval-tasks would be trained on")  # fmt: skip
     _judge(parser)
     parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
     parser.add_argument("--seed", type=int, help="of everything that is drawn (default 0)")
@@ -398,16 +402,23 @@ def _add_explain(commands: Any) -> None:
         commands,
         "explain",
         "explain:explain",
-        "one sample of a run: question, reply, answer, score, picture",
+        "one sample of a run: question, reply, answer, score, picture; or a training's rollouts",
+        epilog="examples: harness explain runs/saliency/reason_seg SAMPLE --image sample.png\n"
+        "          harness explain TRAINING --out rollouts.html",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
-    parser.add_argument("sample", metavar="SAMPLE", help="its official id")
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a training's")
+    parser.add_argument("sample", nargs="?", metavar="SAMPLE", help="its official id; of a "
+                        "training, only this one's rollouts")  # fmt: skip
     parser.add_argument(
         "--data", type=Path, metavar="ROOT", help="default: where the run read them"
     )
     parser.add_argument(
         "--image", type=Path, metavar="FILE.png", help="write truth and prediction over the picture"
     )
+    parser.add_argument("--out", type=Path, metavar="FILE.html", help="of a training: its page "
+                        "(default: RUN/rollouts.html)")  # fmt: skip
+    parser.add_argument("--groups", type=int, metavar="N", help="of a training: prompts that are "
+                        "shown, spread over its steps (default 24)")  # fmt: skip
     _json(parser)
 
 

@@ -3,8 +3,6 @@
 from argparse import Namespace
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from harness import plugins
@@ -22,6 +20,9 @@ def list_plugins(arguments: Namespace) -> int:
             raise UnknownPlugin(arguments.name)
         known = {arguments.name: known[arguments.name]}
     described = [describe(kind, entry) for entry in known.values()]
+    if arguments.name is not None or kind == "trainers":
+        for one, entry in zip(described, known.values(), strict=True):
+            one |= details(kind, entry)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
         described[0]["package"] = _package(known[arguments.name])
@@ -47,40 +48,19 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
         plain.update(card)
     else:
         plain["about"] = plugins.about(entry)
-        if kind == "trainers":
-            plain["settings"] = settings(entry)
-            plain["configs"] = configs(entry)
+        if kind == "models":
+            from harness.cli.settings import needs  # `ast` is slow, and not needed for tasks
+
+            plain["needs"] = needs(entry)
     return plain
 
 
-def settings(entry: EntryPoint) -> dict[str, str]:
-    """A plugin's keyword-only parameters, read from its source without importing it.
+def details(kind: str, entry: EntryPoint) -> dict[str, Any]:
+    """The settings of a plugin, and the configurations of a trainer."""
+    from harness.cli.settings import settings
 
-    Each with its type, its default, and what the docstring says of it.
-    """
-    import ast  # slow to import, and only needed here
-    import re
-
-    spec = find_spec(entry.module) if plugins.folder(entry) is not None else None
-    if spec is None or spec.origin is None:
-        return {}
-    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
-            text = ast.get_docstring(node) or ""
-            told = dict(re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE))
-            return {
-                one.arg: _setting(one, default, " ".join(told.get(one.arg, "").split()))
-                for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            }
-    return {}
-
-
-def _setting(argument: Any, default: Any, told: str) -> str:
-    from ast import unparse
-
-    kind = unparse(argument.annotation) if argument.annotation is not None else ""
-    value = " = " + unparse(default) if default is not None else ", needed"
-    return f"{kind}{value}" + (f" ({told.rstrip('.')})" if told else "")
+    told: dict[str, Any] = {} if kind == "tasks" else {"settings": settings(entry)}
+    return {**told, "configs": configs(entry)} if kind == "trainers" else told
 
 
 def configs(entry: EntryPoint) -> list[str]:
@@ -111,12 +91,21 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             for one in described
         ]  # fmt: skip
     else:
-        rows = [("name", "about")]
-        rows += [(one["name"], one.get("about", one["module"])) for one in described]
+        titles = ("name", *(("needs",) if kind == "models" else ()), "about")
+        rows = [titles]
+        rows += [
+            tuple(_cell(one.get(title) or ("nothing" if title == "needs" else one["module"]))
+                  for title in titles)
+            for one in described
+        ]  # fmt: skip
     _columns(rows)
     if kind == "tasks":
         print("\n?: not published, or decided when the data is made. `harness list tasks NAME` "
               "shows a card, `harness data check NAME --data ROOT` counts.")  # fmt: skip
+
+
+def _cell(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _count(one: dict[str, Any]) -> str:

@@ -1,10 +1,9 @@
 """`harness train`."""
 
 import shutil
-import sys
 import tomllib
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +14,8 @@ from harness.cli.ask import needed, slug
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
-from harness.cli.progress import Notes
+from harness.cli.progress import Notes, Terminal
+from harness.cli.splits import refuse_overlap, tell_overlap
 from harness.cli.steps import Steps, TrainingNotes
 from harness.errors import UsageError
 from harness.model import Judge
@@ -25,7 +25,14 @@ from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
 from harness.run.train import TrainingOptions, is_main
 from harness.run.train import train as run_training
-from harness.run.trained import Overlap, Training, overlap
+from harness.run.trained import (
+    Overlap,
+    Trained,
+    Training,
+    overlap,
+    trained_on,
+    write_overlap,
+)
 from harness.run.workers import build_model
 from harness.spec import Spec, parse
 from harness.task import Task
@@ -60,12 +67,14 @@ def train(arguments: Namespace) -> int:
                 every=given.every, evaluate=watch.while_training if given.every else None,
                 data_root=str(data), method_spec=str(method),
                 task_specs=tuple(str(spec) for spec, _ in train_tasks), progress=progress,
+                refuse=watch.refuse if given.strict_split else None,
             ),
         )  # fmt: skip
     if main:
+        overlaps = watch.overlaps(trained_on(training.folder) or [])
         with _evaluation_progress(given) if watch.tasks else nullcontext() as shown:
-            results = watch.after_training(shown or Notes())
-        _show(given, training, watch, results)
+            results = watch.after_training(shown or Notes(), overlaps)
+        _show(given, training, watch, results, overlaps)
     return 0
 
 
@@ -152,8 +161,9 @@ def _check(given: Namespace, watch: "Watch") -> None:
         value, least = getattr(given, name), 1 if name == "every" else 0
         if value is not None and value < least:
             raise UsageError(f"--{name}", expected=f"a number ≥ {least}", found=str(value))
-    if given.every is not None and not watch.tasks:
-        raise UsageError("--every", expected="tasks to evaluate (--eval-tasks)", found="none")
+    for name, asked in (("--every", given.every), ("--strict-split", given.strict_split or None)):
+        if asked is not None and not watch.tasks:
+            raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
         assert watch.spec(watch.out), "it raises otherwise"
     for _, task in watch.tasks:
@@ -200,14 +210,22 @@ class Watch:
             shutil.rmtree(folder, ignore_errors=True)
         return numbers
 
-    def after_training(self, progress: Progress) -> dict[str, dict[str, Any]]:
-        """Results of the finished checkpoint, whose run folders stay."""
-        return self._evaluate(self.out, self.out / EVALUATIONS, progress)
+    def after_training(
+        self, progress: Progress, overlaps: Mapping[str, Overlap]
+    ) -> dict[str, dict[str, Any]]:  # fmt: skip
+        """Results of the finished checkpoint, whose run folders stay, with what was trained on."""
+        results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
+        for name, found in overlaps.items():
+            write_overlap(self.out / EVALUATIONS / slug(name), found)
+        return results
 
-    def overlaps(self, training: Training) -> dict[str, Overlap]:
-        """How much of each task was trained on."""
-        rows = training.samples()
+    def overlaps(self, rows: Sequence[Trained]) -> dict[str, Overlap]:
+        """How much of each task is among these samples."""
         return {str(spec): overlap(rows, task) for spec, task in self.tasks}
+
+    def refuse(self, rows: Sequence[Trained]) -> None:
+        """Raise UsageError if some of a task would be trained on."""
+        refuse_overlap(self.overlaps(rows))
 
     def _evaluate(
         self, checkpoint: Path, runs: Path, progress: Progress
@@ -229,15 +247,17 @@ class Watch:
 
 
 def with_checkpoint(spec: Spec, folder: Path) -> Spec:
-    """The same model with another checkpoint, wherever its SPEC names one.
+    """The same model with another checkpoint: its backend's if that names one, else its own.
+
+    Parts that are not trained, such as a segmenter and a sampler of frames, keep theirs.
 
     Raises:
         UsageError: it has none.
     """
-    for key, value in spec.arguments.items():
-        if isinstance(value, Spec) and "checkpoint" in value.arguments:
-            inner = replace(value, arguments={**value.arguments, "checkpoint": str(folder)})
-            return replace(spec, arguments={**spec.arguments, key: inner})
+    backend = spec.arguments.get("backend")
+    if isinstance(backend, Spec) and "checkpoint" in backend.arguments:
+        inner = replace(backend, arguments={**backend.arguments, "checkpoint": str(folder)})
+        return replace(spec, arguments={**spec.arguments, "backend": inner})
     if not plugins.accepts("models", spec.name, "checkpoint"):
         raise UsageError(f"model {spec}", expected="a model with a checkpoint to evaluate",
                          found="one without")  # fmt: skip
@@ -252,17 +272,13 @@ def _progress(given: Namespace, *, main: bool) -> Any:
 
 
 def _evaluation_progress(given: Namespace) -> Any:
-    if given.quiet or given.json:
-        return nullcontext(Notes())
-    from harness.cli.progress import Terminal
-
-    return Terminal()
+    return nullcontext(Notes()) if given.quiet or given.json else Terminal()
 
 
 def _show(
-    given: Namespace, training: Training, watch: Watch, results: Mapping[str, Mapping[str, Any]]
-) -> None:
-    overlaps = watch.overlaps(training)
+    given: Namespace, training: Training, watch: Watch, results: Mapping[str, Mapping[str, Any]],
+    overlaps: Mapping[str, Overlap],
+) -> None:  # fmt: skip
     if given.json:
         manifest = training.manifest
         show_json({
@@ -279,6 +295,4 @@ def _show(
         from harness.cli.tables import show_results
 
         show_results(str(watch.spec(training.folder)), results)
-    for name, one in overlaps.items():
-        if one.pictures:
-            print(f"note: {name}: {one}", file=sys.stderr)
+    tell_overlap(overlaps)

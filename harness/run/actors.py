@@ -8,21 +8,25 @@ Ray watches its machines and processes by heartbeats. An actor that is lost cost
 `pool.TRIES` tries, as a worker process does.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
 from harness.plugins import told
+from harness.run.pipeline import Predictor
 from harness.run.plan import Batch
-from harness.run.pool import READY, Member, Pool
-from harness.run.predict import Predictor
+from harness.run.pool import READY, Member, Pool, Unplaced
 from harness.run.workers import build_model, hello
 from harness.spec import Spec
 from harness.store.journal import Writer
 
+PATIENCE = 120.0  # seconds that an actor may wait for a machine with room for it
 LOCAL = "local"
 """The address that means a cluster of this machine, begun now and ended with the run."""
 
@@ -31,16 +35,15 @@ class Kept:
     """A journal that keeps what is appended, until it is fetched."""
 
     def __init__(self) -> None:
-        self.records: list[Any] = []
+        self._records: deque[Any] = deque()
 
     def append(self, records: Sequence[Any]) -> None:
         """Keep records."""
-        self.records += records
+        self._records.extend(records)
 
     def fetch(self) -> list[Any]:
-        """What was kept since."""
-        records, self.records = self.records, []
-        return records
+        """What was kept since, while another thread may append."""
+        return [self._records.popleft() for _ in range(len(self._records))]
 
 
 class Worker:
@@ -51,27 +54,39 @@ class Worker:
         self._journal = Kept()
         self._predictor: Predictor | None = None
 
-    def hello(self) -> Any:
+    async def here(self) -> None:
+        """Nothing: what answers has a machine."""
+
+    async def hello(self) -> Any:
         """Build the model; what it says of itself."""
         try:
             model = build_model(self._spec, self._seed)
-            self._predictor = Predictor(model, self._journal)
+            self._predictor = Predictor(model, self._journal, inline=False)
             return hello(model)
         except HarnessError as error:
             return error
 
-    def prepare(self) -> Any:
+    async def prepare(self) -> Any:
         """Load what the model loads before its first prediction."""
-        return self._guarded(lambda predictor: predictor.prepare() or READY)
+        return await self._guarded(self._prepared)
 
-    def run(self, batch: Batch) -> Any:
-        """Predict a batch; the outcome, and the journal's records of it."""
-        return self._guarded(lambda predictor: (predictor.run(batch), self._journal.fetch()))
+    async def run(self, batch: Batch) -> Any:
+        """Predict a batch; the outcome, and what the journal was told since the last one."""
+        return await self._guarded(partial(self._run, batch))
 
-    def _guarded(self, call: Any) -> Any:
+    async def _prepared(self, predictor: Predictor) -> str:
+        predictor.prepare()
+        return READY
+
+    async def _run(self, batch: Batch, predictor: Predictor) -> Any:
+        predictor.prefetch(batch)  # others are before it
+        outcome = await asyncio.wrap_future(predictor.submit(batch))
+        return outcome, self._journal.fetch()
+
+    async def _guarded(self, call: Callable[[Predictor], Awaitable[Any]]) -> Any:
         assert self._predictor is not None, "the pool greets first"
         try:
-            return call(self._predictor)
+            return await call(self._predictor)
         except HarnessError as error:
             return error
         except Exception as error:  # noqa: BLE001 - the driver says it, and ends the run
@@ -83,6 +98,9 @@ class Actor(Member):
     """An actor, the messages that it owes, and the journal that we write for it."""
 
     handle: Any
+    placed: Any
+    """What its `here` returns."""
+    needs: str
     journal: Writer
     owed: list[Any] = field(default_factory=list)
     last: str = "no error"
@@ -94,10 +112,23 @@ class Actor(Member):
         self.owed.append(self.handle.run.remote(batch))
 
     def receive(self) -> Any:
-        """The next message; None if the actor is lost."""
+        """The next message; None if the actor is lost.
+
+        Raises:
+            Unplaced: it waited for a machine for too long.
+        """
         import ray
         from ray.exceptions import RayActorError, RayTaskError
 
+        if self.placed is not None:
+            there, _ = ray.wait([self.placed], timeout=PATIENCE)
+            if not there:
+                raise Unplaced(
+                    "a Ray actor", expected=f"a machine with {self.needs} free within "
+                    f"{PATIENCE:.0f} s", found=f"a cluster of {_resources()}",
+                    fix="Ask for fewer --workers, or another --worker-gpus.",
+                )  # fmt: skip
+            self.placed = None
         try:
             message = ray.get(self.owed.pop(0))
         except RayActorError as error:
@@ -144,6 +175,7 @@ class Actors(Pool):
     Raises:
         MissingDependency: Ray is not installed.
         UsageError: there is no cluster at the address.
+        Unplaced: it has no room for them.
     """
 
     def __init__(
@@ -171,8 +203,10 @@ class Actors(Pool):
 
         asked = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
         handle = ray.remote(**asked)(Worker).remote(*self._what)
-        journal = Writer(self.folder, index, self._attempt)
-        return Actor(handle=handle, journal=journal, owed=[handle.hello.remote()])
+        return Actor(
+            handle=handle, placed=handle.here.remote(), needs=f"1 CPU and {self._gpus:g} GPU",
+            journal=Writer(self.folder, index, self._attempt), owed=[handle.hello.remote()],
+        )  # fmt: skip
 
     def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
         import ray
@@ -191,6 +225,13 @@ class Actors(Pool):
             import ray
 
             ray.shutdown()
+
+
+def _resources() -> str:
+    import ray
+
+    held = ray.cluster_resources()
+    return f"{held.get('CPU', 0):g} CPUs and {held.get('GPU', 0):g} GPUs"
 
 
 def connected(address: str, *, cpus: int) -> bool:

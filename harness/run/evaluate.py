@@ -3,8 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +16,6 @@ from harness.plugins import blamed
 from harness.record import (
     MANIFEST,
     RESULTS,
-    TIMING,
     Run,
     differences,
     unscored,
@@ -33,9 +31,11 @@ from harness.run.predict import Outcome
 from harness.run.preflight import PROBLEMS_SHOWN, preflight, set_aside
 from harness.run.processes import Processes
 from harness.run.scoring import Scorer, Tally, tally
+from harness.run.stages import Stage, summed
+from harness.run.timing import add_attempt
 from harness.run.workers import Hello, Here, Workers, build_model, hello
 from harness.spec import Spec
-from harness.store.atomic import cannot_write, forget, read_json, write_json
+from harness.store.atomic import cannot_write, forget, write_json
 from harness.store.journal import Journal, Place
 from harness.store.lease import lease
 from harness.task import Task
@@ -112,6 +112,7 @@ class _Evaluation:
     survey: Survey
     launch: Launch | None = None
     _scoring_error: HarnessError | None = None
+    _stages: dict[str, Stage] = field(default_factory=dict)
 
     def run(self) -> Run:
         self._mend()
@@ -128,7 +129,8 @@ class _Evaluation:
             if close is not None:
                 close()
         self._finish(manifest, scorer, predicted=predicted > 0)
-        self._time(perf_counter() - started, predicted)
+        add_attempt(self.folder, seconds=perf_counter() - started, samples=predicted,
+                    workers=self.options.workers, stages=self._stages)  # fmt: skip
         self.progress.end()
         return Run.open(self.folder)
 
@@ -241,6 +243,7 @@ class _Evaluation:
         todo = (batch for batch in self._plan(manifest) if batch.index in wanted)
         for outcome in workers.run(todo):
             in_a_row = self._watch(outcome, in_a_row)
+            self._stages = summed([self._stages, outcome.stages])
             ready.update(outcome.samples)
             journal.refresh()
             self._score(scorer, lookup)
@@ -357,26 +360,3 @@ class _Evaluation:
             counted.failures.update(one.failures)
             counted.usage.update(one.usage)
             yield sample, prediction
-
-    def _attempts(self) -> list[dict[str, Any]]:
-        """What timing.json holds; nothing if it is damaged, for no score depends on it."""
-        with suppress(StoreError, TypeError, KeyError, ValueError):
-            return [
-                {"wall_seconds": float(one["wall_seconds"]), "samples": int(one["samples"]),
-                 "workers": int(one["workers"])}
-                for one in read_json(self.folder / TIMING)["attempts"]
-            ]  # fmt: skip
-        return []
-
-    def _time(self, seconds: float, predicted: int) -> None:
-        """Add this attempt to timing.json."""
-        attempts = [*self._attempts(), {
-            "wall_seconds": seconds, "samples": predicted, "workers": self.options.workers,
-        }]  # fmt: skip
-        wall = sum(attempt["wall_seconds"] for attempt in attempts if attempt["samples"])
-        samples = sum(attempt["samples"] for attempt in attempts)
-        write_json(self.folder / TIMING, {
-            "wall_seconds": wall,
-            "samples_per_second": samples / wall if wall else None,
-            "attempts": attempts,
-        })  # fmt: skip

@@ -30,6 +30,7 @@ from harness.run.predict import Outcome
 from harness.run.workers import Hello, Here
 from harness.store.atomic import forget, read_json, write_json
 from harness.store.journal import Journal, number
+from harness.types import FailureKind
 
 MEETING = "launch"
 PATIENCE = 600.0  # seconds that a helper waits for the leader, which may be checking files
@@ -147,7 +148,9 @@ def _done(journal: Journal, attempt: int, others: dict[int, tuple[str, ...]]) ->
         places = [place for one in ids if (place := journal.places.get(one)) is not None]
         if len(places) == len(ids) and all(number(one.path)[0] == attempt for one in places):
             del others[index]
-            yield Outcome(index, ids, 0.0, failed=sum(one.failure is not None for one in places))
+            raised = sum(one.failure == FailureKind.MODEL for one in places)
+            failed = sum(one.failure is not None for one in places)
+            yield Outcome(index, ids, 0.0, failed=failed, crashed=raised)
 
 
 def meet(launch: Launch, folder: Path) -> dict[str, Any]:

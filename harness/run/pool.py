@@ -24,8 +24,11 @@ from harness.types import FailureKind, failed
 
 MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
 READY = "ready"  # what a worker says once its model is loaded
-TRIES = 2  # workers that one batch may cost
-AHEAD = 2  # batches that a worker holds: one in work, one being decoded
+TRIES = 2  # workers that one batch may cost while it is all that they hold
+
+
+class Unplaced(ModelError):
+    """There is no machine for a worker."""
 
 
 @dataclass
@@ -65,9 +68,10 @@ class Member(ABC):
 class Pool(ABC):
     """Several workers, each with the model that `spec` names.
 
-    A worker that dies, or is silent for `timeout` seconds while it has work, is replaced. The batch
-    that it was working on is tried again, `TRIES` times in all; then its samples are failures of
-    the infrastructure.
+    A worker that dies, or is silent for `timeout` seconds while it has work, is replaced. What it
+    held is tried again, each batch alone with a worker, so that it is known which one to blame. A
+    batch that costs `TRIES` workers then has samples that are failures of the infrastructure: it
+    was requeued twice at most.
     """
 
     def __init__(
@@ -86,6 +90,8 @@ class Pool(ABC):
         self._attempt = attempt
         self._started = 0
         self._losses: Counter[int] = Counter()
+        self._suspects: set[int] = set()
+        """Batches that a worker held when it died."""
         self._members: list[Member] = []
         try:
             self._members = [self._next() for _ in range(count)]
@@ -133,6 +139,9 @@ class Pool(ABC):
                 if batch is None:
                     more = False
                     break
+                if batch.index in self._suspects and member.held:
+                    waiting.append(batch)  # until a worker has nothing else
+                    break
                 self._give(member, batch)
             for member in self._heard():
                 outcome = self._receive(member)
@@ -148,10 +157,18 @@ class Pool(ABC):
 
     def _free(self) -> Member | None:
         """The worker with the least to do, if it takes more."""
-        least = min(self._members, key=lambda member: len(member.held))
-        # Decoded pictures are large: an isolated worker holds those of one batch. And where silence
-        # is watched, nothing more is sent to a worker that may hang, for sending would wait for it.
-        most = 1 if self.isolate or self.timeout is not None else AHEAD
+        trusted = [
+            member
+            for member in self._members
+            if not any(batch.index in self._suspects for batch in member.held)
+        ]
+        if not trusted:
+            return None
+        least = min(trusted, key=lambda member: len(member.held))
+        # One more than is under way is being decoded. Decoded pictures are large: an isolated
+        # worker holds those of one batch. And where silence is watched, nothing more is sent to a
+        # worker that may hang, for sending would wait for it.
+        most = 1 if self.isolate or self.timeout is not None else self.hello.ahead + 1
         return least if len(least.held) < most else None
 
     def _give(self, member: Member, batch: Batch) -> None:
@@ -173,18 +190,27 @@ class Pool(ABC):
         return ready
 
     def _replace(self, member: Member, waiting: list[Batch]) -> Iterator[Outcome]:
-        """Start another worker in the place of a dead one, and give its batches back."""
-        first, *others = member.held
-        waiting.extend(others)
-        self._losses[first.index] += 1
-        if self._losses[first.index] < TRIES:
-            waiting.append(first)
-        else:
-            yield self._give_up(first, member.ended())
+        """Start another worker in the place of a dead one, and take back what it held."""
+        for batch in member.held:
+            if len(member.held) == 1:
+                self._losses[batch.index] += 1
+            if self._losses[batch.index] < TRIES:
+                self._suspects.add(batch.index)
+                waiting.append(batch)
+            else:
+                yield self._give_up(batch, member.ended())
         member.close()
+        self._members.remove(member)
         replacement = self._next()
-        self._members[self._members.index(member)] = replacement
-        if self._greeting(replacement) != self.hello:
+        try:
+            greeting = self._greeting(replacement)
+        except Unplaced:
+            replacement.close()
+            if not self._members:
+                raise
+            return  # the others go on with what there is
+        self._members.append(replacement)
+        if greeting != self.hello:
             raise ModelError("a replaced worker", expected="the same model", found="another")
 
     def _give_up(self, batch: Batch, ended: str) -> Outcome:

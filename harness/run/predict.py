@@ -2,31 +2,27 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from harness.errors import (
     DataError,
-    HarnessError,
     MaskError,
     MissingDependency,
-    ModelError,
     OutOfMemory,
+    Unavailable,
     UsageError,
 )
 from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
-from harness.media import CACHE
 from harness.model import Model
-from harness.plugins import blamed, missing, told
-from harness.run.plan import Batch, lost_picture
+from harness.plugins import missing, told
+from harness.run.plan import Batch
+from harness.run.stages import Stage
 from harness.store.journal import line
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed
 
-PREFETCH_BYTES = CACHE.max_bytes // 4  # a batch that is larger is decoded as it is used
-
+T = TypeVar("T")
 
 SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
     AnswerForm.MASK: ("masks",),
@@ -63,62 +59,8 @@ class Outcome:
     """Failures that were exceptions of the model."""
     halvings: int = 0
     """How often a batch had to be cut in two to fit into memory."""
-
-
-@dataclass(slots=True)
-class Predictor:
-    """A model, its journal, and the threads that decode ahead of it."""
-
-    model: Model
-    journal: Appends
-    decoders: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="decode")
-    )
-    prepared: bool = False
-
-    def prefetch(self, batch: Batch) -> None:
-        """Begin to decode a batch's pictures in the background."""
-        size = 0
-        for query in batch.queries:
-            for media in query.media:
-                size += media.size[0] * media.size[1] * 3 * len(media)
-                if size > PREFETCH_BYTES:
-                    return
-                self.decoders.submit(_decode, media)
-
-    def prepare(self) -> None:
-        """Load what the model loads before its first prediction.
-
-        Raises:
-            ModelError: the model has a `prepare` and that fails: no sample is to blame for it.
-        """
-        if not self.prepared:
-            with blamed(f"model {self.model.name}", ModelError):
-                getattr(self.model, "prepare", _nothing)()
-            self.prepared = True
-
-    def run(self, batch: Batch) -> Outcome:
-        """Predict a batch and append it to the journal with one write."""
-        self.prepare()
-        self.journal.append([begin(batch)])
-        start = perf_counter()
-        outcome = Outcome(batch.index, tuple(query.id for query in batch.queries), 0.0)
-        faults = {query.id: lost_picture(query) for query in batch.queries}
-        whole = [query for query in batch.queries if faults[query.id] is None]
-        predictions = predict(self.model, whole, outcome) if whole else []
-        predictions += [
-            failed(query, FailureKind.INFRASTRUCTURE, fault)
-            for query in batch.queries
-            if (fault := faults[query.id]) is not None
-        ]
-        self.journal.append(records(batch, predictions))
-        outcome.failed = sum(one.failure is not None for one in predictions)
-        outcome.seconds = perf_counter() - start
-        return outcome
-
-
-def _nothing() -> None:
-    return
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+    """By their names; empty if another process made the batch."""
 
 
 def begin(batch: Batch) -> dict[str, Any]:
@@ -134,38 +76,42 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, A
     ]
 
 
-def _decode(media: Any) -> None:
-    try:
-        media.frames()
-    except HarnessError:
-        return  # the model will meet it and say whose sample it is
+def predict(model: Model, queries: Sequence[Query], stage: Stage) -> list[Prediction]:
+    """One valid prediction a query, whatever the model does; see `contained`."""
+    return contained(model, queries, stage, lambda chosen: checked(chosen, model.predict(chosen)))
 
 
-def predict(model: Model, queries: Sequence[Query], outcome: Outcome) -> list[Prediction]:
-    """One valid prediction a query: halves batches that do not fit, contains what is raised.
+def contained(
+    model: Model,
+    queries: Sequence[Query],
+    stage: Stage,
+    call: Callable[[Sequence[Query]], Sequence[T]],
+) -> list[T | Prediction]:
+    """What `call`, a part of the model, says of each query, whatever it raises.
 
-    A mistake in what was typed (UsageError) or a missing package ends the run; a damaged file (of
-    pictures, or of stored predictions) is an infrastructure failure of its sample; any other
-    exception is a model failure of the sample that causes it, found by trying the batch's queries
-    one by one.
+    A batch that does not fit is halved. A mistake in what was typed (UsageError) or a missing
+    package ends the run; a damaged file (of pictures, or of stored predictions) and a server that
+    does not answer are infrastructure failures of their sample; any other exception is a model
+    failure of the sample that causes it, found by trying the batch's queries one by one. Of a
+    failure the prediction that says so is returned.
     """
     try:
-        return checked(queries, model.predict(queries))
+        return [*call(queries)]
     except (UsageError, MissingDependency):
         raise
     except ModuleNotFoundError as error:
         raise missing(f"model {model.name}", error) from error
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to models
         if len(queries) == 1:
-            return [_contained(queries[0], error, outcome)]
+            return [_contained(queries[0], error, stage)]
         if _too_large(error):
-            outcome.halvings += 1
+            stage.halvings += 1
             half = len(queries) // 2
             return [
-                *predict(model, queries[:half], outcome),
-                *predict(model, queries[half:], outcome),
+                *contained(model, queries[:half], stage, call),
+                *contained(model, queries[half:], stage, call),
             ]
-    return [one for query in queries for one in predict(model, [query], outcome)]
+    return [one for query in queries for one in contained(model, [query], stage, call)]
 
 
 def _too_large(error: BaseException) -> bool:
@@ -174,13 +120,13 @@ def _too_large(error: BaseException) -> bool:
     return known or type(error).__name__ == "OutOfMemoryError"
 
 
-def _contained(query: Query, error: BaseException, outcome: Outcome) -> Prediction:
+def _contained(query: Query, error: BaseException, stage: Stage) -> Prediction:
     """The failure of the one sample that an exception came with."""
     if _too_large(error):
         return failed(query, FailureKind.INFRASTRUCTURE, f"does not fit: {error}")
-    if isinstance(error, DataError) and not isinstance(error, MaskError):
+    if isinstance(error, (DataError, Unavailable)) and not isinstance(error, MaskError):
         return failed(query, FailureKind.INFRASTRUCTURE, str(error))
-    outcome.crashed += 1
+    stage.crashed += 1
     return failed(query, FailureKind.MODEL, told(error))
 
 

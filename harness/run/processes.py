@@ -8,8 +8,10 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,10 @@ from typing import Any
 from harness import plugins
 from harness.errors import HarnessError, ModelError
 from harness.model import Model
+from harness.run.pipeline import Predictor
 from harness.run.plan import Batch
-from harness.run.pool import AHEAD, READY, Member, Pool
-from harness.run.predict import Predictor
+from harness.run.pool import READY, Member, Pool
+from harness.run.predict import Outcome
 from harness.run.workers import build_model, hello
 from harness.spec import Spec
 from harness.store.journal import Writer
@@ -179,15 +182,25 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
     waiting: list[Batch] = []
     try:
         while True:
-            while not waiting or (len(waiting) < AHEAD and pipe.poll()):
+            # The pool gives no more than may be under way, and one to decode meanwhile.
+            while not waiting or (len(waiting) <= predictor.ahead and pipe.poll()):
                 waiting.append(pipe.recv())
                 predictor.prefetch(waiting[-1])
             if not predictor.prepared:
                 predictor.prepare()
                 pipe.send(READY)
-            pipe.send(predictor.run(waiting.pop(0)))
+            predictor.submit(waiting.pop(0)).add_done_callback(partial(_tell, pipe))
     finally:
-        predictor.decoders.shutdown(wait=False, cancel_futures=True)
+        predictor.close()
+
+
+def _tell(pipe: Connection, done: "Future[Outcome]") -> None:
+    """Send what became of a batch. After READY, nothing else is sent: one thread at a time does."""
+    error = done.exception()
+    if error is not None and not isinstance(error, HarnessError):
+        error = ModelError("a worker process", expected="to go on", found=plugins.told(error))
+    with suppress(OSError):  # the parent is gone, which is found where it is listened to
+        pipe.send(done.result() if error is None else error)
 
 
 def _die_with(parent: int) -> None:

@@ -4,20 +4,18 @@ import hashlib
 import json
 import os
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from types import FrameType
 from typing import Any
 
 from harness import __version__, provenance
 from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
 from harness.plugins import blamed
 from harness.record import config_hash, differences
+from harness.run.interrupts import interrupts
 from harness.run.plan import Selection, lost_picture, samples_of, survey
 from harness.run.problems import told
 from harness.run.trained import (
@@ -27,6 +25,8 @@ from harness.run.trained import (
     VERSION,
     Trained,
     Training,
+    trained_by,
+    with_pictures,
     write_samples,
 )
 from harness.run.workers import build_model, hello
@@ -60,6 +60,9 @@ class TrainingOptions:
     """How the trainer was asked for, for the record."""
     task_specs: tuple[str, ...] = ()
     """How the tasks were asked for, for the record."""
+    refuse: Callable[[Sequence[Trained]], None] | None = None
+    """Is told what would be trained on, before anything is, what the model was trained on before
+    among it; may raise. In the main process alone."""
     progress: TrainingProgress = field(default_factory=Silent)
 
 
@@ -84,6 +87,11 @@ def train(
     tasks = [_readable(task, options.progress) for task in tasks]
     listed = [_listed(task) for task in tasks]
     manifest = manifest_of(trainer, tasks, model, listed, options)
+    before = (trained_by(model) or []) if main else []
+    if main and (options.refuse is not None or not (out / SAMPLES).exists()):
+        listed = _pictured(tasks, listed, options.progress)
+    if main and options.refuse is not None:
+        options.refuse([*(row for rows in listed for row in rows), *before])
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -99,7 +107,7 @@ def train(
                 resume=options.resume, main=main, progress=options.progress, stopping=stopping,
                 every=options.every, evaluate=options.evaluate,
             )  # fmt: skip
-            _trained(trainer, run, manifest)
+            _trained(trainer, run, manifest, before)
         if main and not options.keep_state:
             shutil.rmtree(run.state, ignore_errors=True)
     return Training(out)
@@ -206,6 +214,23 @@ def _listed(task: Task) -> list[Trained]:
     return rows
 
 
+def _pictured(
+    tasks: Sequence[Task], listed: Sequence[Sequence[Trained]], progress: TrainingProgress
+) -> list[list[Trained]]:
+    """The rows with the hashes of their pictures, each of which is decoded for that."""
+    total, done = sum(map(len, listed)), 0
+    made: list[list[Trained]] = []
+    progress.start("looking at pictures", total, 0)
+    for task, rows in zip(tasks, listed, strict=True):
+        made.append([])
+        for row in with_pictures(rows, task):
+            made[-1].append(row)
+            done += 1
+            progress.step(done, {})
+    progress.end()
+    return made
+
+
 def _refuse_used(out: Path, *, resume: bool) -> None:
     if resume or not out.exists():
         return
@@ -239,7 +264,9 @@ def _begun(
     return old, "result" in old
 
 
-def _trained(trainer: Trainer, run: TrainingRun, manifest: dict[str, Any]) -> None:
+def _trained(
+    trainer: Trainer, run: TrainingRun, manifest: dict[str, Any], before: Sequence[Trained]
+) -> None:
     """Train, and complete the manifest; what time it took is kept also if it does not end."""
     started = perf_counter()
     done: dict[str, Any] = {}
@@ -254,41 +281,19 @@ def _trained(trainer: Trainer, run: TrainingRun, manifest: dict[str, Any]) -> No
             devices = list(dict.fromkeys([*manifest.get("devices", []), provenance.device()]))
             manifest = {**manifest, **done, "devices": devices, "seconds": seconds}
             if done:
-                _complete(run, manifest)
+                _complete(run, manifest, before)
             write_json(run.out / MANIFEST, manifest)
 
 
-def _complete(run: TrainingRun, manifest: Mapping[str, Any]) -> None:
-    """Put what a checkpoint was trained on into its own folder, which may be copied elsewhere."""
+def _complete(run: TrainingRun, manifest: Mapping[str, Any], before: Sequence[Trained]) -> None:
+    """Put what a checkpoint was trained on into its own folder, which may be copied elsewhere.
+
+    What the checkpoint that it began with was trained on, `before`, is part of it.
+    """
     folder = run.out / CHECKPOINT
     if not folder.is_dir():
         raise ModelError(f"trainer {manifest['method']['name']}",
                          expected=f"a checkpoint in {folder}", found="none")  # fmt: skip
-    rows = Training(run.out).samples()
+    rows = dict.fromkeys([*Training(run.out).samples(), *before])
     write_samples(folder / COPIED[SAMPLES], rows)
     write_json(folder / COPIED[MANIFEST], manifest)
-
-
-@contextmanager
-def interrupts() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C only be noticed, so that a state can be saved; the second one raises.
-
-    SIGTERM, which schedulers send before they kill, is noticed in the same way.
-    """
-    asked = threading.Event()
-
-    def notice(number: int, frame: FrameType | None) -> None:
-        del frame
-        if asked.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set  # signals are the main thread's
-        return
-    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,15 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
+from harness.media import Media
+from harness.run.likeness import Likeness, media_hashes
 from harness.run.plan import Selection, samples_of
-from harness.store.atomic import read_json, write_bytes
+from harness.spec import Spec
+from harness.store.atomic import read_json, write_bytes, write_json
 from harness.task import Task
 from harness.trainer import CHECKPOINT, Curve
 from harness.trainer import CURVE as CURVE_FILE
@@ -21,6 +24,8 @@ MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"
 COPIED = {MANIFEST: "harness.json", SAMPLES: "harness_samples.jsonl"}
 """What they are called inside the checkpoint, which knows by itself what it was trained on."""
 FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_hash")
+OVERLAP = "trained_on.json"
+"""What is written beside a run's scores: how much of it its checkpoint was trained on."""
 SHOWN = 3  # ids that an overlap names
 
 
@@ -36,6 +41,9 @@ class Trained:
     """(width, height, frames) of its media, one after the other."""
     question: str
     """A hash of its text."""
+    pictures: tuple[str, ...] = ()
+    """Perceptual hashes of its media (`harness.run.likeness`); none of those that cannot be told
+    from others, and of trainings that were made before they were recorded."""
 
     @classmethod
     def of(cls, task: Task, sample: Sample) -> "Trained":
@@ -67,26 +75,40 @@ class Overlap:
     pictures: int
     """Samples whose picture or video was trained on, those of `samples` among them."""
     examples: tuple[str, ...]
-    """Some ids of `samples`, or of `pictures` if there are none."""
+    """Some ids of `samples`, or of `pictures` or `alike` if there are none."""
+    alike: int = 0
+    """Further samples, whose picture looks like one that was trained on under another name, with
+    other questions."""
+
+    @property
+    def found(self) -> bool:
+        """Whether there is any."""
+        return bool(self.pictures or self.alike)
 
     def __str__(self) -> str:
-        if not self.pictures:
+        if not self.found:
             return "no sample and no picture of it was trained on"
         named = ", ".join(self.examples)
+        more = f"; {self.alike} more look like pictures that were" if self.alike else ""
         return (f"{self.samples} of {self.n_total} samples, and pictures of {self.pictures}, were "
-                f"trained on ({named}, …)")  # fmt: skip
+                f"trained on{more} ({named}, …)")  # fmt: skip
 
 
 def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = None) -> Overlap:
-    """Compare what was trained on with the samples of a task, by their native ids.
+    """Compare what was trained on with the samples of a task.
 
-    The same picture under the names of two benchmarks is not found.
+    By native ids first. Then the pictures of the other samples are decoded, and compared by
+    perceptual hash: the same picture is found under the names of other benchmarks too, and with
+    the same question it is the same sample, such as one of ReasonSeg in a training set that is
+    drawn from it. Of a video the middle frame stands for it.
     """
     known = list(rows)
+    chosen = samples_of(task) if selection is None else selection.samples(task)
+    if not known:
+        return Overlap(sum(1 for _ in chosen), 0, 0, ())
     seen = {row.same_sample for row in known}
     pictured = {row.same_picture for row in known}
-    chosen = samples_of(task) if selection is None else selection.samples(task)
-    n_total, same, shared = 0, [], []
+    n_total, same, shared, others = 0, [], [], []
     for sample in chosen:
         row = Trained.of(task, sample)
         n_total += 1
@@ -94,16 +116,95 @@ def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = N
             same.append(row.id)
         if row.same_sample in seen or row.same_picture in pictured:
             shared.append(row.id)
-    return Overlap(n_total, len(same), len(shared), tuple((same or shared)[:SHOWN]))
+        else:
+            others.append((row, sample.query.media))
+    again, alike = _alike(known, others)
+    same, shared = [*same, *again], [*shared, *again]
+    named = tuple((same or shared or alike)[:SHOWN])
+    return Overlap(n_total, len(same), len(shared), named, len(alike))
+
+
+def _alike(
+    known: Sequence[Trained], others: Sequence[tuple[Trained, tuple[Media, ...]]]
+) -> tuple[list[str], list[str]]:
+    """Ids of samples that show a known picture: asked what was asked about it, and others."""
+    pictures = Likeness(one for row in known for one in row.pictures)
+    if not len(pictures):
+        return [], []
+    asked: dict[str, list[str]] = {}
+    for row in known:
+        asked.setdefault(row.question, []).extend(row.pictures)
+    again: list[str] = []
+    alike: list[str] = []
+    shown = media_hashes(media for _, media in others)
+    for (row, _), hashes in zip(others, shown, strict=True):
+        if any(one in pictures for one in hashes):
+            questioned = Likeness(asked.get(row.question, ()))
+            found = again if any(one in questioned for one in hashes) else alike
+            found.append(row.id)
+    return again, alike
+
+
+def with_pictures(rows: Iterable[Trained], task: Task) -> Iterator[Trained]:
+    """The rows of a task's samples, in order, with the perceptual hashes of their pictures."""
+    shown = media_hashes(sample.query.media for sample in samples_of(task))
+    for row, hashes in zip(rows, shown, strict=True):
+        yield replace(row, pictures=hashes)
 
 
 def trained_on(checkpoint: Path) -> list[Trained] | None:
-    """The samples of a training folder, or of a checkpoint's own; None if it does not say."""
-    for path in (checkpoint / SAMPLES, checkpoint / COPIED[SAMPLES],
-                 checkpoint / CHECKPOINT / COPIED[SAMPLES]):  # fmt: skip
+    """What a checkpoint was trained on; None if it does not say.
+
+    Args:
+        checkpoint: A training folder, or a checkpoint's own. A finished checkpoint also says what
+            the one that it began with was trained on.
+    """
+    for path in (checkpoint / CHECKPOINT / COPIED[SAMPLES], checkpoint / COPIED[SAMPLES],
+                 checkpoint / SAMPLES):  # fmt: skip
         if path.is_file():
             return read_samples(path)
     return None
+
+
+def trained_by(model: Spec | None) -> list[Trained] | None:
+    """What the checkpoints that a model's SPEC names were trained on; None if none of them says."""
+    said = [rows for folder in checkpoints(model) if (rows := trained_on(folder)) is not None]
+    return [row for rows in said for row in rows] if said else None
+
+
+def checkpoints(model: Spec | None) -> Iterator[Path]:
+    """The folders that a model's SPEC names as `checkpoint=…`, wherever it does."""
+    for name, value in (model.arguments if model is not None else {}).items():
+        if isinstance(value, Spec):
+            yield from checkpoints(value)
+        elif name == "checkpoint" and value is not None and Path(str(value)).is_dir():
+            yield Path(str(value))
+
+
+def write_overlap(run: Path, found: Overlap) -> None:
+    """Keep beside a run's scores how much of it was trained on."""
+    write_json(run / OVERLAP, asdict(found))
+
+
+def read_overlap(run: Path) -> Overlap | None:
+    """What `write_overlap` wrote; None where nothing is known.
+
+    Raises:
+        StoreError: it is something else.
+    """
+    path = run / OVERLAP
+    if not path.is_file():
+        return None
+    plain = read_json(path)
+    try:
+        found = Overlap(**{**plain, "examples": tuple(map(str, plain["examples"]))})
+        counts = (found.n_total, found.samples, found.pictures, found.alike)
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"file {path}", expected="how much was trained on",
+                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+    if not all(type(count) is int and 0 <= count <= found.n_total for count in counts):
+        raise StoreError(f"file {path}", expected="numbers of samples", found=str(counts)[:60])
+    return found
 
 
 @dataclass(frozen=True)
@@ -178,11 +279,12 @@ def read_samples(path: Path) -> list[Trained]:
 def _row(line: str, where: str) -> Trained:
     try:
         plain = json.loads(line)
-        row = Trained(**{**plain, "size": tuple(map(int, plain["size"]))})
+        size, pictures = tuple(map(int, plain["size"])), tuple(plain.get("pictures", ()))
+        row = Trained(**{**plain, "size": size, "pictures": pictures})
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(where, expected="a sample that was trained on",
                          found=f"{type(error).__name__}: {error}") from error  # fmt: skip
-    texts = (row.task, row.split, row.id, row.group, row.question)
+    texts = (row.task, row.split, row.id, row.group, row.question, *row.pictures)
     if not all(isinstance(text, str) for text in texts):
         raise StoreError(where, expected="texts", found=line[:60])
     return row

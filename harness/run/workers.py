@@ -1,7 +1,9 @@
 """Where batches are predicted: the interface, and the worker that is this process."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,8 +12,9 @@ from harness import plugins
 from harness.errors import ModelError
 from harness.model import Model
 from harness.provenance import device
+from harness.run.pipeline import Predictor, batches_ahead
 from harness.run.plan import Batch
-from harness.run.predict import Outcome, Predictor
+from harness.run.predict import Outcome
 from harness.spec import Spec
 from harness.store.journal import Writer
 
@@ -26,6 +29,8 @@ class Hello:
     description: Mapping[str, Any]
     device: str = "cpu"
     """Where the model computes, told by the process that holds it."""
+    ahead: int = 1
+    """Batches that may be on their way through the model at once."""
 
 
 def hello(model: Model) -> Hello:
@@ -37,7 +42,9 @@ def hello(model: Model) -> Hello:
     with plugins.blamed(f"model {type(model).__name__}", ModelError):
         sort = bool(getattr(model, "sorts_by_length", False))
         description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
-        said = Hello(str(model.name), model.batch_size, sort, description, device())
+        ahead = batches_ahead(model)
+        size = model.batch_size * getattr(model, "rounds", 1)
+        said = Hello(str(model.name), size, sort, description, device(), ahead)
     if type(said.batch_size) is not int or said.batch_size < 1:
         raise ModelError(f"batch_size of model {said.name}", expected="a whole number ≥ 1",
                          found=repr(said.batch_size))  # fmt: skip
@@ -71,20 +78,33 @@ class Here:
         return hello(self.model)
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict batches one after the other, decoding the next one meanwhile."""
+        """Predict batches in order, decoding the next one meanwhile."""
         with Writer(self.folder, self.worker, self.attempt) as journal:
             predictor = Predictor(self.model, journal)
-            waiting: Batch | None = None
+            under_way: deque[Future[Outcome]] = deque()
             try:
-                for batch in batches:
-                    predictor.prefetch(batch)
-                    if waiting is not None:
-                        yield predictor.run(waiting)
-                    waiting = batch
-                if waiting is not None:
-                    yield predictor.run(waiting)
+                for batch in _one_ahead(batches, predictor.prefetch):
+                    while len(under_way) >= predictor.ahead:
+                        yield under_way.popleft().result()
+                    under_way.append(predictor.submit(batch))
+                    while under_way and under_way[0].done():
+                        yield under_way.popleft().result()
+                while under_way:
+                    yield under_way.popleft().result()
             finally:
-                predictor.decoders.shutdown(wait=False, cancel_futures=True)
+                predictor.close()
+
+
+def _one_ahead(batches: Iterable[Batch], meet: Callable[[Batch], None]) -> Iterator[Batch]:
+    """The batches; `meet` is told of each one before the one before it is given out."""
+    waiting: Batch | None = None
+    for batch in batches:
+        meet(batch)
+        if waiting is not None:
+            yield waiting
+        waiting = batch
+    if waiting is not None:
+        yield waiting
 
 
 def build_model(spec: Spec, seed: int) -> Model:

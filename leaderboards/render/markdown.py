@@ -66,7 +66,7 @@ def _cells(table: Table, entry: Entry) -> list[str]:
     row = entry.row
     return [
         wording.NOTHING if entry.rank is None else str(entry.rank),
-        escape(row.model),
+        escape(wording.marked(row)),
         wording.number(row.value),
         wording.span(row.interval),
         _to_best(entry),

@@ -68,7 +68,7 @@ def _switch(prefix: str) -> list[Markup]:
 def _figure(exhibit: Exhibit, headline: str) -> Markup:
     lines = [("Truth", exhibit.truth), ("Answer", exhibit.answer), ("Failure", exhibit.failure)]
     said = [
-        element("div", {"class": name.lower()}, element("dt", {}, name), element("dd", {}, _cut(t)))
+        element("div", {"class": name.lower()}, element("dt", {}, name), element("dd", {}, cut(t)))
         for name, t in lines
         if t
     ]
@@ -79,7 +79,7 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
             f"{headline} ",
             element("b", {}, wording.number(exhibit.value)),
         ),
-        element("p", {"class": "question"}, _cut(exhibit.question)),
+        element("p", {"class": "question"}, cut(exhibit.question)),
         _options(exhibit),
         element("dl", {}, *said),
         *_replies(exhibit),
@@ -121,7 +121,7 @@ def _pictures(exhibit: Exhibit) -> Markup:
 def _options(exhibit: Exhibit) -> Markup:
     if not exhibit.options:
         return Markup("")
-    options = [element("li", {}, _cut(option)) for option in exhibit.options]
+    options = [element("li", {}, cut(option)) for option in exhibit.options]
     return element("ol", {"class": "options"}, *options)
 
 
@@ -132,7 +132,7 @@ def _replies(exhibit: Exhibit) -> list[Markup]:
             "details",
             {"class": "reply"},
             element("summary", {}, f"Reply {number}" if many else "Reply"),
-            element("pre", {"tabindex": "0"}, _cut(reply)),
+            element("pre", {"tabindex": "0"}, cut(reply)),
         )
         for number, reply in enumerate(exhibit.replies, 1)
     ]
@@ -144,6 +144,7 @@ def _identity(exhibit: Exhibit) -> str:
     return f"{exhibit.sample}, first of {exhibit.unit_size} scored together"
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """A text as far as it is shown, and how much more there is."""
     rest = len(text) - MAX_TEXT
     return text if rest <= 0 else f"{text[:MAX_TEXT]} … ({rest:,} more characters)"

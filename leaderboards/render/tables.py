@@ -51,7 +51,7 @@ def _row(table: Table, entry: Entry, measure: Scale | None, best: float | None) 
         element(
             "th",
             {"scope": "row", "data-sort": row.model},
-            element("span", {"class": "model"}, row.model),
+            element("span", {"class": "model"}, wording.marked(row)),
             element("code", {}, row.model_spec) if row.model_spec != row.model else "",
         ),
         element(
@@ -139,7 +139,7 @@ def _breakdown(table: Table, category: str) -> Markup:
 
 PROVENANCE = (
     "Model", "Run", "Seed", "Prompt tokens", "Completion tokens", "Reasoning tokens", "Frames",
-    "Time", "Device", "Code", "Configuration",
+    "Time", "Device", "Code", "Configuration", "Training",
 )  # fmt: skip
 
 
@@ -176,7 +176,13 @@ def _source(row: Row) -> Markup:
         element("td", {}, row.device or wording.NOTHING),
         element("td", {}, element("code", {}, code or wording.NOTHING)),
         element("td", {}, element("code", {}, row.config_hash[:12])),
+        _training(row),
     )
+
+
+def _training(row: Row) -> Markup:
+    whole = {"title": row.training.method} if row.training is not None else {}
+    return element("td", dict(whole), wording.training(row))
 
 
 def _head(name: str, *, first: str, number: bool = True, sorted_now: bool = False) -> Markup:

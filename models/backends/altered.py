@@ -94,6 +94,21 @@ class AlteredChat:
         return whole
 
 
+def as_seen(chat: Chat, request: ChatRequest) -> ChatRequest:
+    """A request as the network behind `chat` is shown it.
+
+    With swapped pictures it has no media: which they are hangs on the other requests of the call.
+    A second request, which swapped reasoning makes, is not among those that can be told.
+    """
+    if not isinstance(chat, AlteredChat):
+        return request
+    if chat.pictures == "grey":
+        request = replace(request, media=tuple(map(_grey, request.media)))
+    elif chat.pictures == "swapped":
+        request = replace(request, media=(), frames=())
+    return as_seen(chat.chat, request)
+
+
 def _grey(media: Media) -> Media:
     """A grey medium of the same size, frames and times."""
     width, height = media.size
@@ -140,6 +155,7 @@ def altered(
     reasoning: Literal["own", "swapped"] = "own",
     checkpoint: str | None = None,
     batch_size: int = 8,
+    temperature: float | None = None,
     seed: int = 0,
 ) -> AlteredChat:
     """Another backend with its pictures or its reasoning changed: what does the score lose?
@@ -151,6 +167,8 @@ def altered(
         reasoning: `own`; `swapped`: the answer goes on from the reasoning of another reply.
         checkpoint: Handed to the backend within.
         batch_size: Handed to the backend within.
+        temperature: Handed to the backend within, if it takes one; its own SPEC wins. None: the
+            backend's.
         seed: Handed to the backend within, if it takes one.
     """
     if isinstance(chat, Spec):
@@ -159,6 +177,8 @@ def altered(
             given["checkpoint"] = checkpoint
         if plugins.accepts("backends", chat.name, "seed"):
             given["seed"] = seed
+        if temperature is not None and plugins.accepts("backends", chat.name, "temperature"):
+            given["temperature"] = temperature
         built: Chat = plugins.build("backends", chat.with_defaults(**given))
         return AlteredChat(chat=built, pictures=pictures, reasoning=reasoning)
     return AlteredChat(chat=chat, pictures=pictures, reasoning=reasoning)

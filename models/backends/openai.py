@@ -51,15 +51,18 @@ class OpenAIChat:
         return self.known.coordinates
 
     @property
+    def turns(self) -> int:
+        """How many batches are to be asked for at once, so that one slow reply holds up nobody."""
+        return 2 + self.concurrency // self.batch_size
+
+    def halt(self) -> None:
+        """Give up what is under way."""
+        self.session.halt()
+
+    @property
     def spent(self) -> Spent:
         """What the server was asked for so far by this process."""
         return self.session.spent
-
-    def cost(self, *, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What so many tokens cost, in the currency of the prices; None without prices."""
-        if self.prices is None:
-            return None
-        return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record. The weights behind a server cannot be known here."""
@@ -185,7 +188,7 @@ def openai(
         wait: Seconds before the second try; doubled each time, with jitter.
         timeout: Seconds for one answer.
         batch_size: Requests that it likes at once.
-        prompt_price: Of a million tokens, for the record.
+        prompt_price: Of a million tokens; with it results.json has what a run cost.
         completion_price: Of a million tokens, likewise.
 
     Raises:

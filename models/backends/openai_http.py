@@ -26,7 +26,7 @@ from http.client import (
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from harness.errors import DataError, ModelError, UsageError
+from harness.errors import ModelError, Unavailable, UsageError
 from harness.replies import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
@@ -38,12 +38,8 @@ PASSING = frozenset({408, 409, 425, 429})  # and every 5xx: it may go better nex
 CROWDED = frozenset({408, 429, 502, 503, 504, 529})
 
 
-class ServerError(DataError):
-    """A server did not answer, whatever was tried: the infrastructure's doing, not the model's.
-
-    A DataError, because that is what the engine counts as a failure of the infrastructure: the
-    sample is asked again when the run is resumed.
-    """
+class ServerError(Unavailable):
+    """A server did not answer, whatever was tried; its sample is asked again by a resumed run."""
 
 
 class TryAgain(Exception):

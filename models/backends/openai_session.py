@@ -19,6 +19,7 @@ from harness.models.backends.openai_pace import LONGEST_WAIT, Pace, Stopped, bac
 ENDING = (UsageError, MissingDependency)
 """Errors that end a run: the next request would fare no better."""
 
+REMEMBERED = 4096  # results of calls that failed, the oldest of which are forgotten
 GIVE_UP = 20
 """Requests in a row that fail, retries and all, before the run is ended."""
 
@@ -48,6 +49,8 @@ class Session:
     spent: Spent = Spent()
     _failed_in_a_row: int = 0
     _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
+    _under_way: set[threading.Event] = field(default_factory=set)
+    """Calls, by what stops each."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tried(self, once: Callable[[], T], stop: threading.Event) -> T:
@@ -98,7 +101,14 @@ class Session:
         if len(requests) > 1:
             with self._lock:
                 self._remembered.update(zip(requests, in_order, strict=True))
+                for oldest in [*self._remembered][:-REMEMBERED]:
+                    del self._remembered[oldest]
         raise next(one for one in in_order if isinstance(one, HarnessError))
+
+    def halt(self) -> None:
+        """Give up what is under way: no more tries; what a server is at is waited for."""
+        for stop in list(self._under_way):
+            stop.set()
 
     def _asked(
         self,
@@ -109,6 +119,7 @@ class Session:
         results: dict[int, Result] = {}
         ended: list[HarnessError] = []
         stop = threading.Event()
+        self._under_way.add(stop)
 
         def work(place: int) -> None:
             try:
@@ -128,9 +139,13 @@ class Session:
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
             raise
+        finally:
+            self._under_way.discard(stop)
         threads.shutdown()
         if ended:
             raise ended[0]
+        if len(results) < len(requests):
+            raise Stopped
         return results
 
     def _counted(self, once: Callable[[], ChatReply], stop: threading.Event) -> ChatReply:
@@ -177,8 +192,6 @@ class Session:
     def _recall(self, requests: Sequence[ChatRequest]) -> dict[int, Result]:
         """What is remembered of these requests, by their place; it is forgotten by that."""
         with self._lock:
-            if not any(request in self._remembered for request in requests):
-                self._remembered.clear()
             return {
                 place: self._remembered.pop(request)
                 for place, request in enumerate(requests)

@@ -1,15 +1,17 @@
 """Token choice that depends on nothing but the seed, the request and the position.
 
-With Gumbel noise g, argmax(logits / T + g) is a draw from softmax(logits / T) (Gumbel 1954; the
-"Gumbel-max trick"). The noise comes from a counter-based generator (Philox, Salmon et al. 2011)
-whose key is a hash of seed and request, and whose counter is the position in the reply: the same
-request gets the same noise alone or in a batch, in any order, on any worker.
+A token is drawn by inverting the distribution function of softmax(logits / T): one uniform number
+finds the token in whose share of [0, 1) it lies. The numbers come from a counter-based generator
+(Philox, Salmon et al. 2011) whose key is a hash of seed and request, and whose counter is the
+position in the reply: the same request gets the same numbers alone or in a batch, in any order, on
+any worker. Rows are chosen together on the logits' device, which is waited for once a token.
 """
 
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +20,10 @@ from numpy.typing import NDArray
 from harness.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, device
+
+BLOCK = 256
+"""Positions whose numbers are made at once. Another size gives other numbers."""
 
 
 def rollout_key(name: str, rollout: int) -> str:
@@ -26,18 +31,44 @@ def rollout_key(name: str, rollout: int) -> str:
     return f"{name}#{rollout}"
 
 
-def gumbel(size: int, *, seed: int, key: str, position: int) -> NDArray[np.float32]:
-    """`size` independent standard Gumbel numbers for one position of one reply."""
+def uniforms(*, seed: int, key: str, block: int) -> NDArray[np.float64]:
+    """Independent numbers in [0, 1), multiples of 2⁻⁵³, one for each of `BLOCK` positions.
+
+    The first is for position block · BLOCK.
+    """
     digest = hashlib.blake2b(f"{seed}\x00{key}".encode("utf-8", "replace"), digest_size=16).digest()
     philox = np.random.Philox(
         key=np.frombuffer(digest, dtype="<u8").astype(np.uint64),
-        counter=np.array([0, position, 0, 0], dtype=np.uint64),
+        counter=np.array([0, block, 0, 0], dtype=np.uint64),
     )
-    uniform = np.random.Generator(philox).random(size) + 2.0**-54  # never 0
-    return (-np.log(-np.log(uniform))).astype(np.float32)
+    return np.random.Generator(philox).random(BLOCK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """The uniform numbers of several replies that are written side by side.
+
+    A block of positions at a time is kept on the device, so that a position costs no copy to it.
+    """
+
+    def __init__(self, keys: Sequence[str], *, seed: int) -> None:
+        self._keys, self._seed = keys, seed
+        self._block: int | None = None
+
+    def at(self, position: int, *, device: "device") -> "Tensor":
+        """One number a reply (rows × 1, float64)."""
+        block, place = divmod(position, BLOCK)
+        if block != self._block:
+            self._numbers, self._block = self._made(block, device), block
+        return self._numbers[place]
+
+    def _made(self, block: int, device: "device") -> "Tensor":
+        import torch
+
+        rows = [uniforms(seed=self._seed, key=key, block=block) for key in self._keys]
+        return torch.from_numpy(np.stack(rows, axis=1)[:, :, None]).to(device)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TokenChoice:
     """A logits processor after which the greedy choice is the token to take.
 
@@ -53,31 +84,39 @@ class TokenChoice:
     temperature: float = 0.0
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    _there: "dict[device, Tensor]" = field(default_factory=dict, init=False, compare=False)
+    """`starts` where they were needed, so that they are copied once."""
 
     def __call__(self, input_ids: "Tensor", scores: "Tensor") -> "Tensor":
         """Logits (rows × vocabulary) to logits whose largest is the choice.
 
         Raises:
-            ModelError: a row has a logit that is no number.
+            ModelError: a row has a logit that is no number, or none that is finite.
         """
         position = input_ids.shape[1] - self.prompt_length
         scores = scores.float()
-        self._check(scores, position)
+        largest = scores.amax(dim=1)  # NaN wins a maximum
         if self.repetition_penalty != 1.0:
-            scores = self._penalised(input_ids, scores)
-        if self.temperature == 0.0:
-            return scores
-        scores = nucleus(scores / self.temperature, self.top_p)
-        noise = np.stack([
-            gumbel(scores.shape[1], seed=self.seed, key=key, position=position)
-            for key in self.keys
-        ])  # fmt: skip
-        return scores + scores.new_tensor(noise)
+            scores = penalised(scores, self._own(input_ids), penalty=self.repetition_penalty)
+        if self.temperature != 0.0:
+            scores = self._drawn(scores, position)
+        self._check(largest, position)  # last, because it waits for the device
+        return scores
 
-    def _check(self, scores: "Tensor", position: int) -> None:
-        worst = scores.amax(dim=1)  # NaN wins a maximum
-        bad = [key for key, top in zip(self.keys, worst.tolist(), strict=True)
-               if math.isnan(top) or top == math.inf]  # fmt: skip
+    def _drawn(self, scores: "Tensor", position: int) -> "Tensor":
+        """Logits of which only the drawn token's is finite."""
+        import torch
+
+        shares = nucleus(masses(scores, temperature=self.temperature), self.top_p)
+        below = shares.cumsum(dim=1)
+        wanted = self._draws.at(position, device=scores.device) * below[:, -1:]
+        token = torch.searchsorted(below, wanted, right=True)
+        token = token.clamp(max=scores.shape[1] - 1)  # NaN is nowhere; `_check` will say so
+        return torch.full_like(scores, -math.inf).scatter(1, token, 0.0)
+
+    def _check(self, largest: "Tensor", position: int) -> None:
+        bad = [key for key, logit in zip(self.keys, largest.tolist(), strict=True)
+               if not math.isfinite(logit)]  # fmt: skip
         if bad:
             raise ModelError(
                 f"logits of token {position}",
@@ -86,31 +125,68 @@ class TokenChoice:
                 fix="Try dtype=bfloat16 or float32; float16 overflows in some networks.",
             )
 
-    def _penalised(self, input_ids: "Tensor", scores: "Tensor") -> "Tensor":
-        """Divide (or multiply, if negative) the logits of tokens that the row holds already.
+    def _own(self, input_ids: "Tensor") -> "Tensor":
+        """The rows' tokens, with each row's first one in place of its padding.
 
-        As transformers does it, but for padding, which is no token of the row: else a reply
-        would depend on the batch it is in.
+        Padding is no token of the row: a reply would depend on the batch that it is in.
         """
+        if not any(self.starts):
+            return input_ids
         import torch
 
-        scores, penalty = scores.clone(), self.repetition_penalty
-        for row, start in enumerate(self.starts):
-            seen = input_ids[row, start:].unique()
-            before = scores[row, seen]
-            scores[row, seen] = torch.where(before < 0, before * penalty, before / penalty)
-        return scores
+        starts = self._starts(input_ids.device)
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        return input_ids.where(places >= starts, input_ids.gather(1, starts))
+
+    def _starts(self, where: "device") -> "Tensor":
+        import torch
+
+        if where not in self._there:
+            self._there[where] = torch.tensor(self.starts, device=where)[:, None]
+        return self._there[where]
+
+    @cached_property
+    def _draws(self) -> Draws:
+        return Draws(self.keys, seed=self.seed)
 
 
-def nucleus(scores: "Tensor", top_p: float) -> "Tensor":
-    """Keep the likeliest tokens whose probabilities add up to `top_p` (at least one) a row."""
+def penalised(scores: "Tensor", tokens: "Tensor", *, penalty: float) -> "Tensor":
+    """Divide (or multiply, if negative) the logits of a row's tokens by the penalty, each once.
+
+    The penalty of CTRL (Keskar et al. 2019) as transformers has it. Only the logits of tokens that
+    stand in the row are touched, some thousands of a vocabulary that is a hundred times larger; a
+    token that stands there twice is written twice, with one value.
+
+    Args:
+        scores: rows × vocabulary.
+        tokens: rows × any length.
+        penalty: More than 1 makes repetition less likely.
+    """
+    before = scores.gather(1, tokens)
+    return scores.scatter(1, tokens, (before * penalty).where(before < 0, before / penalty))
+
+
+def masses(scores: "Tensor", *, temperature: float) -> "Tensor":
+    """Each row's softmax at a temperature but for its factor (float64): the likeliest has 1.
+
+    What is divided is at most 0, so that no temperature makes it overflow.
+    """
+    below = scores - scores.amax(dim=1, keepdim=True)
+    return below.double().div_(temperature).exp_()
+
+
+def nucleus(mass: "Tensor", top_p: float) -> "Tensor":
+    """Keep the likeliest tokens that hold a share `top_p` of a row's mass, at least one.
+
+    The others get 0 (nucleus sampling, Holtzman et al. 2020). Of equally likely tokens the first
+    are kept.
+    """
     if top_p >= 1.0:
-        return scores
-    ordered, order = scores.sort(dim=1, descending=True, stable=True)
-    probability = ordered.softmax(dim=1)
-    before = probability.cumsum(dim=1) - probability
-    dropped = before.ge(top_p).scatter(1, order, before.ge(top_p))
-    return scores.masked_fill(dropped, -math.inf)
+        return mass
+    ordered, order = mass.sort(dim=1, descending=True, stable=True)
+    total = ordered.cumsum(dim=1)
+    dropped = (total - ordered).ge(top_p * total[:, -1:])
+    return mass.scatter(1, order, ordered.masked_fill(dropped, 0.0))
 
 
 def check_settings(*, temperature: float, top_p: float) -> None:

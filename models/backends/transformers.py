@@ -6,7 +6,7 @@ generation settings only the end tokens and the repetition penalty are kept, and
 the choice of tokens is `sampling.TokenChoice`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.model import ChatReply, ChatRequest
-from harness.models.backends import adapters
+from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import batches, with_inputs
 from harness.models.backends.inputs import planned_canvas, processor_inputs, seen_canvases
@@ -23,6 +23,8 @@ from harness.models.backends.loading import memory
 from harness.models.backends.networks import load_network, load_processor
 from harness.models.backends.sampling import TokenChoice, check_settings
 from harness.models.canvas import Coordinates, declared_coordinates
+
+ROUNDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,13 @@ class TransformersChat:
     adapter: adapters.Adapter | None = None
     prefetch: bool = True
     """Make the next batch's tensors while one is answered. Replies are the same."""
+    roll: bool = True
+    """Let requests take the places of those that are answered. Replies are the same."""
+
+    @property
+    def rounds(self) -> int:
+        """How many batches `generate` is best given at once: to be sorted, and to roll."""
+        return ROUNDS
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record: settings, and a hash of all weights (reads them once)."""
@@ -113,22 +122,17 @@ class TransformersChat:
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         """One reply a request, in order.
 
-        They are answered in batches of `batch_size` with equal limits, the longest first: what
-        does not fit is known at once, and little is padded.
+        They are answered `batch_size` at a time, the longest first: what does not fit is known at
+        once, and little is padded. Of more than that, the next ones take the places of those
+        whose replies have ended, where the architecture allows it (`rolling`).
 
         Raises:
             OutOfMemory: a batch does not fit.
             ModelError: a logit is no number.
         """
-        replies: dict[int, ChatReply] = {}
-        for places, inputs in with_inputs(
-            batches(requests, size=self.batch_size),
-            lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen]),
-            ahead=self.prefetch,
-        ):
-            with memory():
-                said = self._batch([requests[place] for place in places], inputs)
-            replies |= zip(places, said, strict=True)
+        more = len(requests) > self.batch_size
+        rolls = more and self.roll and rolling.rolls(self.network, self.model_type)
+        replies = dict(self._rolled(requests) if rolls else self._batched(requests))
         return [replies[place] for place in range(len(requests))]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
@@ -154,14 +158,44 @@ class TransformersChat:
             return self.repetition_penalty
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
-    def _batch(self, requests: Sequence[ChatRequest], inputs: Any) -> list[ChatReply]:
-        import torch
-        from transformers import LogitsProcessorList
+    def _batched(self, requests: Sequence[ChatRequest]) -> Iterator[tuple[int, ChatReply]]:
+        """Places and replies, a batch of equal limits after the other."""
+        plan = batches(requests, size=self.batch_size)
+        for places, inputs in with_inputs(plan, self._inputs(requests), ahead=self.prefetch):
+            with memory():
+                said = self._batch([requests[place] for place in places], inputs)
+            yield from zip(places, said, strict=True)
 
-        network = self.network
-        width = int(inputs["input_ids"].shape[1])
-        lengths = [int(length) for length in inputs["attention_mask"].sum(dim=1)]
-        choice = TokenChoice(
+    def _rolled(self, requests: Sequence[ChatRequest]) -> Iterator[tuple[int, ChatReply]]:
+        """Places and replies, as they end."""
+        import torch
+
+        order = [place for one in batches(requests, size=1) for place in one]
+        plan = rolling.plan(order, size=self.batch_size)
+        parts = with_inputs(plan, self._inputs(requests), ahead=self.prefetch)
+        asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
+
+        def noted() -> Iterator[tuple[list[int], Any]]:
+            for places, inputs in parts:
+                seen = self._asked([requests[place] for place in places], inputs)
+                asked.update(zip(places, seen, strict=True))
+                yield places, inputs.to(self._device)
+
+        with memory(), torch.inference_mode():
+            for place, tokens in rolling.replies(
+                self.network, requests, noted(), size=self.batch_size, ends=self._end_tokens,
+                choice=self._choice(()),
+            ):  # fmt: skip
+                yield place, self._said(requests[place], tokens, *asked.pop(place))
+
+    def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
+        return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
+
+    def _choice(
+        self, requests: Sequence[ChatRequest], *, width: int = 0, lengths: Sequence[int] = ()
+    ) -> TokenChoice:
+        """How tokens are chosen for prompts that are padded from their `lengths` to `width`."""
+        return TokenChoice(
             keys=[request.key for request in requests],
             prompt_length=width,
             starts=[width - length for length in lengths],
@@ -170,23 +204,43 @@ class TransformersChat:
             top_p=self.top_p,
             repetition_penalty=self.penalty,
         )
+
+    def _batch(self, requests: Sequence[ChatRequest], inputs: Any) -> list[ChatReply]:
+        import torch
+        from transformers import LogitsProcessorList
+
+        width = int(inputs["input_ids"].shape[1])
+        asked = self._asked(requests, inputs)
+        choice = self._choice(requests, width=width, lengths=[length for length, _ in asked])
         with torch.inference_mode():
-            tokens = network.generate(
+            tokens = self.network.generate(
                 **inputs.to(self._device),
                 max_new_tokens=requests[0].max_new_tokens,
                 do_sample=False,
                 logits_processor=LogitsProcessorList([choice]),
             )
-        replies = [self._reply(row) for row in tokens[:, width:].tolist()]
-        replies = [
-            replace(reply, text=f"{request.prefix}{reply.text}")
-            for request, reply in zip(requests, replies, strict=True)
-        ]
-        canvases = seen_canvases(self.processor, requests, inputs)
         return [
-            replace(reply, prompt_tokens=length, canvases=canvas)
-            for reply, length, canvas in zip(replies, lengths, canvases, strict=True)
+            self._said(request, row, *seen)
+            for request, row, seen in zip(requests, tokens[:, width:].tolist(), asked, strict=True)
         ]
+
+    def _asked(
+        self, requests: Sequence[ChatRequest], inputs: Any
+    ) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
+        """Tokens of each prompt, and the canvases of its pictures."""
+        lengths = map(int, inputs["attention_mask"].sum(dim=1))
+        return list(zip(lengths, seen_canvases(self.processor, requests, inputs), strict=True))
+
+    def _said(
+        self,
+        request: ChatRequest,
+        tokens: Sequence[int],
+        length: int,
+        canvases: tuple[tuple[int, int], ...],
+    ) -> ChatReply:
+        reply = self._reply(tokens)
+        text = f"{request.prefix}{reply.text}"
+        return replace(reply, text=text, prompt_tokens=length, canvases=canvases)
 
     @cached_property
     def _end_tokens(self) -> tuple[int, ...]:
@@ -230,6 +284,7 @@ def transformers(
     merged: bool = False,
     any_base: bool = False,
     prefetch: bool = True,
+    roll: bool = True,
 ) -> TransformersChat:
     """A network through Hugging Face transformers, from a folder or the local cache.
 
@@ -252,6 +307,7 @@ def transformers(
         merged: Merge the adapter into the weights, which is faster and rounds otherwise.
         any_base: Take an adapter that names another checkpoint as its base.
         prefetch: Prepare the next batch's pictures while one is answered.
+        roll: Let further requests of a call take the places of those that are answered.
 
     Raises:
         ModelError: the checkpoint or the adapter is not there, not whole, not safe to load, or
@@ -284,4 +340,5 @@ def transformers(
             adapter, checkpoint=checkpoint, base=folder, merged=merged, any_base=any_base
         ),
         prefetch=prefetch,
+        roll=roll,
     )

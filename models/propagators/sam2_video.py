@@ -163,6 +163,7 @@ class Frames:
 def sam2_video(
     *,
     checkpoint: str | None = None,
+    config: str | None = None,
     dtype: checkpoints.Dtype = "auto",
     device: str = "auto",
 ) -> Sam2Video:
@@ -170,14 +171,20 @@ def sam2_video(
 
     Args:
         checkpoint: A folder, or a name such as facebook/sam2.1-hiera-large. Safetensors only.
+            With `config`, a .pt file.
+        config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then
+            runs the network; None: transformers does.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
 
     Raises:
+        MissingDependency: the package is asked for and not installed.
         ModelError: the checkpoint is not there, not whole, not safe to load, or has no memory.
-        UsageError: the type is none.
+        UsageError: the type is none, or the package has no such configuration.
     """
     checkpoints.check_dtype("sam2_video", dtype)
+    if config is not None:
+        return _of_package(checkpoint, config=config, dtype=dtype, device=device)
     found = checkpoints.found(checkpoint, memory=True)
     return Sam2Video(
         checkpoint=found.name,
@@ -185,4 +192,19 @@ def sam2_video(
         folder=found.folder,
         dtype=dtype,
         device=device,
+    )
+
+
+def _of_package(checkpoint: str | None, *, config: str, dtype: str, device: str) -> Sam2Video:
+    from harness.models.backends import sam2_package as package
+    from harness.models.propagators.sam2_package import Sam2VideoPackage
+
+    found = package.found("sam2_video", checkpoint, config=config)
+    return Sam2VideoPackage(
+        checkpoint=found.name,
+        weights=found.fingerprint,
+        folder=found.folder,
+        dtype=dtype,
+        device=device,
+        config=str(found.configuration["config"]),
     )

@@ -57,6 +57,7 @@ class Sam2:
     weights: str
     """A hash of all weights."""
     folder: Path
+    """Where the checkpoint lies: of the authors' package, the file itself."""
     dtype: str = "auto"
     device: str = "auto"
     multimask: bool = True
@@ -107,24 +108,27 @@ class Sam2:
                     self._decode(view, list(alike), masks)
         return masks
 
-    def _view(self, picture: Frame) -> list[Any]:
+    def _view(self, picture: Frame) -> Any:
         """The embeddings of a picture; those of the last one are kept."""
-        import torch
-
         key = hashlib.blake2b(repr(picture.shape).encode())
         key.update(np.ascontiguousarray(picture).data)
         if self._last.get("key") != key.digest():
-            pixels = checkpoints.pixels(self.processor.image_processor, picture)
-            with torch.inference_mode():
-                view = self.network.get_image_embeddings(pixels.to(self.network.device))
-            self._last.update(key=key.digest(), view=view)
-        return self._last["view"]  # type: ignore[no-any-return]
+            self._last.update(key=key.digest(), view=self._looked_at(picture))
+        return self._last["view"]
+
+    def _looked_at(self, picture: Frame) -> Any:
+        """The embeddings of a picture."""
+        import torch
+
+        pixels = checkpoints.pixels(self.processor.image_processor, picture)
+        with torch.inference_mode():
+            return self.network.get_image_embeddings(pixels.to(self.network.device))
 
     @cached_property
     def _last(self) -> dict[str, Any]:
         return {}
 
-    def _decode(self, view: list[Any], prompts: list[Placed], masks: list[BoolArray]) -> None:
+    def _decode(self, view: Any, prompts: list[Placed], masks: list[BoolArray]) -> None:
         """Write the masks of prompts of equal parts."""
         import torch
 
@@ -144,6 +148,7 @@ class Sam2:
 def sam2(
     *,
     checkpoint: str | None = None,
+    config: str | None = None,
     dtype: checkpoints.Dtype = "auto",
     device: str = "auto",
     multimask: bool = True,
@@ -152,15 +157,23 @@ def sam2(
 
     Args:
         checkpoint: A folder, or a name such as facebook/sam2.1-hiera-large. Safetensors only.
+            With `config`, a .pt file.
+        config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then
+            runs the network; None: transformers does.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         multimask: Take the best of three masks, as the official evaluations do, or ask for one.
 
     Raises:
+        MissingDependency: the package is asked for and not installed.
         ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
-        UsageError: the type is none.
+        UsageError: the type is none, or the package has no such configuration.
     """
     checkpoints.check_dtype("sam2", dtype)
+    if config is not None:
+        return _of_package(
+            checkpoint, config=config, dtype=dtype, device=device, multimask=multimask
+        )
     found = checkpoints.found(checkpoint, memory=False)
     return Sam2(
         checkpoint=found.name,
@@ -169,6 +182,24 @@ def sam2(
         dtype=dtype,
         device=device,
         multimask=multimask,
+    )
+
+
+def _of_package(
+    checkpoint: str | None, *, config: str, dtype: str, device: str, multimask: bool
+) -> Sam2:
+    from harness.models.backends import sam2_package as package
+    from harness.models.segmenters.sam2_package import Sam2Package
+
+    found = package.found("sam2", checkpoint, config=config)
+    return Sam2Package(
+        checkpoint=found.name,
+        weights=found.fingerprint,
+        folder=found.folder,
+        dtype=dtype,
+        device=device,
+        multimask=multimask,
+        config=str(found.configuration["config"]),
     )
 
 

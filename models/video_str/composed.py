@@ -8,7 +8,7 @@ from harness.frames import FramePolicy, frame_policy
 from harness.model import Chat, ChatRequest, Propagator, Segmenter
 from harness.models.building import chat_of, propagator_of, segmenter_of
 from harness.models.canvas import Canvas
-from harness.models.compose import LOCATED, KeyFrame, PromptedModel
+from harness.models.compose import LOCATED, KeyFrame, Pending, PromptedModel
 from harness.models.video_str.boxes import SpokenBoxes, named_resolution
 from harness.models.video_str.words import Aid, Spoken
 from harness.spec import Spec
@@ -40,14 +40,19 @@ class SpokenModel(PromptedModel):
             },
         }
 
-    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
+    def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
         """Read replies; a note says which objects the prompt listed, and where they are named."""
-        prediction = super().read(query, replies)
+        reading = super().reading(query, replies)
         listed, source = self.words.objects(query)
         if not listed or all(form in LOCATED - {AnswerForm.BOXES} for form in query.forms):
-            return prediction
+            return reading
         note = f"{self.words.templates.tag} of {', '.join(listed)} (named in the {source})"
-        return replace(prediction, notes=(*prediction.notes, note))
+
+        def read() -> Prediction:
+            prediction = reading()
+            return replace(prediction, notes=(*prediction.notes, note))
+
+        return read
 
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
         request = super()._request(query, form)

@@ -1,4 +1,7 @@
-"""The searches of several queries side by side: their turns are asked together."""
+"""The searches of several queries side by side: their turns are asked together.
+
+A search that is over can be gone through again from what it was told.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,6 +50,29 @@ class _Open:
         self.told = [storable(reply.text) for reply in replies]
 
 
+def is_looked_for(query: Query) -> bool:
+    """Whether a query asks for places in a video."""
+    return len(query.media[0]) > 1 and any(form in LOCATED for form in query.forms)
+
+
+def again(
+    query: Query, said: Sequence[str], *, sampler: Sampler, showing: Showing
+) -> tuple[list[ChatRequest], Place | None]:
+    """What was asked in a search whose replies are known, and where it ended.
+
+    Replies that do not suffice are gone through as far as they reach: then there is no place, and
+    the last requests are those that were not answered.
+    """
+    one, asked = _begun(query, sampler), list[ChatRequest]()
+    while not isinstance(turn := one.turn(showing), Place):
+        replies = said[len(asked) : len(asked) + len(turn)]
+        asked += turn
+        if len(replies) < len(turn):
+            return asked, None
+        one.tell([ChatReply(text=reply) for reply in replies])
+    return asked, turn
+
+
 def look(
     queries: Sequence[Query], *, sampler: Sampler, showing: Showing, voters: Chat
 ) -> list[Found | None]:
@@ -56,9 +82,7 @@ def look(
     """
     found: list[Found | None] = [None] * len(queries)
     searches = {
-        index: _Open(query, sampler.search(query.media[0].times()))
-        for index, query in enumerate(queries)
-        if len(query.media[0]) > 1 and any(form in LOCATED for form in query.forms)
+        index: _begun(query, sampler) for index, query in enumerate(queries) if is_looked_for(query)
     }
     while searches:
         asked: dict[int, list[ChatRequest]] = {}
@@ -74,3 +98,7 @@ def look(
             for index, requests in asked.items():
                 searches[index].tell([next(said) for _ in requests])
     return found
+
+
+def _begun(query: Query, sampler: Sampler) -> _Open:
+    return _Open(query, sampler.search(query.media[0].times(), key=query.id))

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import ModelError, UsageError
 from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
+from harness.models.backends.altered import as_seen
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
-from harness.models.compose import LOCATED, PromptedModel
-from harness.models.grammar import frame_tag
+from harness.models.compose import LOCATED, Asked, Pending, PromptedModel
+from harness.models.grammar import frame_tag, split_frame
 from harness.models.qwen_vl.questions import Questions
 from harness.models.truth import key_frame_of, objects_of
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.grammar import Prompt
-from harness.models.videoseg_r1.looking import Found, look
+from harness.models.videoseg_r1.looking import Found, again, is_looked_for, look
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy
 from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
@@ -64,8 +65,18 @@ class VideoSegR1(PromptedModel):
         super().prepare()
         getattr(self.voters, "prepare", lambda: None)()
 
-    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """Look for the frames, ask the reasoner, and read what it says."""
+    @property
+    def turns(self) -> int:
+        """How many batches both networks take at once."""
+        return min(super().turns, int(getattr(self.voters, "turns", 1)))
+
+    def halt(self) -> None:
+        """Give up what the networks are asked."""
+        super().halt()
+        getattr(self.voters, "halt", lambda: None)()
+
+    def ask(self, queries: Sequence[Query]) -> list[Asked]:
+        """Look for the frames, and ask the reasoner."""
         found = look(queries, sampler=self.sampler, showing=self.showing, voters=self.voters)
         requests = [
             self.placed(query, one.place if one else None)
@@ -73,7 +84,7 @@ class VideoSegR1(PromptedModel):
         ]
         said = iter(self.chat.generate([one for several in requests for one in several]))
         return [
-            self._found(query, several, [next(said) for _ in several], one)
+            _asked(query, several, tuple(next(said) for _ in several), one)
             for query, several, one in zip(queries, requests, found, strict=True)
         ]
 
@@ -92,36 +103,47 @@ class VideoSegR1(PromptedModel):
             for form, request in zip(query.forms, requests, strict=True)
         )
 
-    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
+    def retold(self, query: Query, replies: Sequence[str]) -> tuple[ChatRequest, ...]:
+        """What the networks were asked when they wrote a prediction's replies, one request a reply.
+
+        Where the replies do not suffice, such as those of a sample that failed, the requests are
+        those that follow from them.
+
+        Raises:
+            ModelError: the search does not end where it did when the replies were written.
+        """
+        if not is_looked_for(query):
+            return tuple(as_seen(self.chat, request) for request in self.requests(query))
+        before = replies[: max(0, len(replies) - len(query.forms))]
+        asked, place = again(query, before, sampler=self.sampler, showing=self.showing)
+        turns = [as_seen(self.voters, request) for request in asked]
+        if place is None or len(asked) != len(before):
+            return tuple(turns)
+        for form, reply in zip(query.forms, replies[len(before) :], strict=False):
+            marked = split_frame(reply)[0]
+            if form in LOCATED and marked is not None and marked != place.target:
+                raise ModelError(f"the search for {query.id}", expected=f"frame {marked}, as "
+                                 "recorded", found=f"frame {place.target}", fix="The sampler's "
+                                 "code or settings have changed since the run.")  # fmt: skip
+        return (*turns, *(as_seen(self.chat, request) for request in self.placed(query, place)))
+
+    def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
         """Read replies: the last ones, one a form of the query; those before are the sampler's."""
         asked = max(0, len(replies) - len(query.forms))
-        said = super().read(query, replies[asked:])
+        reading = super().reading(query, replies[asked:])
         before = tuple(storable(reply) for reply in replies[:asked])
-        tokens = said.usage.completion_tokens + sum(map(self.voters.count_tokens, before))
-        return replace(
-            said,
-            replies=(*before, *said.replies),
-            usage=replace(said.usage, completion_tokens=tokens),
-        )
+        tokens = sum(map(self.voters.count_tokens, before))
 
-    def _found(
-        self,
-        query: Query,
-        requests: Sequence[ChatRequest],
-        replies: Sequence[ChatReply],
-        found: Found | None,
-    ) -> Prediction:
-        """The prediction that replies make, named by the frame that they were asked for."""
-        if found is None:
-            return self._predicted(query, replies)
-        tag = frame_tag(found.place.target)
-        named = [
-            replace(reply, text=f"{tag}{reply.text}") if form in LOCATED else reply
-            for form, reply in zip(query.forms, replies, strict=True)
-        ]
-        said = self._predicted(query, [*found.replies, *named])
-        shown = sum(len(frames) for one in requests for frames in one.frames)
-        return replace(said, usage=replace(said.usage, frames=shown + found.frames))
+        def read() -> Prediction:
+            said = reading()
+            whole = said.usage.completion_tokens + tokens
+            return replace(
+                said,
+                replies=(*before, *said.replies),
+                usage=replace(said.usage, completion_tokens=whole),
+            )
+
+        return read
 
     def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
         """As any composition writes it, with negative points."""
@@ -136,6 +158,24 @@ class VideoSegR1(PromptedModel):
             [canvas.to_canvas(item) for item in with_negatives(items, meant)],
             frame=start if named else None,
         )
+
+
+def _asked(
+    query: Query,
+    requests: Sequence[ChatRequest],
+    replies: tuple[ChatReply, ...],
+    found: Found | None,
+) -> Asked:
+    """What was said, each reply about places named by the frame that it was asked for."""
+    if found is None:
+        return Asked(replies)
+    tag = frame_tag(found.place.target)
+    named = (
+        replace(reply, text=f"{tag}{reply.text}") if form in LOCATED else reply
+        for form, reply in zip(query.forms, replies, strict=True)
+    )
+    shown = sum(len(frames) for one in requests for frames in one.frames)
+    return Asked((*found.replies, *named), shown + found.frames)
 
 
 def _segmenter_settings(part: Segmenter) -> dict[str, Any]:
@@ -204,8 +244,10 @@ def videoseg_r1(
         references: Where reference frames are from: `adaptive`, `global` or `local` (Table B1).
         reference_frames: How many (Table B1).
         key_frames: Frames of the key segment that the reasoner sees.
-        key_segment: Without it the whole video is the key segment (Table 5).
-        target_frame: Without it the target is the key segment's middle (Table 5).
+        key_segment: Without it the whole video is the key segment, outside which there are no
+            reference frames (Table 5).
+        target_frame: Without it the target is a random frame of the key segment, and without a key
+            segment too the video's first frame (Table 5).
         box: Show the segmenter the boxes (Table 6).
         central: Show it the positive points.
         negative: Show it the negative points.
@@ -214,7 +256,7 @@ def videoseg_r1(
         max_new_tokens: Longest reply of the reasoner.
         batch_size: Queries at once.
         system: System message; None leaves it to the checkpoint's chat template.
-        seed: Of a backend that samples, unless the backend's SPEC names one.
+        seed: Of a backend that samples, unless the backend's SPEC names one, and of random frames.
     """
     _at_least(1, canvas=canvas, context=context, sampler_frames=sampler_frames)
     _at_least(0, reference_frames=reference_frames, key_frames=key_frames, temperature=temperature)
@@ -239,7 +281,7 @@ def videoseg_r1(
         ),
         sampler=Sampler(
             votes=votes, percentages=percentages, delta=delta, rounds=rounds, average=average,
-            target=target, key_segment=key_segment, target_frame=target_frame,
+            target=target, key_segment=key_segment, target_frame=target_frame, seed=seed,
         ),
         showing=Showing(
             context=(context, context), sampler_frames=sampler_frames, strategy=references,

@@ -11,12 +11,16 @@ Where the paper is silent: five votes; frames are those nearest to a time; a vot
 read does not count, a percentage that cannot counts as the middle. A round that does not make the
 segment shorter ends the rounds, as does the last one; what is still too long is cropped around its
 middle. `delta` of very few frames is one frame.
+
+With a stage switched off it is a row of the paper's Table 5: neither stage is the first frame, the
+key segment alone a random frame of it.
 """
 
 import math
 from bisect import bisect_left
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from statistics import fmean, median
 from typing import Any, Literal, TypeAlias
 
@@ -91,7 +95,10 @@ class Sampler:
     key_segment: bool = True
     """Without it the key segment is the whole video (the paper's Table 5)."""
     target_frame: bool = True
-    """Without it the target is the middle of the key segment (Table 5)."""
+    """Without it the target is a random frame of the key segment, or, if there is no key segment
+    either, the first frame of the video (Table 5)."""
+    seed: int = 0
+    """Of the random frame."""
 
     def __post_init__(self) -> None:
         for name in ("votes", "percentages", "rounds"):
@@ -100,13 +107,18 @@ class Sampler:
         if not 0 < self.delta < 1:
             raise UsageError("delta=…", expected="between 0 and 1", found=str(self.delta))
 
-    def search(self, times: Sequence[float]) -> Search:
-        """Look for the place in a video whose frames are shown at `times` (seconds, rising)."""
+    def search(self, times: Sequence[float], *, key: str = "") -> Search:
+        """Look for the place in a video whose frames are shown at `times` (seconds, rising).
+
+        `key` names the question: with the seed it decides which frame a random one is.
+        """
         segment = Segment(0, len(times) - 1)
         if self.key_segment:
             segment = yield from self._narrowed(times, segment)
-        if len(segment) == 1 or not self.target_frame:
-            return Place(segment, (segment.start + segment.end) // 2)
+        if len(segment) == 1 or not (self.target_frame or self.key_segment):
+            return Place(segment, segment.start)
+        if not self.target_frame:
+            return Place(segment, segment.start + self._drawn(len(segment), key))
         replies = yield Ask("frame", 0, segment, self.percentages)
         return Place(segment, self.frame(segment, shares(replies)))
 
@@ -146,6 +158,11 @@ class Sampler:
                 break
             segment = found
         return segment.cropped(limit)
+
+    def _drawn(self, total: int, key: str) -> int:
+        """A number below `total`, the same for a key and a seed wherever it is drawn."""
+        digest = blake2b(f"{self.seed}:{key}:target".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % total
 
     def _averaged(self, values: Sequence[float]) -> float:
         return fmean(values) if self.average == "mean" else median(values)

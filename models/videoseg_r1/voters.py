@@ -1,13 +1,14 @@
 """Votes that differ: the reasoner's network, or another one, asked with some temperature."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness import plugins
 from harness.model import Chat
+from harness.models.backends.altered import AlteredChat
 from harness.models.backends.transformers import TransformersChat
 from harness.models.building import chat_of
-from harness.spec import Spec
+from harness.spec import Spec, Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +50,36 @@ def voters_of(
         batch_size: Requests at once.
         seed: Of sampling.
     """
-    if sampler is None and isinstance(chat, TransformersChat):
-        same: dict[str, Any] = {one.name: getattr(chat, one.name) for one in fields(chat)}
-        return Warmer(**{**same, "temperature": temperature}, origin=chat)
+    warm = _warm(chat, temperature) if sampler is None else None
+    if warm is not None:
+        return warm
     asked = sampler
     if sampler is None:
         if not isinstance(backend, Spec):
             return chat
-        # What the reasoner's SPEC says of temperature is about its own replies.
-        given = {key: one for key, one in backend.arguments.items() if key != "temperature"}
-        asked = Spec(backend.name, given)
+        asked = _without_temperature(backend)
     if isinstance(asked, Spec) and plugins.accepts("backends", asked.name, "temperature"):
         asked = asked.with_defaults(temperature=temperature)
     assert asked is not None, "the reasoner's backend stands for none"
     return chat_of(asked, checkpoint=checkpoint, batch_size=batch_size, seed=seed)
+
+
+def _warm(chat: Chat, temperature: float) -> Chat | None:
+    """A network in this process under another temperature, altered as it is; None for others."""
+    if isinstance(chat, AlteredChat):
+        within = _warm(chat.chat, temperature)
+        return within and replace(chat, chat=within)
+    if not isinstance(chat, TransformersChat):
+        return None
+    same: dict[str, Any] = {one.name: getattr(chat, one.name) for one in fields(chat)}
+    return Warmer(**{**same, "temperature": temperature}, origin=chat)
+
+
+def _without_temperature(backend: Spec) -> Spec:
+    """A backend's SPEC for votes: what it says of temperature is about the reasoner's replies."""
+    given: dict[str, Value] = {
+        key: _without_temperature(one) if isinstance(one, Spec) else one
+        for key, one in backend.arguments.items()
+        if key != "temperature"
+    }
+    return Spec(backend.name, given)

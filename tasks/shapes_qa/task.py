@@ -24,7 +24,12 @@ from harness.task import Ceiling, Problem, Protocol, Task, choose
 from harness.tasks.shapes import records
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
-Part: TypeAlias = Literal["all", "choices", "numbers", "still", "video"]
+Part: TypeAlias = Literal["all", "choices", "numbers", "relations", "still", "video"]
+
+RELATIONS = frozenset(
+    {"relation", "relation4", "end_relation", "depth", "order", "order3", "leaves", "direction"}
+)
+"""Kinds of questions with options that ask for sides, depth, ways and order in time."""
 
 FIX = "`harness list tasks shapes_qa` says how the data is made."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -32,6 +37,7 @@ WITHIN = 10  # percent of the true number
 CATEGORIES = ("kind", "level", "family")
 FORMS = {
     "choices": (AnswerForm.CHOICE,),
+    "relations": (AnswerForm.CHOICE,),
     "numbers": (AnswerForm.NUMBER,),
 }
 
@@ -51,6 +57,7 @@ class Record:
         """Whether it is one of this part's."""
         video = len(self.frames) > 1
         return {"all": True, "choices": bool(self.options), "numbers": not self.options,
+                "relations": bool(self.options) and self.categories["kind"] in RELATIONS,
                 "still": not video, "video": video}[part]  # fmt: skip
 
 
@@ -66,8 +73,8 @@ def shapes_qa(
     Args:
         data: The folder that holds one folder a benchmark.
         split: Which scenes; those of `train` never show a combination that is held out.
-        part: All questions, those with options, those for numbers, or those about one picture or
-            about videos.
+        part: All questions, those with options, those for numbers, those with options that ask
+            for sides, depth, ways and order (`RELATIONS`), or those about one picture or videos.
         protocol: `qa/exact`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)

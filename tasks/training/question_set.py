@@ -30,6 +30,11 @@ def _all(question: Question) -> bool:
     return True
 
 
+def _written(question: Question) -> dict[str, str]:
+    """A true number as it was written: Video-R1's reward compares decimals."""
+    return {"solution": question.solution} if question.form is AnswerForm.NUMBER else {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSet:
     """A file of questions, and which of them are asked with what."""
@@ -73,7 +78,7 @@ class QuestionSet:
             ),
             target=Target(
                 answer=question.answer,
-                extra={"problem_type": question.kind, **self.more(question)},
+                extra={"problem_type": question.kind, **_written(question), **self.more(question)},
             ),
             group=question.path,
             categories={"type": question.kind, "source": question.source or "unknown",

@@ -50,6 +50,8 @@ class Question:
     options: tuple[str, ...]
     """Without their letters; none where no letter is asked for."""
     answer: Answer
+    solution: str
+    """The answer as it is written, without its tags: a number with its decimals and commas."""
     path: str
     """Of the picture or video, relative; empty where the record lists frames."""
     source: str
@@ -147,13 +149,15 @@ def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) ->
     if medium not in ("image", "video"):
         raise DataError(f"{where}: 'data_type'", expected="image or video", found=repr(medium)[:40])
     options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
+    solution = _solution(plain, where)
     return Question(
         id=str(plain["problem_id"]),
         problem=text(plain, "problem", where).strip(),
         video=medium == "video",
         kind=kind,
         options=options,
-        answer=_answer(plain, kind, len(options), where),
+        answer=_answer(solution, kind, len(options), f"{where}: 'solution'"),
+        solution=solution,
         path=_path(plain, where),
         source=str(plain.get("data_source", "")),
         plain=plain,
@@ -174,11 +178,13 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
     return texts(value, where)
 
 
-def _answer(plain: Mapping[str, Any], kind: str, options: int, where: str) -> Answer:
+def _solution(plain: Mapping[str, Any], where: str) -> str:
     whole = text(plain, "solution", where)
     inner = tagged(whole, "answer")
-    said = whole.strip() if inner is None else inner
-    what = f"{where}: 'solution'"
+    return whole.strip() if inner is None else inner
+
+
+def _answer(said: str, kind: str, options: int, what: str) -> Answer:
     if kind == "multiple choice":
         letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:options]
         letter = said.rstrip(".").strip()

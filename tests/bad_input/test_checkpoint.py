@@ -217,6 +217,86 @@ def test_an_adapter_alone_is_refused(checkpoint, ask):
     ask().says("an adapter without its base", "Merge")
 
 
+@pytest.fixture(scope="module")
+def adapter(whole, tmp_path_factory):
+    """A LoRA adapter for the checkpoint, as PEFT saves it."""
+    pytest.importorskip("peft")
+    import torch
+    import transformers
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(0)
+    network = transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained(whole)
+    plain = LoraConfig(r=2, target_modules=r".*language_model.*\.q_proj", task_type="CAUSAL_LM")
+    folder = tmp_path_factory.mktemp("lora") / "adapter"
+    get_peft_model(network, plain).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def adapted(harness, counting, checkpoint, adapter, tmp_path):
+    """Evaluates the checkpoint with an adapter, and gives the adapter's folder to be changed."""
+    folder = shutil.copytree(adapter, tmp_path / "adapter")
+
+    def asked(**options):
+        backend = f"transformers(adapter={folder},any_base={options.pop('any_base', 'false')})"
+        model = f"qwen_vl(checkpoint={checkpoint},segmenter=box,max_new_tokens=2,backend={backend})"
+        return harness.eval("--subset", "first2", model=model, tasks="counting", **options)
+
+    return asked, folder
+
+
+@case(107, "an adapter that was trained on another base", "refused; names both; `any_base=true` "
+      "takes it", code=4)  # fmt: skip
+def test_an_adapter_of_another_base_is_refused(adapted, edit):
+    asked, folder = adapted
+    edit(folder / "adapter_config.json",
+         lambda plain: plain.update(base_model_name_or_path="somebody/other"))  # fmt: skip
+    asked().says("somebody/other", "any_base=true")
+
+
+@case(107, "an adapter whose weights are of another shape, missing, or pickled", "refused; nothing "
+      "is filled in and nothing unpickled", code=4)  # fmt: skip
+@pytest.mark.parametrize("damage", ["shape", "missing", "pickled"])
+def test_a_damaged_adapter_is_refused(harness, adapted, damage):
+    asked, folder = adapted
+    path = folder / "adapter_model.safetensors"
+    if damage == "pickled":
+        path.unlink()
+        trap = pickle.dumps(Trap(harness.folder / "canary"))
+        (folder / "adapter_model.bin").write_bytes(trap)
+    elif damage == "missing":
+        tensors(path, lambda held: held.pop(named(held, "lora_A")))
+    else:
+        tensors(
+            path,
+            lambda held: held.update({named(held, "lora_A"): held[named(held, "lora_B")].clone()}),
+        )
+    asked(any_base="true").says("adapter")
+
+
+@case(108, "a tokenizer without the tokens that stand for pictures", "refused; names the token",
+      code=4)  # fmt: skip
+def test_a_tokenizer_without_a_needed_token_is_refused(checkpoint, ask, edit):
+    def without(plain):
+        plain["added_tokens"] = [
+            one for one in plain["added_tokens"] if one["content"] != "<|image_pad|>"
+        ]
+
+    edit(checkpoint / "tokenizer.json", without)
+    path = checkpoint / "tokenizer_config.json"
+    path.write_text(path.read_text().replace("<|image_pad|>", "<|vision_start|>"))
+    ask().says("one token for <|image_pad|>")
+
+
+@case(35, "`trust_remote_code=true` in a SPEC", "refused: there is no such argument", code=2)
+def test_trust_in_remote_code_cannot_be_asked_for(harness, counting, checkpoint):
+    asked = "trust_remote_code=true"
+    for given in (asked, f"backend=transformers({asked})", f"backend=vllm({asked})"):
+        model = f"qwen_vl(checkpoint={checkpoint},{given})"
+        harness.eval(model=model, tasks="counting").says("trust_remote_code")
+
+
 @case(40, "torch or transformers that are not installed", "refused before the first sample; says "
       "what to install", code=6)  # fmt: skip
 @pytest.mark.parametrize("module", ["torch", "transformers"])

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import struct
 import zlib
 
@@ -128,6 +129,18 @@ def bomb(width, height):
 def test_a_decompression_bomb_is_refused_by_its_header(harness, reason_seg, size):
     (reason_seg / "val_00001.jpg").write_bytes(bomb(*size))
     harness.eval().says("val_00001", "size" if all(size) else "PNG or JPEG")
+
+
+@case(7, "a palette PNG mask that was saved in colours", "refused: its values are no objects' "
+      "numbers any more; names the file", code=3)  # fmt: skip
+def test_a_mask_in_colours_is_refused(harness, shapes):
+    place = harness.folder / "data" / "ref_davis17"
+    shutil.copytree(shapes / "ref_davis17", place)
+    path = min((place / "valid" / "Annotations").rglob("*.png"))
+    with Image.open(path) as picture:
+        colours = picture.convert("RGB")
+    colours.save(path)
+    harness.eval().says(str(path), "a picture of mode RGB", "without converting colours")
 
 
 @case(5, "turned by EXIF, CMYK, grey, 16 bits, transparent, palette", "one conversion for all, "

@@ -38,6 +38,15 @@ def test_lists_are_arrays_of_objects_with_names(command):
         assert all(one["name"] and one["module"] for one in command.json("list", kind))
 
 
+def test_models_are_listed_with_what_each_needs_and_one_with_its_settings(command):
+    needs = {one["name"]: one["needs"] for one in command.json("list", "models")}
+    assert needs["pocket"] == needs["random"] == []
+    assert (needs["qwen_vl"], needs["replay"]) == (["checkpoint"], ["file"])
+    assert "qwen_vl         checkpoint  " in command("list", "models").stdout
+    (one,) = command.json("list", "models", "qwen_vl")
+    assert one["settings"]["max_new_tokens"].startswith("int = 1024")
+
+
 def test_a_card_is_shown_by_name_and_a_typo_is_corrected(command):
     done = command("list", "tasks", "reason_seg")
     assert done.returncode == 0 and "arXiv 2308.00692" in done.stdout

@@ -1,8 +1,11 @@
 """`harness train` as a user types it."""
 
+import ast
 import importlib.util
+import inspect
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +62,8 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     assert shown["result"]["steps"] == 3 and shown["method"]["settings"]["batch_size"] == 2
     assert shown["tasks"]["reason_seg"]["n_total"] == 3
     assert shown["trained_on"]["reason_seg"]["samples"] == 3
+    kept = json.loads((tmp_path / "out" / "eval" / "reason_seg" / "trained_on.json").read_text())
+    assert kept == shown["trained_on"]["reason_seg"]
     out = tmp_path / "out"
     names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
     assert names == ["checkpoint", "curve.jsonl", "eval", "manifest.json", "samples.jsonl"]
@@ -72,7 +77,17 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
                  "--seed", "7"])  # fmt: skip
     assert code == 0
     again = said(capsys)["tasks"]["reason_seg"]
+    assert again["trained_on"] == kept
     assert again["metrics"] == shown["tasks"]["reason_seg"]["metrics"]
+
+
+def test_a_strict_split_is_refused_before_anything_is_trained(line, capsys, tmp_path):
+    assert main([*line, "--eval-tasks", "reason_seg", "--strict-split"]) == 2
+    told = capsys.readouterr().err
+    assert "--strict-split: reason_seg" in told and "3 of 3 samples" in told
+    assert not (tmp_path / "out").exists()
+    assert main([*line, "--strict-split"]) == 2
+    assert "--eval-tasks" in capsys.readouterr().err
 
 
 class Grader:
@@ -225,6 +240,39 @@ def test_trainers_are_listed_with_their_settings(capsys):
     assert "finetune: Literal['full', 'lora'] = 'full'" in capsys.readouterr().out
 
 
+def test_settings_that_are_listed_are_those_that_can_be_given():
+    """Read from the source, without an import; compared here with what the import says."""
+    from harness import plugins
+    from harness.cli.settings import settings
+
+    named = re.compile(r"[^=]*? = (.*?)(?: \(.*\))?\Z", re.DOTALL)
+    for name, entry in plugins.installed("trainers").items():
+        offered = inspect.signature(plugins.load("trainers", name)).parameters
+        shown = settings(entry)
+        assert set(shown) == set(offered), name
+        for one, parameter in offered.items():
+            default = named.match(shown[one])
+            if parameter.default is parameter.empty:
+                assert ", needed" in shown[one]
+            elif isinstance(parameter.default, (bool, int, float, str, type(None))):
+                assert ast.literal_eval(default[1]) == parameter.default, (name, one)
+
+
+def test_a_method_with_grpo_lists_the_settings_of_its_engine(capsys):
+    assert main(["list", "trainers", "dr2seg", "--json"]) == 0
+    (shown,) = said(capsys)
+    assert shown["settings"]["group"] == "int = 8 (Rollouts of a prompt)"
+    assert shown["settings"]["beta"].startswith("float = 0.01 ")
+    assert shown["settings"]["n0"].startswith("int = 45 ")
+    assert shown["settings"]["form"].startswith("Literal['sam2', 'sam3'] = 'sam2' ")
+    assert list(shown["settings"]).index("semantics") < list(shown["settings"]).index("group")
+    assert "pocket_cpu" in shown["configs"]
+    assert main(["list", "trainers", "dr2seg"]) == 0
+    assert "loss_type: Literal['grpo', 'bnpo', 'dr_grpo', 'dapo'] = 'bnpo'" in (
+        capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -233,6 +281,24 @@ def test_trainers_are_listed_with_their_settings(capsys):
         (
             "qwen_vl(backend=transformers(checkpoint=a,dtype=float32))",
             "qwen_vl(backend=transformers(checkpoint=DIR,dtype=float32))",
+        ),
+        (
+            "qwen_vl(checkpoint=a,backend=transformers(checkpoint=b))",
+            "qwen_vl(checkpoint=a,backend=transformers(checkpoint=DIR))",
+        ),
+        (
+            "dr2seg(checkpoint=a,segmenter=sam2(checkpoint=b))",
+            "dr2seg(checkpoint=DIR,segmenter=sam2(checkpoint=b))",
+        ),
+        (
+            "dr2seg(segmenter=sam2(checkpoint=b))",
+            "dr2seg(segmenter=sam2(checkpoint=b),checkpoint=DIR)",
+        ),
+        (
+            "videoseg_r1(backend=transformers(checkpoint=a),sampler=transformers(checkpoint=b),"
+            "propagator=sam2_video(checkpoint=c))",
+            "videoseg_r1(backend=transformers(checkpoint=DIR),sampler=transformers(checkpoint=b),"
+            "propagator=sam2_video(checkpoint=c))",
         ),
     ],
 )
@@ -284,3 +350,36 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
     # Three samples are an odd number: only the first batch of an epoch is the same for both.
     assert together.curve.read()[0]["loss"] == pytest.approx(alone[0]["loss"], rel=1e-5)
     assert together.curve.read()[0]["num_tokens"] == alone[0]["num_tokens"]
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_groups_and_the_step_of_one(tiny_qwen, tmp_path):
+    settings = ("group=4,prompts=2,batch_size=4,max_new_tokens=6,max_steps=1,reward=random,"
+                "noise=keyed,loss_type=grpo,beta=0.05,entropy_coefficient=0,loggers=none,"
+                "keep_rollouts=2,learning_rate=0.003")  # fmt: skip
+    line = ["-m", "harness", "train", "--method", "visionreasoner", "--seed", "3", "--quiet",
+            "--model", f"visionreasoner(checkpoint={tiny_qwen})", "--train-tasks", "reason_seg",
+            "--data", str(DATA), "--set", settings, "--out"]  # fmt: skip
+    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    made = {}
+    for name, launcher in (("alone", []), ("together", launch)):
+        done = subprocess.run(
+            [sys.executable, *launcher, *line, str(tmp_path / name)],
+            capture_output=True, text=True, timeout=500,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        made[name] = Training.open(tmp_path / name)
+    assert made["together"].manifest["processes"] == 2
+    (one,), (two,) = made["alone"].curve.read(), made["together"].curve.read()
+    assert one["grad_norm"] > 0
+    shared = {key for key in one if key in two and "clip" not in key}
+    assert {"reward", "grad_norm", "completions/mean_length"} <= shared
+    assert {key: two[key] for key in shared} == pytest.approx({key: one[key] for key in shared},
+                                                              rel=1e-3, abs=1e-6)  # fmt: skip
+    kept = {name: [json.loads(line) for line in (training.folder / "rollouts.jsonl").open()]
+            for name, training in made.items()}  # fmt: skip
+    written = {name: {(row["sample"], row["rollout"]): row["text"] for row in rows}
+               for name, rows in kept.items()}  # fmt: skip
+    assert (len(written["alone"]), len(written["together"])) == (8, 4)  # the first one's share
+    assert written["together"].items() <= written["alone"].items()

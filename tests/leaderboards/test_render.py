@@ -251,3 +251,28 @@ def test_a_metric_with_an_at_sign_stays_readable_and_a_mention_is_none():
 )
 def test_wording(made, expected):
     assert made == expected
+
+
+def test_the_training_behind_a_row_is_named_and_can_be_found(make_run):
+    trained = {"method": "dr2seg(n0=45)", "tasks": [{"spec": "reason_seg(split=train)"}],
+               "seed": 3, "config_hash": "beef" * 5}  # fmt: skip
+    model = {"spec": "m(checkpoint=runs/x)", "name": "m", "description": {"chat": {
+        "checkpoint": "x", "trained": trained}}}  # fmt: skip
+    folders = [make_run("a", changes={"manifest": {"model": model}}), make_run("b", model="two")]
+    made = build(folders, picks=0)
+    rows = {entry.row.run: entry.row for entry in made.tables[0].entries}
+    assert rows["b"].training is None
+    reader = Reader()
+    reader.feed(page.render(made))
+    said = "dr2seg on reason_seg(split=train), seed 3, beefbeefbeef"
+    assert said in reader.text and ("td", {"title": "dr2seg(n0=45)"}) in reader.tags
+    listed = {row["run"]: row["training"] for row in board_json.plain(made)["tables"][0]["rows"]}
+    assert listed["b"] is None
+    assert listed["a"]["config_hash"] == "beef" * 5
+    assert list(listed["a"]["tasks"]) == ["reason_seg(split=train)"]
+
+
+def test_a_training_that_says_nothing_of_itself_is_no_record(make_run):
+    model = {"spec": "m", "name": "m", "description": {"chat": {"trained": {"method": "sft"}}}}
+    with pytest.raises(StoreError, match="manifest"):
+        build([make_run("a", changes={"manifest": {"model": model}})], picks=0)

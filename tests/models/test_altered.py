@@ -7,7 +7,8 @@ import pytest
 
 from harness.media import pixels
 from harness.model import ChatReply, ChatRequest
-from harness.models.backends.altered import altered
+from harness.models.backends.altered import altered, as_seen
+from harness.spec import parse
 
 
 @dataclass
@@ -100,3 +101,28 @@ def test_the_record_says_what_was_changed(recorder):
         "chat": {"backend": "recorder"},
     }  # fmt: skip
     assert replace(model, pictures="own").describe()["pictures"] == "own"
+
+
+def test_what_a_network_is_shown_is_told_of_one_request_as_it_was_of_all(recorder):
+    for chat in (recorder, altered(chat=recorder, pictures="grey")):
+        recorder.asked.clear()
+        chat.generate([request("a", 3), request("b", 200)])
+        told = [as_seen(chat, one) for one in (request("a", 3), request("b", 200))]
+        shown = [[one.media[0].frame(0).tolist() for one in several]
+                 for several in (told, recorder.asked[0])]  # fmt: skip
+        assert shown[0] == shown[1]
+        assert [one.text for one in told] == ["a", "b"]
+
+
+def test_swapped_pictures_are_not_told_as_if_they_were_known(recorder):
+    inner = altered(chat=recorder, pictures="grey")
+    assert as_seen(altered(chat=recorder, pictures="swapped"), request("a", 1)).media == ()
+    assert as_seen(altered(chat=inner, pictures="swapped"), request("a", 1)).media == ()
+
+
+def test_a_temperature_reaches_a_backend_that_takes_one():
+    built = altered(chat=parse("transformers(checkpoint=pocket)"), temperature=0.6)
+    assert built.chat.temperature == 0.6
+    own = altered(chat=parse("transformers(checkpoint=pocket,temperature=0.2)"), temperature=0.6)
+    assert own.chat.temperature == 0.2
+    assert altered(chat=parse("stored"), temperature=0.6).chat.describe()["backend"] == "stored"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import media, plugins
@@ -206,6 +206,7 @@ BOXES = st.tuples(WHOLE, WHOLE, WHOLE, WHOLE).map(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(BOXES, max_size=4), st.sampled_from(FORMS))
 def test_writing_and_reading_are_inverse(items, form):
     text = grammar.write(items, think="because", description="the cup", form=form, frame=3)
@@ -288,6 +289,14 @@ def test_a_phrase_alone_is_an_answer_and_not_no_target(model, prompts):
     assert (prompt.box, prompt.phrase) == (None, "the red cup")
     assert prediction.answer.masks[0].area == 210 * 210
     assert not prediction.answer.no_target
+
+
+@pytest.mark.parametrize("form", [AnswerForm.COUNT, AnswerForm.BOXES, AnswerForm.POINTS])
+def test_a_phrase_alone_is_no_box_and_no_zero(form, model, prompts):
+    prediction = model("sam3").read(asked(form), [said("[]", form="sam3")])
+    assert prediction.failure.kind is FailureKind.PARSE
+    assert "'the red cup' and no box" in prediction.failure.message
+    assert prediction.answer is None and prompts == []
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -14,7 +14,8 @@ from harness.errors import MediaError, MissingDependency, UsageError
 from harness.masks import Rle
 from harness.models.external.model import external
 from harness.models.external.program import environment
-from harness.run.predict import Outcome, checked, predict
+from harness.run.predict import checked, predict
+from harness.run.stages import Stage
 from harness.spec import parse as parse_spec
 from harness.types import AnswerForm, FailureKind, Query, query_id
 
@@ -217,7 +218,7 @@ if number == 1:
 @pytest.mark.parametrize("twist", ["raise OSError('no weights')", "continue"])
 def test_a_program_that_answers_nothing_ends_the_run(program, ask, twist):
     with pytest.raises(UsageError, match="a program that answers"):
-        predict(program(twist), [ask(FORM.MASK), ask(FORM.MASK, name="b")], Outcome(0, (), 0.0))
+        predict(program(twist), [ask(FORM.MASK), ask(FORM.MASK, name="b")], Stage())
 
 
 def test_a_picture_that_is_lost_is_not_handed_over(program, ask):

@@ -14,7 +14,8 @@ from harness.models.backends.openai_http import MAX_BODY, ServerError
 from harness.models.backends.openai_session import GIVE_UP
 from harness.models.qwen_vl.model import qwen_vl
 from harness.replies import MAX_TEXT
-from harness.run.predict import Outcome, predict
+from harness.run.predict import predict
+from harness.run.stages import Stage
 from harness.spec import Spec
 from harness.types import AnswerForm, FailureKind
 
@@ -175,7 +176,7 @@ def asked_by_the_engine(ask, faults, texts, **settings):
         })  # fmt: skip
         model = qwen_vl(backend=spec, segmenter=Spec("box"))
         queries = [ask(AnswerForm.MASK, text=text) for text in texts]
-        outcome = Outcome(0, tuple(query.id for query in queries), 0.0)
+        outcome = Stage()
         return predict(model, queries, outcome), served, outcome
 
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import media, plugins
-from harness.errors import ParseError, UsageError
+from harness.errors import ModelError, ParseError, UsageError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import ChatReply, ChatRequest, ObjectPrompt, ReplyReader
+from harness.models.backends.altered import altered
 from harness.models.grammar import Item
 from harness.models.videoseg_r1 import grammar
 from harness.models.videoseg_r1.cues import Cues
@@ -31,8 +32,10 @@ from harness.models.videoseg_r1.sampler import (
     shares,
 )
 from harness.models.videoseg_r1.showing import seconds
+from harness.models.videoseg_r1.voters import voters_of
 from harness.run.plan import samples_of
 from harness.run.verify import verify
+from harness.spec import parse as spec
 from harness.types import Answer, AnswerForm, Box, FailureKind, Point, Query
 
 FORM = AnswerForm
@@ -221,17 +224,39 @@ def test_a_single_frame_is_not_asked_about():
     ("switches", "place", "kinds"),
     [
         ({}, Place(Segment(10, 19), 12), ["segment", "frame"]),
-        ({"target_frame": False}, Place(Segment(10, 19), 14), ["segment"]),
+        ({"target_frame": False}, Place(Segment(10, 19), 11), ["segment"]),
         ({"key_segment": False}, Place(Segment(0, 99), 29), ["frame"]),
-        ({"key_segment": False, "target_frame": False}, Place(Segment(0, 99), 49), []),
+        ({"key_segment": False, "target_frame": False}, Place(Segment(0, 99), 0), []),
     ],
 )
 def test_table_5_switches_each_stage_off(switches, place, kinds):
     found, asks = drive(
-        Sampler(**switches).search([float(index) for index in range(100)]),
+        Sampler(**switches).search([float(index) for index in range(100)], key="q"),
         lambda ask: [interval(10, 19)] if ask.kind == "segment" else ['{"percent": 30}'],
     )
     assert (found, [ask.kind for ask in asks]) == (place, kinds)
+
+
+def test_a_random_target_is_any_frame_of_the_key_segment_and_repeats():
+    def drawn(key: str, seed: int = 0) -> int:
+        search = Sampler(target_frame=False, votes=1, seed=seed).search(
+            [float(index) for index in range(100)], key=key
+        )
+        return drive(search, lambda ask: [interval(10, 19)])[0].target
+
+    found = [drawn(f"q{number}") for number in range(200)]
+    assert set(found) == set(range(10, 20))
+    assert found == [drawn(f"q{number}") for number in range(200)]
+    assert found != [drawn(f"q{number}", seed=1) for number in range(200)]
+
+
+def test_without_a_key_segment_there_are_no_references():
+    made = model({"frame": ['{"percent": 30}'], "reason": [GOOD]}, key_segment=False)
+    made.predict([query(frames=40)])
+    target, keys = made.chat.asked[-1].frames
+    assert target == (11,)
+    assert (len(keys), keys[0], keys[-1]) == (8, 0, 39)
+    assert "reference" not in made.chat.asked[-1].text
 
 
 @given(
@@ -550,6 +575,59 @@ def test_a_prediction_is_read_again_from_its_record():
     assert alone.answer == said.answer
 
 
+def unlike_keys(requests: Sequence[ChatRequest]) -> list[Any]:
+    return [(one.key, one.text, one.frames, one.resize, one.resize_others) for one in requests]
+
+
+@pytest.mark.parametrize(
+    ("switches", "forms"),
+    [
+        ({}, (FORM.MASK_TRACK,)),
+        ({"target_frame": False}, (FORM.MASK_TRACK,)),
+        ({"key_segment": False}, (FORM.MASK_TRACK, FORM.NUMBER)),
+        ({"key_segment": False, "target_frame": False}, (FORM.MASK_TRACK,)),
+        ({}, (FORM.NUMBER,)),
+    ],
+)
+def test_what_was_asked_is_told_again_from_the_replies(switches, forms):
+    made = model(
+        {"segment": [interval(0, 9), interval(5, 7)], "frame": ['{"percent": 50}', "?"],
+         "reason": [GOOD]},
+        votes=2, percentages=2, **switches,
+    )  # fmt: skip
+    asked = replace(query(frames=40), forms=forms)
+    (said,) = made.predict([asked])
+    kept = prediction_from_json(prediction_to_json(said))
+    told = made.retold(asked, kept.replies)
+    assert unlike_keys(told) == unlike_keys(made.chat.asked)
+    assert len(told) == len(kept.replies)
+
+
+def test_what_was_asked_is_told_as_far_as_the_replies_reach():
+    made = model({"segment": [interval(5, 7)], "frame": ["?"], "reason": [GOOD]}, votes=2)
+    kinds = [[":frame:" in one.key for one in made.retold(query(frames=40), replies)]
+             for replies in ([], [interval(5, 7)] * 2 + [GOOD])]  # fmt: skip
+    assert kinds == [[False] * 2, [False] * 2 + [True] * 5]
+
+
+def test_replies_that_end_a_search_elsewhere_are_not_told_as_if_they_did_not():
+    made = model({"segment": [interval(2, 4)], "frame": ["?"], "reason": [GOOD]})
+    (said,) = made.predict([query()])
+    other = (*said.replies[:-1], f"<frame>19</frame>{GOOD}")
+    with pytest.raises(ModelError, match="expected frame 19"):
+        made.retold(query(), other)
+
+
+def test_what_a_network_was_shown_is_told_altered():
+    chat = Script({"segment": [interval(5, 7)], "frame": ["?"], "reason": [GOOD]})
+    made = model({}, backend=altered(chat=chat, pictures="grey"))
+    (said,) = made.predict([query(frames=40)])
+    told = made.retold(query(frames=40), said.replies)
+    assert unlike_keys(told) == unlike_keys(chat.asked)
+    shown = {int(level) for one in told for level in np.unique(one.media[0].frame(0))}
+    assert shown == {128}
+
+
 def test_a_frame_that_the_network_names_itself_does_not_count():
     made = model(
         {
@@ -747,3 +825,23 @@ def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qw
     assert len(said.replies) == 2 + 2 + 1
     assert said.replies[0] != said.replies[1]  # votes are drawn under keys of their own
     assert made.predict([asked])[0] == said
+
+
+def test_a_network_whose_pictures_are_altered_votes_with_some_temperature(tiny_qwen):
+    made = plugins.build("models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56,
+                         backend=spec("altered(pictures=grey,chat=transformers(temperature=0.1))")
+                         )  # fmt: skip
+    assert (made.voters.pictures, made.voters.chat.temperature) == ("grey", 0.7)
+    assert made.chat.chat.temperature == 0.1
+    made.prepare()
+    assert made.voters.chat.network is made.chat.chat.network
+
+
+def test_a_server_behind_altered_pictures_votes_with_some_temperature():
+    inner = "openai(model=x,base_url=http://localhost:9/v1,temperature=0.1,coordinates=pixels)"
+    backend = spec(f"altered(pictures=grey,chat={inner})")
+    given = {"checkpoint": None, "batch_size": 4, "seed": 0}
+    voters = voters_of(None, backend, Script({}), temperature=0.7, **given)
+    named = voters_of(backend, backend, Script({}), temperature=0.7, **given)
+    assert voters.chat.describe()["temperature"] == 0.7
+    assert named.chat.describe()["temperature"] == 0.1  # what a SPEC says itself wins

@@ -62,7 +62,7 @@ def test_an_actor_that_is_killed_amid_its_work_changes_nothing(dots, tmp_path):
 KILLER = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 240
 while time.monotonic() < deadline:
     if any(path.stat().st_size for path in folder.glob("samples.*.1.jsonl")):
         for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
@@ -81,7 +81,9 @@ sys.exit(1)
 def test_a_batch_that_kills_its_actor_twice_is_lost_and_nothing_else(dots, tmp_path):
     done = run(dots, tmp_path / "a", "dot_finder(fault=die,every=23,batch=2)", ray="auto",
                workers=2)  # fmt: skip
-    assert 0 < done.results["failures"]["infrastructure"] <= 8
+    ids = [sample.query.id for sample in plugins.build("tasks", parse("dots"), dots).samples()]
+    deadly = {place // 2 for place, one in enumerate(ids) if int(one, 16) % 23 == 0}
+    assert done.results["failures"]["infrastructure"] == 2 * len(deadly) > 0
     assert done.results["n_total"] == 40
 
 
@@ -96,6 +98,12 @@ def test_a_model_that_cannot_be_built_ends_the_run(dots, tmp_path):
         run(dots, tmp_path / "a", "dot_finder(fault=nonsense)", ray="auto", workers=2)
     with pytest.raises(ModelError, match="it ended with"):
         run(dots, tmp_path / "b", "dot_finder(exit=3)", ray="auto", workers=2)
+
+
+def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.run.actors.PATIENCE", 3.0)
+    with pytest.raises(ModelError, match="2 GPU free within 3 s, found a cluster of 2 CPUs"):
+        run(dots, tmp_path / "a", ray="auto", workers=1, worker_gpus=2.0)
 
 
 def test_a_cluster_that_is_there_is_used():

@@ -306,7 +306,7 @@ def test_a_killed_retry_leaves_no_numbers_of_other_predictions(dots, tmp_path, m
     spec = "dot_finder(fault=raise,every=3)"
     run(dots, tmp_path / "a", spec=spec)
     assert (tmp_path / "a" / "results.json").exists()
-    monkeypatch.setattr("harness.run.predict.predict", _stopped)
+    monkeypatch.setattr("harness.run.pipeline.predict", _stopped)
     with pytest.raises(KeyboardInterrupt):
         run(dots, tmp_path / "a", spec=spec, retry_failed=True)
     assert not (tmp_path / "a" / "results.json").exists()

@@ -49,6 +49,41 @@ def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
     assert {path.name for path in (tmp_path / "three").rglob("samples.*")} == files
 
 
+@pytest.mark.parametrize("launcher", [
+    ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
+    ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+     "--mixed_precision", "no", "--dynamo_backend", "no"],
+])  # fmt: skip
+def test_the_launchers_of_torch_and_accelerate_are_understood(
+    toy_command, dots, tmp_path, launcher
+):
+    pytest.importorskip(launcher[0].partition(".")[0])
+    asked = ["eval", "--model", "dot_finder(batch=2)", "--tasks", "dots", "--data", dots]
+    toy_command.json(*asked, "--out", tmp_path / "one")
+    line = [sys.executable, "-m", *launcher, "-m", "harness", *asked, "--out", tmp_path / "two"]
+    done = subprocess.run(
+        list(map(str, line)), cwd=toy_command.folder, env=toy_command.environment(),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert written(tmp_path / "one") == written(tmp_path / "two")
+    files = {path.name for path in (tmp_path / "two").rglob("samples.*")}
+    assert files == {"samples.0.1.jsonl", "samples.1.1.jsonl"}, "both predicted"
+
+
+def test_a_model_that_only_raises_ends_a_launch_as_it_ends_one_process(toy_command, tmp_path, toys):
+    import toys as package
+
+    data = package.write_dots(tmp_path / "many", 80)
+    model = "dot_finder(batch=2,fault=raise,every=1)"
+    started = [start(toy_command, data, tmp_path / "a", rank=rank, size=2, model=model)
+               for rank in range(2)]  # fmt: skip
+    said, errors = started[0].communicate(timeout=120)
+    started[1].kill()
+    started[1].communicate()
+    assert started[0].returncode != 0 and "in a row" in errors, said + errors
+
+
 def test_a_killed_launch_goes_on_with_another_number_of_processes(toy_command, dots, tmp_path):
     model = "dot_finder(batch=2,delay=0.1)"
     started = [start(toy_command, dots, tmp_path / "a", rank=rank, size=2, model=model)

@@ -27,7 +27,8 @@ from harness.world.shapes import make_world
 SPECS = (
     *(f"{name}(split={split})" for name in ("shapes_qa", "shapes_referring")
       for split in ("train", "val", "test")),
-    *(f"shapes_qa(part={part},split=train)" for part in ("choices", "numbers", "still", "video")),
+    *(f"shapes_qa(part={part},split=train)" for part in
+      ("choices", "numbers", "relations", "still", "video")),
 )  # fmt: skip
 NAMES = ("shapes_qa", "shapes_referring")
 EXACT, SCORING = QA["qa/exact"], REFERRING["shapes/referring"]

@@ -375,13 +375,21 @@ def test_the_defaults_are_the_papers():
     said = plugins.build("trainers", "dr2seg").describe()
     paper = {
         "n0": 45, "gamma": 0.05, "r_desc": True, "r_len": True, "gate_threshold": 0.0,
-        "len_floor": 0.0, "prompts": 16, "group": 8, "learning_rate": 1e-6, "weight_decay": 0.01,
+        "len_floor": 0.0, "second_temperature": None, "temperature": 1.0, "prompts": 16, "group": 8,
+        "learning_rate": 1e-6, "weight_decay": 0.01,
     }  # fmt: skip
     assert {name: said[name] for name in paper} == paper
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"gamma": -1.0}, {"n0": -1}, {"len_floor": 1.5}, {"gate_threshold": -0.1}]
+    "wrong",
+    [
+        {"gamma": -1.0},
+        {"n0": -1},
+        {"len_floor": 1.5},
+        {"gate_threshold": -0.1},
+        {"second_temperature": -1.0},
+    ],
 )
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError):

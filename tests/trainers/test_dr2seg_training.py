@@ -1,6 +1,7 @@
 """DR2Seg trained with a tiny random network: the second pass is made, and not learned from."""
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from harness import plugins
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
-from harness.trainer import Curve
+from harness.trainer import Curve, Silent
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -28,13 +29,13 @@ FEW = {
 def begin(tiny_qwen, examples, tmp_path_factory):
     torch.set_num_threads(1)
 
-    def begun(model="dr2seg", /, **settings):
+    def begun(model="dr2seg", /, progress=None, **settings):
         return train(
             plugins.build("trainers", Spec("dr2seg", {**FEW, **settings})),
             [plugins.build("tasks", parse("reason_seg"), examples)],
             parse(f"{model}(checkpoint={tiny_qwen},segmenter=box)"),
             tmp_path_factory.mktemp("training") / "out",
-            TrainingOptions(seed=3),
+            TrainingOptions(seed=3, progress=progress or Silent()),
         )
 
     return begun
@@ -66,6 +67,31 @@ def test_every_rollout_leads_to_a_second_reply_and_every_term_is_logged(random_r
     assert len(kept) == 2 * 2 * 2
     assert all(isinstance(row["second"], str) for row in kept)
     json.dumps(training.manifest)
+
+
+def test_what_is_learned_from_is_kept_with_each_reply(random_reward):
+    rows = Curve(random_reward.folder / "rollouts.jsonl").read()
+    for one, other in zip(rows[::2], rows[1::2], strict=True):
+        totals = [row["terms"]["total"] for row in (one, other)]
+        mean, deviation = statistics.fmean(totals), statistics.stdev(totals)
+        for row, total in zip((one, other), totals, strict=True):
+            expected = (total - mean) / (deviation + 1e-4)
+            assert row["advantage"] == pytest.approx(expected, rel=1e-4)
+            assert row["task"] == "reason_seg" and row["unread"] and row["boxes"] == []
+
+
+def seconds(training):
+    """What the second pass said, group by group; a random network names nothing to ask for."""
+    rows = Curve(training.folder / "rollouts.jsonl").read()
+    return [{row["second"] for row in pair} for pair in zip(rows[::2], rows[1::2], strict=True)]
+
+
+def test_a_greedy_second_pass_says_the_same_to_the_same_request(begin, random_reward, told):
+    greedy = begin("qwen_vl", progress=told, reward="random", second_temperature=0.0, max_steps=1)
+    assert {len(texts) for texts in seconds(greedy)} == {1}
+    assert max(len(texts) for texts in seconds(random_reward)) == 2
+    assert greedy.manifest["method"]["settings"]["second_temperature"] == 0
+    assert any("is trained with the prompt of dr2seg" in note for note in told.notes)
 
 
 def test_no_token_of_the_second_pass_is_learned_from(begin, random_reward):

@@ -112,7 +112,7 @@ def build(model, samples, tmp_path, **settings):
     arguments = method._arguments(run, cpu=True)
     arguments.max_steps = 1
     examples = [example_of(model, "t", sample, ask=asked, max_new_tokens=9) for sample in samples]
-    return method._trainer(run, model.chat, examples, arguments, cpu=True)
+    return method._trainer(run, model, model.chat, examples, arguments)
 
 
 @pytest.fixture
@@ -179,12 +179,14 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     for prompt, key, reply in zip(trainer.turn.prompts, trainer.turn.keys, together, strict=True):
         assert trainer.written([prompt], [key], 9) == [reply]
     assert len(set(map(tuple, together))) == len(together)
-    chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4)
+    chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4, roll=False)
+    # An evaluation may write a medium's token, for which an untrained network has as much mass.
+    chat.network.generation_config.suppress_tokens = trainer.generation_config.suppress_tokens
     asked_again = [replace(example.request, key=key) for example, key in
                    zip(trainer.turn.examples, trainer.turn.keys, strict=True)]  # fmt: skip
     same = [reply.text == trainer._rollout(ids, request).text for reply, ids, request in
             zip(chat.generate(asked_again), together, asked_again, strict=True)]  # fmt: skip
-    assert sum(same) >= len(same) - 2  # evaluation may write a medium's token
+    assert all(same)
 
 
 def test_the_tokens_of_media_are_never_written(trainer, model):

@@ -1,17 +1,23 @@
 """Groups to rewards: what is checked, logged and kept, without a network."""
 
+import sys
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 from harness import media
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import MissingDependency, ModelError, ParseError, UsageError
 from harness.model import ChatRequest
+from harness.models.grammar import Item, ParseResult, split_frame
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import Example
+from harness.trainers.grpo.kept import Keeping, PlacesOf
 from harness.trainers.grpo.loggers import loggers
 from harness.trainers.grpo.scoring import Scoring, numbers_of, uniform
 from harness.trainers.grpo.values import Group, Rollout
-from harness.types import Answer, AnswerForm, Query, Sample, Target
+from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 
 def example(name):
@@ -33,13 +39,13 @@ def lengths(group):
     return [{"length": len(one.text), "total": float(len(one.text))} for one in group.rollouts]
 
 
-def score(reward=lengths, *, second=None, kept=None, keep=9, random=False, write=None):
+def score(reward=lengths, *, second=None, random=False, write=None):
     scoring = Scoring(
         name="m", reward=reward, second=second, count_tokens=lambda text: len(text.split()),
-        kept=kept, keep=keep, random=random, seed=1,
+        random=random, seed=1,
     )  # fmt: skip
     rollouts = [[rollout(text) for text in texts] for texts in TEXTS]
-    return scoring([example("a"), example("b")], rollouts, KEYS, step=3,
+    return scoring([example("a"), example("b")], rollouts, KEYS,
                    write=write or (lambda requests, keys: []))  # fmt: skip
 
 
@@ -108,17 +114,78 @@ def test_second_requests_are_written_together_and_given_to_their_rollouts():
         score(second=lambda sample, one: 1 / 0, write=write)
 
 
-def test_some_rollouts_are_kept_with_their_terms(tmp_path):
+def keep(file, groups, **places):
+    scored = score()
+    keeping = Keeping(file=file, groups=groups, **places)
+    keeping([example("a"), example("b")], scored.groups, scored.terms, [0.7, -0.7, 0.0, 0.0],
+            step=3)  # fmt: skip
+
+
+def test_some_rollouts_are_kept_with_their_terms_and_advantages(tmp_path):
     kept = Curve(tmp_path / "rollouts.jsonl")
-    score(kept=kept, keep=1)
+    keep(kept, 1)
     rows = kept.read()
     assert [(row["step"], row["sample"], row["rollout"]) for row in rows] == [
         (3, "a", 0), (3, "a", 1),
     ]  # fmt: skip
     assert rows[0]["terms"] == {"length": 18, "total": 18}
     assert (rows[1]["text"], rows[1]["tokens"]) == ("bb", 2)
-    score(kept=kept, keep=0)
+    assert [row["advantage"] for row in rows] == [0.7, -0.7] and rows[0]["task"] == "t"
+    keep(kept, 0)
+    keep(None, 2)
     assert kept.read() == rows
+    keep(kept, 2, places=lambda example, reply: {"boxes": [example.sample.id, reply]})
+    assert [row["boxes"] for row in kept.read()[2:]] == [
+        [name, text] for name, texts in zip("ab", TEXTS, strict=True) for text in texts
+    ]
+
+
+def placed(reply, *, canvas=(100, 50), frames=((0,),), length=1, forms=(AnswerForm.MASK,)):
+    """The places of a reply to a question about a 200 × 100 picture, or a video of such frames."""
+    pixels = [np.zeros((100, 200, 3), dtype=np.uint8)] * length
+    shown = media.pixels(pixels, times=range(length), is_video=length > 1, id="x")
+    query = Query(id="q", text="?", media=(shown,), forms=forms)
+    sample = Sample(id="q", query=query, target=Target(answer=Answer(no_target=True)))
+    request = ChatRequest(key="q", text="?", media=(shown,), frames=frames)
+    return PlacesOf(Boxes().parse)(Example("t", sample, request, canvas), reply)
+
+
+class Boxes:
+    """A grammar of four numbers, after a frame where one is named."""
+
+    def parse(self, reply):
+        frame, rest = split_frame(reply)
+        if rest.strip() == "raise":
+            raise ParseError("reply", expected="four numbers", found="none")
+        if not rest.strip():
+            return ParseResult(error="no numbers")
+        left, top, right, bottom = map(float, rest.split())
+        item = Item(Box(left, top, right, bottom), Point(left, top))
+        return ParseResult(items=(item,), frame=frame)
+
+
+def test_places_are_kept_in_pixels_of_the_original_picture():
+    assert placed("10 5 50 25") == {
+        "frame": 0, "boxes": [[20, 10, 100, 50]], "points": [[20, 10]],
+    }  # fmt: skip
+    assert placed("10 5 50 25", canvas=(1000, 1000))["boxes"] == [[2, 1, 10, 3]]
+
+
+def test_the_frame_of_places_is_the_one_that_was_shown_alone_or_is_named():
+    assert placed("<frame>2</frame>1 1 2 2", frames=((5,),), length=8)["frame"] == 5
+    assert placed("<frame>2</frame>1 1 2 2", frames=((0, 2, 5),), length=8)["frame"] == 2
+    assert placed("<frame>9</frame>1 1 2 2", frames=((0, 2, 5),), length=8)["frame"] == 4
+    assert placed("1 1 2 2", frames=((0, 2, 5),), length=8)["frame"] == 4
+
+
+@pytest.mark.parametrize(("reply", "why"), [("", "no numbers"), ("raise", "four numbers")])
+def test_a_reply_outside_the_grammar_is_kept_with_the_reason(reply, why):
+    kept = placed(reply)
+    assert kept["boxes"] == kept["points"] == [] and why in kept["unread"]
+
+
+def test_words_have_no_places():
+    assert placed("7", forms=(AnswerForm.NUMBER,)) == {}
 
 
 def test_a_control_learns_from_numbers_that_depend_on_the_key_alone():
@@ -156,3 +223,49 @@ def test_loggers_are_named_and_told(tmp_path, monkeypatch):
         logger(4, {"loss": 1.0})
     assert told == [4]
     assert loggers("wandb", TrainingRun(out=tmp_path, main=False), {}) == []
+
+
+def stub(monkeypatch, name, **content):
+    module = ModuleType(name)
+    for key, value in content.items():
+        setattr(module, key, value)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("harness.trainers.grpo.loggers.find_spec", lambda name: name)
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_a_resumed_training_is_the_same_run_to_its_logger_and_another_is_another(
+    name, tmp_path, monkeypatch
+):
+    begun, told = [], []
+    stub(monkeypatch, name, init=lambda **given: begun.append(given),
+         log=lambda numbers, step: told.append((step, numbers)))  # fmt: skip
+    for out, resume in (("a", False), ("a", True), ("a", False), ("a", True), ("b", True)):
+        (tmp_path / out).mkdir(exist_ok=True)
+        (log,) = loggers(name, TrainingRun(out=tmp_path / out, resume=resume), {"beta": 1})
+        log(3, {"loss": 0.5})
+    assert told == [(3, {"loss": 0.5})] * 5
+    known = [(one["name"], one.get("id")) for one in begun]
+    assert known[0] == known[1] != known[2] == known[3]
+    assert len(set(known)) == 3
+    assert all(one["resume"] == "allow" and one["config"] == {"beta": 1} for one in begun)
+    assert all(one["name"].startswith("b" if index == 4 else "a")
+               for index, one in enumerate(begun))  # fmt: skip
+
+
+def test_tensorboard_forgets_the_steps_that_a_resumed_training_makes_again(tmp_path, monkeypatch):
+    made = []
+
+    class SummaryWriter:
+        def __init__(self, folder, purge_step=None):
+            made.append((Path(folder).name, purge_step))
+
+    stub(monkeypatch, "torch.utils.tensorboard")
+    stub(monkeypatch, "torch.utils.tensorboard.writer", SummaryWriter=SummaryWriter)
+    loggers("tensorboard", TrainingRun(out=tmp_path), {})
+    loggers("tensorboard", TrainingRun(out=tmp_path, resume=True), {})
+    (tmp_path / "state" / "step-40").mkdir(parents=True)
+    loggers("tensorboard", TrainingRun(out=tmp_path, resume=True), {})
+    loggers("tensorboard", TrainingRun(out=tmp_path), {})
+    assert made == [("tensorboard", None), ("tensorboard", 1), ("tensorboard", 41),
+                    ("tensorboard", None)]  # fmt: skip

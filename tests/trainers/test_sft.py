@@ -25,6 +25,7 @@ pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.trainers.sft.examples import Dropped, Example, examples_of  # noqa: E402
+from harness.trainers.sft.network import freeze_vision, load  # noqa: E402
 from harness.trainers.sft.reasoning import about_objects, with_thought  # noqa: E402
 from harness.trainers.sft.trainer import sft, trainable  # noqa: E402
 from harness.trainers.state import newest_state  # noqa: E402
@@ -252,8 +253,25 @@ def test_a_frozen_vision_tower_stays_and_the_rest_moves(start, tiny_qwen):
     training = start("frozen", FEW + ",freeze_vision=true")
     before, after = tensors(tiny_qwen), tensors(training.checkpoint)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert moved and not [name for name in moved if "visual" in name]
+    assert not [name for name in moved if "visual" in name and "merger" not in name]
     assert {"lm_head.weight", "model.embed_tokens.weight"} <= moved
+    assert [name for name in moved if "visual.merger" in name]
+
+
+@pytest.mark.parametrize("network", ["tiny_qwen", "tiny_qwen3"])
+def test_the_layers_that_merge_patches_are_of_the_language_side(network, request):
+    folder = request.getfixturevalue(network)
+    loaded = load(trainable(parse(f"qwen_vl(checkpoint={folder})")).chat, dtype="float32")
+    freeze_vision(loaded)
+    frozen = {name for name, one in loaded.named_parameters() if not one.requires_grad}
+    learned = {name for name, one in loaded.named_parameters() if one.requires_grad}
+    assert {name.split("visual.")[1].split(".")[0] for name in frozen} <= {
+        "patch_embed", "blocks", "pos_embed"
+    }  # fmt: skip
+    merging = {name.split("visual.")[1].split(".")[0] for name in learned if "visual." in name}
+    assert merging == ({"merger"} if network == "tiny_qwen"
+                       else {"merger", "deepstack_merger_list"})  # fmt: skip
+    assert len(learned) > len([name for name in learned if "visual." in name])
 
 
 def test_an_adapter_is_merged_into_what_is_evaluated(whole, tiny_qwen):
@@ -321,7 +339,8 @@ def test_a_question_about_the_same_picture_is_an_overlap_of_pictures_alone(whole
     others = [replace(row, id=f"{row.id}b", question="0") for row in rows[:2]]
     found = overlap(others, task)
     assert (found.samples, found.pictures) == (0, 2)
-    assert overlap([replace(row, task="mevis") for row in rows], task).pictures == 0
+    elsewhere = [replace(row, task="mevis", question="0") for row in rows]
+    assert overlap(elsewhere, task).pictures == 0
 
 
 def test_no_pickle_is_left_behind(whole):
@@ -369,7 +388,9 @@ def test_samples_that_cannot_be_learned_are_named_before_the_first_step(
     }  # fmt: skip
     assert result["examples"] == 2
     assert any("no target: reason_seg hidden" in note for note in told.notes)
-    assert told.started[0][0] == "checking samples" and told.started[1] == ("training", 1, 0)
+    assert [one[0] for one in told.started] == ["looking at pictures", "checking samples",
+                                                "training"]  # fmt: skip
+    assert told.started[2] == ("training", 1, 0)
 
 
 def test_samples_without_a_picture_are_left_out_and_named(tiny_qwen, examples, tmp_path, told):

@@ -11,6 +11,7 @@ import pytest
 
 from harness import plugins
 from harness.errors import DataError, Locked, ModelError, ResumeMismatch, StoreError, UsageError
+from harness.run import train as engine
 from harness.run.train import TrainingOptions, interrupts, train
 from harness.run.trained import Training, overlap, read_samples, trained_on
 from harness.store.lease import lease
@@ -166,8 +167,63 @@ def test_other_questions_and_other_benchmarks_do_not_overlap(mine, task, tmp_pat
     assert overlap(rows, task).samples == 3
     assert overlap([replace(row, split="train") for row in rows], task).samples == 3
     assert overlap([replace(row, question="") for row in rows], task).samples == 0
-    assert overlap([replace(row, task="mevis") for row in rows], task).pictures == 0
-    assert overlap([], task).pictures == 0
+    others = [replace(row, task="mevis", question="") for row in rows]
+    elsewhere = overlap(others, task)
+    assert (elsewhere.pictures, elsewhere.alike, elsewhere.found) == (0, 3, True)
+    unknown = [replace(row, task="mevis", pictures=()) for row in rows]
+    assert not overlap(unknown, task).found and not overlap([], task).found
+    assert overlap([], task).n_total == 3
+
+
+def test_a_sample_is_known_again_under_the_name_of_a_training_set(mine, task, tmp_path):
+    rows = train(mine(), [task], None, tmp_path / "out", TrainingOptions()).samples()
+    renamed = [replace(row, task="a_training_set", id=f"part/{row.id}") for row in rows]
+    found = overlap(renamed, task)
+    assert (found.samples, found.pictures, found.alike) == (3, 3, 0)
+    first, *others = renamed
+    mixed = overlap([first, *(replace(row, question="") for row in others)], task)
+    assert (mixed.samples, mixed.pictures, mixed.alike) == (1, 1, 2)
+    assert mixed.examples == (rows[0].id,)
+
+
+def test_rows_that_were_written_before_pictures_were_kept_are_read(mine, task, tmp_path):
+    training = train(mine(), [task], None, tmp_path / "out", TrainingOptions())
+    assert all(len(one) == 64 for row in training.samples() for one in row.pictures)
+    path = training.folder / "samples.jsonl"
+    plain = [json.loads(line) for line in path.read_text().splitlines()]
+    for one in plain:
+        del one["pictures"]
+    old = tmp_path / "old.jsonl"
+    old.write_text("".join(json.dumps(one) + "\n" for one in plain))
+    assert read_samples(old) == [replace(row, pictures=()) for row in training.samples()]
+
+
+def test_what_would_be_trained_on_may_be_refused_before_anything_is_made(mine, task, tmp_path):
+    seen = []
+
+    def refuse(rows):
+        seen.extend(rows)
+        raise UsageError("no")
+
+    with pytest.raises(UsageError):
+        train(mine(), [task], None, tmp_path / "out", TrainingOptions(refuse=refuse))
+    assert [row.id for row in seen] == [sample.id for sample in task.samples()]
+    assert all(row.pictures for row in seen) and not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_also_says_what_the_one_before_it_was_trained_on(
+    mine, task, tmp_path, monkeypatch
+):
+    first = train(mine(), [task], None, tmp_path / "first", TrainingOptions())
+    before = [replace(row, task="earlier") for row in first.samples()[:2]] + first.samples()[:1]
+    monkeypatch.setattr(engine, "trained_by", lambda model: before)
+    seen = []
+    second = train(mine(), [task], None, tmp_path / "second",
+                   TrainingOptions(refuse=seen.extend))  # fmt: skip
+    assert second.samples() == first.samples()
+    assert set(seen) == {*before, *first.samples()}
+    for place in (second.folder, second.checkpoint):
+        assert trained_on(place) == [*first.samples(), *before[:2]]
 
 
 def test_a_run_says_where_its_parts_lie(tmp_path):

@@ -248,3 +248,10 @@ def test_a_state_counts_only_when_it_is_whole(tmp_path):
     with saved_state(tmp_path, 100) as folder:
         (folder / "a").write_text("100")
     assert [path.name for path in tmp_path.iterdir()] == ["step-100"]
+
+
+def test_processes_wait_for_each_other_as_long_as_an_evaluation_takes(tmp_path):
+    arguments = trl_compat.configuration(
+        "SFTConfig", output_dir=str(tmp_path), use_cpu=True, bf16=False
+    )
+    assert arguments.ddp_timeout_delta.days == 7

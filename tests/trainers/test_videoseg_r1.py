@@ -11,19 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import media, plugins
-from harness.errors import DataError, ParseError, UsageError
+from harness.errors import DataError, ParseError, StoreError, UsageError
 from harness.masks import Rle
 from harness.model import ChatReply, ChatRequest
-from harness.spec import Spec
+from harness.spec import Spec, parse
+from harness.trainer import TrainingRun
+from harness.trainers import trl_compat
 from harness.trainers.grpo.values import Group, Rollout
-from harness.trainers.videoseg_r1 import rewards
+from harness.trainers.videoseg_r1 import difficulty, rewards
 from harness.trainers.videoseg_r1.budgets import Budgets, budgets_of, length_factor
 from harness.trainers.videoseg_r1.descriptions import (
     textual_description,
     visual_description,
     words_of,
 )
-from harness.trainers.videoseg_r1.difficulty import ChatRater, Measured, measured, rated
+from harness.trainers.videoseg_r1.difficulty import (
+    ChatRater,
+    Measured,
+    await_ratings,
+    measured,
+    rated,
+)
 from harness.trainers.videoseg_r1.ratings import read_rating, read_ratings
 from harness.trainers.videoseg_r1.samples import (
     Drawing,
@@ -492,6 +500,32 @@ def test_a_reply_that_is_none_makes_a_sample_medium_and_is_not_asked_for_again(t
     scores = rated(SAMPLES[:1], ChatRater(chat=Rates(["I cannot \ud800"])), file)
     assert [Budgets().budget(score) for score in scores.values()] == [176]
     assert rated(SAMPLES[:1], ChatRater(chat=Rates([])), file) == scores
+
+
+def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monkeypatch):
+    def connected():
+        raise AssertionError("processes are connected before everything is rated")
+
+    monkeypatch.setattr(trl_compat, "place", connected)
+    looks = iter([[], SAMPLES[:2], SAMPLES])
+    file = tmp_path / "difficulty.jsonl"
+
+    def slept(seconds):
+        rated(next(looks), Measured(), file)
+
+    monkeypatch.setattr(difficulty, "sleep", slept)
+    made = videoseg_r1(scorer=parse("measured"))
+    helper = made._scores(TrainingRun(out=tmp_path, main=False), SAMPLES)
+    assert next(looks, None) is None
+    assert helper == made._scores(TrainingRun(out=tmp_path), SAMPLES)
+    assert set(helper) == {key_of(one) for one in SAMPLES}
+
+
+def test_a_file_that_nobody_writes_is_not_waited_for_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(difficulty, "PATIENCE", 0.0)
+    monkeypatch.setattr(difficulty, "LOOK", 0.01)
+    with pytest.raises(StoreError, match="the first process to rate"):
+        await_ratings(SAMPLES, "measured", tmp_path / "difficulty.jsonl")
 
 
 def test_ratings_of_another_network_do_not_count(tmp_path):

@@ -5,6 +5,7 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from harness import media, plugins
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import Item
+from harness.models.truth import without_specks
 from harness.models.visionreasoner import grammar
 from harness.spec import parse
 from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.sft.examples import examples_of
 from harness.trainers.visionreasoner import rewards
 from harness.trainers.visionreasoner.objects import Meant, check, objects, truth
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
@@ -201,6 +204,41 @@ def test_a_mask_is_one_object_a_part_and_scaled_to_the_frame():
     large, small = truth(one)
     assert large == Item(Box(540, 120, 662, 364), Point(600, 240))
     assert small.place == Point(200, 400)
+
+
+def test_a_stray_pixel_is_no_object_to_find_though_it_is_written():
+    mask = disc((420, 210), 100, 100, 20) | disc((420, 210), 300, 60, 30)
+    mask[200, 400] = True
+    one = sample(Answer(masks=(Rle.from_array(mask),)))
+    assert len(objects(one)) == 2
+    model = plugins.build("models", parse("visionreasoner(backend=stored)"))
+    (reply,) = model.write(one.query, one.target.answer)
+    assert len(grammar.parse(reply).items) == 3
+    task = SimpleNamespace(name="t", split="train", samples=lambda: [one])
+    (taught,) = (found.reply for found in examples_of(model, [task]))
+    assert len(grammar.parse(taught).items) == 2
+
+
+def test_small_things_are_objects_where_they_are_not_next_to_nothing():
+    birds = np.zeros((210, 420), bool)
+    for index in range(12):
+        birds[10 * index : 10 * index + 2, 5 * index : 5 * index + 3] = True  # all of one size
+    assert len(objects(sample(Answer(masks=(Rle.from_array(birds),))))) == 12
+    large = np.zeros((210, 420), bool)
+    large[:200, :200] = True
+    large[205:209, 400:404] = True  # 16 pixels, and far below 1 %
+    assert len(objects(sample(Answer(masks=(Rle.from_array(large),))))) == 2
+
+
+@given(st.integers(0, 999), st.sampled_from([0.0, 0.01, 0.3, 0.6, 1.0]), st.booleans())
+def test_a_mask_without_specks_is_nearly_the_mask(seed, share, blob):
+    array = np.random.default_rng(seed).random((30, 40)) < share
+    array[5:20, 5:20] |= blob
+    mask = Rle.from_array(array)
+    kept = without_specks(mask).to_array()
+    assert not (kept & ~array).any()
+    assert array.sum() - kept.sum() < max(0.01 * array.sum(), 1)
+    assert kept.any() == array.any()
 
 
 def test_boxes_of_the_truth_win_over_parts_of_its_mask():

@@ -4,19 +4,17 @@ harness train --method dr2seg --config qwen2_5_vl_7b_few_shot --model "dr2seg(ch
     --train-tasks "reason_seg(split=train)" --data ROOT --out DIR
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import UsageError
 from harness.models.compose import PromptedModel
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
-from harness.trainer import TrainingRun
 from harness.trainers.dr2seg.masks import Masks, true_masks
 from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, Places
 from harness.trainers.dr2seg.second import LONGEST, AskAgain
 from harness.trainers.grpo.settings import Settings, with_settings
-from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
 from harness.trainers.visionreasoner.rewards import Semantics
 
@@ -27,17 +25,8 @@ class DR2SegTrainer(GrpoTrainer):
 
     reward: DR2SegReward
 
-    def train(self, run: TrainingRun) -> Mapping[str, Any]:
-        """Train as every method does, with the second pass and the reward bound to the model."""
-        given, _ = trainable(self.name, run.model)
-        if not isinstance(given.prompt, DR2Seg) and run.main:
-            run.progress.note(
-                f"{run.model} is trained with DR2Seg's prompt, and has another by itself. Give "
-                "dr2seg(checkpoint=…) as the model, so that it is evaluated as it was trained"
-            )
-        return GrpoTrainer.train(self._bound(self.fitted(given)), run)
-
-    def _bound(self, model: PromptedModel) -> "DR2SegTrainer":
+    def bound(self, model: PromptedModel) -> "DR2SegTrainer":
+        """The method whose second pass and reward ask with the model's prompt."""
         reward = self.reward
         if reward.form == "sam3":
             strict = DR2Seg(reward.form, model.prompt.resize, strict=True)
@@ -61,6 +50,7 @@ def dr2seg(
     gate_threshold: float = 0.0,
     len_floor: float = 0.0,
     longest_description: int = LONGEST,
+    second_temperature: float | None = None,
     semantics: Semantics = "official",
     **settings: Any,
 ) -> DR2SegTrainer:
@@ -82,10 +72,13 @@ def dr2seg(
         len_floor: The least that length leaves of a reward. The paper's is 0; more than that is a
             deviation, for models whose reasoning begins at N0 + 1 / γ tokens or more.
         longest_description: Tokens; a longer one earns nothing.
+        second_temperature: Of the second pass; 0 is greedy, which halves the noise of its reward.
+            None: as the first pass, which keeps that reward a chance.
         semantics: Of the accuracy in the `sam2` form, as of `visionreasoner`.
     """
     _check(n0=n0, gamma=gamma, gate_threshold=gate_threshold, len_floor=len_floor,
-           longest_description=longest_description)  # fmt: skip
+           longest_description=longest_description,
+           second_temperature=second_temperature or 0.0)  # fmt: skip
     if len_floor > 1:
         raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(len_floor))
     reward = DR2SegReward(
@@ -96,11 +89,13 @@ def dr2seg(
     own = {
         "form": form, "r_desc": r_desc, "r_len": r_len, "n0": n0, "gamma": gamma,
         "gate_threshold": gate_threshold, "len_floor": len_floor,
-        "longest_description": longest_description, "semantics": semantics,
+        "longest_description": longest_description, "second_temperature": second_temperature,
+        "semantics": semantics,
     }  # fmt: skip
     return DR2SegTrainer(
         name="dr2seg",
         settings=Settings(**settings),
+        second_temperature=second_temperature,
         reward=reward,
         own=own,
         fitted=lambda model: with_prompt(model, form),

@@ -15,7 +15,6 @@ Replaced here, each with a contract test in tests/trainers/test_grpo_hooks.py:
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,35 +23,12 @@ from torch import Tensor
 from harness.errors import UsageError
 from harness.model import ChatRequest
 from harness.models.backends.sampling import TokenChoice, rollout_key
+from harness.trainers.grpo.course import Course, Turn
 from harness.trainers.grpo.encoding import encoded_each, joined, kinds, patches, tokens_of
-from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.rounds import Rounds
-from harness.trainers.grpo.scoring import Scored, Scoring
+from harness.trainers.grpo.scoring import Scored
 from harness.trainers.grpo.tokens import answer_span, pictures_of, upto
 from harness.trainers.grpo.values import Rollout
-
-
-@dataclass(frozen=True, kw_only=True)
-class Course:
-    """What is learned from, and how rollouts are drawn and scored."""
-
-    examples: Sequence[Example]
-    scoring: Scoring
-    processor: Any
-    seed: int
-    keyed: bool
-    """Draw tokens by counters instead of PyTorch's generator."""
-    writing: int | None
-    """Rollouts that are written at once; None: all."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """The prompts of this process in one round, one a rollout; those of a group are the same."""
-
-    examples: tuple[Example, ...]
-    prompts: tuple[Mapping[str, Tensor], ...]
-    keys: tuple[str, ...]
 
 
 class Rollouts:
@@ -81,6 +57,7 @@ class Rollouts:
     seen: Sequence[Mapping[str, Tensor]]
     entropies: Tensor | None
     answers: Tensor
+    scored: Scored
 
     def begin(self, course: Course) -> None:
         """Train on this; called once, before training."""
@@ -110,6 +87,10 @@ class Rollouts:
         batch = super()._generate_and_score_completions(  # type: ignore[misc]
             [{"prompt": str(one["row"])} for one in inputs]
         )
+        self.course.keeping(
+            self.turn.examples[:: self.num_generations], self.scored.groups, self.scored.terms,
+            batch["advantages"].tolist(), step=self.state.global_step + 1,
+        )  # fmt: skip
         return {**batch, "seen": list(self.turn.prompts), "answers": self.answers}
 
     def _turn(self, rows: Sequence[int]) -> Turn:
@@ -148,15 +129,17 @@ class Rollouts:
         return found
 
     def written(
-        self, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str], limit: int
-    ) -> list[list[int]]:
+        self, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str], limit: int, *,
+        temperature: float | None = None,
+    ) -> list[list[int]]:  # fmt: skip
         """What the policy writes after prompts: tokens up to the first end token; no gradients."""
         size = self.course.writing or len(prompts)
+        heat = self.args.temperature if temperature is None else temperature
         found: list[list[int]] = []
         with self._policy() as network:
             for start in range(0, len(prompts), size):
-                found += self._batch(network, prompts[start : start + size],
-                                     keys[start : start + size], limit)  # fmt: skip
+                part = slice(start, start + size)
+                found += self._batch(network, prompts[part], keys[part], limit, heat)
         return found
 
     @contextmanager
@@ -177,18 +160,21 @@ class Rollouts:
             yield network
 
     def _batch(
-        self, network: Any, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str], limit: int
-    ) -> list[list[int]]:
+        self, network: Any, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str],
+        limit: int, heat: float,
+    ) -> list[list[int]]:  # fmt: skip
         batch = joined(prompts, padding=self._tokenizer.pad_token_id)
         width = batch["input_ids"].shape[1]
         configuration, processors = deepcopy(self.generation_config), []
         configuration.max_new_tokens = limit
-        if self.course.keyed:
+        configuration.temperature = heat
+        if self.course.keyed or heat == 0:
             configuration.update(do_sample=False, temperature=None, top_p=None, top_k=None)
+        if self.course.keyed:
             processors = [TokenChoice(
                 keys=keys, prompt_length=width, seed=self.course.seed,
                 starts=[width - int(mask.sum()) for mask in batch["attention_mask"]],
-                temperature=self.args.temperature, top_p=self.args.top_p,
+                temperature=heat, top_p=self.args.top_p,
             )]  # fmt: skip
         device = self.accelerator.device
         tokens = network.generate(
@@ -238,7 +224,7 @@ class Rollouts:
     ) -> Tensor:
         del inputs, prompts, completions
         self.answers = self._answers(completion_ids_list)
-        scored = self._scored(completion_ids_list)
+        self.scored = scored = self._scored(completion_ids_list)
         for name, values in scored.numbers.items():
             for value in values:
                 self._log_metric(name, value)
@@ -257,7 +243,6 @@ class Rollouts:
             [turn.examples[start] for start in starts],
             [rollouts[start : start + group] for start in starts],
             [turn.keys[start : start + group] for start in starts],
-            step=self.state.global_step + 1,
             write=self._answered,
         )
 
@@ -266,7 +251,8 @@ class Rollouts:
         if self.use_vllm:
             raise UsageError("vllm with a second pass", expected="vllm=None", found="both")
         limit = max(request.max_new_tokens for request in requests)
-        written = self.written(encoded_each(self.course.processor, requests), keys, limit)
+        prompts = encoded_each(self.course.processor, requests)
+        written = self.written(prompts, keys, limit, temperature=self.course.second_temperature)
         return [
             self._rollout(ids[: one.max_new_tokens], one)
             for ids, one in zip(written, requests, strict=True)

@@ -1,17 +1,21 @@
 """Where a training's numbers are shown beside its curve: TensorBoard, Weights & Biases, Trackio."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import MissingDependency, UsageError
+from harness.store.atomic import read_json, write_json
 from harness.trainer import TrainingRun
+from harness.trainers.state import newest_state, step_of
 
 Logger: TypeAlias = Callable[[int, Mapping[str, float]], None]
 """Is told a step's number, and the numbers of that step by name."""
 
 TENSORBOARD = "tensorboard"  # the folder of a training that holds its event files
+LOGGED = "logged.json"
+"""The file of a training with the id that Weights & Biases and Trackio know it by."""
 
 
 def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) -> list[Logger]:
@@ -38,15 +42,19 @@ def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) ->
         if find_spec(name) is None:
             raise MissingDependency(f"loggers={names}", expected=f"the package {name!r}",
                                     found="it is not installed", fix="Install it.")  # fmt: skip
-        made.append(KINDS[name](run.out, settings))
+        made.append(KINDS[name](run, settings))
     return made
 
 
-def _tensorboard(out: Path, settings: Mapping[str, Any]) -> Logger:
+def _tensorboard(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
     del settings
     from torch.utils.tensorboard.writer import SummaryWriter
 
-    writer: Any = SummaryWriter(str(out / TENSORBOARD))
+    # Steps after the state that a resumed training goes on from are made, and shown, anew.
+    state = newest_state(run.state) if run.resume else None
+    again = (0 if state is None else step_of(state)) + 1
+    writer: Any = SummaryWriter(str(run.out / TENSORBOARD),
+                                purge_step=again if run.resume else None)  # fmt: skip
 
     def log(step: int, numbers: Mapping[str, float]) -> None:
         for name, value in numbers.items():
@@ -56,26 +64,41 @@ def _tensorboard(out: Path, settings: Mapping[str, Any]) -> Logger:
     return log
 
 
-def _kept(name: str) -> Callable[[Path, Mapping[str, Any]], Logger]:
+def _wandb(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
+    # Of a run that is resumed, W&B itself leaves out steps that it has.
+    return _kept("wandb", settings, name=run.out.resolve().name, id=_known_as(run),
+                 resume="allow")  # fmt: skip
+
+
+def _trackio(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
+    # It knows a run by its name alone.
+    name = f"{run.out.resolve().name}-{_known_as(run)}"
+    return _kept("trackio", settings, name=name, resume="allow")
+
+
+def _kept(package: str, settings: Mapping[str, Any], **known: str) -> Logger:
     """A logger of the packages that share one interface: `init` and `log`."""
+    from importlib import import_module
 
-    def made(out: Path, settings: Mapping[str, Any]) -> Logger:
-        from importlib import import_module
+    logged: Any = import_module(package)
+    logged.init(project="harness", config=dict(settings), **known)
 
-        package: Any = import_module(name)
-        # A resumed training goes on with the same run: its name is its folder's.
-        package.init(project="harness", name=out.resolve().name, config=dict(settings))
+    def log(step: int, numbers: Mapping[str, float]) -> None:
+        logged.log(dict(numbers), step=step)
 
-        def log(step: int, numbers: Mapping[str, float]) -> None:
-            package.log(dict(numbers), step=step)
-
-        return log
-
-    return made
+    return log
 
 
-KINDS: Mapping[str, Callable[[Path, Mapping[str, Any]], Logger]] = {
+def _known_as(run: TrainingRun) -> str:
+    """An id that nothing else has, and that the same training has again when it is resumed."""
+    path = run.out / LOGGED
+    if not (run.resume and path.is_file()):
+        write_json(path, {"id": secrets.token_hex(4)})
+    return str(read_json(path)["id"])
+
+
+KINDS: Mapping[str, Callable[[TrainingRun, Mapping[str, Any]], Logger]] = {
     "tensorboard": _tensorboard,
-    "wandb": _kept("wandb"),
-    "trackio": _kept("trackio"),
+    "wandb": _wandb,
+    "trackio": _trackio,
 }

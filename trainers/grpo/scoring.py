@@ -1,4 +1,4 @@
-"""Rollouts to rewards: whole groups to the method's reward, every term kept and checked."""
+"""Rollouts to rewards: whole groups to the method's reward, every term checked and logged."""
 
 import hashlib
 import math
@@ -10,7 +10,6 @@ from harness.errors import ModelError
 from harness.model import ChatRequest
 from harness.models.grammar import reasoning
 from harness.plugins import blamed
-from harness.trainer import Curve
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.values import TOTAL, Group, Reward, Rollout, SecondPass, Terms
 
@@ -25,19 +24,19 @@ class Scored:
     totals: list[float]
     numbers: Mapping[str, list[float]]
     """What is logged, averaged over all processes: by name, one a rollout or a group."""
+    groups: Sequence[Group]
+    terms: Sequence[Sequence[Terms]]
+    """One a rollout of each group."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """Rewards the groups of a round, and keeps some of them in a file."""
+    """Rewards the groups of a round."""
 
     name: str
     reward: Reward
     second: SecondPass | None
     count_tokens: Callable[[str], int]
-    kept: Curve | None
-    """The file of rollouts; None in processes that do not write."""
-    keep: int
     random: bool = False
     """Learn from a uniform number instead: the control of an experiment."""
     seed: int = 0
@@ -48,7 +47,6 @@ class Scoring:
         rollouts: Sequence[Sequence[Rollout]],
         keys: Sequence[Sequence[str]],
         *,
-        step: int,
         write: Write,
     ) -> Scored:
         """Score groups.
@@ -57,7 +55,6 @@ class Scoring:
             examples: One a group.
             rollouts: Those of each group.
             keys: What each rollout was drawn under.
-            step: The optimiser step that they are for, from 1.
             write: For second requests, all of which are written together, without gradients.
 
         Raises:
@@ -75,10 +72,11 @@ class Scoring:
             self._controlled(self._terms(group), named)
             for group, named in zip(groups, keys, strict=True)
         ]
-        self._keep(groups, terms, step)
         return Scored(
             totals=[one[TOTAL] for several in terms for one in several],
             numbers=numbers_of(groups, terms),
+            groups=groups,
+            terms=terms,
         )
 
     def _seconds(
@@ -122,23 +120,6 @@ class Scoring:
             {**one, f"method_{TOTAL}": one[TOTAL], TOTAL: uniform(self.seed, key)}
             for one, key in zip(terms, keys, strict=True)
         ]
-
-    def _keep(
-        self, groups: Sequence[Group], terms: Sequence[Sequence[Terms]], step: int
-    ) -> None:  # fmt: skip
-        if self.kept is None:
-            return
-        for group, several in zip(groups[: self.keep], terms, strict=False):
-            for place, (rollout, one) in enumerate(zip(group.rollouts, several, strict=True)):
-                plain: dict[str, Any] = {
-                    "sample": group.sample.id, "rollout": place, "canvas": list(group.canvas),
-                    "text": rollout.text, "tokens": rollout.tokens, "cut": rollout.cut,
-                    "terms": dict(one),
-                }  # fmt: skip
-                if group.seconds:
-                    after = group.seconds[place]
-                    plain["second"] = None if after is None else after.text
-                self.kept.append(step, plain)
 
 
 def numbers_of(

@@ -82,7 +82,7 @@ class Settings:
     lora_layers: Literal["language", "all"] = "language"
     """Linear layers of the language model, or of the vision tower too."""
     freeze_vision: bool = False
-    """Train the language model only."""
+    """Train the language model, and the layers that merge patches for it."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the weights while training; `auto` is what the checkpoint was saved in."""
     mixed: bool = False

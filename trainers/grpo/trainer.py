@@ -26,6 +26,7 @@ from harness.trainers.grpo.examples import Ask, Example, Preparation, asked
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.values import Reward, SecondPass
 from harness.trainers.sft.examples import Dropped
+from harness.trainers.sft.network import check_whole
 from harness.types import Sample
 
 ROLLOUTS = "rollouts.jsonl"
@@ -52,6 +53,8 @@ class GrpoTrainer:
     reward: Reward
     second: SecondPass | None = None
     """The second request that each rollout leads to."""
+    second_temperature: float | None = None
+    """Of its reply; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """The method's own settings, plain data, for the record."""
     fitted: Callable[[PromptedModel], PromptedModel] = unchanged
@@ -65,6 +68,11 @@ class GrpoTrainer:
         """Every setting."""
         return {**self.own, **self.settings.describe()}
 
+    def bound(self, model: PromptedModel) -> "GrpoTrainer":
+        """The method with what it makes of the model that is trained, such as a second pass."""
+        del model
+        return self
+
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Check every prompt, train, and write the checkpoint.
 
@@ -74,12 +82,18 @@ class GrpoTrainer:
             ModelError: the reward fails.
             KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
-        model, chat = trainable(self.name, run.model)
-        model = self.fitted(model)
+        given, chat = trainable(self.name, run.model)
+        model = self.fitted(given)
+        if run.main and (type(model), type(model.prompt)) != (type(given), type(given.prompt)):
+            run.progress.note(
+                f"{run.model} is trained with the prompt of {self.name}, and has another by "
+                f"itself. Give {self.name}(checkpoint=…) as the model, so that it is evaluated as "
+                "it was trained"
+            )
         if not run.tasks:
             raise UsageError(f"trainer {self.name}", expected="tasks to train on (--train-tasks)",
                              found="none")  # fmt: skip
-        examples, dropped, trainer = self._begun(run, model, chat)
+        examples, dropped, trainer = self.bound(model)._begun(run, model, chat)
         trainer.go()
         _export(chat, trainer, run.checkpoint)
         if run.main and self.settings.finetune == "lora":
@@ -97,7 +111,7 @@ class GrpoTrainer:
             max_new_tokens=self.settings.max_new_tokens, max_prompt=self.settings.max_prompt,
         ).prepared(run)  # fmt: skip
         arguments.max_steps = self.settings.steps(len(examples))
-        return examples, dropped, self._trainer(run, chat, examples, arguments, cpu=cpu)
+        return examples, dropped, self._trainer(run, model, chat, examples, arguments)
 
     def _arguments(self, run: TrainingRun, *, cpu: bool) -> Any:
         from harness.trainers.trl_compat import configuration
@@ -124,11 +138,13 @@ class GrpoTrainer:
         )  # fmt: skip
 
     def _trainer(
-        self, run: TrainingRun, chat: TransformersChat, examples: Sequence[Example],
-        arguments: Any, *, cpu: bool,
+        self, run: TrainingRun, model: PromptedModel, chat: TransformersChat,
+        examples: Sequence[Example], arguments: Any,
     ) -> Any:  # fmt: skip
         from harness.models.backends.loading import no_bars
-        from harness.trainers.grpo.hooks import Course, Rollouts
+        from harness.trainers.grpo.course import Course
+        from harness.trainers.grpo.hooks import Rollouts
+        from harness.trainers.grpo.kept import Keeping, PlacesOf
         from harness.trainers.grpo.loggers import loggers
         from harness.trainers.grpo.scoring import Scoring
         from harness.trainers.sft import network as networks
@@ -153,13 +169,14 @@ class GrpoTrainer:
             kept.cut(0 if state is None else step_of(state))
         scoring = Scoring(
             name=self.name, reward=self.reward, second=self.second,
-            count_tokens=chat.count_tokens, kept=kept, keep=chosen.keep_rollouts,
-            random=chosen.reward == "random", seed=run.seed,
+            count_tokens=chat.count_tokens, random=chosen.reward == "random", seed=run.seed,
         )  # fmt: skip
-        keyed = chosen.noise == "keyed" or (chosen.noise == "auto" and cpu)
+        keyed = chosen.noise == "keyed" or (chosen.noise == "auto" and _on_cpu(chat))
         trainer.begin(Course(
             examples=examples, scoring=scoring, processor=chat.processor, seed=run.seed,
-            keyed=keyed, writing=chosen.writing,
+            keeping=Keeping(file=kept, groups=chosen.keep_rollouts,
+                            places=PlacesOf(model.prompt.parse)),
+            keyed=keyed, writing=chosen.writing, second_temperature=self.second_temperature,
         ))  # fmt: skip
         trainer.attach(
             run, lambda folder: _export(chat, trainer, folder),
@@ -177,7 +194,7 @@ def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersC
     """The model to train: a network in process, with the composition that words its requests.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: it is something else, or has an adapter beside its weights.
     """
     if spec is None:
         raise UsageError(f"trainer {who}", expected="a model to start from (--model)",
@@ -189,6 +206,7 @@ def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersC
             "prompt and a grammar, such as visionreasoner(checkpoint=…)",
             found=type(model).__name__,
         )  # fmt: skip
+    check_whole(who, model.chat)
     return model, model.chat
 
 

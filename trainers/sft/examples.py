@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from harness.errors import HarnessError, ParseError, UsageError
 from harness.model import ChatRequest
 from harness.models.compose import LOCATED, PromptedModel
+from harness.models.truth import taught
 from harness.run.plan import samples_of
 from harness.task import Task
 from harness.trainers.sft.reasoning import about_objects, with_thought
@@ -67,7 +68,8 @@ def _examples(
         return
     try:
         requests = model.requests(query)
-        replies = model.write(query, target.answer)
+        frames = {frame for request in requests for frame in _first(request)}
+        replies = model.write(query, taught(target.answer, frames))
         pairs = [
             (
                 request,
@@ -86,6 +88,13 @@ def _examples(
         return
     for request, reply in pairs:
         yield Example(task, sample.id, request, reply)
+
+
+def _first(request: ChatRequest) -> Sequence[int]:
+    """The frames of the first picture or video that a request shows, which answers are about."""
+    if request.frames:
+        return request.frames[0]
+    return range(len(request.media[0])) if request.media else ()
 
 
 def _reply(

@@ -18,7 +18,7 @@ LAYERS = {
     r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
 }
 """Linear layers that an adapter is put on, as a pattern of their names."""
-VISION = "visual."
+VISION, MERGER = "visual.", "merger"
 COPIED = (
     "generation_config.json", "processor_config.json", "preprocessor_config.json",
     "video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
@@ -26,6 +26,19 @@ COPIED = (
     "chat_template.jinja",
 )  # fmt: skip
 """What a checkpoint has beside its weights and config.json, which training does not change."""
+
+
+def check_whole(who: str, chat: TransformersChat) -> None:
+    """Raise UsageError if a network has an adapter beside its weights, which would be left out."""
+    if chat.adapter is None:
+        return
+    raise UsageError(
+        f"trainer {who}, adapter {chat.adapter.name}",
+        expected="a checkpoint that holds all of its weights", found="an adapter beside one",
+        fix="Merge it first: a training with finetune=lora has the merged network in its folder "
+        "checkpoint/; for others, PEFT's merge_and_unload() and save_pretrained(FOLDER) write one. "
+        "Then give that folder as checkpoint= and no adapter=.",
+    )  # fmt: skip
 
 
 def load(chat: TransformersChat, *, dtype: str) -> Any:
@@ -44,8 +57,13 @@ def load(chat: TransformersChat, *, dtype: str) -> Any:
 
 
 def freeze_vision(network: Any) -> None:
-    """Leave the vision tower, with the layers that merge its patches, as it is."""
-    frozen = [one for name, one in network.named_parameters() if VISION in name]
+    """Leave the vision tower as it is.
+
+    The layers that merge its patches into the language model's space are of the language side, and
+    are trained (Qwen2.5-VL's `visual.merger`, Qwen3-VL's deep ones too).
+    """
+    frozen = [one for name, one in network.named_parameters()
+              if VISION in name and MERGER not in name]  # fmt: skip
     if not frozen:
         raise UsageError("sft(freeze_vision=true)", expected=f"a network with {VISION}…",
                          found=type(network).__name__)  # fmt: skip

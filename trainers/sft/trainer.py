@@ -18,6 +18,7 @@ from harness.models.compose import PromptedModel
 from harness.spec import Spec
 from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Dropped, Example, Reasoning
+from harness.trainers.sft.network import check_whole
 from harness.trainers.sft.prepare import prepared
 from harness.trainers.sft.telling import Complete, Told, as_written, described, told_by
 
@@ -176,7 +177,7 @@ def trainable(spec: Spec | None) -> PromptedModel:
     """The model to train: a network in process, with the composition that words its requests.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: it is something else, or has an adapter beside its weights.
     """
     if spec is None:
         raise UsageError("trainer sft", expected="a model to start from (--model)", found="none")
@@ -186,6 +187,7 @@ def trainable(spec: Spec | None) -> PromptedModel:
             f"trainer sft, model {spec}", expected="a network that transformers calls, with a "
             "prompt and a grammar, such as qwen_vl(checkpoint=…)", found=type(model).__name__,
         )  # fmt: skip
+    check_whole("sft", model.chat)
     return model
 
 
@@ -251,7 +253,7 @@ def sft(
         epochs: Passes over the examples.
         max_steps: Steps, whatever `epochs` says.
         max_length: Examples of more tokens are left out, counted and named.
-        freeze_vision: Train the language model only.
+        freeze_vision: Train the language model, and the layers that merge patches for it.
         gradient_checkpointing: Compute activations twice to keep fewer.
         lora_rank: Of the adapter's matrices.
         lora_alpha: The adapter is scaled by this over its rank.

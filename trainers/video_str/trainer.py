@@ -11,7 +11,7 @@ from typing import Any
 from harness.models.compose import PromptedModel
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
-from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.values import SecondPass
 from harness.trainers.video_str.answers import truth_of
 from harness.trainers.video_str.graphs import (
@@ -41,11 +41,11 @@ class SpokenTrainer(GrpoTrainer):
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """As `GrpoTrainer.train`, on the extended samples."""
         tasks = tuple(extended(task, self.extra, listed=self.listed) for task in run.tasks)
-        bound = self
-        if self.contrast is not None:
-            model, _ = trainable(self.name, run.model)
-            bound = replace(self, second=self.contrast(self.fitted(model)))
-        return GrpoTrainer.train(bound, replace(run, tasks=tasks))
+        return GrpoTrainer.train(self, replace(run, tasks=tasks))
+
+    def bound(self, model: PromptedModel) -> "SpokenTrainer":
+        """The method with its second pass, if it has one."""
+        return self if self.contrast is None else replace(self, second=self.contrast(model))
 
 
 @with_settings(

@@ -82,7 +82,7 @@ def video_str_sft(
         epochs: Passes over the examples.
         max_steps: Steps, whatever `epochs` says.
         max_length: Examples of more tokens are left out, counted and named.
-        freeze_vision: Train the language model only.
+        freeze_vision: Train the language model, and the layers that merge patches for it.
         gradient_checkpointing: Compute activations twice to keep fewer.
         lora_rank: Of the adapter's matrices.
         lora_alpha: The adapter is scaled by this over its rank.

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.models.truth import parts
+from harness.models.truth import parts, without_specks
 from harness.trainers.videoseg_r1.samples import visible
 from harness.types import Sample
 
@@ -54,8 +54,9 @@ def looks(sample: Sample, frame: int) -> Looks | None:
         for a, b in pairwise(seen)
     ]
     width, height = sample.query.size
+    pieces = len(parts(without_specks(masks[frame])))
     return Looks(
-        share=masks[frame].area / (width * height), x=x, y=y, pieces=len(parts(masks[frame])),
+        share=masks[frame].area / (width * height), x=x, y=y, pieces=pieces,
         seen=len(seen) / len(masks), gaps=sum(b - a > 1 for a, b in pairwise(seen)),
         speed=float(np.mean(moves)) if moves else 0.0,
     )  # fmt: skip

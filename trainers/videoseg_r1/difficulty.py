@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Protocol
 
+from harness.errors import StoreError
 from harness.frames import uniform
 from harness.model import Chat, ChatRequest
 from harness.replies import storable
@@ -36,6 +38,9 @@ from harness.trainers.videoseg_r1.ratings import (
 from harness.trainers.videoseg_r1.samples import key_of
 from harness.trainers.visionreasoner.objects import key_frame
 from harness.types import Sample
+
+PATIENCE = 86_400.0  # seconds without a new rating; pictures are looked at before the first
+LOOK = 2.0  # seconds between looks
 
 
 class Rater(Protocol):
@@ -165,6 +170,28 @@ def rated(
             known |= {one.sample: one.score for one in batch}
             tell(len(wanted) - len(missing) + start + len(batch), len(wanted))
     return {key: known[key] for key in wanted if key in known}
+
+
+def await_ratings(samples: Sequence[Sample], rater: str, file: Path) -> None:
+    """Wait until a file has a rating of every sample, which another process writes.
+
+    Processes that train together are not connected yet: to rate takes longer than connected ones
+    wait for each other.
+
+    Raises:
+        StoreError: nothing is added to it for a day.
+    """
+    wanted, known, since = {key_of(sample) for sample in samples}, -1, monotonic()
+    while not wanted <= (found := set(read_ratings(file, rater))):
+        if len(found) != known:
+            known, since = len(found), monotonic()
+        if monotonic() - since > PATIENCE:
+            raise StoreError(
+                f"ratings {file}", expected="the first process to rate every sample",
+                found=f"nothing new for {PATIENCE:.0f} s, and {len(wanted - found)} to go",
+                fix="All processes need the same files, on a file system that they share.",
+            )  # fmt: skip
+        sleep(LOOK)
 
 
 def _clipped(value: float) -> float:

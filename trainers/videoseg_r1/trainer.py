@@ -23,7 +23,13 @@ from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer, trainable
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, budgets_of
-from harness.trainers.videoseg_r1.difficulty import ChatRater, Measured, Rater, rated
+from harness.trainers.videoseg_r1.difficulty import (
+    ChatRater,
+    Measured,
+    Rater,
+    await_ratings,
+    rated,
+)
 from harness.trainers.videoseg_r1.rewards import NEGATIVE_DISTANCE, Penalty, VideoSegR1Reward
 from harness.trainers.videoseg_r1.samples import Drawing, TrainingRequests, key_of, usable
 from harness.types import Sample
@@ -47,12 +53,7 @@ class VideoSegR1Trainer(GrpoTrainer):
         Raises:
             DataError: the file of ratings does not know a sample, and nothing can rate it.
         """
-        given, _ = trainable(self.name, run.model)
-        if not isinstance(given, VideoSegR1) and run.main:
-            run.progress.note(
-                f"{run.model} is trained as VideoSeg-R1, and has another prompt by itself. Give "
-                "videoseg_r1(checkpoint=…) as the model, so that it is evaluated as it was trained"
-            )
+        trainable(self.name, run.model)  # refused before anything is rated
         samples = [(task.name, sample) for task in run.tasks for sample in samples_of(task)
                    if sample.target is not None and _fit(sample)]  # fmt: skip
         scores = self._scores(run, [sample for _, sample in samples])
@@ -68,8 +69,6 @@ class VideoSegR1Trainer(GrpoTrainer):
         return {**facts, "difficulty": levels, "rated": len(scores)}
 
     def _scores(self, run: TrainingRun, samples: list[Sample]) -> dict[str, float]:
-        from harness.trainers.trl_compat import gathered
-
         if self.scorer is None and self.ratings is None:
             if run.main and self.reward.penalty != "none":
                 run.progress.note("no difficulties (ratings=FILE, scorer=…): all samples are "
@@ -81,7 +80,8 @@ class VideoSegR1Trainer(GrpoTrainer):
             run.progress.start("rating difficulty", len(samples), 0)
             rated(samples, rater, file, tell=lambda done, total: run.progress.step(done, {}))
             run.progress.end()
-        gathered([None])  # the others wait for the file
+        elif rater is not None:
+            await_ratings(samples, rater.name, file)
         scores = rated(samples, rater, file)
         lacking = [sample for sample in samples if key_of(sample) not in scores]
         if lacking:
@@ -132,8 +132,9 @@ def videoseg_r1(
     """VideoSeg-R1 (Xu et al. 2025) with GRPO; the sampler of frames is not part of the training.
 
     The defaults are the paper's. What it does not state (temperature, clipping, entropy) is as in
-    VisionReasoner's official code; the vision tower is frozen, about which the paper is unclear.
-    Beside these, every setting of the GRPO engine can be given; docs/training.md lists them.
+    VisionReasoner's official code; the vision tower is frozen up to the layers that merge its
+    patches, about which the paper is unclear. Beside these, every setting of the GRPO engine can be
+    given; docs/training.md lists them.
 
     Args:
         think: Ask and pay for reasoning (Table 4).

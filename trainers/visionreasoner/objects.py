@@ -11,7 +11,7 @@ import numpy as np
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import Item
-from harness.models.truth import key_frame_of, objects_of, parts
+from harness.models.truth import key_frame_of, objects_of, parts, taught
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.types import AnswerForm, Box, Point, Sample
 
@@ -19,7 +19,8 @@ from harness.types import AnswerForm, Box, Point, Sample
 def objects(sample: Sample, frame: int = 0) -> list[Item]:
     """What is meant in a frame, in pixels of the original picture.
 
-    Boxes are the answer's own where it has them, else those of the connected parts of its mask.
+    Boxes are the answer's own where it has them, else those of the connected parts of its mask, but
+    for specks (`without_specks`).
     A box's point is the answer's own where it has one a box, else the pixel of the mask in the box
     that is farthest from the mask's edge, else the middle of the box.
 
@@ -34,7 +35,7 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
     if answer.masks is None and answer.boxes is None and answer.box_track is None:
         raise ParseError(f"answer of sample {sample.id}", expected="masks or boxes", found="none")
     if answer.boxes is None or len(sample.query.media[0]) > 1:
-        return objects_of(form, answer, frame, sample.query.size)
+        return objects_of(form, taught(answer, [frame]), frame, sample.query.size)
     if answer.points is not None and len(answer.points) == len(answer.boxes):
         return [Item(box, point) for box, point in zip(answer.boxes, answer.points, strict=True)]
     return [_marked(sample, box) for box in answer.boxes]

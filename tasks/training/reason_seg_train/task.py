@@ -69,7 +69,8 @@ class _Wordings:
 def _samples(whole: Task, wordings: _Wordings) -> Iterator[Sample]:
     for sample in whole.samples():
         for number, text in wordings.of(sample.id):
-            # The first wording keeps the picture's own id, by which overlaps are found.
+            # The first wording keeps the picture's id. That it is a sample of ReasonSeg is found by
+            # its picture and question: ids of two tasks are not compared.
             name = f"{sample.id}#{number}" if number else sample.id
             query = replace(sample.query, id=query_id(name), text=text)
             yield replace(sample, id=name, unit=name, query=query)

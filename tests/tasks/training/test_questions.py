@@ -29,6 +29,7 @@ def read(**changes):
 
 def test_a_number_a_letter_and_a_text_are_read_from_their_tags():
     assert read().answer == Answer(number=1200.5) and read().path == "a/b.mp4"
+    assert read().solution == "1,200.5" and read(solution=" 3.0 ").solution == "3.0"
     letter = read(**LETTERS, solution="<answer> B. </answer>")
     assert (letter.answer, letter.options) == (Answer(choice="B"), ("a cat", "a dog"))
     for kind in ("free-form", "OCR"):
@@ -117,6 +118,7 @@ def test_sr_91k_has_maps_and_only_spacers_own_questions(build, tmp_path):
     task = build("sr_91k", tmp_path)
     (sample,) = task.samples()
     assert sample.target.extra["map"] == {"table": [[0, 3], [5, 7]]}
+    assert sample.target.extra["solution"] == "1,200.5"
     assert sample.query.objects == ("table",) and task.arguments["maps"] == 1
     (place / "cognitive_map.jsonl").write_text('{"video_id": "x", "cognitive_map": {"a": [[1]]}}')
     with pytest.raises(DataError, match="line 1: 'a'"):

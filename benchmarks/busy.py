@@ -1,0 +1,56 @@
+"""How long a network computes, and what it is given: hooks around its forward pass.
+
+Nothing of harness is needed, for this runs in the environments of both sides.
+"""
+
+import hashlib
+from time import perf_counter
+from typing import Any
+
+
+class Busy:
+    """Counts forward passes and their seconds. On a GPU each one is waited for, on both sides."""
+
+    def __init__(self, network: Any) -> None:
+        self.seconds, self.prefills, self.steps, self.rows = 0.0, 0, 0, 0
+        self._prompts: list[tuple[Any, Any]] = []
+        self._began = 0.0
+        network.register_forward_pre_hook(self._begin, with_kwargs=True)
+        network.register_forward_hook(self._end, with_kwargs=True)
+
+    def _begin(self, network: Any, given: Any, named: dict[str, Any]) -> None:
+        self._began = perf_counter()
+
+    def _end(self, network: Any, given: Any, named: dict[str, Any], output: Any) -> None:
+        tokens = named["input_ids"]
+        if tokens.is_cuda:
+            import torch
+
+            torch.cuda.synchronize()
+        self.seconds += perf_counter() - self._began
+        if tokens.shape[1] > 1:
+            self.prefills += 1
+            self._prompts.append((tokens, named["attention_mask"]))
+        else:
+            self.steps += 1
+            self.rows += tokens.shape[0]
+
+    def reset(self) -> None:
+        """Count from nothing."""
+        self.seconds, self.prefills, self.steps, self.rows = 0.0, 0, 0, 0
+        self._prompts.clear()
+
+    def found(self) -> dict[str, Any]:
+        """What was counted; `prompts` has a hash of each prompt's own tokens, sorted."""
+        prompts = sorted(
+            _hash(tokens, mask)
+            for ids, masks in self._prompts
+            for tokens, mask in zip(ids.tolist(), masks.tolist(), strict=True)
+        )
+        return {"busy": self.seconds, "prefills": self.prefills, "steps": self.steps,
+                "rows": self.rows, "prompts": prompts}  # fmt: skip
+
+
+def _hash(tokens: list[int], mask: list[int]) -> str:
+    own = [token for token, is_own in zip(tokens, mask, strict=True) if is_own]
+    return hashlib.blake2b(repr(own).encode(), digest_size=8).hexdigest()

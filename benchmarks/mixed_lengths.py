@@ -1,0 +1,106 @@
+"""A set of mixed lengths: pictures of several sizes, questions with short and with long replies.
+
+Questions of the generated world: where is what is meant (about 25 tokens), how many are there (a
+list of all, up to 130 tokens), and questions with options (7 to 40 tokens), in random order. Every
+picture is brought to one of `SIZES`, which are multiples of 28 pixels and are written as PNG: no
+processor has to resize it, and every reader decodes the same pixels.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+
+from PIL import Image
+
+from harness import plugins
+from harness.cli.data import writers
+from harness.errors import UsageError
+from harness.media import image
+from harness.scores import Mean, Metric, Scores
+from harness.spec import parse
+from harness.task import Ceiling, Protocol, Task
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.world.shapes import make
+
+SIZES = ((112, 112), (168, 168), (224, 168), (280, 224), (392, 280))
+"""(width, height): 16, 36, 48, 80 and 140 tokens of a picture."""
+MIN_PIXELS, MAX_PIXELS = 4 * 28 * 28, 400 * 28 * 28
+"""Limits of the processor between which every one of these sizes stays as it is."""
+SOURCES = ("reason_seg", "counting", "shapes_qa(part=choices)")
+QUESTIONS = "questions.jsonl"
+
+
+def write(folder: Path, *, seed: int, samples: int, prompt: Callable[[Query], str]) -> None:
+    """Write so many questions, with `prompt` as the whole text that a network is to be given."""
+    folder.mkdir(parents=True)
+    chosen = {name: one for name, one in writers().items()
+              if name in {parse(spec).name for spec in SOURCES}}  # fmt: skip
+    make(folder / "world", seed=seed, size=samples, writers=chosen)
+    kinds = [list(islice(_stills(folder / "world", spec), samples)) for spec in SOURCES]
+    turns = chain.from_iterable(zip_longest(*kinds))
+    found = list(islice((one for one in turns if one is not None), samples))
+    draw = random.Random(seed)
+    draw.shuffle(found)
+    (folder / "pictures").mkdir()
+    with (folder / QUESTIONS).open("w", encoding="utf-8") as out:
+        for number, sample in enumerate(found):
+            query = sample.query
+            picture = folder / "pictures" / f"{number:05d}.png"
+            drawn = Image.fromarray(query.media[0].frame(0))
+            drawn.resize(draw.choice(SIZES), Image.Resampling.BICUBIC).save(picture)
+            row = {
+                "id": f"{number:05d}", "picture": str(picture), "question": query.text,
+                "options": query.options, "form": query.form, "prompt": prompt(query),
+            }  # fmt: skip
+            out.write(json.dumps(row) + "\n")
+
+
+def _stills(root: Path, spec: str) -> Iterator[Sample]:
+    task: Task = plugins.build("tasks", parse(spec), root)
+    return (sample for sample in task.samples() if len(sample.query.media[0]) == 1)
+
+
+def task(folder: Path) -> Task:
+    """The set as a task. It scores only whether there was an answer: what is measured is speed."""
+    return Task(
+        name="mixed_lengths",
+        version=1,
+        split="test",
+        forms=(AnswerForm.MASK, AnswerForm.COUNT, AnswerForm.CHOICE),
+        protocol=Protocol(
+            name="answered", score=_answered, metrics=(Metric("answered"),), headline="answered",
+            ceiling=Ceiling(value=1.0), about="whether a reply could be read",
+        ),
+        samples=partial(_samples, folder),
+        annotations=(folder / QUESTIONS,),
+        check=lambda: (),
+    )  # fmt: skip
+
+
+def _samples(folder: Path) -> Iterator[Sample]:
+    for row in rows(folder):
+        query = Query(
+            id=query_id(row["id"]), text=row["question"], media=(image(Path(row["picture"])),),
+            forms=(AnswerForm(row["form"]),), options=tuple(row["options"]),
+        )  # fmt: skip
+        yield Sample(id=row["id"], query=query, target=Target(answer=Answer(text="")))
+
+
+def rows(folder: Path) -> Iterator[dict[str, str]]:
+    """The lines of `questions.jsonl`."""
+    with (folder / QUESTIONS).open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def _answered(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    return {"answered": Mean(float(predictions[0].answer is not None))}
+
+
+def check_size(samples: int, batch: int) -> None:
+    """Raise UsageError if there is less than one full batch."""
+    if not 1 <= batch <= samples:
+        raise UsageError("--samples and --batch", expected="1 ≤ batch ≤ samples",
+                         found=f"{batch} and {samples}")  # fmt: skip

@@ -1,0 +1,312 @@
+"""How fast answers come: lmms-eval's and ours on the same checkpoint and samples, in one run.
+
+    python benchmarks/throughput.py --lmms PYTHON [--samples N] [--batch N] [--repeats N] [--save]
+    python benchmarks/throughput.py --overhead [--samples N] [--batch N] [--repeats N] [--save]
+
+PYTHON is the interpreter of an environment in which `lmms-eval==0.7.3` is installed. Both sides
+get the same pictures, prompts, limit of new tokens, threads, batch size, weights in bfloat16 (in
+which lmms-eval loads them) and transformers' own choice of attention, and decode greedily. They
+take turns, each time in a new process, which loads and answers one batch of other questions first.
+lmms-eval is given all requests at once, ours those of eight batches, as with
+`qwen_vl(batch_size=64,backend=transformers(batch_size=8))`.
+
+Seconds: of lmms-eval, those within `generate_until`, from the list of requests to the last reply.
+Of ours, those from the first batch that is planned until the last one is read, journalled and
+scored: `harness.run.evaluate`, as `harness eval` calls it. Loading is outside of both. `busy` is
+the share of them within the network's forward pass. `whole` are the samples a second of the whole
+call (`simple_evaluate` with a built model; `evaluate` with a loaded one), which also reads the
+task, hashes the weights (ours), scores and collects.
+
+`--overhead` asks what ours costs beside a loop over the same batches, made beforehand, that calls
+`generate` and nothing else (with `roll=false`, so that both compute the same); it needs no
+lmms-eval.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import mixed_lengths
+from busy import Busy
+
+from harness import plugins
+from harness.errors import HarnessError, MissingDependency
+from harness.models.backends.checkpoint import find
+from harness.models.compose import PromptedModel
+from harness.provenance import device
+from harness.run.evaluate import evaluate
+from harness.run.options import Options, Silent
+from harness.run.plan import batches
+from harness.run.workers import hello
+from harness.spec import parse
+from harness.task import Task
+
+HERE = Path(__file__).resolve().parent
+RESULT = HERE / "results" / "throughput.md"
+VERSION = "0.7.3"
+PLANNED = 8  # network batches that ours is given at once, as models/backends/README.md advises
+ALIKE = 0.9  # the share of equal replies below which a comparison says nothing
+MODEL = (
+    "pocket(checkpoint={checkpoint},segmenter=box,propagator=still,batch_size={planned},"
+    "max_new_tokens={max_new_tokens},backend=transformers(dtype=bfloat16,device={device},"
+    "batch_size={batch},roll={roll},min_pixels={min_pixels},max_pixels={max_pixels}))"
+)
+
+
+def main() -> None:
+    given = arguments()
+    if given.child:
+        settings, result = map(Path, given.child)
+        measured = ours(json.loads(settings.read_text("utf-8")))
+        result.write_text(json.dumps(measured), encoding="utf-8")
+        return
+    try:
+        mixed_lengths.check_size(given.samples, given.batch)
+        if not given.overhead:
+            check_lmms(given.lmms)
+        text = measure(given)
+    except HarnessError as error:
+        sys.exit(f"error: {error}")
+    print(text)
+    if given.save:
+        save(text, "overhead" if given.overhead else "lmms-eval")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--lmms", metavar="PYTHON", help="of an environment with lmms-eval")
+    parser.add_argument("--overhead", action="store_true", help="around a bare generate loop")
+    parser.add_argument("--checkpoint", default="pocket", help="a Qwen2.5-VL checkpoint")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--samples", type=int, default=192)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--max-new-tokens", type=int, default=160)
+    parser.add_argument("--save", action="store_true")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def check_lmms(python: str | None) -> None:
+    """Raise MissingDependency unless this interpreter has the release that is compared with."""
+    fix = f"python -m venv E; E/bin/pip install lmms-eval=={VERSION}; then --lmms E/bin/python"
+    code = "from importlib.metadata import version; print(version('lmms-eval'))"
+    if python is None:
+        found = "no --lmms"
+    else:
+        try:
+            done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+            found = done.stdout.strip() or "none in that environment"
+        except OSError as error:
+            found = f"{python}: {error.strerror}"
+    if found != VERSION:
+        raise MissingDependency("the comparison", expected=f"lmms-eval {VERSION} in an environment "
+                                "of its own", found=found, fix=fix)  # fmt: skip
+
+
+def measure(given: argparse.Namespace) -> str:
+    """Make the samples, let the sides take turns, and tell what was found."""
+    settings = {
+        "checkpoint": str(find(given.checkpoint).resolve()), "device": given.device,
+        "batch": given.batch, "planned": given.batch * PLANNED, "threads": given.threads,
+        "max_new_tokens": given.max_new_tokens, "roll": str(not given.overhead).lower(),
+        "min_pixels": mixed_lengths.MIN_PIXELS, "max_pixels": mixed_lengths.MAX_PIXELS,
+        "overhead": given.overhead,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as scratch:
+        model = model_of(settings)
+
+        def prompt(query: Any) -> str:
+            return model.requests(query)[0].text
+
+        for name, seed, samples in (("set", 0, given.samples), ("warm", 1, given.batch)):
+            folder = Path(scratch) / name
+            mixed_lengths.write(folder, seed=seed, samples=samples, prompt=prompt)
+            settings[name] = str(folder)
+        sides = {"ours": [sys.executable, __file__, "--child"]}
+        if not given.overhead:
+            python = str(Path(shutil.which(given.lmms) or given.lmms).absolute())
+            sides["lmms"] = [python, str(HERE / "throughput_lmms.py")]
+        runs: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+        for turn in range(given.repeats):
+            for side in list(sides) if turn % 2 == 0 else reversed(sides):
+                run = child(sides[side], settings, Path(scratch))
+                runs[side].append(run)
+                print(f"{side:5}{given.samples / run['window']:8.2f} samples/s, "
+                      f"{run['busy'] / run['window']:.3f} busy", flush=True)  # fmt: skip
+    return (overhead if given.overhead else compared)(given, runs)
+
+
+def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+    """What one side measured, in a process of its own."""
+    asked, result = scratch / "settings.json", scratch / "result.json"
+    asked.write_text(json.dumps(settings), encoding="utf-8")
+    result.unlink(missing_ok=True)
+    surroundings = {
+        **os.environ, "PYTHONPATH": str(HERE.parent), "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": str(settings["threads"]), "HF_DATASETS_CACHE": str(scratch / "datasets"),
+    }  # fmt: skip
+    done = subprocess.run([*line, str(asked), str(result)], capture_output=True, text=True,
+                          env=surroundings, check=False, cwd=scratch)  # fmt: skip
+    if done.returncode or not result.is_file():
+        raise HarnessError(f"{Path(line[1]).name} ended with exit code {done.returncode}:\n"
+                           f"{done.stderr[-3000:]}")  # fmt: skip
+    plain: dict[str, Any] = json.loads(result.read_text("utf-8"))
+    return plain
+
+
+def model_of(settings: Mapping[str, Any]) -> PromptedModel:
+    """The model `pocket`, shown pictures as large as they are, its boxes taken for masks."""
+    model: PromptedModel = plugins.build("models", parse(MODEL.format(**settings)))
+    return replace(model, prompt=replace(model.prompt, resize=None), words_resize=None)
+
+
+@dataclass
+class Watch(Silent):
+    """Takes the time from the first planned batch to the last one that is done."""
+
+    began: float = 0.0
+    ended: float = 0.0
+
+    def start(self, name: str, total: int, done: int) -> None:
+        self.began = perf_counter()
+
+    def advance(self, samples: int, failed: int, headline: float | None) -> None:
+        self.ended = perf_counter()
+
+
+def ours(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Our side, and with `overhead` the bare loop after it."""
+    import torch
+
+    torch.set_num_threads(settings["threads"])
+    model = model_of(settings)
+    model.prepare()
+    busy = Busy(model.chat.network)
+    evaluated(mixed_lengths.task(Path(settings["warm"])), model)
+    busy.reset()
+    task = mixed_lengths.task(Path(settings["set"]))
+    result = evaluated(task, model)
+    result |= busy.found()
+    return result | ({"bare": bare(task, model)} if settings["overhead"] else {})
+
+
+def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
+    """Seconds of the whole evaluation and of its predictions, and the replies by id."""
+    watch = Watch()
+    with tempfile.TemporaryDirectory() as folder:
+        start = perf_counter()
+        run = evaluate(task, model, Path(folder) / "run", Options(), model_spec=model.name,
+                       progress=watch)  # fmt: skip
+        whole = perf_counter() - start
+        replies = {one.id: "".join(run.prediction(one.id).replies) for one in task.samples()}
+    return {"window": watch.ended - watch.began, "whole": whole, "replies": replies}
+
+
+def bare(task: Task, model: PromptedModel) -> float:
+    """Seconds of `generate` alone over the batches that the evaluation makes."""
+    import torch
+
+    from harness.models.backends.batching import batches as cut
+    from harness.models.backends.inputs import processor_inputs
+
+    plan = batches(task.samples(), size=model.batch_size, sort=hello(model).sort)
+    made: list[Any] = []
+    for batch in plan:
+        requests = [one for query in batch.queries for one in model.requests(query)]
+        made += [
+            processor_inputs(model.chat.processor, [requests[one] for one in places])
+            for places in cut(requests, size=model.chat.batch_size)
+        ]
+    start = perf_counter()
+    with torch.inference_mode():
+        for inputs in made:
+            model.chat.network.generate(**inputs.to(model.chat.network.device), do_sample=False,
+                                        max_new_tokens=model.max_new_tokens).tolist()  # fmt: skip
+    return perf_counter() - start
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """The median, and the least and the most."""
+    return f"{median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def alike(one: Mapping[str, str], other: Mapping[str, str]) -> float:
+    """The share of equal replies."""
+    return sum(one[key].strip() == other.get(key, "").strip() for key in one) / len(one)
+
+
+def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The table of both sides."""
+    mine, theirs = runs["ours"], runs["lmms"]
+    same = min(
+        alike(one["replies"], other["replies"]) for one, other in zip(mine, theirs, strict=True)
+    )
+    asked = mine[0]["prompts"] == theirs[0]["prompts"]
+    lines = [
+        about(given), "",
+        "| | samples/s | busy | prompt passes | token passes | whole, samples/s |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]  # fmt: skip
+    for name, side in ((f"lmms-eval {theirs[0]['version']}", theirs), ("harness", mine)):
+        lines.append(f"| {name} | {spread([given.samples / one['window'] for one in side])} | "
+                     f"{spread([one['busy'] / one['window'] for one in side], 3)} | "
+                     f"{side[0]['prefills']} | {side[0]['steps']} | "
+                     f"{spread([given.samples / one['whole'] for one in side])} |")  # fmt: skip
+    ratios = [a["window"] / b["window"] for a, b in zip(theirs, mine, strict=True)]
+    wholes = [a["whole"] / b["whole"] for a, b in zip(theirs, mine, strict=True)]
+    lines += ["", f"Ratio: {spread(ratios)}; of whole calls {spread(wholes)}.",
+              f"Equal replies: {same:.1%}; prompts, token by token: "
+              f"{'equal' if asked else 'NOT EQUAL'}."]  # fmt: skip
+    if same < ALIKE or not asked:
+        lines.append("**VOID: the two sides do not answer the same questions in the same way.**")
+    return "\n".join(lines)
+
+
+def overhead(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The table of ours and the bare loop."""
+    mine = runs["ours"]
+    costs = [100 * (one["window"] / one["bare"] - 1) for one in mine]
+    busy = spread([one["busy"] / one["window"] for one in mine], 3)
+    return "\n".join([
+        about(given), "", "| | samples/s |", "| --- | --- |",
+        f"| bare `generate` loop | {spread([given.samples / one['bare'] for one in mine])} |",
+        f"| harness | {spread([given.samples / one['window'] for one in mine])} |", "",
+        f"Overhead: {spread(costs, 1)} %; busy {busy}.",
+    ])  # fmt: skip
+
+
+def about(given: argparse.Namespace) -> str:
+    """What was measured, on what, and by which command."""
+    line = (f"--samples {given.samples} --batch {given.batch} --repeats {given.repeats} "
+            f"--threads {given.threads} --checkpoint {Path(given.checkpoint).name} "
+            f"--device {given.device}")  # fmt: skip
+    side = "--overhead" if given.overhead else "--lmms PYTHON"
+    place = device() if given.device != "cpu" else f"{os.cpu_count()} cores, {platform.machine()}"
+    return (f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "
+            f"of {given.repeats} turns.")  # fmt: skip
+
+
+def save(text: str, title: str) -> None:
+    """Put a part into the results, in the place of an older one of the same title."""
+    old = RESULT.read_text("utf-8") if RESULT.is_file() else ""
+    parts = dict(part.split("\n", 1) for part in old.split("## ")[1:])
+    parts[title] = f"\n{text}\n\n"
+    whole = "".join(f"## {name}\n{parts[name]}" for name in sorted(parts))
+    RESULT.write_text(f"{whole.rstrip()}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

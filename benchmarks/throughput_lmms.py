@@ -1,0 +1,130 @@
+"""lmms-eval's side of `throughput.py`: run by the interpreter of an environment that has it.
+
+    python throughput_lmms.py SETTINGS.json RESULT.json
+
+Nothing of lmms-eval is changed. Its model `qwen2_5_vl` (the chat class, which it takes by default)
+is built by its registry and evaluated by `simple_evaluate` on a task in a folder of its own;
+`device_map=cpu` keeps it from moving tensors to CUDA, which `auto` does.
+"""
+
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from busy import Busy
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+TASK = """\
+task: {name}
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {questions}}}}}
+test_split: test
+output_type: generate_until
+doc_to_visual: !function reading.pictures
+doc_to_text: !function reading.text
+doc_to_messages: !function reading.messages
+doc_to_target: id
+generation_kwargs: {{max_new_tokens: {limit}, temperature: 0, do_sample: false}}
+process_results: !function reading.answered
+metric_list:
+  - {{metric: answered, aggregation: !function reading.mean, higher_is_better: true}}
+metadata: [{{version: 0.0}}]
+"""
+READING = '''\
+"""What the task's file names."""
+
+from PIL import Image
+
+
+def pictures(doc):
+    return [Image.open(doc["picture"]).convert("RGB")]
+
+
+def text(doc, lmms_eval_specific_kwargs=None):
+    return doc["prompt"]
+
+
+def messages(doc, lmms_eval_specific_kwargs=None):
+    picture = {"type": "image", "url": pictures(doc)[0]}
+    return [{"role": "user", "content": [picture, {"type": "text", "text": doc["prompt"]}]}]
+
+
+def answered(doc, results):
+    return {"answered": float(bool(results[0]))}
+
+
+def mean(values):
+    return sum(values) / len(values)
+'''
+
+
+def main() -> None:
+    settings = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    ensure_torchvision()
+    import torch
+
+    torch.set_num_threads(settings["threads"])
+    from lmms_eval.models import get_model
+
+    arguments = {key: settings[key] for key in ("min_pixels", "max_pixels")}
+    arguments |= {"pretrained": settings["checkpoint"], "device_map": settings["device"]}
+    model = get_model("qwen2_5_vl").create_from_arg_string(
+        ",".join(f"{key}={value}" for key, value in arguments.items()),
+        {"batch_size": settings["batch"], "device": settings["device"]},
+    )
+    network = model.model
+    busy = Busy(network)
+    evaluated(model, Path(settings["warm"]), settings)
+    model._model = network  # an evaluation lets go of it when it is done
+    busy.reset()
+    result = evaluated(model, Path(settings["set"]), settings)
+    result |= busy.found() | {"version": version("lmms-eval")}
+    Path(sys.argv[2]).write_text(json.dumps(result), encoding="utf-8")
+
+
+def evaluated(model: Any, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of the whole evaluation, of `generate_until` in it, and the replies by id."""
+    from lmms_eval.evaluator import simple_evaluate
+    from lmms_eval.tasks import TaskManager
+
+    name = f"mixed_{folder.name}"
+    place = folder / "lmms"
+    place.mkdir(exist_ok=True)
+    (place / "reading.py").write_text(READING, encoding="utf-8")
+    questions = json.dumps(str(folder / "questions.jsonl"))
+    text = TASK.format(name=name, questions=questions, limit=settings["max_new_tokens"])
+    (place / f"{name}.yaml").write_text(text, encoding="utf-8")
+    window: list[float] = []
+    answer = type(model).generate_until
+
+    def timed(requests: Any) -> Any:
+        start = perf_counter()
+        replies = answer(model, requests)
+        window.append(perf_counter() - start)
+        return replies
+
+    model.generate_until = timed
+    start = perf_counter()
+    found = simple_evaluate(
+        model=model, tasks=[name], task_manager=TaskManager(include_path=str(place)),
+        batch_size=settings["batch"], device=settings["device"], bootstrap_iters=0,
+    )  # fmt: skip
+    whole = perf_counter() - start
+    replies = {one["doc"]["id"]: said(one) for one in found["samples"][name]}
+    return {"window": sum(window), "whole": whole, "replies": replies}
+
+
+def said(sample: dict[str, Any]) -> str:
+    """The reply in a logged sample, whichever way lists are nested around it."""
+    reply = sample["filtered_resps"]
+    while isinstance(reply, list):
+        reply = reply[0]
+    return str(reply)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""`harness explain` of a training: its sampled rollouts as a page, with their boxes drawn."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness import plugins
+from harness.cli.output import show_json
+from harness.errors import HarnessError, ParseError, StoreError, UsageError
+from harness.leaderboards.pictures import say
+from harness.leaderboards.render.rollouts import render
+from harness.leaderboards.rollouts import ROLLOUTS, Group, chosen, drawn, groups_of
+from harness.leaderboards.runs import plugin_errors
+from harness.models.compose import LOCATED
+from harness.models.truth import objects_of, taught
+from harness.run.plan import samples_of
+from harness.run.trained import Training
+from harness.spec import parse
+from harness.store.atomic import read_json, write_bytes
+from harness.types import Answer, AnswerForm, Sample
+
+PAGE = "rollouts.html"
+GROUPS = 24  # that are shown where none is said
+MANIFEST = "manifest.json"
+
+
+def is_training(folder: Path) -> bool:
+    """Whether a folder is a training's; a run's manifest names no method."""
+    path = folder / MANIFEST
+    try:
+        plain = read_json(path) if path.is_file() else None
+    except StoreError:  # as a run, it is told what is wrong with it
+        return False
+    return isinstance(plain, dict) and "method" in plain
+
+
+def explain_training(arguments: Namespace) -> int:
+    """Write the page, and print where it is."""
+    training = Training.open(arguments.run)
+    if arguments.image is not None:
+        raise UsageError("--image", expected="a run folder", found="a training's",
+                         fix="--out FILE.html says where its page goes.")  # fmt: skip
+    groups, notes = shown(training, arguments)
+    page = render(
+        f"Rollouts of {training.folder.resolve().name}", groups, summary=_summary(training),
+        notes=notes,
+    )  # fmt: skip
+    out = arguments.out or training.folder / PAGE
+    write_bytes(out, page.encode("utf-8", "replace"))
+    if arguments.json:
+        show_json({"page": str(out), "groups": len(groups),
+                   "steps": sorted({group.step for group in groups}), "notes": notes})  # fmt: skip
+    else:
+        print(out)
+    return 0
+
+
+def shown(training: Training, arguments: Namespace) -> tuple[list[Group], list[str]]:
+    """The groups to show, with pictures where the data is, and what is to be said of them.
+
+    Raises:
+        StoreError: no rollouts were kept, or none of the sample that is asked for.
+        UsageError: fewer than one group is asked for.
+    """
+    most = GROUPS if arguments.groups is None else arguments.groups
+    if most < 1:
+        raise UsageError("--groups", expected="a number ≥ 1", found=str(most))
+    path = training.folder / ROLLOUTS
+    if not path.is_file():
+        raise StoreError(f"training {training.folder}", expected=ROLLOUTS, found="none",
+                         fix="Methods with GRPO write it, unless keep_rollouts=0.")  # fmt: skip
+    every = groups_of(path)
+    picked = chosen(every, most=most, sample=arguments.sample)
+    notes = [f"{len(picked)} of {len(every)} groups that were kept."] \
+        if len(picked) < len(every) else []  # fmt: skip
+    try:
+        samples = _samples(training, picked, arguments.data)
+    except HarnessError as error:
+        return picked, [*notes, f"The data cannot be read here, so there are no pictures. {error}"]
+    return [_with_picture(group, samples) for group in picked], notes
+
+
+def _samples(
+    training: Training, groups: Sequence[Group], root: Path | None
+) -> Mapping[tuple[str, str], Sample]:
+    """The samples that groups are of, by task and id."""
+    place = root or Path(training.manifest["data_root"])
+    wanted, found = {group.sample for group in groups}, {}
+    for recorded in training.manifest["tasks"]:
+        with plugin_errors(f"task {recorded['spec']}"):
+            task = plugins.build("tasks", parse(recorded["spec"]), place)
+        for sample in samples_of(task):
+            if sample.id in wanted:
+                found[task.name, sample.id] = sample
+                found.setdefault(("", sample.id), sample)
+    return found
+
+
+def _with_picture(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Group:
+    sample = samples.get((group.task, group.sample))
+    if sample is None:
+        return replace(group, note="The data has no such sample any more.")
+    target = sample.target
+    said = "" if target is None else say(target.answer)
+    return drawn(group, sample, truth=lambda frame: truth_on(frame, sample), said=said)
+
+
+def truth_on(frame: int, sample: Sample) -> Answer:
+    """The true boxes of a sample on one frame, or its points where the truth is points.
+
+    As a perfect reply would name them: one box a connected part of a mask.
+    """
+    query, target = sample.query, sample.target
+    if target is None or query.form not in LOCATED or target.answer.no_target:
+        return Answer()
+    answer = target.answer
+    if query.form is AnswerForm.COUNT and answer.boxes is None:
+        return Answer()  # a number has no places
+    if answer.boxes is not None and len(query.media[0]) == 1:
+        return Answer(boxes=answer.boxes)
+    try:
+        items = objects_of(query.form, taught(answer, [frame]), frame, query.size)
+    except (ParseError, IndexError):  # a truth that no reply can say has nothing to draw
+        return Answer()
+    if answer.points is not None and answer.boxes is None and answer.masks is None:
+        return Answer(points=answer.points)
+    return Answer(boxes=tuple(item.box for item in items))
+
+
+def _summary(training: Training) -> str:
+    manifest = training.manifest
+    model = manifest["model"]["spec"] if manifest["model"] else "no model"
+    tasks = ", ".join(task["spec"] for task in manifest["tasks"])
+    return f"{manifest['method']['spec']}, from {model}, on {tasks}"

@@ -1,0 +1,186 @@
+"""What a plugin can be given, read from its source: nothing is imported to list it.
+
+A plugin function's keyword-only parameters are its settings. If a decorator adds those of an
+engine, as `with_settings` does for GRPO, they are the fields of the class `Settings` in the
+decorator's module, with the decorator's own arguments as their defaults.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness import plugins
+
+ENGINE = "Settings"
+LONGEST = 100  # characters of a type's name that are written out; a longer one keeps its name
+
+
+def settings(entry: EntryPoint) -> dict[str, str]:
+    """Every setting of a plugin: its type, its default, and what its documentation says of it.
+
+    Its own come first, in the order of its source; then those of its engine.
+    """
+    source = Source.of(entry.module) if plugins.folder(entry) is not None else None
+    function = source.function(entry.attr) if source is not None else None
+    if source is None or function is None:
+        return {}
+    told = documented(function)
+    own = {
+        one.arg: _worded(source, one.annotation, default, told.get(one.arg, ""))
+        for one, default in zip(
+            function.args.kwonlyargs, function.args.kw_defaults, strict=True
+        )
+    }  # fmt: skip
+    return {**own, **_engine(source, function)}
+
+
+def needs(entry: EntryPoint) -> list[str]:
+    """What a plugin must be given: settings without a default, and a checkpoint that has none."""
+    source = Source.of(entry.module) if plugins.folder(entry) is not None else None
+    function = source.function(entry.attr) if source is not None else None
+    if function is None:
+        return []
+    return [
+        one.arg
+        for one, default in zip(
+            function.args.kwonlyargs, function.args.kw_defaults, strict=True
+        )
+        if default is None
+        or (one.arg == "checkpoint" and isinstance(default, ast.Constant) and not default.value)
+    ]  # fmt: skip
+
+
+def documented(function: ast.FunctionDef) -> dict[str, str]:
+    """What the `Args:` of a function's docstring say, by name."""
+    text = ast.get_docstring(function) or ""
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE)
+    return {name: " ".join(said.split()) for name, said in found}
+
+
+def _engine(source: "Source", function: ast.FunctionDef) -> dict[str, str]:
+    """The settings that decorators add."""
+    added: dict[str, str] = {}
+    for call in function.decorator_list:
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        module = source.origin(call.func.id)
+        known = module.class_named(ENGINE) if module is not None else None
+        if module is None or known is None:
+            continue
+        defaults = {given.arg: given.value for given in call.keywords if given.arg is not None}
+        for name, (kind, default, told) in _fields(known).items():
+            given = defaults.get(name)
+            added[name] = _worded(module, kind, default, told) if given is None \
+                else _worded(module, kind, source.value(given), told)  # fmt: skip
+    return added
+
+
+def _fields(known: ast.ClassDef) -> dict[str, tuple[ast.expr, ast.expr | None, str]]:
+    """Type, default and docstring of every field of a dataclass."""
+    found = {}
+    following = [*known.body[1:], ast.Pass()]
+    for statement, after in zip(known.body, following, strict=True):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            found[statement.target.id] = (statement.annotation, statement.value, _text(after))
+    return found
+
+
+def _text(statement: ast.stmt) -> str:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return " ".join(str(statement.value.value).split())
+    return ""
+
+
+def _worded(
+    source: "Source", kind: ast.expr | None, default: ast.expr | None, told: str
+) -> str:  # fmt: skip
+    """A setting in a line: `int = 8 (Rollouts of a prompt)`."""
+    value = " = " + ast.unparse(source.value(default)) if default is not None else ", needed"
+    return f"{source.kind(kind)}{value}" + (f" ({told.rstrip('.')})" if told else "")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module's source."""
+
+    tree: ast.Module
+
+    @classmethod
+    def of(cls, module: str) -> "Source | None":
+        """That of an installed module; None if it has none."""
+        try:
+            spec = find_spec(module)
+        except (ImportError, ValueError):
+            return None
+        if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+            return None
+        return cls(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
+
+    def function(self, name: str) -> ast.FunctionDef | None:
+        """A function of the module, by name."""
+        return next((node for node in self.tree.body
+                     if isinstance(node, ast.FunctionDef) and node.name == name), None)  # fmt: skip
+
+    def class_named(self, name: str) -> ast.ClassDef | None:
+        """A class of the module, by name."""
+        return next((node for node in self.tree.body
+                     if isinstance(node, ast.ClassDef) and node.name == name), None)  # fmt: skip
+
+    def origin(self, name: str) -> "Source | None":
+        """The module that a name is imported from; this one if it is defined here."""
+        for module, names in self._imports():
+            if name in names:
+                return Source.of(module)
+        return self if self.function(name) is not None else None
+
+    def kind(self, annotation: ast.expr | None) -> str:
+        """A type as it is shown: names for choices are written out, wherever they are defined."""
+        if annotation is None:
+            return ""
+        if isinstance(annotation, ast.BinOp):
+            return f"{self.kind(annotation.left)} | {self.kind(annotation.right)}"
+        if isinstance(annotation, ast.Name):
+            module, alias = self._defined(annotation.id)
+            written = module.kind(alias)
+            if alias is not None and len(written) <= LONGEST:
+                return written
+        return ast.unparse(annotation)
+
+    def value(self, default: ast.expr) -> ast.expr:
+        """A default as it is shown: a named number or text, wherever it is defined, is itself."""
+        if not isinstance(default, ast.Name):
+            return default
+        _, found = self._defined(default.id)
+        return found if isinstance(found, (ast.Constant, ast.UnaryOp)) else default
+
+    def _defined(self, name: str) -> tuple["Source", ast.expr | None]:
+        """The module that gives a name its value, and the value; None if that is not found."""
+        if name in (own := self._names()):
+            return self, own[name]
+        for module, names in self._imports():
+            if name in names and module.partition(".")[0] == "harness":
+                found = Source.of(module)
+                if found is not None:
+                    return found._defined(name)
+        return self, None
+
+    def _imports(self) -> Iterator[tuple[str, set[str]]]:
+        for node in self.tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+                yield node.module, {one.asname or one.name for one in node.names}
+
+    def _names(self) -> Mapping[str, ast.expr]:
+        """Names that are given a value: `Kind: TypeAlias = …` and `LIMIT = 5`."""
+        found: dict[str, ast.expr] = {}
+        for node in self.tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] \
+                if isinstance(node, ast.AnnAssign) else []  # fmt: skip
+            value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+            for target in targets:
+                if isinstance(target, ast.Name) and value is not None:
+                    found[target.id] = value
+        return found

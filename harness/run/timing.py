@@ -1,0 +1,46 @@
+"""`timing.json`: what a run cost, apart from its results, because seconds are never equal."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.record import TIMING
+from harness.run.stages import Stage, told
+from harness.store.atomic import read_json, write_json
+
+
+def add_attempt(
+    folder: Path, *, seconds: float, samples: int, workers: int, stages: Mapping[str, Stage]
+) -> None:
+    """Add what one attempt at a run cost.
+
+    Args:
+        folder: The run folder.
+        seconds: From the first batch to the last score.
+        samples: Predicted in this attempt.
+        workers: That predicted them.
+        stages: What each stage of the model did, in all workers together.
+    """
+    attempts = [*_attempts(folder), {
+        "wall_seconds": seconds, "samples": samples, "workers": workers, "stages": told(stages),
+    }]  # fmt: skip
+    wall = sum(attempt["wall_seconds"] for attempt in attempts if attempt["samples"])
+    predicted = sum(attempt["samples"] for attempt in attempts)
+    write_json(folder / TIMING, {
+        "wall_seconds": wall,
+        "samples_per_second": predicted / wall if wall else None,
+        "attempts": attempts,
+    })  # fmt: skip
+
+
+def _attempts(folder: Path) -> list[dict[str, Any]]:
+    """Those before; none if the file is damaged, for no score depends on it."""
+    with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
+        return [
+            {"wall_seconds": float(one["wall_seconds"]), "samples": int(one["samples"]),
+             "workers": int(one["workers"]), "stages": dict(one.get("stages", {}))}
+            for one in read_json(folder / TIMING)["attempts"]
+        ]  # fmt: skip
+    return []

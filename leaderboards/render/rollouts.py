@@ -1,0 +1,139 @@
+"""Rollouts of a training as one HTML page that needs nothing beside itself, and runs no script.
+
+Every text goes through `markup.element`, which escapes it; the page's content security policy
+allows its one style and pictures that stand in it, and nothing else.
+"""
+
+from collections.abc import Sequence
+from importlib.resources import files
+from itertools import groupby
+from string import Template
+
+import harness
+from harness.leaderboards import wording
+from harness.leaderboards.render.markup import Markup, element, escape, join
+from harness.leaderboards.render.page import digest
+from harness.leaderboards.render.samples import cut
+from harness.leaderboards.rollouts import Group, Rollout
+
+TOTAL = "total"
+
+
+def render(title: str, groups: Sequence[Group], *, summary: str, notes: Sequence[str] = ()) -> str:
+    """The whole page.
+
+    Args:
+        title: Its heading.
+        groups: In the order of their steps.
+        summary: What the training is, in one line.
+        notes: What a reader should know, such as why there are no pictures.
+    """
+    style = _part("page.css") + _part("rollouts.css")
+    steps = [
+        _step(number, list(several))
+        for number, several in groupby(groups, key=lambda group: group.step)
+    ]
+    return Template(_part("rollouts.html")).substitute(
+        policy=escape(
+            f"default-src 'none'; img-src data:; style-src '{digest(style)}'; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        title=escape(title),
+        summary=escape(summary),
+        notes=join(*(element("p", {"class": "note"}, note) for note in notes)),
+        steps=join(*steps),
+        version=escape(harness.__version__),
+        style=style,
+    )
+
+
+def _step(number: int, groups: Sequence[Group]) -> Markup:
+    name = f"step-{number}"
+    return element(
+        "section",
+        {"class": "step", "aria-labelledby": name},
+        element("h2", {"id": name}, f"Step {number}"),
+        *(_group(group) for group in groups),
+    )
+
+
+def _group(group: Group) -> Markup:
+    facts = [group.sample, *([group.task] if group.task else []),
+             *([f"truth: {group.truth}"] if group.truth else [])]  # fmt: skip
+    return element(
+        "article",
+        {"class": "prompt"},
+        element("p", {"class": "question"}, cut(group.question)) if group.question else "",
+        element("p", {"class": "facts"}, " · ".join(facts)),
+        element("p", {"class": "note"}, group.note) if group.note else "",
+        element(
+            "div",
+            {"class": "replies"},
+            *(_rollout(group, place, one) for place, one in enumerate(group.rollouts, 1)),
+        ),
+    )
+
+
+def _rollout(group: Group, place: int, rollout: Rollout) -> Markup:
+    name = f"Reply {place} to {group.sample}"
+    picture = {"src": rollout.picture, "alt": f"{name}, drawn", "decoding": "async"}
+    seconds = [] if rollout.second is None else [_text("Second pass", rollout.second)]
+    return element(
+        "figure",
+        {"class": "rollout", "aria-label": name},
+        element("img", picture) if rollout.picture else "",
+        element(
+            "figcaption",
+            {},
+            _advantage(rollout),
+            _terms(rollout),
+            element("p", {"class": "unread"}, cut(rollout.unread)) if rollout.unread else "",
+            _text(_length(rollout), rollout.text),
+            *seconds,
+        ),
+    )
+
+
+def _advantage(rollout: Rollout) -> Markup:
+    value = rollout.advantage
+    sign = "" if not value else " up" if value > 0 else " down"
+    return element(
+        "p",
+        {"class": f"value advantage{sign}"},
+        "advantage ",
+        element("b", {}, wording.signed(value)),
+    )
+
+
+def _terms(rollout: Rollout) -> Markup:
+    """Each term of the reward under its name, the total last."""
+    ordered = sorted(rollout.terms.items(), key=lambda term: term[0] == TOTAL)
+    rows = [
+        element(
+            "div",
+            {"class": "total"} if name == TOTAL else {},
+            element("dt", {}, name),
+            element("dd", {}, wording.number(value)),
+        )
+        for name, value in ordered
+    ]
+    return element("dl", {}, *rows)
+
+
+def _length(rollout: Rollout) -> str:
+    noun = "token" if rollout.tokens == 1 else "tokens"
+    frame = f", frame {rollout.frame}" if rollout.frame else ""
+    return f"Reply, {rollout.tokens:,} {noun}{', cut off' if rollout.cut else ''}{frame}"
+
+
+def _text(summary: str, text: str) -> Markup:
+    return element(
+        "details",
+        {"class": "reply", "open": None},
+        element("summary", {}, summary),
+        element("pre", {"tabindex": "0"}, cut(text)),
+    )
+
+
+def _part(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")

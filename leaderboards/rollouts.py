@@ -1,0 +1,157 @@
+"""Rollouts of a training as they are shown: read from `rollouts.jsonl`, chosen, and drawn.
+
+Nothing is parsed again: the places that replies name were kept in pixels of the picture.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness import overlay
+from harness.errors import HarnessError, StoreError
+from harness.leaderboards.pictures import WIDTH, data_uri, draw
+from harness.leaderboards.runs import plugin_errors
+from harness.media import Media
+from harness.trainer import Curve
+from harness.types import Answer, Box, Point, Sample
+
+ROLLOUTS = "rollouts.jsonl"
+MOST = 16  # rollouts of a group that are shown
+MARKS = 120  # boxes or points of a reply that are drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One reply, its reward and the places that it names."""
+
+    text: str
+    second: str | None
+    """What the second pass said."""
+    terms: Mapping[str, float]
+    advantage: float | None
+    """None in files that were written before it was kept."""
+    tokens: int
+    cut: bool
+    unread: str
+    """Why the grammar of the method cannot read it; empty if it can."""
+    answer: Answer
+    """Boxes and points in pixels of the original picture."""
+    frame: int = 0
+    """The frame of the first medium that they lie on."""
+    picture: str = ""
+    """The picture with the truth and these places on it, as a data URI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The rollouts of one prompt in one round."""
+
+    step: int
+    task: str
+    """Empty in files that were written before it was kept."""
+    sample: str
+    rollouts: tuple[Rollout, ...]
+    question: str = ""
+    truth: str = ""
+    """The target in words."""
+    note: str = ""
+    """Why there is no picture, or what is left out."""
+
+
+def groups_of(path: Path) -> list[Group]:
+    """All groups of a file of rollouts, in the order of their steps.
+
+    Raises:
+        StoreError: it is no such file.
+    """
+    made: list[list[dict[str, Any]]] = []
+    for row in Curve(path).read():
+        if row.get("rollout") == 0 or not made:
+            made.append([])
+        made[-1].append(row)
+    return [_group(rows, path) for rows in made]
+
+
+def _group(rows: Sequence[Mapping[str, Any]], path: Path) -> Group:
+    first = rows[0]
+    try:
+        return Group(
+            step=first["step"], task=str(first.get("task", "")), sample=str(first["sample"]),
+            rollouts=tuple(map(_rollout, rows)),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"file {path}, step {first['step']}", expected="rollouts of a training",
+                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+
+
+def _rollout(row: Mapping[str, Any]) -> Rollout:
+    second, advantage = row.get("second"), row.get("advantage")
+    boxes = [Box(*map(_number, box)) for box in row.get("boxes", ())[:MARKS]]
+    points = [Point(*map(_number, point)) for point in row.get("points", ())[:MARKS]]
+    return Rollout(
+        text=str(row["text"]),
+        second=None if second is None else str(second),
+        terms={str(name): float(value) for name, value in row["terms"].items()},
+        advantage=None if advantage is None else float(advantage),
+        tokens=int(row["tokens"]),
+        cut=bool(row["cut"]),
+        unread=str(row.get("unread", "")),
+        answer=Answer(boxes=tuple(boxes), points=tuple(points)),
+        frame=int(row.get("frame", 0)),
+    )
+
+
+def _number(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError(f"{value} is no coordinate")
+    return number
+
+
+def chosen(groups: Sequence[Group], *, most: int, sample: str | None = None) -> list[Group]:
+    """At most `most` groups, evenly spread over the steps; only those of a sample if it is named.
+
+    Raises:
+        StoreError: there is none.
+    """
+    kept = [one for one in groups if sample is None or one.sample == sample]
+    if not kept:
+        some = ", ".join(dict.fromkeys(one.sample for one in groups[:5]))
+        raise StoreError("rollouts to show", expected="one that was kept" if sample is None
+                         else f"a sample whose rollouts were kept, such as {some}",
+                         found="none" if sample is None else repr(sample))  # fmt: skip
+    return [kept[index] for index in overlay.spread(len(kept), most)]
+
+
+def drawn(group: Group, sample: Sample, *, truth: Callable[[int], Answer], said: str) -> Group:
+    """The group with its question and its pictures, as far as they can be read.
+
+    Args:
+        group: Without pictures.
+        sample: What it is of.
+        truth: What is drawn as the truth on a frame: boxes, and points if there are no boxes, in
+            pixels of the original picture.
+        said: The target in words.
+    """
+    known = replace(group, question=sample.query.text, truth=said)
+    if not sample.query.media:
+        return known
+    try:
+        with plugin_errors(f"the picture of {sample.id}"):
+            shown = tuple(_with_picture(one, sample.query.media[0], truth)
+                          for one in known.rollouts[:MOST])  # fmt: skip
+    except HarnessError as error:
+        return replace(known, note=f"The picture cannot be read here. {error}")
+    left = len(known.rollouts) - MOST
+    note = f"{left} more rollouts are not shown." if left > 0 else ""
+    return replace(known, rollouts=shown, note=note)
+
+
+def _with_picture(rollout: Rollout, media: Media, truth: Callable[[int], Answer]) -> Rollout:
+    index = min(max(rollout.frame, 0), len(media) - 1)
+    picture = overlay.thumbnail(media.frame(index), width=WIDTH)
+    for answer, colour in ((truth(index), overlay.TRUTH), (rollout.answer, overlay.PREDICTION)):
+        # Places of one frame: the picture is drawn on as if it were all there is.
+        picture = draw(picture, answer, index=0, size=media.size, colour=colour, filled=True)
+    return replace(rollout, picture=data_uri(picture))

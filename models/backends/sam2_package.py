@@ -1,0 +1,145 @@
+"""SAM 2 through its authors' package `sam2`, from one of its configurations and a `.pt` file.
+
+Nothing is unpickled: weights are read with `weights_only=True`. The package's operator for CUDA,
+which fills small holes of masks in videos, is not used: masks are those of a CPU everywhere, and
+those of transformers.
+"""
+
+import hashlib
+import pickle
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from harness.errors import MissingDependency, ModelError, UsageError
+from harness.models.backends.loading import check_report, loading, memory
+from harness.models.backends.sam2 import Found, place
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+IMAGES = "sam2.modeling.sam2_base.SAM2Base"
+VIDEOS = "sam2.sam2_video_predictor.SAM2VideoPredictor"
+
+STABLE: Mapping[str, Any] = {
+    "dynamic_multimask_via_stability": True,
+    "dynamic_multimask_stability_delta": 0.05,
+    "dynamic_multimask_stability_thresh": 0.98,
+}
+"""What the package's own builders add to every configuration of the mask decoder."""
+
+
+def configurations() -> dict[str, Path]:
+    """The package's configurations by their names, such as `sam2.1_hiera_l`.
+
+    Raises:
+        MissingDependency: the package is not installed.
+    """
+    package = find_spec("sam2")
+    if package is None or not package.submodule_search_locations:
+        raise MissingDependency(
+            "package sam2", expected="it for config=", found="it is not installed",
+            fix='pip install "visual-reasoning-harness[sam2]", or leave config= out and name a '
+            "checkpoint in transformers' format.",
+        )  # fmt: skip
+    folder = Path(package.submodule_search_locations[0]) / "configs"
+    return {
+        path.stem: path for part in ("sam2", "sam2.1") for path in folder.glob(f"{part}/*.yaml")
+    }
+
+
+def found(plugin: str, checkpoint: str | None, *, config: str) -> Found:
+    """A configuration of the package's and a file of weights, looked at and not loaded.
+
+    Args:
+        plugin: What errors call the caller.
+        checkpoint: A `.pt` file of the package's, such as sam2.1_hiera_large.pt.
+        config: The name of a configuration, or its path in the package.
+
+    Raises:
+        MissingDependency: the package is not installed.
+        UsageError: it has no such configuration, or no checkpoint is given.
+        ModelError: there is no such file.
+    """
+    known = configurations()
+    name = config.rpartition("/")[2].removesuffix(".yaml")
+    if name not in known:
+        raise UsageError(
+            f"{plugin}(config=…)", expected=", ".join(sorted(known)), found=repr(config)[:80]
+        )
+    if checkpoint is None:
+        raise UsageError(
+            f"{plugin}(config={name})", expected="checkpoint=, a .pt file of that network",
+            found="none",
+        )  # fmt: skip
+    path = Path(checkpoint)
+    if not path.is_file():
+        raise ModelError(
+            f"checkpoint {checkpoint}", expected="a .pt file of SAM 2", found="no such file",
+            fix="Without config=, a folder or a name in transformers' format is taken.",
+        )  # fmt: skip
+    with path.open("rb") as content:
+        digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
+    return Found(path.name, path, digest.hexdigest(), {"config": name})
+
+
+def built(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:
+    """A network of the package in evaluation mode, on its device.
+
+    Args:
+        kind: `IMAGES` or `VIDEOS`: the class.
+        checkpoint: The `.pt` file.
+        config: The name of its configuration.
+        device: `auto` is CUDA where there is one.
+
+    Raises:
+        ModelError: its weights are not exactly those of the configuration, or are no weights.
+        OutOfMemory: it does not fit on the device.
+    """
+    ensure_torchvision()
+    name = checkpoint.name
+    instantiate = import_module("hydra.utils").instantiate
+    plain = import_module("omegaconf").OmegaConf.load(configurations()[config])
+    with loading(f"checkpoint {name}"):
+        plain.model._target_ = kind
+        plain.model.sam_mask_decoder_extra_args = dict(STABLE)
+        network = instantiate(plain.model, _recursive_=True)
+        missing, unexpected = network.load_state_dict(weights(checkpoint), strict=False)
+    check_report(name, {"missing_keys": missing, "unexpected_keys": unexpected})
+    with memory():
+        return network.to(place(device)).eval()
+
+
+def weights(checkpoint: Path) -> dict[str, Any]:
+    """The tensors of a `.pt` file; nothing in it is run.
+
+    Raises:
+        ModelError: it is cut, holds more than tensors, or lacks the table `model`.
+    """
+    import torch
+
+    try:
+        whole = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError) as error:
+        raise ModelError(
+            f"checkpoint {checkpoint.name}", expected="a whole .pt file of nothing but tensors",
+            found=" ".join(str(error).split())[:200] or type(error).__name__,
+            fix="Fetch it again from its authors; it may have been cut off.",
+        ) from error  # fmt: skip
+    table = whole.get("model") if isinstance(whole, dict) else None
+    if not isinstance(table, dict):
+        raise ModelError(
+            f"checkpoint {checkpoint.name}", expected="a table of weights called 'model'",
+            found="none",
+        )  # fmt: skip
+    return table
+
+
+def precision(network: Any, dtype: str) -> AbstractContextManager[Any]:
+    """Where a network of the package runs in another type than it was saved in."""
+    import torch
+
+    if dtype in ("auto", "float32"):
+        return nullcontext()
+    return torch.autocast(network.device.type, dtype=getattr(torch, dtype))

@@ -1,0 +1,101 @@
+"""SAM 2's memory through its authors' package instead of transformers."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Media
+from harness.models.backends import sam2_package as package
+from harness.models.propagators.sam2_video import Sam2Video
+
+TABLES = ("point_inputs_per_obj", "mask_inputs_per_obj", "cached_features", "constants",
+          "output_dict_per_obj", "temp_output_dict_per_obj", "frames_tracked_per_obj")  # fmt: skip
+"""What the package's predictor keeps of a video, empty when one begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam2VideoPackage(Sam2Video):
+    """The same propagator on SAM2VideoPredictor.
+
+    Its own reader takes files only, so that its record of a video is made here, with frames that
+    are decoded when they are asked for.
+    """
+
+    config: str
+    """The name of a configuration of the package."""
+
+    @cached_property
+    def network(self) -> Any:
+        """The SAM2VideoPredictor."""
+        made = package.built(package.VIDEOS, self.folder, config=self.config, device=self.device)
+        program: Any = import_module("sam2.sam2_video_predictor")
+        program.tqdm = lambda steps, **_: steps  # its bar would break ours
+        return made
+
+    @cached_property
+    def processor(self) -> Any:
+        """What brings frames to the network's size: SAM2Transforms."""
+        transforms = import_module("sam2.utils.transforms").SAM2Transforms
+        return transforms(resolution=self.network.image_size, mask_threshold=0.0)
+
+    def _walk(
+        self, video: Media, start: int, masks: Sequence[BoolArray], *, reverse: bool
+    ) -> Iterator[tuple[int, list[BoolArray]]]:
+        import torch
+
+        network, state = self.network, self._state(video)
+        with torch.inference_mode(), package.precision(network, self.dtype):
+            for name, mask in enumerate(masks):
+                network.add_new_mask(state, start, name, np.ascontiguousarray(mask))
+            steps = network.propagate_in_video(state, start_frame_idx=start, reverse=reverse)
+            for frame, _, logits in steps:
+                self._drop(state, frame)
+                if frame != start:
+                    yield frame, list((logits[:, 0] > 0).cpu().numpy())
+
+    def _state(self, video: Media) -> dict[str, Any]:
+        """The record of a video that nothing was asked of."""
+        device = self.network.device
+        return {
+            "images": Resized(video, self.processor),
+            "num_frames": len(video),
+            "video_height": video.size[1],
+            "video_width": video.size[0],
+            "device": device,
+            "storage_device": device,
+            "offload_video_to_cpu": False,
+            "offload_state_to_cpu": False,
+            "obj_ids": [],
+            "obj_id_to_idx": OrderedDict(),
+            "obj_idx_to_id": OrderedDict(),
+            **{name: {} for name in TABLES},
+        }
+
+    def _drop(self, state: dict[str, Any], frame: int) -> None:
+        """Forget what no later frame of this walk can use."""
+        reach = max(self.network.num_maskmem, self.network.max_obj_ptrs_in_encoder)
+        for outputs in state["output_dict_per_obj"].values():
+            others = outputs["non_cond_frame_outputs"]
+            for old in [index for index in others if abs(frame - index) >= reach]:
+                del others[old]
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """The frames of a video as the package's network takes them, made when they are asked for."""
+
+    video: Media
+    transforms: Any
+
+    def __len__(self) -> int:
+        return len(self.video)
+
+    def __getitem__(self, index: int) -> Any:
+        """3 × side × side, normalised."""
+        return self.transforms(np.array(self.video.frame(index), order="C"))

@@ -1,0 +1,59 @@
+"""SAM 2 on boxes and points, through its authors' package instead of transformers."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Frame
+from harness.models.backends import sam2_package as package
+from harness.models.segmenters.sam2 import BESIDE, INSIDE, Placed, Sam2
+
+STRIDES = (4, 8, 16)  # of the three maps of features
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam2Package(Sam2):
+    """The same segmenter on SAM2ImagePredictor; prompts are decoded one by one."""
+
+    config: str
+    """The name of a configuration of the package."""
+
+    @cached_property
+    def network(self) -> Any:
+        """The SAM2ImagePredictor."""
+        made = package.built(package.IMAGES, self.folder, config=self.config, device=self.device)
+        predictor = import_module("sam2.sam2_image_predictor").SAM2ImagePredictor(made)
+        # It takes every network for one that sees 1024 × 1024 pixels.
+        predictor._bb_feat_sizes = [(made.image_size // step,) * 2 for step in STRIDES]
+        return predictor
+
+    def prepare(self) -> None:
+        """Load the network.
+
+        Raises:
+            ModelError: it cannot be loaded as it is.
+        """
+        assert self.network is not None, "it raises otherwise"
+
+    def _looked_at(self, picture: Frame) -> Any:
+        """The predictor, which holds the picture's embeddings."""
+        with package.precision(self.network, self.dtype):
+            self.network.set_image(np.array(picture, order="C"))
+        return self.network
+
+    def _decode(self, view: Any, prompts: list[Placed], masks: list[BoolArray]) -> None:
+        for prompt in prompts:
+            points = [*prompt.positive, *prompt.negative]
+            labels = [INSIDE] * len(prompt.positive) + [BESIDE] * len(prompt.negative)
+            with package.precision(view, self.dtype):
+                said, scores, _ = view.predict(
+                    point_coords=np.array(points, dtype=np.float32) if points else None,
+                    point_labels=np.array(labels, dtype=np.int32) if points else None,
+                    box=None if prompt.box is None else np.array(prompt.box, dtype=np.float32),
+                    multimask_output=self.multimask,
+                )
+            masks[prompt.row][:] = said[int(np.argmax(scores))] > 0

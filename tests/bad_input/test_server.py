@@ -1,0 +1,120 @@
+"""Servers of networks: whatever one does, each sample is counted, and the run ends or goes on."""
+
+import sys
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+
+from harness.model import ChatReply
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+from chat_server import Scripted, serving
+
+case = pytest.mark.case
+RIGHT = '<think>a</think><answer>[{"bbox_2d": [9, 9, 420, 420], "point_2d": [99, 99]}]</answer>'
+
+
+@dataclass(frozen=True)
+class Right(Scripted):
+    """A network that answers in VisionReasoner's grammar."""
+
+    def _reply(self, request):
+        return ChatReply(text=RIGHT, prompt_tokens=10, completion_tokens=5)
+
+
+@pytest.fixture
+def ask(harness, counting):
+    """Evaluates a network behind a server that does these things, on two samples in turn."""
+
+    def asked(faults, *, out="runs", url="", **settings):
+        with serving(Right(), faults=faults) as served:
+            given = {"base_url": url or served.url, "model": served.model, "wait": 0.01,
+                     "coordinates": "thousandths", "retries": 1, "concurrency": 1,
+                     "timeout": 20.0, **settings}  # fmt: skip
+            words = ",".join(f"{name}={value}" for name, value in given.items())
+            model = f"qwen_vl(backend=openai({words}),segmenter=box)"
+            done = harness.eval("--subset", "first2", model=model, tasks="counting", out=out)
+        if done.code:
+            assert not list((harness.folder / out).rglob("results.json"))
+        return done
+
+    return asked
+
+
+PASSING = ["500", "503", "429", "closes", "closes_half_way", "garbage", "no_json", "no_object",
+           "no_choices"]  # fmt: skip
+
+
+@case(109, "a server that answers 429 or 5xx, resets or closes half-way, or streams garbage",
+      "tried again; then its sample is a failure of the infrastructure, and the others count",
+      code=0)  # fmt: skip
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_a_server_fails_at_is_the_infrastructures(ask, fault):
+    found = ask([fault, fault]).task("counting")
+    assert found["failures"]["infrastructure"] == found["n_failed"] == 1
+    assert found["n_scored"] == 1
+
+
+@case(109, "the same, once", "tried again: nothing is lost and nothing is noted", code=0)
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_passes_changes_no_number(ask, fault):
+    assert ask([fault]).task("counting") == ask([], out="undisturbed").task("counting")
+
+
+@case(109, "a server that hangs, or sends a byte now and then", "left after `timeout` seconds in "
+      "all, then as above", code=0)  # fmt: skip
+@pytest.mark.parametrize("fault", ["hang", "trickle"])
+def test_a_server_that_does_not_end_is_left(ask, fault):
+    found = ask([fault], timeout=3.0, retries=0).task("counting")
+    assert found["failures"]["infrastructure"] == found["n_failed"] == 1
+
+
+@case(110, "a server that is not there", "refused before the first sample; says how one is started",
+      code=6)  # fmt: skip
+def test_a_server_that_is_not_there_is_missing(ask):
+    ask([], url="http://127.0.0.1:9/v1").says("http://127.0.0.1:9/v1", "vllm serve")
+
+
+@case(111, "an empty reply of a server, or one of 10 MB", "a failed sample (parse), cut in the "
+      "record", code=0)  # fmt: skip
+@pytest.mark.parametrize("fault", ["empty", "null", "huge"])
+def test_an_empty_or_huge_reply_is_the_models_failure(harness, ask, fault):
+    found = ask([fault]).task("counting")
+    assert found["failures"]["parse"] == found["n_failed"] == 1
+    assert sum(path.stat().st_size for path in harness.run.rglob("*") if path.is_file()) < 2**20
+
+
+@case(111, "an answer of more than 32 MiB, or a request that is refused (400)", "a failed sample "
+      "(model); not tried again", code=0)  # fmt: skip
+@pytest.mark.parametrize("fault", ["endless", "400"])
+def test_a_request_that_is_refused_is_the_models_failure(ask, fault):
+    found = ask([fault, ""]).task("counting")
+    assert found["failures"]["model"] == found["n_failed"] == 1
+
+
+@case(112, "a key, an address or a model that the server does not know, another model's name in "
+      "an answer, a redirection", "ends the run: no request would fare better", code=2)  # fmt: skip
+@pytest.mark.parametrize("fault", ["401", "403", "404", "302", "wrong_model"])
+def test_what_no_request_survives_ends_the_run(ask, fault):
+    ask(repeat(fault)).says("server http://127.0.0.1")
+
+
+@case(113, "a server whose reply does not depend on the request", "not a thing that harness can "
+      "know: its own tests tell such a server apart", code=0)  # fmt: skip
+@pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit"])
+def test_a_server_that_does_not_look_is_told_apart(ignored):
+    import contract
+
+    from harness.models.backends.openai import openai
+
+    asked = contract.requests()
+    with serving(Scripted(ignores=frozenset({ignored}))) as served:
+        chat = openai(model=served.model, base_url=served.url, coordinates="pixels")
+        with pytest.raises(AssertionError):
+            contract.check(chat, Scripted(), asked)
+    with serving(Scripted()) as served:
+        chat = openai(model=served.model, base_url=served.url, coordinates="pixels")
+        contract.check(chat, Scripted(), asked)

@@ -1,0 +1,149 @@
+"""What is evaluated and was trained on is flagged, and refused where that is asked for."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.cli import splits
+from harness.cli.main import main
+from harness.errors import StoreError
+from harness.leaderboards.row import row
+from harness.record import Run
+from harness.run.trained import (
+    Overlap,
+    Trained,
+    checkpoints,
+    read_overlap,
+    trained_by,
+    with_pictures,
+    write_samples,
+)
+from harness.spec import parse
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DATA = REPOSITORY / "tasks" / "reason_seg" / "example"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """What a training on all of reason_seg's example keeps."""
+    task = plugins.build("tasks", parse("reason_seg"), DATA)
+    return list(with_pictures([Trained.of(task, sample) for sample in task.samples()], task))
+
+
+@pytest.fixture
+def evaluate(tmp_path, monkeypatch):
+    """Evaluates a model without weights, as if its checkpoint had been trained on something."""
+
+    def evaluated(known, *more):
+        monkeypatch.setattr(splits, "trained_by", lambda model: known)
+        return main(["eval", "--model", "saliency", "--tasks", "reason_seg", "--data", str(DATA),
+                     "--out", str(tmp_path / "runs"), "--quiet", *more])  # fmt: skip
+
+    return evaluated
+
+
+def test_a_run_says_how_much_of_it_was_trained_on(evaluate, rows, tmp_path, capsys):
+    assert evaluate(rows[:1], "--json") == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)["tasks"]["reason_seg"]["trained_on"]
+    assert (found["n_total"], found["samples"], found["examples"]) == (3, 1, [rows[0].id])
+    assert "1 of 3 samples" in said.err and rows[0].id in said.err
+    (folder,) = (path.parent for path in (tmp_path / "runs").rglob("results.json"))
+    assert read_overlap(folder) == row(Run.open(folder)).trained_on
+    assert row(Run.open(folder)).trained_on_some
+
+
+def test_the_board_marks_such_a_row_and_what_is_kept_of_it_too(evaluate, rows, tmp_path, capsys):
+    assert evaluate(rows[:1]) == 0
+    runs, kept = tmp_path / "runs", tmp_path / "kept"
+    assert main(["board", "keep", "--runs", str(runs), "--out", str(kept)]) == 0
+    for place in (runs, kept):
+        board = tmp_path / f"board-{place.name}"
+        assert main(["board", "build", "--runs", str(place), "--out", str(board)]) == 0
+        for name in ("board.md", "board.html"):
+            text = (board / name).read_text("utf-8")
+            assert "saliency †" in text and "1 of 3 samples, and pictures of 1" in text
+        (entry,) = json.loads((board / "board.json").read_text())["tables"][0]["rows"]
+        assert entry["trained_on"]["samples"] == 1
+    capsys.readouterr()
+
+
+def test_a_strict_split_is_refused_before_anything_is_predicted(evaluate, rows, tmp_path, capsys):
+    assert evaluate(rows, "--strict-split") == 2
+    said = capsys.readouterr().err
+    assert "--strict-split: saliency on reason_seg, split" in said and "3 of 3 samples" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_clean_split_passes_and_is_recorded_as_clean(evaluate, rows, tmp_path, capsys):
+    others = [replace(one, task="other", pictures=("ab" * 32,)) for one in rows]
+    assert evaluate(others, "--strict-split", "--json") == 0
+    said = capsys.readouterr()
+    assert "trained on" not in said.err
+    assert json.loads(said.out)["tasks"]["reason_seg"]["trained_on"]["pictures"] == 0
+    (folder,) = (path.parent for path in (tmp_path / "runs").rglob("results.json"))
+    assert row(Run.open(folder)).trained_on is not None
+    assert not row(Run.open(folder)).trained_on_some
+
+
+def test_a_checkpoint_that_does_not_say_is_told_and_not_refused(evaluate, tmp_path, capsys):
+    assert evaluate(None, "--strict-split") == 0
+    assert "saliency does not say what it was trained on" in capsys.readouterr().err
+    (folder,) = (path.parent for path in (tmp_path / "runs").rglob("results.json"))
+    assert read_overlap(folder) is None and row(Run.open(folder)).trained_on is None
+
+
+def test_the_same_pictures_under_another_benchmarks_name_are_refused_too(evaluate, rows, capsys):
+    elsewhere = [replace(one, task="other", id="x", group="y", question="") for one in rows[:2]]
+    assert evaluate(elsewhere, "--strict-split") == 2
+    assert "2 more look like pictures that were" in capsys.readouterr().err
+
+
+def test_only_the_part_that_is_evaluated_counts(evaluate, rows, tmp_path, capsys):
+    assert evaluate(rows[2:], "--subset", "first2", "--strict-split") == 0
+    assert evaluate(rows[:1], "--subset", "first1", "--strict-split", "--restart") == 2
+    capsys.readouterr()
+
+
+def test_a_finished_run_is_not_compared_again(evaluate, rows, capsys):
+    assert evaluate(rows[:1]) == 0
+    capsys.readouterr()
+    assert evaluate(None, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["tasks"]["reason_seg"]["trained_on"]["samples"] == 1
+
+
+def test_checkpoints_are_found_wherever_a_spec_names_them(tmp_path, rows):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+    spec = parse(
+        f"m(checkpoint={one},backend=b(checkpoint={two},size=3),other=c(checkpoint=/none))"
+    )
+    assert list(checkpoints(spec)) == [one, two]
+    assert trained_by(spec) is None and list(checkpoints(None)) == []
+    write_samples(two / "harness_samples.jsonl", rows)
+    assert trained_by(spec) == rows
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [{}, [], {"n_total": 3, "samples": 4, "pictures": 0, "examples": [], "alike": 0},
+     {"n_total": 3, "samples": "1", "pictures": 0, "examples": [], "alike": 0},
+     {"n_total": 3, "samples": 1, "pictures": 0, "examples": [], "more": 0}],
+)  # fmt: skip
+def test_a_flag_that_was_tampered_with_is_refused(tmp_path, plain):
+    (tmp_path / "trained_on.json").write_text(json.dumps(plain))
+    with pytest.raises(StoreError, match=r"trained_on\.json"):
+        read_overlap(tmp_path)
+
+
+def test_an_overlap_is_told_in_words():
+    assert str(Overlap(5, 0, 0, ())) == "no sample and no picture of it was trained on"
+    assert str(Overlap(5, 1, 2, ("a",), 2)) == (
+        "1 of 5 samples, and pictures of 2, were trained on; 2 more look like pictures that were "
+        "(a, …)"
+    )

@@ -1,0 +1,106 @@
+"""pocket in process, behind a server, and by its stored replies: `harness eval` scores the same."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness import plugins
+from harness.cli.main import main
+from harness.models.backends.transformers import transformers
+from harness.record import Run, runs_below
+from harness.spec import Spec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+from chat_server import Scripted, serving
+
+TASKS = ("reason_seg", "counting", "mevis")  # pictures, numbers, and a video
+PERCEPTION = "segmenter=grabcut,propagator=flow"
+NETWORK = {"checkpoint": "pocket", "dtype": "float32", "device": "cpu"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def evaluated(data, out, model):
+    """The runs of `harness eval` with a model on two samples of each task, by task."""
+    asked = ["eval", "--model", model, "--tasks", ",".join(TASKS), "--data", data, "--out", out,
+             "--subset", "first2", "--quiet"]  # fmt: skip
+    assert main([str(one) for one in asked]) == 0
+    runs = [Run.open(folder) for folder in runs_below(out)]
+    by_task = {run.results["task"]: run for run in runs}
+    assert set(by_task) == set(TASKS)
+    return by_task
+
+
+def served_model(url):
+    backend = f"openai(model=served,base_url={url},clips=video)"
+    return f"pocket({PERCEPTION},backend={backend})"
+
+
+def said(data, runs, file):
+    """The replies of runs in the form of a predictions file, under the benchmarks' own ids."""
+    rows = []
+    for name, run in runs.items():
+        for sample in plugins.build("tasks", Spec(name), data).samples():
+            if sample.query.id in run.journal.places:
+                replies = list(run.prediction(sample.id).replies)
+                rows.append(json.dumps({"id": sample.id, "reply": replies}) + "\n")
+    file.write_text("".join(rows), encoding="utf-8")
+    return file
+
+
+SCORES = ("metrics", "intervals", "breakdowns", "n_total", "n_scored", "n_failed", "failures")
+
+
+def assert_same_scores(runs, others):
+    for name in TASKS:
+        for part in SCORES:
+            assert runs[name].results[part] == others[name].results[part], (name, part)
+        scores = [(one[name].folder / "scores.jsonl").read_bytes() for one in (runs, others)]
+        assert scores[0] == scores[1], name
+
+
+@pytest.fixture(scope="module")
+def here(shapes, tmp_path_factory):
+    backend = "transformers(dtype=float32,device=cpu)"
+    out = tmp_path_factory.mktemp("here") / "runs"
+    return evaluated(shapes, out, f"pocket({PERCEPTION},backend={backend})")
+
+
+def test_behind_a_server_the_scores_are_the_same(shapes, here, tmp_path):
+    with serving(transformers(**NETWORK)) as served:
+        there = evaluated(shapes, tmp_path / "runs", served_model(served.url))
+    assert_same_scores(here, there)
+    assert len(served.asked) == sum(run.results["n_total"] for run in here.values())
+    for name, run in here.items():
+        assert run.results["usage"] == there[name].results["usage"]
+    assert any(run.results["n_scored"] for run in here.values()), "nothing was answered"
+
+
+def test_replayed_from_its_replies_the_scores_are_the_same(shapes, here, tmp_path):
+    file = said(shapes, here, tmp_path / "said.jsonl")
+    reader = f"pocket({PERCEPTION},backend=stored)"
+    assert_same_scores(
+        here, evaluated(shapes, tmp_path / "runs", f"replay(file={file},model={reader})")
+    )
+
+
+def test_a_server_that_does_not_look_at_its_requests_has_other_scores(shapes, here, tmp_path):
+    blind = Scripted(ignores=frozenset({"text", "media", "system", "prefix", "limit"}))
+    with serving(blind) as served:
+        there = evaluated(shapes, tmp_path / "runs", served_model(served.url))
+    with pytest.raises(AssertionError):
+        assert_same_scores(here, there)

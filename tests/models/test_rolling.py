@@ -1,0 +1,71 @@
+"""Rows that are answered make room for others, and nobody can tell from the replies."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.model import ChatRequest
+from harness.models.backends.rolling import plan
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness.models.backends.transformers import transformers  # noqa: E402
+
+LIMITS = (3, 14, 1, 9, 5, 12, 2)
+
+
+def requests(ask) -> list[ChatRequest]:
+    """Pictures, a clip and no picture, with limits that let their replies end apart."""
+    image, small = ask(size=(150, 60)).media, ask(size=(40, 90)).media
+    clip = ask(frames=6, size=(64, 80)).media
+    plain = [
+        ChatRequest(key="a", text="a", media=image),
+        ChatRequest(key="b", text="a much longer question, please", media=small),
+        ChatRequest(key="c", text="what moves?", media=clip, frames=((0, 2, 4, 5),)),
+        ChatRequest(key="d", text="two media", media=(*clip, *small), frames=((3,), (0,))),
+        ChatRequest(key="e", text="squashed", media=image, resize=(84, 84)),
+        ChatRequest(key="f", text="no picture"),
+        ChatRequest(key="g", text="begun", media=small, prefix="so "),
+    ]
+    return [replace(one, max_new_tokens=limit) for one, limit in zip(plain, LIMITS, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"temperature": 1.0, "top_p": 0.95}, {"repetition_penalty": 1.4}]
+)
+@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
+def test_replies_do_not_tell_whether_rows_were_replaced(request, ask, checkpoint, settings):
+    folder = str(request.getfixturevalue(checkpoint))
+    asked = requests(ask)
+    alone = transformers(checkpoint=folder, batch_size=1, roll=False, seed=2, **settings)
+    expected = alone.generate(asked)
+    assert len({reply.completion_tokens for reply in expected}) > 3
+    for size in (2, 4):
+        rolled = transformers(checkpoint=folder, batch_size=size, roll=True, seed=2, **settings)
+        assert rolled.generate(asked) == expected
+
+
+def test_no_more_rows_are_answered_at_once_than_the_batch_size(tiny_qwen, ask):
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=3, roll=True)
+    rows, widths = [], []
+
+    def count(network, given, named):
+        rows.append(named["input_ids"].shape[0])
+        widths.append(named["input_ids"].shape[1])
+
+    made.network.register_forward_pre_hook(count, with_kwargs=True)
+    made.generate(requests(ask))
+    steps = [row for row, width in zip(rows, widths, strict=True) if width == 1]
+    assert max(rows) == 3
+    assert len(steps) < sum(sorted(LIMITS, reverse=True)[::3])  # what whole batches would take
+
+
+@given(st.integers(0, 40), st.integers(1, 12))
+def test_a_plan_holds_every_place_once_and_begins_with_a_full_batch(total, size):
+    cut = plan(range(total), size=size)
+    assert [place for part in cut for place in part] == list(range(total))
+    assert len(cut[0]) == min(total, size)
+    assert all(len(part) <= max(1, size // 4) for part in cut[1:])

@@ -1,0 +1,193 @@
+"""SAM 2 through its authors' package and through transformers: the same masks of the same weights.
+
+Needs the package `sam2` and what it needs (hydra-core, iopath).
+"""
+
+import json
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import media
+from harness.errors import MissingDependency, ModelError, UsageError
+from harness.model import ObjectPrompt
+from harness.model import settings as recorded
+from harness.models.backends import sam2_package as package
+from harness.models.propagators.sam2_video import sam2_video
+from harness.models.segmenters.sam2 import sam2
+from harness.types import Box, Point
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+
+ensure_torchvision()
+sys.path.insert(0, str(Path(__file__).parent))
+
+import sam2_networks as networks  # noqa: E402
+
+SIDE = networks.SIDE
+START = 2
+PROMPTS = [
+    ObjectPrompt(box=Box(20, 30, 80, 70)),
+    ObjectPrompt(box=Box(20, 30, 80, 70), positive=(Point(40, 50),)),
+    ObjectPrompt(positive=(Point(40, 50), Point(60, 20)), negative=(Point(5, 5),)),
+    ObjectPrompt(box=Box(60, 10, 120, 60), negative=(Point(90, 30),)),
+    ObjectPrompt(phrase="nowhere"),
+]
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr(package, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependency, match=r"visual-reasoning-harness\[sam2\]"):
+        sam2(checkpoint="sam2.1_hiera_large.pt", config="sam2.1_hiera_l")
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A folder for transformers, and a file for the package with its configuration `tiny`."""
+    pytest.importorskip("sam2")
+    from omegaconf import OmegaConf
+
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("sam2")
+    saved = networks.save(folder, seed=3)
+    shipped = OmegaConf.load(package.configurations()["sam2.1_hiera_t"])
+    OmegaConf.save(networks.yaml(shipped), folder / "tiny.yaml")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(package, "configurations", lambda: {"tiny": folder / "tiny.yaml"})
+        yield saved
+
+
+def picture(seed, size=(SIDE, SIDE)):
+    """Coloured blocks."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    rows, columns = np.arange(size[1]) * 16 // size[1], np.arange(size[0]) * 16 // size[0]
+    return blocks[rows][:, columns]
+
+
+def moving():
+    frames = [np.roll(picture(5), 3 * step, axis=1) for step in range(5)]
+    return media.pixels(frames, times=range(5), is_video=True, id="moving")
+
+
+def blocks():
+    masks = np.zeros((3, SIDE, SIDE), dtype=np.bool_)
+    masks[0, 30:70, 20:60] = True
+    masks[1, 80:110, 70:120] = True
+    return list(masks)  # the last one is empty
+
+
+@pytest.mark.parametrize("multimask", [True, False])
+def test_masks_are_those_of_transformers(both, multimask):
+    folder, file = both
+    ours = sam2(checkpoint=str(folder), multimask=multimask)
+    theirs = sam2(checkpoint=str(file), config="tiny", multimask=multimask)
+    for seed in range(3):
+        found = [one.segment(picture(seed), PROMPTS) for one in (ours, theirs)]
+        np.testing.assert_array_equal(*found)
+        shares = [mask.mean() for mask in found[0]]
+        assert shares[-1] == 0
+        assert any(0.02 < share < 0.98 for share in shares), "nothing was told apart"
+
+
+def test_pictures_of_other_sizes_differ_only_by_how_they_are_resized(both):
+    folder, file = both
+    shown = picture(1, size=(200, 150))
+    ours = sam2(checkpoint=str(folder)).segment(shown, PROMPTS)
+    theirs = sam2(checkpoint=str(file), config="tiny").segment(shown, PROMPTS)
+    assert [mask.shape for mask in theirs] == [(150, 200)] * len(PROMPTS)
+    assert np.mean(np.array(ours) != np.array(theirs)) < 0.01
+
+
+def followed(both):
+    folder, file = both
+    ours = sam2_video(checkpoint=str(folder)).propagate(moving(), START, blocks())
+    return ours, sam2_video(checkpoint=str(file), config="tiny").propagate(
+        moving(), START, blocks()
+    )
+
+
+def test_tracks_are_nearly_those_of_transformers(both):
+    ours, theirs = followed(both)
+    np.testing.assert_array_equal([track[START] for track in theirs], blocks())
+    differing = np.mean(np.array(ours) != np.array(theirs), axis=(2, 3))
+    assert differing.max() < 0.005  # of one frame's pixels; README.md says where it may come from
+    shares = np.array(ours)[:2].mean(axis=(2, 3))
+    assert ((shares > 0.01) & (shares < 0.99)).sum() > 2, "nothing was followed"
+
+
+def test_another_networks_masks_are_others(both, tmp_path):
+    _, file = both
+    _, other = networks.save(tmp_path, seed=4)
+    found = [
+        sam2(checkpoint=str(one), config="tiny").segment(picture(0), PROMPTS)
+        for one in (file, other)
+    ]
+    assert not np.array_equal(*found)
+
+
+def test_nothing_is_drawn_while_frames_are_followed(both, capfd):
+    _, file = both
+    sam2_video(checkpoint=str(file), config="tiny").propagate(moving(), START, blocks()[:1])
+    assert "%" not in capfd.readouterr().err
+
+
+def test_the_record_tells_file_and_configuration(both):
+    _, file = both
+    for made in (sam2(checkpoint=str(file), config="configs/tiny.yaml"),
+                 sam2_video(checkpoint=str(file), config="tiny")):  # fmt: skip
+        said = recorded(made)
+        assert (said["checkpoint"], said["config"]) == ("authors.pt", "tiny")
+        assert len(said["weights"]) == 32
+        json.dumps(said)
+
+
+@pytest.mark.parametrize("plugin", [sam2, sam2_video])
+def test_a_configuration_or_a_file_that_is_none_is_refused(both, plugin):
+    _, file = both
+    with pytest.raises(UsageError, match="expected tiny, found 'huge'"):
+        plugin(checkpoint=str(file), config="huge")
+    with pytest.raises(UsageError, match="checkpoint="):
+        plugin(config="tiny")
+    with pytest.raises(ModelError, match="no such file"):
+        plugin(checkpoint="nowhere.pt", config="tiny")
+
+
+class Trap:
+    def __init__(self, canary):
+        self.canary = canary
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.canary}",)
+
+
+@pytest.mark.parametrize("damage", ["cut", "pickle", "no table", "missing", "shape"])
+def test_a_damaged_file_is_refused_and_never_unpickled(both, tmp_path, damage):
+    _, file = both
+    path, canary = tmp_path / "bad.pt", tmp_path / "canary"
+    table = torch.load(file, weights_only=True)["model"]
+    words = "nothing but tensors"
+    if damage == "cut":
+        path.write_bytes(file.read_bytes()[:-5000])
+    elif damage == "pickle":
+        path.write_bytes(pickle.dumps({"model": Trap(canary)}))
+    elif damage == "no table":
+        torch.save(table, path)
+        words = "'model'"
+    elif damage == "missing":
+        torch.save(
+            {"model": {name: one for name, one in table.items() if name != "no_mem_embed"}}, path
+        )
+        words = "missing keys: no_mem_embed"
+    else:
+        torch.save({"model": table | {"no_mem_embed": torch.zeros(1, 1, 3)}}, path)
+        words = "no_mem_embed"
+    with pytest.raises(ModelError, match=words):
+        sam2(checkpoint=str(path), config="tiny").prepare()
+    assert not canary.exists()

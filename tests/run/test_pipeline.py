@@ -1,0 +1,241 @@
+"""Stages side by side: what overlaps, what is bounded, and that no prediction depends on it."""
+
+import json
+import threading
+import time
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from harness.errors import OutOfMemory, UsageError
+from harness.media import pixels
+from harness.run.pipeline import Predictor
+from harness.run.plan import Batch
+from harness.run.workers import Here, hello
+from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query
+
+PATIENCE = 10.0  # seconds after which a test gives up waiting for what must happen
+
+
+def query(name):
+    picture = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id=name)
+    return Query(id=name, text=name, media=(picture,), forms=(AnswerForm.NUMBER,))
+
+
+def batch(index, *names):
+    return Batch(index=index, queries=tuple(map(query, names)), run="run")
+
+
+@dataclass
+class Kept:
+    lines: list = field(default_factory=list)
+
+    def append(self, records):
+        self.lines.extend(records)
+
+
+@dataclass
+class Staged:
+    """Answers with the length of a name; its stages do what a test wants."""
+
+    turns: int = 1
+    asked: list = field(default_factory=list)
+    on_ask: object = lambda queries: None
+    on_begin: object = lambda query: None
+    on_finish: object = lambda query: None
+    halted: int = 0
+    name: str = "staged"
+    batch_size: int = 2
+
+    def describe(self):
+        return {}
+
+    def predict(self, queries):
+        return [
+            self.begin(one, said)() for one, said in zip(queries, self.ask(queries), strict=True)
+        ]
+
+    def ask(self, queries):
+        self.asked.append([one.id for one in queries])
+        self.on_ask(queries)
+        return [float(len(one.id)) for one in queries]
+
+    def begin(self, query, asked):
+        self.on_begin(query)
+
+        def finish():
+            self.on_finish(query)
+            return Prediction(query_id=query.id, answer=Answer(number=asked))
+
+        return finish
+
+    def halt(self):
+        self.halted += 1
+
+
+def predictions(journal):
+    return {one["sample"]: one["prediction"] for one in journal.lines if "sample" in one}
+
+
+def test_the_next_batch_is_asked_for_while_the_last_stage_of_the_one_before_works():
+    next_is_asked = threading.Event()
+
+    def on_ask(queries):
+        if queries[0].id == "second":
+            next_is_asked.set()
+
+    def on_finish(query):
+        if query.id == "first":
+            assert next_is_asked.wait(PATIENCE), "the stages work one after the other"
+
+    journal = Kept()
+    predictor = Predictor(Staged(on_ask=on_ask, on_finish=on_finish), journal)
+    first, second = predictor.submit(batch(0, "first")), predictor.submit(batch(1, "second"))
+    assert (first.result(PATIENCE).failed, second.result(PATIENCE).failed) == (0, 0)
+    predictor.close()
+
+
+def test_a_sample_is_segmented_while_the_one_before_is_propagated():
+    begun = threading.Event()
+
+    def on_begin(query):
+        if query.id == "b":
+            begun.set()
+
+    def on_finish(query):
+        if query.id == "a":
+            assert begun.wait(PATIENCE), "propagation holds up segmentation"
+
+    predictor = Predictor(Staged(on_begin=on_begin, on_finish=on_finish), Kept())
+    assert predictor.submit(batch(0, "a", "b")).result(PATIENCE).failed == 0
+    predictor.close()
+
+
+def test_what_is_under_way_is_bounded_while_the_last_stage_is_stuck(tmp_path):
+    stuck = threading.Event()
+    model = Staged(on_finish=lambda query: stuck.wait(PATIENCE))
+    seen = []
+
+    def plan():
+        for index in range(9):
+            seen.append(index)
+            yield batch(index, f"q{index}")
+
+    done = []
+    thread = threading.Thread(
+        target=lambda: done.extend(Here(model, tmp_path, attempt=0).run(plan()))
+    )
+    thread.start()
+    deadline = time.monotonic() + PATIENCE
+    while len(model.asked) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)  # long enough to run away, if it did
+    assert len(model.asked) == 2 == hello(model).ahead
+    assert len(seen) <= 4
+    stuck.set()
+    thread.join(PATIENCE)
+    assert [one.batch for one in done] == list(range(9)), "outcomes come in order"
+
+
+def test_several_batches_are_asked_at_once_where_the_network_takes_them():
+    together = threading.Barrier(3, timeout=PATIENCE)
+    predictor = Predictor(Staged(turns=3, on_ask=lambda queries: together.wait()), Kept())
+    done = [predictor.submit(batch(index, f"q{index}")) for index in range(3)]
+    assert [one.result(PATIENCE).batch for one in done] == [0, 1, 2]
+    predictor.close()
+
+
+def test_a_sample_that_cannot_be_segmented_or_propagated_fails_alone_and_is_not_asked_again():
+    def fails_for(name):
+        def stage(query):
+            if query.id == name:
+                raise RuntimeError("no mask")
+
+        return stage
+
+    journal = Kept()
+    model = Staged(on_begin=fails_for("a"), on_finish=fails_for("c"))
+    predictor = Predictor(model, journal)
+    outcome = predictor.submit(batch(0, "a", "b", "c")).result(PATIENCE)
+    predictor.close()
+    found = predictions(journal)
+    assert ["failure" not in found[name] for name in "abc"] == [False, True, False]
+    assert found["a"]["failure"][0] == FailureKind.MODEL and "no mask" in found["a"]["failure"][1]
+    assert model.asked == [["a", "b", "c"]], "the network is not asked twice"
+    assert (outcome.failed, outcome.crashed) == (2, 2)
+
+
+def test_a_batch_that_does_not_fit_is_asked_in_halves():
+    def on_ask(queries):
+        if len(queries) > 1:
+            raise OutOfMemory("too large")
+
+    journal = Kept()
+    model = Staged(on_ask=on_ask)
+    predictor = Predictor(model, journal)
+    outcome = predictor.submit(batch(0, "a", "b", "c", "d")).result(PATIENCE)
+    predictor.close()
+    assert (outcome.halvings, outcome.failed, len(predictions(journal))) == (3, 0, 4)
+
+
+def test_replies_of_another_number_than_queries_are_the_models_failures():
+    model = Staged()
+    model.ask = lambda queries: [1.0] * (len(queries) + 1)
+    journal = Kept()
+    predictor = Predictor(model, journal)
+    assert predictor.submit(batch(0, "a", "b")).result(PATIENCE).crashed == 2
+    predictor.close()
+
+
+@pytest.mark.parametrize("stage", ["on_ask", "on_begin", "on_finish"])
+def test_what_ends_the_run_ends_it_in_every_stage(stage, tmp_path):
+    def wrong(_):
+        raise UsageError("a setting", expected="one", found="another")
+
+    model = Staged(**{stage: wrong})
+    with pytest.raises(UsageError):
+        list(Here(model, tmp_path, attempt=0).run([batch(0, "a"), batch(1, "b")]))
+    assert model.halted == 1
+
+
+def test_nothing_is_journalled_after_the_end():
+    begun, stuck, left = threading.Event(), threading.Event(), threading.Event()
+
+    def on_finish(query):
+        begun.set()
+        stuck.wait(PATIENCE)
+        left.set()
+
+    journal = Kept()
+    predictor = Predictor(Staged(on_finish=on_finish), journal)
+    done = predictor.submit(batch(0, "a", "b"))
+    assert begun.wait(PATIENCE)
+    predictor.close()
+    stuck.set()
+    assert left.wait(PATIENCE)
+    with pytest.raises((CancelledError, TimeoutError)):
+        done.result(0.5)
+    assert predictions(journal) == {}
+
+
+def test_seconds_and_memory_of_every_stage_are_told(tmp_path):
+    model = Staged(on_finish=lambda query: time.sleep(0.02))
+    (outcome,) = Here(model, tmp_path, attempt=0).run([batch(0, "a", "b")])
+    assert list(outcome.stages) == ["language", "segmentation", "propagation"]
+    assert outcome.stages["propagation"].seconds >= 0.04 > outcome.stages["language"].seconds
+    assert all(one.memory > 1 << 20 for one in outcome.stages.values())
+
+
+def test_a_run_keeps_what_its_stages_cost(dots, tmp_path):
+    from harness import plugins
+    from harness.run.evaluate import evaluate
+    from harness.run.options import Options
+    from harness.spec import parse
+
+    task = plugins.build("tasks", parse("dots"), dots)
+    evaluate(task, parse("dot_finder"), tmp_path / "a", Options())
+    (attempt,) = json.loads((tmp_path / "a" / "timing.json").read_text())["attempts"]
+    assert attempt["stages"]["model"]["seconds"] > 0
+    assert attempt["stages"]["model"]["memory_bytes"] > 1 << 20

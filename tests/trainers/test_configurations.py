@@ -1,0 +1,97 @@
+"""The configurations that ship: each can be trained, and evaluated, as it stands."""
+
+import re
+import tomllib
+import typing
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.cli.train import LISTS, OURS, with_checkpoint
+from harness.errors import HarnessError, UsageError
+from harness.spec import Spec, parse
+
+TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
+OWN_WORLD = ("pocket", "pocket_sam")  # these draw what they train on, and begin with no model
+PARTS = {
+    "backend": "backends", "sampler": "backends", "segmenter": "segmenters",
+    "propagator": "propagators",
+}  # fmt: skip
+"""Arguments of models that are plugins themselves."""
+
+SHIPPED = sorted(TRAINERS.glob("*/configs/*.toml"))
+TRAINED = [path for path in SHIPPED if path.parts[-3] not in OWN_WORLD]
+
+
+def named(paths):
+    return pytest.mark.parametrize("path", paths, ids=["/".join(p.parts[-3::2]) for p in paths])
+
+
+def read(path):
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def checked(kind, spec):
+    """Whether a plugin takes what its SPEC gives it, all the way down."""
+    hints = typing.get_type_hints(plugins.load(kind, spec.name))
+    for key, value in spec.arguments.items():
+        assert plugins.accepts(kind, spec.name, key), f"{spec.name} takes no {key}"
+        if key in PARTS and isinstance(value, Spec):
+            checked(PARTS[key], value)
+        elif key in hints:
+            plugins.convert(value, hints[key], f"{spec.name}({key}=…)")
+
+
+def test_there_are_configurations_of_every_method():
+    assert {path.parts[-3] for path in SHIPPED} == set(plugins.installed("trainers"))
+
+
+@named(SHIPPED)
+def test_its_settings_are_those_of_its_trainer(path):
+    settings = {key: value for key, value in read(path).items() if key not in OURS}
+    trainer = plugins.build("trainers", Spec(path.parts[-3], settings))
+    assert trainer.describe()
+
+
+@named(TRAINED)
+def test_it_names_its_model_and_its_tasks(path):
+    plain = read(path)
+    checked("models", parse(plain["model"]))
+    assert plain["train_tasks"]
+    for key in LISTS:
+        for text in plain.get(key, ()):
+            checked("tasks", parse(text))
+
+
+@named(TRAINED)
+def test_what_it_trains_is_evaluated_with_the_rest_of_its_model_as_it_was(path, tmp_path):
+    spec = parse(read(path)["model"])
+    made = with_checkpoint(spec, tmp_path)
+    assert made.arguments == {**spec.arguments, "checkpoint": str(tmp_path)}
+    assert parse(str(made)) == made
+
+
+@named([path for path in TRAINED if "qwen" in path.stem and path.parts[-3] in
+        ("visionreasoner", "seg_zero", "dr2seg", "videoseg_r1")])  # fmt: skip
+def test_a_published_training_is_evaluated_with_the_papers_segmenter(path):
+    segmenter = parse(read(path)["model"]).arguments["segmenter"]
+    assert str(segmenter) == "sam2(checkpoint=facebook/sam2-hiera-large)"
+
+
+@named(TRAINED)
+def test_it_says_how_it_is_run_without_what_it_names_itself(path):
+    comment = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#")]
+    assert "--train-tasks" not in " ".join(comment)
+    named_here = re.findall(r"--config (\w+)", " ".join(comment))
+    known = {other.stem for other in SHIPPED}
+    assert set(named_here) <= known and (not named_here or path.stem in named_here)
+
+
+def test_a_wrong_argument_is_found_by_the_check():
+    with pytest.raises(AssertionError, match="takes no colour"):
+        checked("models", parse("qwen_vl(segmenter=sam2(colour=red))"))
+    with pytest.raises(UsageError):
+        checked("models", parse("qwen_vl(frames=none)"))
+    with pytest.raises(HarnessError, match="nothing_of_the_kind"):
+        checked("tasks", parse("nothing_of_the_kind"))
