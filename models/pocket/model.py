@@ -27,7 +27,7 @@ def pocket(
     *,
     checkpoint: str = "pocket",
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
-    segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
+    segmenter: Spec | Segmenter = Spec("sam2"),  # noqa: B008
     propagator: Spec | Propagator = Spec("sam2_video"),  # noqa: B008
     keyframe: KeyFrame = "named",
     frames: int = MOST_FRAMES,

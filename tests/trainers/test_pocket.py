@@ -1,6 +1,7 @@
 """pocket's training program: lessons say the truth, its arithmetic is the architecture's own."""
 
 import json
+import math
 from dataclasses import replace
 from inspect import signature
 
@@ -22,9 +23,9 @@ from harness.trainers.pocket.batches import Collator
 from harness.trainers.pocket.course import Course
 from harness.trainers.pocket.drawing import Drawing
 from harness.trainers.pocket.examine import _both_moments, _prompt
-from harness.trainers.pocket.forward import Forward, patches
+from harness.trainers.pocket.forward import Forward, States, patches
 from harness.trainers.pocket.lessons import located
-from harness.trainers.pocket.losses import number_tokens, word_losses
+from harness.trainers.pocket.losses import Targets, _copy_loss, number_tokens, word_losses
 from harness.trainers.pocket.mixture import Drawn, draw_exam, named_frame
 from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
 from harness.trainers.pocket.reasons import in_words
@@ -172,6 +173,83 @@ def test_every_kind_of_question_in_words_has_a_lesson_with_its_answer(family):
             assert qa.text in lesson.prompt
             told.add(qa.kind)
     assert len(told) >= len(KINDS_OF_QA[family]) - 2, "nearly every kind occurs"
+
+
+def copies():
+    for family in ("qa", "qa_video", "arrivals", "video"):
+        for index in range(6):
+            scene = draw_scene(6, family=family, split="train", index=index)
+            view = View(scene, tuple(range(scene.frames)))
+            yield from ((view, qa, in_words(view, qa)) for qa in ask_qa(scene, number=4))
+            if family == "video":
+                for question in list(attributes(scene))[:2]:
+                    frame = named_frame(view, question)
+                    if frame is not None:
+                        numbered = tuple(30 * place + 7 for place in view.frames)
+                        yield view, None, located(view, question, frame=frame, numbered=numbered)
+
+
+def test_what_a_reply_says_again_is_looked_for_where_it_was_said():
+    found = set()
+    for _, qa, lesson in copies():
+        for copy in lesson.copies:
+            said = lesson.reply[copy.start : copy.end]
+            told = (lesson.prompt if copy.in_prompt else lesson.reply)[slice(*copy.source)]
+            if copy.in_prompt and qa is not None:
+                assert said == qa.letter and told == qa.answer
+                found.add("letter")
+            elif copy.in_prompt:
+                assert said == told and lesson.reply.startswith(f"<frame>{said}</frame>")
+                found.add("frame")
+            else:
+                assert told.startswith(f"{said} ") and copy.source[1] <= copy.start
+                assert any(character.isdigit() for character in told), "with what was told of it"
+                found.add("thing")
+    assert found == {"letter", "frame", "thing"}
+
+
+@pytest.mark.parametrize("text_first", [True, False])
+def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer, text_first):
+    collator = Collator(tokenizer, text_first=text_first)
+    seen = 0
+    for view, qa, lesson in copies():
+        batch = collator.batch([Drawn(view, (lesson,))], intervals=[1])
+        written = "".join(
+            tokenizer.decode([batch.tokens[row][place + 1]]) for row, place in batch.copies
+        )
+        said = "".join(lesson.reply[one.start : one.end] for one in lesson.copies)
+        assert written.replace(" ", "") == said.replace(" ", ""), "a word's token has its blank"
+        for (row, place), source in zip(batch.copies, batch.sources, strict=True):
+            assert source.any() and not source[place + 1 :].any(), "it was said before"
+            assert row == 0
+        if qa is not None and qa.options:
+            for number, option in enumerate(qa.options):
+                words = [token for _, token, own in batch.options if own == number]
+                text = "".join(tokenizer.decode([batch.tokens[0][token]]) for token in words)
+                assert text.strip() == option
+                seen += 1
+    assert seen > 50
+
+
+def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
+    tokens, width = 6, 4
+    directions = torch.eye(tokens)[None, None].repeat(1, 2, 1, 1)  # each token's key is its own
+
+    def cost(looked_at, *, head):
+        query = torch.zeros(1, 2, tokens, tokens)
+        query[0, head, 4] = 50.0 * directions[0, 0, looked_at]
+        nothing = torch.zeros(1, tokens, width)
+        states = States(nothing, nothing, nothing, query, directions)
+        source = torch.tensor([[False, True, True, False, False, False]])
+        told = dict.fromkeys(Targets._fields, torch.zeros(0))
+        targets = Targets(**(told | {"copies": torch.tensor([[0, 4]]), "sources": source}))
+        return float(_copy_loss(states, targets))
+
+    assert cost(1, head=1) == pytest.approx(0.0, abs=1e-4)
+    assert cost(2, head=1) == pytest.approx(0.0, abs=1e-4)
+    assert cost(3, head=1) > 10
+    assert cost(1, head=0) > 0.5, "it is the other head's task"
+    assert cost(5, head=1) == pytest.approx(math.log(5 / 2), abs=1e-3), "what follows is not seen"
 
 
 def test_moving_things_are_asked_about_in_a_frame_that_shows_them():

@@ -1,6 +1,6 @@
 """Lessons to arrays: tokens, positions, patches, and the targets of every loss."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -49,6 +49,12 @@ class Batch:
     """Pointers × 2: row, and the place from which to look."""
     looked_at: Floats
     """Pointers × image tokens: shares of what is to be looked at; they add up to 1."""
+    copies: Ints
+    """Copies × 2: row, and the place that writes what an earlier text tells."""
+    sources: NDArray[np.bool_]
+    """Copies × length: the tokens of that text."""
+    options: Ints
+    """Words of options × 3: row, place, and the number of the option."""
     kinds: Ints
     """Pictures × image tokens × 3: shape (0: none, or its number from 1), colour, size."""
     boxes: Floats
@@ -84,7 +90,14 @@ class Collator:
             for lesson in one.lessons
         ]
         length = max(len(row["tokens"]) for row in rows)
-        looks = [(number, place) for number, row in enumerate(rows) for place in row["looks"]]
+        looks, copies, options = (
+            np.array(
+                [(number, *place) for number, row in enumerate(rows) for place in row[name]],
+                dtype=np.int64,
+            ).reshape(-1, width)
+            for name, width in (("looks", 2), ("copies", 4), ("options", 3))
+        )
+        places = np.arange(length)
         return Batch(
             pictures=np.stack([squashed(one.view) for one in drawn]),
             tokens=_padded([row["tokens"] for row in rows], length, self._pad),
@@ -96,14 +109,17 @@ class Collator:
             owner=np.array([row["owner"] for row in rows], dtype=np.int64),
             seen=_padded([row["seen"] for row in rows], length, 0).astype(np.bool_),
             meant=np.stack([row["meant"] for row in rows]).astype(np.float32),
-            looks=np.array(looks, dtype=np.int64).reshape(-1, 2),
+            looks=looks,
             looked_at=np.concatenate([row["looked_at"] for row in rows]).astype(np.float32),
+            copies=copies[:, :2],
+            sources=(places >= copies[:, 2:3]) & (places < copies[:, 3:4]),
+            options=options,
             kinds=np.stack([_kinds(one.view) for one in drawn]),
             boxes=np.stack([_boxes(one.view) for one in drawn]).astype(np.float32),
         )
 
     def _row(self, picture: int, view: View, lesson: Lesson, interval: int) -> dict[str, Any]:
-        before, after, grids = self._around(lesson, view)
+        before, after, grids, asked = self._around(lesson, view)
         pad = self._image if len(view.frames) == 1 else self._video
         encoded = self._tokenizer.backend_tokenizer.encode(lesson.reply, add_special_tokens=False)
         end = self._encode(vocabulary.END)
@@ -122,8 +138,23 @@ class Collator:
         looks, looked_at = [], []
         for place, span in enumerate(about):
             if span is not None and span.thing is not None and learned[place]:
-                looks.append(first + place)
+                looks.append((first + place,))
                 looked_at.append(_target(view, span))
+        said = Placed(len(prompt), encoded.offsets)
+        copies = [
+            pointer
+            for copy in lesson.copies
+            if copy.start >= lesson.learned_from
+            for pointer in _pointers(
+                said.places(copy.start, copy.end),
+                (asked if copy.in_prompt else said).places(*copy.source),
+            )
+        ]
+        options = [
+            (place, number)
+            for number, stretch in enumerate(lesson.options)
+            for place in range(*asked.places(*stretch))
+        ]
         return {
             "tokens": tokens,
             "labels": labels,
@@ -134,10 +165,14 @@ class Collator:
             "meant": _meant(view, lesson.meant),
             "looks": looks,
             "looked_at": np.array(looked_at).reshape(-1, grids * TOKENS),
+            "copies": copies,
+            "options": options,
         }
 
-    def _around(self, lesson: Lesson, view: View) -> tuple[list[int], list[int], int]:
-        """Tokens before and after the image tokens, and how many grids of those there are."""
+    def _around(self, lesson: Lesson, view: View) -> "tuple[list[int], list[int], int, Placed]":
+        """Tokens before and after the image tokens, how many grids of those there are, and where
+        the prompt's tokens are.
+        """
         start = [*self._encode(f"{vocabulary.START}user\n")]
         text = self._tokenizer.backend_tokenizer.encode(lesson.prompt, add_special_tokens=False)
         opened = [*self._encode(vocabulary.VISION_START)]
@@ -145,8 +180,34 @@ class Collator:
         turn = [*self._encode(f"{vocabulary.END}\n{vocabulary.START}assistant\n")]
         grids = -(-len(view.frames) // 2)
         if self._text_first:
-            return [*start, *text.ids, *opened], [*closed, *turn], grids
-        return [*start, *opened], [*closed, *text.ids, *turn], grids
+            asked = Placed(len(start), text.offsets)
+            return [*start, *text.ids, *opened], [*closed, *turn], grids, asked
+        before = [*start, *opened]
+        asked = Placed(len(before) + grids * TOKENS + len(closed), text.offsets)
+        return before, [*closed, *text.ids, *turn], grids, asked
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a text's tokens are in a row."""
+
+    start: int
+    """Place of the first one."""
+    offsets: Sequence[tuple[int, int]]
+    """Stretch of the text that each one is."""
+
+    def places(self, start: int, end: int) -> tuple[int, int]:
+        """The places of the tokens of a stretch: the first, and one after the last."""
+        inside = [i for i, (low, high) in enumerate(self.offsets) if low < end and high > start]
+        return self.start + inside[0], self.start + inside[-1] + 1
+
+
+def _pointers(written: tuple[int, int], told: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """From each place before one that is written to what tells it: token by token, if as many."""
+    one_by_one = written[1] - written[0] == told[1] - told[0]
+    for number, place in enumerate(range(*written)):
+        source = (told[0] + number, told[0] + number + 1) if one_by_one else told
+        yield place - 1, *source
 
 
 def squashed(view: View) -> NDArray[np.uint8]:

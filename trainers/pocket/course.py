@@ -226,12 +226,14 @@ class Course:
             settings.things_weight * heads.things
             + settings.meant_weight * heads.meant
             + settings.looks_weight * (heads.looks + heads.attends)
+            + settings.copies_weight * (heads.copies + heads.options)
         ) * (0.1 if late else 1.0)
         loss = (said + guided) / PARTS
         loss.backward()
         told = {"loss": loss, "text": words.text, "measured": words.measured,
                 "things": heads.things, "meant": heads.meant, "looks": heads.looks,
-                "attends": heads.attends}  # fmt: skip
+                "attends": heads.attends, "copies": heads.copies,
+                "options": heads.options}  # fmt: skip
         plain = {name: float(value.detach()) for name, value in told.items()}
         plain["loss"] *= PARTS
         return plain | {"error": words.error, "right": heads.right_looks}

@@ -26,9 +26,9 @@ class States:
     last: Tensor
     """Rows × tokens × width: what the vocabulary is computed from."""
     query: Tensor
-    """Rows × tokens × head width: the first head's queries in the layer after the middle one."""
+    """Rows × 2 × tokens × head width: two heads' queries in the layer after the middle one."""
     key: Tensor
-    """Its keys, likewise."""
+    """Their keys, likewise."""
 
 
 class Forward:
@@ -106,7 +106,7 @@ class Forward:
             cos, sin = cos.to(query.dtype), sin.to(query.dtype)
             query, key = _turned(query, cos, sin), _turned(key, cos, sin)
             if place == self._tap + 1:
-                looking = query[:, 0] * query.shape[-1] ** -0.5, key[:, 0]
+                looking = query[:, :2] * query.shape[-1] ** -0.5, key[:, :2]
             mixed = _attended(query, key, value, hole.to(query.dtype))
             hidden = hidden + attention.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
             hidden = hidden + layer.mlp(_normed(hidden, layer.post_attention_layernorm))

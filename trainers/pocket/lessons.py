@@ -35,6 +35,17 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A stretch of a reply that says again, or follows from, what an earlier text says."""
+
+    start: int
+    end: int
+    source: tuple[int, int]
+    """Stretch of the earlier text: of the prompt, or of the reply."""
+    in_prompt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lesson:
     """One request and the reply to it."""
 
@@ -47,6 +58,10 @@ class Lesson:
     """Things that the question is about."""
     learned_from: int = 0
     """Index of the reply's character from which on it is learned; before, it is given."""
+    copies: tuple[Copy, ...] = ()
+    """Where the network must look in the text."""
+    options: tuple[tuple[int, int], ...] = ()
+    """Stretches of the prompt that are the words of its options, in the order of their letters."""
 
 
 class Writing:
@@ -55,6 +70,9 @@ class Writing:
     def __init__(self) -> None:
         self.text = ""
         self.spans: list[Span] = []
+        self.copies: list[Copy] = []
+        self.told: dict[str, tuple[int, int]] = {}
+        """Stretches that tell of a thing, by the words for it."""
 
     def add(
         self, text: object, *, thing: int | None = None, frame: int = 0, soft: bool = False
@@ -65,6 +83,11 @@ class Writing:
         if thing is not None or soft:
             self.spans.append(Span(start, len(self.text), thing, frame, soft))
         return self
+
+    def copy(self, text: object, source: tuple[int, int], *, in_prompt: bool = False) -> "Writing":
+        """Append a text that an earlier stretch tells."""
+        self.copies.append(Copy(len(self.text), len(self.text) + len(str(text)), source, in_prompt))
+        return self.add(text)
 
 
 def name(thing: Thing) -> str:
@@ -94,9 +117,11 @@ def located(
     meant = question.referents if named is None else (named,)
     things = view.in_order(meant, shown)
     writing = Writing()
+    prompt = ask_for_frame(numbered) + grammar.ask(question.text)
     if frame is not None:
-        number = numbered[view.frames.index(frame)]
-        writing.add("<frame>").add(number, frame=frame).add("</frame>")
+        place = view.frames.index(frame)
+        source = _listed(prompt, numbered, place)
+        writing.add("<frame>").copy(numbered[place], source, in_prompt=True).add("</frame>")
     writing.add("<think>")
     if question.kind in ("count", "absent"):
         writing.add(question.label or "none")
@@ -119,12 +144,20 @@ def located(
         )
     return Lesson(
         kind=_kind(question),
-        prompt=ask_for_frame(numbered) + grammar.ask(question.text),
+        prompt=prompt,
         reply=writing.text,
         spans=tuple(writing.spans),
         meant=tuple(things),
         learned_from=learned_from,
+        copies=tuple(writing.copies),
     )
+
+
+def _listed(prompt: str, numbered: Sequence[int], place: int) -> tuple[int, int]:
+    """Where the request lists the number of a frame."""
+    before = ", ".join(map(str, numbered[:place])) + (", " if place else "")
+    start = prompt.index(", ".join(map(str, numbered))) + len(before)
+    return start, start + len(str(numbered[place]))
 
 
 REASONING = frozenset({"riddle", "likeness", "odd_one", "extreme"})

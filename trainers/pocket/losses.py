@@ -8,6 +8,9 @@ The heads here tell it; they exist in training only.
 - `meant`: after the middle text layer each image token says whether the question is about it.
 - `looks`: wherever the reply is about to speak of a thing, the hidden state picks the image tokens
   that show it, by a product of queries and keys; and in the next layer one head attends to them.
+- `copies`: wherever the reply says what an earlier text tells (an option's letter, the thing that
+  a comparison comes out for), another head of that layer attends to that text; and the words of an
+  option say its letter, which stands before them.
 """
 
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ SPLITS = (len(SHAPES) + 1, len(COLOURS), len(SIZES), 6)
 """Outputs of the head on things: logits of shape, colour and size; box and way in image tokens."""
 
 LOOK_WIDTH = 64
+MOST_OPTIONS = 8  # letters that the words of options can have
 CELL = CANVAS / CELLS
 
 
@@ -39,6 +43,9 @@ class Targets(NamedTuple):
     meant: Tensor
     looks: Tensor
     looked_at: Tensor
+    copies: Tensor
+    sources: Tensor
+    options: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,8 @@ class HeadLosses:
     meant: Tensor
     looks: Tensor
     attends: Tensor
+    copies: Tensor
+    options: Tensor
     right_looks: float
 
 
@@ -62,6 +71,7 @@ class Heads(nn.Module):
         self.meant = nn.Linear(width, 1)
         self.query = nn.Linear(width, LOOK_WIDTH)
         self.key = nn.Linear(width, LOOK_WIDTH)
+        self.option = nn.Linear(width, MOST_OPTIONS)
 
     def forward(self, states: States, targets: Targets) -> HeadLosses:
         """The losses of a batch."""
@@ -81,8 +91,15 @@ class Heads(nn.Module):
             meant=meant,
             looks=-_mean((targets.looked_at * shares).sum(-1)),
             attends=_attention_loss(states, targets),
+            copies=_copy_loss(states, targets),
+            options=self._options(middle, targets.options),
             right_looks=float(_mean(hit.float())),
         )
+
+    def _options(self, middle: Tensor, options: Tensor) -> Tensor:
+        row, place, number = options.unbind(1)
+        said = functional.log_softmax(self.option(middle[row, place]), dim=-1)
+        return -_mean(said.gather(1, number[:, None])[:, 0])
 
     def _things(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
         shape, colour, size, box = self.things(image).split(SPLITS, dim=-1)
@@ -106,13 +123,24 @@ def _attention_loss(states: States, targets: Targets) -> Tensor:
     The hidden state knows where to look; here the network itself has to look there, and so gets
     what stands there: the place.
     """
-    row, place = targets.looks[:, 0], targets.looks[:, 1]
-    keys = states.key.float()[row]
-    scores = (states.query.float()[row, place][:, None] * keys).sum(-1)
-    after = torch.arange(keys.shape[1])[None] > place[:, None]
-    shares = functional.log_softmax(scores.masked_fill(after, -1e4), dim=-1)
-    own = shares[targets.seen[row]].view(*targets.looked_at.shape)
+    shares = _attention(states, 0, targets.looks)
+    own = shares[targets.seen[targets.looks[:, 0]]].view(*targets.looked_at.shape)
     return -_mean((targets.looked_at * own).sum(-1))
+
+
+def _copy_loss(states: States, targets: Targets) -> Tensor:
+    """What a reply says again is looked for, by another head, in the text that tells it."""
+    shares = _attention(states, 1, targets.copies)
+    return -_mean(torch.logsumexp(shares.masked_fill(~targets.sources, -1e4), dim=-1))
+
+
+def _attention(states: States, head: int, places: Tensor) -> Tensor:
+    """Logarithms of a head's attention from some places (n × (row, place)): n × tokens."""
+    row, place = places[:, 0], places[:, 1]
+    keys = states.key[:, head].float()[row]
+    scores = (states.query[:, head].float()[row, place][:, None] * keys).sum(-1)
+    after = torch.arange(keys.shape[1])[None] > place[:, None]
+    return functional.log_softmax(scores.masked_fill(after, -1e4), dim=-1)
 
 
 def _mean(values: Tensor) -> Tensor:

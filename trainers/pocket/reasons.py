@@ -9,25 +9,42 @@ from harness.trainers.pocket.lessons import Lesson, Writing
 from harness.trainers.pocket.views import View
 from harness.trainers.pocket.vocabulary import CANVAS, WORDS
 from harness.types import AnswerForm, Query
-from harness.world.qa import QA
+from harness.world.qa import LETTERS, QA
 
 
 def in_words(view: View, qa: QA) -> Lesson:
     """A question that is answered with a letter or a number."""
     form = AnswerForm.NUMBER if qa.is_number else AnswerForm.CHOICE
     query = Query(id="", text=qa.text, media=(), forms=(form,), options=qa.options)
+    prompt = WORDS.ask(query, form)
+    options = _options(prompt, qa)
     writing = Writing().add("<think>")
     REASONS.get(qa.kind, _outcome)(writing, view, qa)
     writing.add("</think><answer>")
-    said = round(float(qa.answer)) if qa.is_number else qa.letter
-    writing.add(said, soft=qa.kind in MEASURED).add("</answer>")
+    if qa.is_number:
+        writing.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
+    else:
+        writing.copy(qa.letter, options[LETTERS.index(qa.letter)], in_prompt=True)
+    writing.add("</answer>")
     return Lesson(
         kind=qa.kind,
-        prompt=WORDS.ask(query, form),
+        prompt=prompt,
         reply=writing.text,
         spans=tuple(writing.spans),
         meant=tuple(dict.fromkeys(thing for thing, _ in qa.named)),
+        copies=tuple(writing.copies),
+        options=options,
     )
+
+
+def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
+    """Where the words of each option stand."""
+    found, end = [], prompt.index(qa.text) + len(qa.text)
+    for letter, option in zip(LETTERS, qa.options, strict=False):
+        line = f"\n{letter}. {option}"
+        end = prompt.index(line, end) + len(line)
+        found.append((end - len(option), end))
+    return tuple(found)
 
 
 Reason: TypeAlias = Callable[[Writing, View, QA], object]
@@ -41,16 +58,26 @@ MEASURED = frozenset({"width", "height", "distance", "path"})
 
 
 def _outcome(writing: Writing, view: View, qa: QA) -> Writing:
-    said = round(float(qa.answer)) if qa.is_number else qa.answer
-    return writing.add(said, soft=qa.kind in MEASURED)
+    """The answer; where it names things that were told of, each is copied from there."""
+    if qa.is_number:
+        return writing.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
+    told = writing.told
+    names = str(qa.answer).split(", ")
+    if not all(one in told for one in names):
+        return writing.add(qa.answer)
+    for place, one in enumerate(names):
+        writing.add(", " if place else "").copy(one, told[one])
+    return writing
 
 
 def _each(writing: Writing, view: View, qa: QA, tell: Callable[[Writing, int], object]) -> Writing:
     """`red circle …, blue square …: `, with what `tell` writes of each thing."""
     for place, (thing, words) in enumerate(dict.fromkeys(qa.named)):
         writing.add(", " if place else "")
+        start = len(writing.text)
         writing.add(words, thing=thing, frame=_clearest(view, thing)).add(" ")
         tell(writing, thing)
+        writing.told[words] = start, len(writing.text)
     return writing.add(": ")
 
 
@@ -78,6 +105,22 @@ def _places(writing: Writing, view: View, qa: QA) -> object:
     return _outcome(_each(writing, view, qa, tell), view, qa)
 
 
+def _gaps(writing: Writing, view: View, qa: QA) -> object:
+    """Where each thing is, and how far from the first one, which is asked about."""
+    frame = view.frames[0]
+    anchor = view.middle(qa.named[0][0], frame)
+
+    def tell(writing: Writing, thing: int) -> object:
+        middle = view.middle(thing, frame)
+        _numbers(writing, thing, frame, *middle)
+        if thing == qa.named[0][0]:
+            return writing
+        gap = min(round(math.dist(middle, anchor)), CANVAS)
+        return _numbers(writing.add(" "), thing, frame, gap)
+
+    return _outcome(_each(writing, view, qa, tell), view, qa)
+
+
 def _last_places(writing: Writing, view: View, qa: QA) -> object:
     """Where each thing is at the end."""
 
@@ -89,11 +132,13 @@ def _last_places(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _extents(writing: Writing, view: View, qa: QA) -> object:
-    """How wide and how high each thing is."""
+    """How wide and how high each thing is, and the side of a square as large as what is seen."""
 
     def tell(writing: Writing, thing: int) -> object:
-        left, top, right, bottom = view.boxes[view.frames[0]][thing]
-        return _numbers(writing, thing, view.frames[0], right - left, bottom - top)
+        frame = view.frames[0]
+        left, top, right, bottom = view.boxes[frame][thing]
+        side = round(math.sqrt(float(view.masks[frame][thing].mean())) * CANVAS)
+        return _numbers(writing, thing, frame, right - left, bottom - top, side)
 
     return _outcome(_each(writing, view, qa, tell), view, qa)
 
@@ -145,15 +190,16 @@ def _ways(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _steps(writing: Writing, view: View, qa: QA) -> object:
-    """How many pixels of the canvas each thing moves from the first frame to the last."""
+    """Where each thing is at first and at last, and how far it moves from frame one to the last."""
 
     def tell(writing: Writing, thing: int) -> object:
-        one, last = view.scene.things[thing], view.scene.frames - 1
-        across = abs(one.dx) * last * CANVAS / view.scene.width
-        down = abs(one.dy) * last * CANVAS / view.scene.height
-        return _numbers(
-            writing, thing, _clearest(view, thing), min(round(math.hypot(across, down)), CANVAS)
-        )
+        one, frames = view.scene.things[thing], view.scene.frames - 1
+        across = one.dx * frames * CANVAS / view.scene.width
+        down = one.dy * frames * CANVAS / view.scene.height
+        first, last = _ends(view, thing)
+        _numbers(writing, thing, first, *view.middle(thing, first)).add(" to ")
+        _numbers(writing, thing, last, *view.middle(thing, last)).add(" ")
+        return _numbers(writing, thing, last, min(round(math.hypot(across, down)), CANVAS))
 
     return _outcome(_each(writing, view, qa, tell), view, qa)
 
@@ -204,7 +250,7 @@ def _counted(writing: Writing, view: View, qa: QA) -> object:
 REASONS: Mapping[str, Reason] = {
     "relation": _places,
     "relation4": _places,
-    "nearest": _places,
+    "nearest": _gaps,
     "extreme": _places,
     "depth": _places,
     "exists": _places,

@@ -39,6 +39,7 @@ class PocketTrainer:
     things_weight: float
     meant_weight: float
     looks_weight: float
+    copies_weight: float
     heads_until: float
     easy_until: float
     see_until: float
@@ -92,6 +93,7 @@ def pocket(
     things_weight: float = 1.0,
     meant_weight: float = 0.5,
     looks_weight: float = 0.5,
+    copies_weight: float = 0.5,
     heads_until: float = 0.9,
     easy_until: float = 0.15,
     see_until: float = 0.08,
@@ -131,6 +133,7 @@ def pocket(
         things_weight: Weight of the loss on what image tokens show.
         meant_weight: Weight of the loss on which image tokens are asked about.
         looks_weight: Weight of the loss on where replies look.
+        copies_weight: Weight of the loss on which text replies look at for what it tells.
         heads_until: Part of the steps after which these three count a tenth.
         easy_until: Part of the steps in which scenes grow from two things to all.
         see_until: Part of the steps in which the vision tower mainly learns, on further stills.
@@ -168,6 +171,7 @@ def pocket(
         things_weight=things_weight,
         meant_weight=meant_weight,
         looks_weight=looks_weight,
+        copies_weight=copies_weight,
         heads_until=heads_until,
         easy_until=easy_until,
         see_until=see_until,
