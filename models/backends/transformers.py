@@ -24,7 +24,7 @@ from harness.models.backends.networks import load_network, load_processor
 from harness.models.backends.sampling import TokenChoice, check_settings
 from harness.models.canvas import Coordinates, declared_coordinates
 
-ROUNDS = 4
+ROUNDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
