@@ -27,8 +27,8 @@ RESULT = Path(__file__).parent / "results" / "pocket.txt"
 TASKS = ("reason_seg", "mevis", "counting")
 MODELS = {
     "box, still": "pocket(checkpoint={},segmenter=box,propagator=still)",
-    "grabcut, flow": "pocket(checkpoint={},propagator=flow)",
-    "grabcut, sam2": "pocket(checkpoint={})",
+    "sam2, flow": "pocket(checkpoint={},propagator=flow)",
+    "sam2, sam2_video": "pocket(checkpoint={})",
 }
 
 

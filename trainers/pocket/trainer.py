@@ -1,6 +1,6 @@
 """pocket from random weights: the real architecture, small, on the generated world.
 
-    harness train --method pocket --out DIR            # the shipped weights: an hour on two cores
+    harness train --method pocket --out DIR --config two_cores   # the shipped weights: 90 minutes
     harness train --method pocket --out DIR --set steps=50
 
 No model is started from and no task is read: scenes, questions and replies are drawn as training
