@@ -116,7 +116,7 @@ class Predictor:
         """Let go of what is not finished; nothing is journalled after this."""
         with self._lock:
             self._closed = True
-        for threads in self._threads.values():
+        for threads in list(self._threads.values()):
             threads.shutdown(wait=False, cancel_futures=True)
         getattr(self.model, "halt", _nothing)()
 
