@@ -63,7 +63,7 @@ class Predictor:
     prepared: bool = False
     _lock: Any = field(default_factory=threading.Lock)
     """Held while the journal is written, and while it is decided that it is not any more."""
-    _closed: bool = False
+    closed: bool = False
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
 
     @property
@@ -115,7 +115,7 @@ class Predictor:
     def close(self) -> None:
         """Let go of what is not finished; nothing is journalled after this."""
         with self._lock:
-            self._closed = True
+            self.closed = True
         for threads in list(self._threads.values()):
             threads.shutdown(wait=False, cancel_futures=True)
         getattr(self.model, "halt", _nothing)()
@@ -127,7 +127,7 @@ class Predictor:
 
     def _append(self, lines: Sequence[Any]) -> None:
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise CancelledError
             self.journal.append(lines)
 
@@ -149,7 +149,7 @@ class Predictor:
         return _Asked(model, batch, stages, whole, replies, lost, start)
 
     def _replies(self, model: Staged, queries: Sequence[Query]) -> Sequence[Any]:
-        if self._closed:
+        if self.closed:
             raise CancelledError
         replies = model.ask(queries) if queries else ()
         if len(replies) != len(queries):
@@ -169,7 +169,7 @@ class Predictor:
             done.set_exception(error)
 
     def _begin(self, asked: _Asked, query: Query, reply: Any) -> Callable[[], Prediction]:
-        if self._closed:
+        if self.closed:
             raise CancelledError
         if isinstance(reply, Prediction):
             return lambda: reply

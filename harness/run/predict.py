@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -97,7 +98,7 @@ def contained(
     """
     try:
         return [*call(queries)]
-    except (UsageError, MissingDependency):
+    except (UsageError, MissingDependency, CancelledError):
         raise
     except ModuleNotFoundError as error:
         raise missing(f"model {model.name}", error) from error

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -179,6 +180,7 @@ def _empty_folder() -> Iterator[str]:
 def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
     pipe.send(hello(model))
     predictor = Predictor(model, journal)
+    tell = partial(_tell, pipe, threading.Lock(), predictor)
     waiting: list[Batch] = []
     try:
         while True:
@@ -189,18 +191,21 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
             if not predictor.prepared:
                 predictor.prepare()
                 pipe.send(READY)
-            predictor.submit(waiting.pop(0)).add_done_callback(partial(_tell, pipe))
+            predictor.submit(waiting.pop(0)).add_done_callback(tell)
     finally:
         predictor.close()
 
 
-def _tell(pipe: Connection, done: "Future[Outcome]") -> None:
-    """Send what became of a batch. After READY, nothing else is sent: one thread at a time does."""
+def _tell(
+    pipe: Connection, sending: threading.Lock, predictor: Predictor, done: "Future[Outcome]"
+) -> None:
+    """Send what became of a batch; nothing once the worker ends, whose own error says why."""
     error = done.exception()
     if error is not None and not isinstance(error, HarnessError):
         error = ModelError("a worker process", expected="to go on", found=plugins.told(error))
-    with suppress(OSError):  # the parent is gone, which is found where it is listened to
-        pipe.send(done.result() if error is None else error)
+    with sending, suppress(OSError):  # the parent is gone, which is found where it is listened to
+        if not predictor.closed:
+            pipe.send(done.result() if error is None else error)
 
 
 def _die_with(parent: int) -> None:
