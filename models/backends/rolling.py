@@ -7,11 +7,11 @@ Positions were turned into keys when these were made, so padding changes nothing
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.model import ChatRequest
-from harness.models.backends.sampling import TokenChoice
+from harness.models.backends.sampling import Sampling, check_finite, drawn_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,10 +40,10 @@ class Rows:
     """Requests under way, one a row. Everything is padded on the left."""
 
     places: list[int]
-    prompts: list[list[int]]
-    """The tokens of each one's own prompt."""
     written: list[list[int]]
     """The tokens of each reply so far; the last one is not in the cache yet."""
+    tokens: "Tensor"
+    """Those in the cache, prompts and replies (rows × length of the cache)."""
     mask: "Tensor"
     """1 where a row holds a token of its own (rows × length of the cache)."""
     positions: "Tensor"
@@ -62,7 +62,7 @@ def replies(
     *,
     size: int,
     ends: Sequence[int],
-    choice: TokenChoice,
+    sampling: Sampling,
 ) -> Iterator[tuple[int, list[int]]]:
     """Places of requests with the tokens of their replies, end token included, as they end.
 
@@ -72,7 +72,7 @@ def replies(
         parts: Places with the processor's tensors for them, as `plan` has cut them.
         size: The most rows.
         ends: Tokens that end a reply.
-        choice: How tokens are chosen; its rows are filled in here.
+        sampling: How tokens are chosen.
 
     Raises:
         ModelError: a logit is no number.
@@ -87,7 +87,7 @@ def replies(
                 more = False
                 break
             begun, scores = _begin(network, *part)
-            _write(begun, scores, requests, choice)
+            _write(begun, scores, requests, sampling)
             rows = begun if rows is None else _joined(rows, begun)
         if rows is None:
             return
@@ -96,7 +96,7 @@ def replies(
         if done:
             rows = _kept(rows, [at for at in range(len(rows)) if at not in set(done)])
         if rows is not None and (not more or len(rows) + share > size):
-            _write(rows, _step(network, rows), requests, choice)
+            _write(rows, _step(network, rows), requests, sampling)
 
 
 def _begin(network: Any, places: list[int], inputs: Any) -> "tuple[Rows, Tensor]":
@@ -108,19 +108,16 @@ def _begin(network: Any, places: list[int], inputs: Any) -> "tuple[Rows, Tensor]
     cache = DynamicCache()
     output = network(**given, position_ids=positions, past_key_values=cache, use_cache=True,
                      logits_to_keep=1)  # fmt: skip
-    mask = given["attention_mask"]
-    prompts = [
-        [token for token, own in zip(tokens, own_ones, strict=True) if own]
-        for tokens, own_ones in zip(given["input_ids"].tolist(), mask.tolist(), strict=True)
-    ]
-    rows = Rows(places, prompts, [[] for _ in places], mask, positions[-1:, :, -1:] + 1, cache)
+    rows = Rows(places, [[] for _ in places], given["input_ids"], given["attention_mask"],
+                positions[-1:, :, -1:] + 1, cache)  # fmt: skip
     return rows, output.logits[:, -1]
 
 
 def _step(network: Any, rows: Rows) -> "Tensor":
     """The scores of the next token of every row, whose last one enters the cache."""
-    rows.mask = _grown(rows.mask)
-    tokens = rows.mask.new_tensor([[written[-1]] for written in rows.written])
+    tokens = rows.tokens.new_tensor([[written[-1]] for written in rows.written])
+    rows.mask = _grown(rows.mask, rows.mask.new_ones(len(rows), 1))
+    rows.tokens = _grown(rows.tokens, tokens)
     output = network(
         input_ids=tokens, attention_mask=rows.mask, position_ids=rows.positions,
         past_key_values=rows.cache, use_cache=True, logits_to_keep=1,
@@ -131,30 +128,21 @@ def _step(network: Any, rows: Rows) -> "Tensor":
 
 
 def _write(
-    rows: Rows, scores: "Tensor", requests: Sequence[ChatRequest], choice: TokenChoice
+    rows: Rows, scores: "Tensor", requests: Sequence[ChatRequest], sampling: Sampling
 ) -> None:
     """Add the chosen token to every row's reply."""
     keys = [requests[place].key for place in rows.places]
-    scores = scores.float()
-    if choice.temperature == 0.0 and choice.repetition_penalty == 1.0:
-        together = replace(choice, keys=keys, prompt_length=0)
-        so_far = scores.new_empty(len(rows), max(map(len, rows.written)))
-        chosen = together(so_far, scores).argmax(dim=1).tolist()
-    else:
-        chosen = [
-            _alone(rows.prompts[at] + rows.written[at], scores[at : at + 1],
-                   replace(choice, keys=[key], prompt_length=len(rows.prompts[at]), starts=[0]))
-            for at, key in enumerate(keys)
-        ]  # fmt: skip
-    for written, token in zip(rows.written, chosen, strict=True):
+    positions = [len(written) for written in rows.written]
+    largest = scores.amax(dim=1)
+    # A row's last token in place of its padding, which is no token of the row.
+    own = rows.tokens.where(rows.mask.bool(), rows.tokens[:, -1:])
+    numbers = None
+    if sampling.temperature != 0.0:
+        numbers = largest.double().new_tensor(drawn_numbers(keys, positions, seed=sampling.seed))
+    chosen = sampling.chosen(scores, own, numbers).argmax(dim=1)
+    check_finite(largest, keys, positions)
+    for written, token in zip(rows.written, chosen.tolist(), strict=True):
         written.append(token)
-
-
-def _alone(tokens: list[int], scores: "Tensor", choice: TokenChoice) -> int:
-    import torch
-
-    before = torch.tensor([tokens], device=scores.device)
-    return int(choice(before, scores).argmax())
 
 
 def _ended(rows: Rows, at: int, requests: Sequence[ChatRequest], ends: Sequence[int]) -> bool:
@@ -162,11 +150,11 @@ def _ended(rows: Rows, at: int, requests: Sequence[ChatRequest], ends: Sequence[
     return written[-1] in ends or len(written) >= requests[rows.places[at]].max_new_tokens
 
 
-def _grown(mask: "Tensor") -> "Tensor":
-    """The mask with a column for one more token a row."""
+def _grown(columns: "Tensor", last: "Tensor") -> "Tensor":
+    """With a column for one more token a row."""
     import torch
 
-    return torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+    return torch.cat([columns, last], dim=1)
 
 
 def _joined(first: Rows, second: Rows) -> Rows:
@@ -183,8 +171,8 @@ def _joined(first: Rows, second: Rows) -> Rows:
 
     return Rows(
         first.places + second.places,
-        first.prompts + second.prompts,
         first.written + second.written,
+        torch.cat([pad(first.tokens, (one, 0)), pad(second.tokens, (other, 0))]),
         torch.cat([pad(first.mask, (one, 0)), pad(second.mask, (other, 0))]),
         torch.cat([first.positions, second.positions], dim=1),
         DynamicCache([
@@ -205,8 +193,8 @@ def _kept(rows: Rows, chosen: list[int]) -> Rows | None:
     start = int(mask.any(dim=0).int().argmax())
     return Rows(
         [rows.places[at] for at in chosen],
-        [rows.prompts[at] for at in chosen],
         [rows.written[at] for at in chosen],
+        rows.tokens[index, start:],
         mask[:, start:],
         rows.positions[:, index],
         DynamicCache([

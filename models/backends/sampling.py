@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,22 +68,69 @@ class Draws:
         return torch.from_numpy(np.stack(rows, axis=1)[:, :, None]).to(device)
 
 
+def drawn_numbers(keys: Sequence[str], positions: Sequence[int], *, seed: int) -> list[list[float]]:
+    """The uniform numbers of replies that stand at different positions (rows × 1)."""
+    blocks = [divmod(position, BLOCK) for position in positions]
+    return [
+        [_kept_uniforms(seed, key, block)[place]]
+        for key, (block, place) in zip(keys, blocks, strict=True)
+    ]
+
+
+@lru_cache(maxsize=1024)  # replies under way at once, and 2 kB each
+def _kept_uniforms(seed: int, key: str, block: int) -> tuple[float, ...]:
+    return tuple(uniforms(seed=seed, key=key, block=block).tolist())
+
+
 @dataclass(frozen=True, kw_only=True)
-class TokenChoice:
+class Sampling:
+    """How the next token is chosen: greedy at temperature 0, a draw otherwise."""
+
+    seed: int = 0
+    temperature: float = 0.0
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+
+    def chosen(self, scores: "Tensor", own: "Tensor", numbers: "Tensor | None") -> "Tensor":
+        """Logits (rows × vocabulary) to logits whose largest is the choice.
+
+        Args:
+            scores: The network's.
+            own: The tokens of each row's prompt and reply (rows × any length); used where
+                repetition is penalised.
+            numbers: Uniform numbers of the rows (rows × 1); needed where tokens are drawn.
+        """
+        scores = scores.float()
+        if self.repetition_penalty != 1.0:
+            scores = penalised(scores, own, penalty=self.repetition_penalty)
+        if self.temperature != 0.0:
+            assert numbers is not None, "a draw needs a number"
+            scores = self._drawn(scores, numbers)
+        return scores
+
+    def _drawn(self, scores: "Tensor", numbers: "Tensor") -> "Tensor":
+        """Logits of which only the drawn token's is finite."""
+        import torch
+
+        shares = nucleus(masses(scores, temperature=self.temperature), self.top_p)
+        below = shares.cumsum(dim=1)
+        token = torch.searchsorted(below, numbers * below[:, -1:], right=True)
+        token = token.clamp(max=scores.shape[1] - 1)  # NaN is nowhere; `check_finite` says so
+        return torch.full_like(scores, -math.inf).scatter(1, token, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenChoice(Sampling):
     """A logits processor after which the greedy choice is the token to take.
 
-    Greedy at temperature 0, a draw otherwise. It holds for one call of `generate`, whose rows
-    answer the requests `keys`, and whose prompts are padded on the left to `prompt_length`.
+    It holds for one call of `generate`, whose rows answer the requests `keys`, and whose prompts
+    are padded on the left to `prompt_length`.
     """
 
     keys: Sequence[str]
     prompt_length: int
     starts: Sequence[int]
     """Where each row's own tokens begin, after the padding."""
-    seed: int = 0
-    temperature: float = 0.0
-    top_p: float = 1.0
-    repetition_penalty: float = 1.0
     _there: "dict[device, Tensor]" = field(default_factory=dict, init=False, compare=False)
     """`starts` where they were needed, so that they are copied once."""
 
@@ -94,39 +141,17 @@ class TokenChoice:
             ModelError: a row has a logit that is no number, or none that is finite.
         """
         position = input_ids.shape[1] - self.prompt_length
-        scores = scores.float()
         largest = scores.amax(dim=1)  # NaN wins a maximum
-        if self.repetition_penalty != 1.0:
-            scores = penalised(scores, self._own(input_ids), penalty=self.repetition_penalty)
-        if self.temperature != 0.0:
-            scores = self._drawn(scores, position)
-        self._check(largest, position)  # last, because it waits for the device
+        own = self._own(input_ids) if self.repetition_penalty != 1.0 else input_ids
+        draws = self.temperature != 0.0
+        numbers = self._draws.at(position, device=scores.device) if draws else None
+        scores = self.chosen(scores, own, numbers)
+        # Last, because it waits for the device.
+        check_finite(largest, self.keys, [position] * len(self.keys))
         return scores
 
-    def _drawn(self, scores: "Tensor", position: int) -> "Tensor":
-        """Logits of which only the drawn token's is finite."""
-        import torch
-
-        shares = nucleus(masses(scores, temperature=self.temperature), self.top_p)
-        below = shares.cumsum(dim=1)
-        wanted = self._draws.at(position, device=scores.device) * below[:, -1:]
-        token = torch.searchsorted(below, wanted, right=True)
-        token = token.clamp(max=scores.shape[1] - 1)  # NaN is nowhere; `_check` will say so
-        return torch.full_like(scores, -math.inf).scatter(1, token, 0.0)
-
-    def _check(self, largest: "Tensor", position: int) -> None:
-        bad = [key for key, logit in zip(self.keys, largest.tolist(), strict=True)
-               if not math.isfinite(logit)]  # fmt: skip
-        if bad:
-            raise ModelError(
-                f"logits of token {position}",
-                expected="numbers",
-                found=f"NaN or infinity for request {', '.join(bad)}",
-                fix="Try dtype=bfloat16 or float32; float16 overflows in some networks.",
-            )
-
     def _own(self, input_ids: "Tensor") -> "Tensor":
-        """The rows' tokens, with each row's first one in place of its padding.
+        """The rows' tokens, with each row's last one in place of its padding.
 
         Padding is no token of the row: a reply would depend on the batch that it is in.
         """
@@ -136,7 +161,7 @@ class TokenChoice:
 
         starts = self._starts(input_ids.device)
         places = torch.arange(input_ids.shape[1], device=input_ids.device)
-        return input_ids.where(places >= starts, input_ids.gather(1, starts))
+        return input_ids.where(places >= starts, input_ids[:, -1:])
 
     def _starts(self, where: "device") -> "Tensor":
         import torch
@@ -148,6 +173,22 @@ class TokenChoice:
     @cached_property
     def _draws(self) -> Draws:
         return Draws(self.keys, seed=self.seed)
+
+
+def check_finite(largest: "Tensor", keys: Sequence[str], positions: Sequence[int]) -> None:
+    """Raise ModelError unless the largest logit of every row (rows) is a finite number."""
+    bad = [
+        (position, key)
+        for key, position, logit in zip(keys, positions, largest.tolist(), strict=True)
+        if not math.isfinite(logit)
+    ]
+    if bad:
+        raise ModelError(
+            f"logits of token {bad[0][0]}",
+            expected="numbers",
+            found=f"NaN or infinity for request {', '.join(key for _, key in bad)}",
+            fix="Try dtype=bfloat16 or float32; float16 overflows in some networks.",
+        )
 
 
 def penalised(scores: "Tensor", tokens: "Tensor", *, penalty: float) -> "Tensor":

@@ -8,7 +8,7 @@ the choice of tokens is `sampling.TokenChoice`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +21,7 @@ from harness.models.backends.batching import batches, with_inputs
 from harness.models.backends.inputs import planned_canvas, processor_inputs, seen_canvases
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import load_network, load_processor
-from harness.models.backends.sampling import TokenChoice, check_settings
+from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
 from harness.models.canvas import Coordinates, declared_coordinates
 
 ROUNDS = 8
@@ -184,21 +184,16 @@ class TransformersChat:
         with memory(), torch.inference_mode():
             for place, tokens in rolling.replies(
                 self.network, requests, noted(), size=self.batch_size, ends=self._end_tokens,
-                choice=self._choice(()),
+                sampling=self._sampling,
             ):  # fmt: skip
                 yield place, self._said(requests[place], tokens, *asked.pop(place))
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
         return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
 
-    def _choice(
-        self, requests: Sequence[ChatRequest], *, width: int = 0, lengths: Sequence[int] = ()
-    ) -> TokenChoice:
-        """How tokens are chosen for prompts that are padded from their `lengths` to `width`."""
-        return TokenChoice(
-            keys=[request.key for request in requests],
-            prompt_length=width,
-            starts=[width - length for length in lengths],
+    @property
+    def _sampling(self) -> Sampling:
+        return Sampling(
             seed=self.seed,
             temperature=self.temperature,
             top_p=self.top_p,
@@ -211,7 +206,12 @@ class TransformersChat:
 
         width = int(inputs["input_ids"].shape[1])
         asked = self._asked(requests, inputs)
-        choice = self._choice(requests, width=width, lengths=[length for length, _ in asked])
+        choice = TokenChoice(
+            keys=[request.key for request in requests],
+            prompt_length=width,
+            starts=[width - length for length, _ in asked],
+            **asdict(self._sampling),
+        )
         with torch.inference_mode():
             tokens = self.network.generate(
                 **inputs.to(self._device),
