@@ -22,7 +22,7 @@ from harness.errors import (
     UnknownPlugin,
     UsageError,
 )
-from harness.spec import Spec
+from harness.spec import Spec, parse
 
 Kind: TypeAlias = Literal[
     "tasks",
@@ -222,7 +222,7 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         if option is float and type(value) in (int, float):
             return float(value)
         if option is Spec and isinstance(value, (Spec, str)):
-            return value if isinstance(value, Spec) else Spec(value)
+            return value if isinstance(value, Spec) else parse(value)
     for option in options:
         if option is str and not isinstance(value, Spec) and value is not None:
             return str(value)

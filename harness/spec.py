@@ -1,10 +1,13 @@
 """The one way to name a plugin with its arguments: `NAME`, `NAME(key=value, …)`, `NAME:key=value`.
 
 A value is a number, `true`, `false`, `none`, a word, a path, quoted text, or again a SPEC.
+`lmms:qwen2_5_vl` is short for `lmms(name=qwen2_5_vl)`.
 
 >>> spec = parse("videoseg_r1(segmenter=sam2(size=tiny), frames=16)")
 >>> spec.name, spec.arguments["frames"], str(spec.arguments["segmenter"])
 ('videoseg_r1', 16, 'sam2(size=tiny)')
+>>> str(parse("lmms:qwen2_5_vl,device=cpu"))
+'lmms(name=qwen2_5_vl,device=cpu)'
 >>> [str(spec) for spec in parse_list("reason_seg(split=test,protocol=seg/visionreasoner),mevis")]
 ['reason_seg(split=test,protocol=seg/visionreasoner)', 'mevis']
 >>> [str(spec) for spec in parse_list("reason_seg:split=test,seed=1,mevis")]
@@ -124,6 +127,8 @@ def _spec(text: str, whole: str, depth: int) -> Spec:
     arguments: dict[str, Value] = {}
     for piece in _split(inside, whole):
         key, equals, value = piece.partition("=")
+        if opening == ":" and not equals and not arguments and NAME.match(key.strip()):
+            key, equals, value = "name", "=", key
         key = key.strip()
         if not equals or not key.isidentifier():
             raise UsageError(

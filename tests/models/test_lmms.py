@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness import plugins
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.lmms import lmms
 from harness.models.qwen_vl.model import qwen_vl
-from harness.spec import Spec
+from harness.spec import Spec, parse
 
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
@@ -192,6 +193,11 @@ def test_a_reply_that_is_no_text_is_the_models_failure(installed, monkeypatch):
     monkeypatch.setattr(Chat, "generate_until", lambda self, requests: [None])
     with pytest.raises(ModelError, match="NoneType"):
         lmms(name="newer", coordinates="pixels").generate([contract.requests()["first"]])
+
+
+def test_its_short_spelling_names_the_model():
+    model = plugins.build("models", parse("video_r1(backend=lmms:minicpm_v,frames=4)"))
+    assert model.chat.name == "minicpm_v"
 
 
 def test_without_lmms_eval_it_is_said_how_to_install_it(monkeypatch):

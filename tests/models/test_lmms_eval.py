@@ -1,0 +1,45 @@
+"""The backend `lmms` with lmms-eval itself, where it is installed: the same replies as without."""
+
+import pytest
+
+from harness.media import pixels
+from harness.models.pocket import FOLDER
+from harness.models.pocket.model import CANVAS, pocket
+from harness.spec import parse
+from harness.types import AnswerForm, Query, query_id
+from harness.world.families import draw_scene
+from harness.world.raster import render
+
+pytest.importorskip("lmms_eval", reason="lmms-eval is not installed")
+pytest.importorskip("torch")
+
+LIMITS = f"min_pixels={CANVAS[0] * CANVAS[1]},max_pixels={CANVAS[0] * CANVAS[1]}"
+LMMS = (
+    f"lmms:qwen2_5_vl,arguments='pretrained={FOLDER},device_map=cpu,{LIMITS}',"
+    f"tokenizer={FOLDER},device=cpu,{LIMITS}"
+)
+
+
+def questions() -> list[Query]:
+    """Of pictures that differ in size, so that a mix-up shows."""
+    scenes = [draw_scene(3, family="count", split="val", index=index) for index in range(4)]
+    return [
+        Query(
+            id=query_id(str(place)),
+            text="How many objects are there in this image?",
+            media=(pixels([render(scene)], times=[0.0], is_video=False, id=str(place)),),
+            forms=(AnswerForm.COUNT,),
+        )
+        for place, scene in enumerate(scenes)
+    ]
+
+
+def test_pocket_replies_through_lmms_eval_as_through_transformers():
+    said = [
+        [one.replies for one in pocket(backend=parse(backend), segmenter=parse("box"),
+                                       batch_size=2).predict(questions())]
+        for backend in (LMMS, "transformers(dtype=bfloat16,roll=false)")
+    ]  # fmt: skip
+    assert said[0] == said[1]
+    assert len({replies[0] for replies in said[0]}) > 1
+    assert any("bbox_2d" in replies[0] for replies in said[0])
