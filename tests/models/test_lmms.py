@@ -196,8 +196,10 @@ def test_a_reply_that_is_no_text_is_the_models_failure(installed, monkeypatch):
 
 
 def test_its_short_spelling_names_the_model():
-    model = plugins.build("models", parse("video_r1(backend=lmms:minicpm_v,frames=4)"))
-    assert model.chat.name == "minicpm_v"
+    with pytest.raises(UsageError, match="tokenizer=FOLDER"):
+        plugins.build("models", parse("video_r1(backend=lmms:minicpm_v,frames=4)"))
+    backend = parse("lmms:minicpm_v,coordinates=pixels")
+    assert plugins.build("models", Spec("video_r1", {"backend": backend})).chat.name == "minicpm_v"
 
 
 def test_without_lmms_eval_it_is_said_how_to_install_it(monkeypatch):
