@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.record import TIMING, Run
+from harness.run.origin import Origin, origin_of, read_origins
 from harness.run.trained import Overlap, read_overlap
 from harness.scores import Better
 from harness.store.atomic import read_json
@@ -24,6 +25,15 @@ class TrainedBy:
     seed: int
     config_hash: str
     """As in the `manifest.json` of the training's folder, which is found by it."""
+    steps: int | None = None
+    """How many were made; None where that is not recorded."""
+    folder: str | None = None
+    """The name of its folder; None where only the model's description tells of the training."""
+    link: str | None = None
+    """The way to its page from a board that was written, as a quoted relative URL; None where it
+    has none inside what is published with the board."""
+    place: Path | None = None
+    """Its folder, where that still lies as it did when the run was made. Never published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +132,7 @@ def row(run: Run) -> Row:
             dirty=provenance.get("dirty"),
             device=provenance.get("device"),
             trained_on=read_overlap(run.folder),
-            training=_training(manifest.get("model", {}).get("description", {})),
+            training=_training(run),
         )
         counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
         known = made.headline in made.metrics and made.headline in made.better
@@ -172,14 +182,32 @@ def _judge(arguments: Mapping[str, Any]) -> str | None:
     return f"{arguments['judge']}, rubric {arguments.get('rubric')}"
 
 
-def _training(description: Mapping[str, Any]) -> TrainedBy | None:
+def _training(run: Run) -> TrainedBy | None:
+    """The training of the network that speaks: as the run recorded it, else as the model does.
+
+    Of several trained parts it is the one that the description names, or the first.
+    """
+    description = run.manifest.get("model", {}).get("description", {})
     network = description.get("chat", description)
     said = network.get("trained") if isinstance(network, Mapping) else None
+    for one in read_origins(run.folder):
+        if said is None or one.config_hash == said["config_hash"]:
+            return _trained_by(one, run.folder)
     if said is None:
         return None
     return TrainedBy(
         method=str(said["method"]), tasks=tuple(str(task["spec"]) for task in said["tasks"]),
         seed=said["seed"], config_hash=str(said["config_hash"]),
+    )  # fmt: skip
+
+
+def _trained_by(made: Origin, run: Path) -> TrainedBy:
+    place = run.resolve() / made.folder if made.folder else None
+    there = origin_of(place, run=run) if place is not None else None
+    found = there is not None and there.config_hash == made.config_hash
+    return TrainedBy(
+        method=made.method, tasks=made.tasks, seed=made.seed, config_hash=made.config_hash,
+        steps=made.steps, folder=made.name, place=place if found else None,
     )  # fmt: skip
 
 

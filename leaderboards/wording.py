@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from harness.leaderboards.row import Row
+from harness.leaderboards.row import Row, TrainedBy
 from harness.scores import Better
 from harness.statistics.paired import Comparison
 
@@ -79,13 +79,36 @@ def trained_on(row: Row) -> str:
 
 
 def training(row: Row) -> str:
-    """What made the model's checkpoint: method, tasks, seed, and what to find the training by."""
+    """What made the model's checkpoint: method, tasks, steps, seed, what to find it by."""
     if row.training is None:
         return NOTHING
     made = row.training
-    method = made.method.partition("(")[0]
-    on = f" on {', '.join(made.tasks)}" if made.tasks else ""
-    return f"{method}{on}, seed {made.seed}, {made.config_hash[:12]}"
+    named = [f"folder {made.folder}"] if made.folder is not None else []
+    words = [f"{_method(made)}{_on(made)}", *_amount(made), made.config_hash[:12], *named]
+    return ", ".join(words)
+
+
+def training_name(made: TrainedBy) -> str:
+    """A training in short: its folder's name, method, steps, seed."""
+    return f"{made.folder}: {', '.join([_method(made), *_amount(made)])}"
+
+
+def training_title(made: TrainedBy) -> str:
+    """A training in full: method with its settings, tasks, steps, seed."""
+    return ", ".join([f"{made.method}{_on(made)}", *_amount(made)])
+
+
+def _method(made: TrainedBy) -> str:
+    return made.method.partition("(")[0]
+
+
+def _on(made: TrainedBy) -> str:
+    return f" on {', '.join(made.tasks)}" if made.tasks else ""
+
+
+def _amount(made: TrainedBy) -> list[str]:
+    counted = [] if made.steps is None else [f"{made.steps:,} step{'s' * (made.steps != 1)}"]
+    return [*counted, f"seed {made.seed}"]
 
 
 def p_value(comparison: Comparison) -> str:

@@ -5,6 +5,7 @@ from argparse import Namespace
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.record import MANIFEST, Run, runs_below, write_results, write_scores
+from harness.run.origin import copy_origins
 from harness.run.trained import read_overlap, write_overlap
 from harness.store.atomic import cannot_write, write_json
 
@@ -46,6 +47,7 @@ def keep(arguments: Namespace) -> int:
         write_results(place, run.results)
         if (found := read_overlap(folder)) is not None:
             write_overlap(place, found)
+        copy_origins(folder, place)
         print(place)
     return 0
 

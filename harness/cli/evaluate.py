@@ -18,7 +18,7 @@ from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.launched import launched, own_gpu
 from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
-from harness.run.trained import Overlap, write_overlap
+from harness.run.trained import Overlap, write_trainings
 from harness.run.workers import build_model
 from harness.task import Task
 
@@ -101,7 +101,7 @@ def _progress(*, quiet: bool) -> Any:
 def _outcome(task: Task, run: Run, found: Overlap | None) -> dict[str, Any]:
     shown = public(run.results)
     if found is not None:
-        write_overlap(run.folder, found)
+        write_trainings(run.folder, found)
         shown["trained_on"] = asdict(found)
         tell_overlap({f"{run.results['model_spec']} on {task.name}": found})
     if task.submission is not None:

@@ -31,7 +31,7 @@ from harness.run.trained import (
     Training,
     overlap,
     trained_on,
-    write_overlap,
+    write_trainings,
 )
 from harness.run.workers import build_model
 from harness.spec import Spec, parse
@@ -216,7 +216,7 @@ class Watch:
         """Results of the finished checkpoint, whose run folders stay, with what was trained on."""
         results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
         for name, found in overlaps.items():
-            write_overlap(self.out / EVALUATIONS / slug(name), found)
+            write_trainings(self.out / EVALUATIONS / slug(name), found)
         return results
 
     def overlaps(self, rows: Sequence[Trained]) -> dict[str, Overlap]:

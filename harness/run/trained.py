@@ -10,9 +10,12 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.media import Media
+from harness.record import Run
+from harness.run import origin
 from harness.run.likeness import Likeness, media_hashes
+from harness.run.origin import write_origins
 from harness.run.plan import Selection, samples_of
-from harness.spec import Spec
+from harness.spec import Spec, parse
 from harness.store.atomic import read_json, write_bytes, write_json
 from harness.task import Task
 from harness.trainer import CHECKPOINT, Curve
@@ -20,8 +23,8 @@ from harness.trainer import CURVE as CURVE_FILE
 from harness.types import Sample
 
 VERSION = 1
-MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"
-COPIED = {MANIFEST: "harness.json", SAMPLES: "harness_samples.jsonl"}
+MANIFEST, SAMPLES = origin.MANIFEST, "samples.jsonl"
+COPIED = {MANIFEST: origin.INSIDE, SAMPLES: "harness_samples.jsonl"}
 """What they are called inside the checkpoint, which knows by itself what it was trained on."""
 FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_hash")
 OVERLAP = "trained_on.json"
@@ -184,6 +187,15 @@ def checkpoints(model: Spec | None) -> Iterator[Path]:
 def write_overlap(run: Path, found: Overlap) -> None:
     """Keep beside a run's scores how much of it was trained on."""
     write_json(run / OVERLAP, asdict(found))
+
+
+def write_trainings(run: Path, found: Overlap) -> None:
+    """Keep beside a run's scores how much of it was trained on, and which trainings that were.
+
+    They are those of the checkpoints that the run's model names (`harness.run.origin`).
+    """
+    write_overlap(run, found)
+    write_origins(run, checkpoints(parse(Run(run).manifest["model"]["spec"])))
 
 
 def read_overlap(run: Path) -> Overlap | None:

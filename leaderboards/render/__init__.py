@@ -4,13 +4,15 @@ from pathlib import Path
 
 from harness.leaderboards.board import Board
 from harness.leaderboards.render import json, markdown, page
+from harness.leaderboards.render.links import linked
 from harness.store.atomic import write_bytes
 
 
 def write(board: Board, out: Path) -> tuple[Path, ...]:
     """Write `board.md`, `board.json` and `board.html` into folder `out`, each whole or not at all.
 
-    The page needs nothing beside itself: no network, no fonts, no other file.
+    The page needs nothing beside itself: no network, no fonts, no other file. Its rows link the
+    trainings behind them where these lie in `out` or beside it (`links`).
 
     Returns:
         The three paths.
@@ -19,6 +21,7 @@ def write(board: Board, out: Path) -> tuple[Path, ...]:
         StoreError: the disk is full or read-only.
     """
     out.mkdir(parents=True, exist_ok=True)
+    board = linked(board, out)
     contents = {
         "board.md": markdown.render(board),
         "board.json": json.render(board),

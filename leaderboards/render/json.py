@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.leaderboards.board import Board, Entry, Table
 from harness.leaderboards.gallery import Exhibit
+from harness.leaderboards.row import Row
 
 VERSION = 1
 
@@ -55,13 +56,21 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "rank": entry.rank,
         "ranked_by": entry.basis,
         "to_best": None if entry.to_best is None else asdict(entry.to_best),
-        **_data(asdict(entry.row)),
+        **_row(entry.row),
         "answered": entry.row.answered,
         "gallery": {
             "note": entry.gallery.note,
             "samples": [_exhibit(exhibit) for exhibit in entry.gallery.exhibits],
         },
     }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """A row without ways through the folders of this machine; its training has a link if any."""
+    plain: dict[str, Any] = _data(asdict(row))
+    if plain["training"] is not None:
+        del plain["training"]["place"]
+    return plain
 
 
 def _exhibit(exhibit: Exhibit) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.leaderboards import wording
 from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.row import Row
 
 SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
 
@@ -66,7 +67,7 @@ def _cells(table: Table, entry: Entry) -> list[str]:
     row = entry.row
     return [
         wording.NOTHING if entry.rank is None else str(entry.rank),
-        escape(wording.marked(row)),
+        escape(wording.marked(row)) + _trained(row),
         wording.number(row.value),
         wording.span(row.interval),
         _to_best(entry),
@@ -74,6 +75,15 @@ def _cells(table: Table, entry: Entry) -> list[str]:
         wording.percent(row.answered),
         wording.failures(row) or "0",
     ]
+
+
+def _trained(row: Row) -> str:
+    """The recorded training behind a row, in brackets behind its model's name."""
+    made = row.training
+    if made is None or made.folder is None:
+        return ""
+    name = escape(wording.training_name(made))
+    return f" (training [{name}]({made.link}))" if made.link else f" (training {name})"
 
 
 def _to_best(entry: Entry) -> str:

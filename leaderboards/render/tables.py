@@ -4,7 +4,7 @@ from harness.leaderboards import wording
 from harness.leaderboards.board import Entry, Table
 from harness.leaderboards.render.intervals import Scale, axis, bar, scale
 from harness.leaderboards.render.markup import Markup, element, join
-from harness.leaderboards.row import Row
+from harness.leaderboards.row import Row, TrainedBy
 
 NUMBER = {"class": "num"}
 
@@ -53,6 +53,7 @@ def _row(table: Table, entry: Entry, measure: Scale | None, best: float | None) 
             {"scope": "row", "data-sort": row.model},
             element("span", {"class": "model"}, wording.marked(row)),
             element("code", {}, row.model_spec) if row.model_spec != row.model else "",
+            _trained(row),
         ),
         element(
             "td", {"class": "num headline", "data-sort": _key(row.value)}, wording.number(row.value)
@@ -68,6 +69,22 @@ def _row(table: Table, entry: Entry, measure: Scale | None, best: float | None) 
         _cell(wording.percent(row.answered), row.answered),
         _failures(row),
     )
+
+
+def _trained(row: Row) -> Markup:
+    """The recorded training behind a row, under its model's name."""
+    made = row.training
+    if made is None or made.folder is None:
+        return Markup("")
+    text, title = wording.training_name(made), wording.training_title(made)
+    return element("small", {"class": "training"}, "training ", _link(made, text, title))
+
+
+def _link(made: TrainedBy, text: str, title: str) -> Markup:
+    """A link to a training's page, or the same text where there is none to lead to."""
+    if made.link is None:
+        return element("span", {"title": title}, text)
+    return element("a", {"href": made.link, "title": title}, text)
 
 
 def _to_best(entry: Entry) -> Markup:
@@ -181,8 +198,11 @@ def _source(row: Row) -> Markup:
 
 
 def _training(row: Row) -> Markup:
-    whole = {"title": row.training.method} if row.training is not None else {}
-    return element("td", dict(whole), wording.training(row))
+    made, said = row.training, wording.training(row)
+    if made is None:
+        return element("td", {}, said)
+    linked = said if made.link is None else _link(made, said, wording.training_title(made))
+    return element("td", {"title": made.method}, linked)
 
 
 def _head(name: str, *, first: str, number: bool = True, sorted_now: bool = False) -> Markup:

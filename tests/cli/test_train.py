@@ -19,6 +19,7 @@ from harness.cli.main import main
 from harness.cli.train import with_checkpoint
 from harness.errors import UsageError
 from harness.judging import rubric as find_rubric
+from harness.run.origin import read_origins
 from harness.run.trained import Training
 from harness.spec import parse
 
@@ -71,6 +72,8 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     assert ["eval/reason_seg/gIoU" in row for row in rows] == [False, True, False]
     run = json.loads((out / "eval" / "reason_seg" / "manifest.json").read_text())
     assert run["model"]["description"]["chat"]["trained"]["seed"] == 7
+    (origin,) = read_origins(out / "eval" / "reason_seg")
+    assert (origin.name, origin.folder, origin.steps, origin.seed) == ("out", "../..", 3, 7)
 
     code = main(["eval", "--model", f"qwen_vl(checkpoint={out},max_new_tokens=8)", "--tasks",
                  "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "runs"), "--json",
@@ -79,6 +82,14 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     again = said(capsys)["tasks"]["reason_seg"]
     assert again["trained_on"] == kept
     assert again["metrics"] == shown["tasks"]["reason_seg"]["metrics"]
+    (run,) = (path.parent for path in (tmp_path / "runs").rglob("results.json"))
+    assert [one.folder for one in read_origins(run)] == ["../../../out"]
+
+    board = tmp_path / "board"
+    assert main(["board", "build", "--runs", str(tmp_path / "runs"), "--runs", str(out / "eval"),
+                 "--out", str(board), "--no-gallery", "--json"]) == 0  # fmt: skip
+    rows = json.loads((board / "board.json").read_text())["tables"][0]["rows"]
+    assert [row["training"]["link"] for row in rows] == ["../out/manifest.json"] * 2
 
 
 def test_a_strict_split_is_refused_before_anything_is_trained(line, capsys, tmp_path):

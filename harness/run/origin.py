@@ -1,0 +1,125 @@
+"""Which training made a checkpoint, as a run that evaluates it records it."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.store.atomic import read_json, write_json
+from harness.trainer import CHECKPOINT
+
+MANIFEST = "manifest.json"
+INSIDE = "harness.json"
+"""What a training's manifest is called inside the checkpoint that it has made."""
+TRAINING = "training.json"
+"""What is written beside a run's scores: which trainings made its model's checkpoints."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """One training. Its `config_hash` identifies it wherever its folder lies."""
+
+    name: str
+    """Name of its folder, or of the checkpoint's where that was copied away from it."""
+    folder: str
+    """That folder, relative to the run's; empty in copies of a run for others, which name no
+    folders of this machine."""
+    method: str
+    """The trainer with its settings."""
+    tasks: tuple[str, ...]
+    """What it was trained on."""
+    seed: int
+    steps: int | None
+    """How many it took; None where the trainer does not count any."""
+    config_hash: str
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> "Origin":
+        """From the form of `dataclasses.asdict`; raise KeyError or TypeError if it is none."""
+        made = cls(**{**plain, "tasks": tuple(plain["tasks"])})
+        texts = (made.name, made.folder, made.method, made.config_hash, *made.tasks)
+        numbers = (made.seed, 0 if made.steps is None else made.steps)
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"texts that are none: {texts}")
+        if not all(type(number) is int for number in numbers):
+            raise TypeError(f"whole numbers that are none: {numbers}")
+        return made
+
+
+def origin_of(checkpoint: Path, *, run: Path) -> Origin | None:
+    """The training that made a checkpoint; None where no record of ours says so.
+
+    Args:
+        checkpoint: A training's folder, the checkpoint in it, or a copy of either.
+        run: The run folder that tells it.
+    """
+    folder = checkpoint.resolve()
+    for path in (folder / CHECKPOINT / INSIDE, folder / INSIDE, folder / MANIFEST):
+        if (plain := _manifest(path)) is None:
+            continue
+        around = _manifest(folder.parent / MANIFEST) if path == folder / INSIDE else None
+        if around is not None and around["config_hash"] == plain["config_hash"]:
+            folder = folder.parent
+        return _origin(plain, folder, run)
+    return None
+
+
+def write_origins(run: Path, checkpoints: Iterable[Path]) -> None:
+    """Keep beside a run's scores which trainings made its model's checkpoints, if ours did."""
+    _write(run, [one for folder in checkpoints if (one := origin_of(folder, run=run)) is not None])
+
+
+def copy_origins(run: Path, copy: Path) -> None:
+    """Keep the same in a copy of a run for others, without the way to folders of this machine."""
+    _write(copy, [replace(one, folder="") for one in read_origins(run)])
+
+
+def _write(run: Path, origins: Sequence[Origin]) -> None:
+    if origins:
+        write_json(run / TRAINING, {"trainings": [asdict(one) for one in origins]})
+
+
+def read_origins(run: Path) -> tuple[Origin, ...]:
+    """What `write_origins` wrote; empty where it wrote nothing, as in runs of before.
+
+    Raises:
+        StoreError: it is something else.
+    """
+    path = run / TRAINING
+    if not path.is_file():
+        return ()
+    plain = read_json(path)
+    try:
+        return tuple(map(Origin.read, plain["trainings"]))
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"file {path}", expected="trainings, as a run records them",
+                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+
+
+def _manifest(path: Path) -> dict[str, Any] | None:
+    """A training's manifest; None where there is none, or something else."""
+    try:
+        plain = read_json(path)
+    except StoreError:  # missing, or of others, who may have files of these names
+        return None
+    known = isinstance(plain, dict) and isinstance(plain.get("config_hash"), str)
+    return plain if known and "method" in plain else None
+
+
+def _origin(plain: Mapping[str, Any], folder: Path, run: Path) -> Origin | None:
+    result = plain.get("result")
+    steps = result.get("steps") if isinstance(result, dict) else None
+    try:
+        return Origin.read({
+            "name": folder.name,
+            "folder": Path(os.path.relpath(folder, run.resolve())).as_posix(),
+            "method": plain["method"]["spec"],
+            "tasks": [task["spec"] for task in plain["tasks"]],
+            "seed": plain["seed"],
+            "steps": steps if type(steps) is int else None,
+            "config_hash": plain["config_hash"],
+        })  # fmt: skip
+    except (KeyError, TypeError):
+        return None

@@ -1,0 +1,46 @@
+"""The ways from a board's files to the trainings behind its rows."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+from harness.leaderboards.board import Board, Entry
+from harness.run.origin import INSIDE, MANIFEST
+from harness.trainer import CHECKPOINT
+
+PAGES = ("rollouts.html", MANIFEST, f"{CHECKPOINT}/{INSIDE}", INSIDE)
+"""What a training is linked by, the first of them that it has: the page of its rollouts, which
+`harness explain` writes, or what its folder says of it."""
+
+
+def linked(board: Board, out: Path) -> Board:
+    """The board with links that hold in files of folder `out`."""
+    tables = [replace(table, entries=tuple(_linked(entry, out) for entry in table.entries))
+              for table in board.tables]  # fmt: skip
+    return replace(board, tables=tuple(tables))
+
+
+def _linked(entry: Entry, out: Path) -> Entry:
+    made = entry.row.training
+    if made is None or made.place is None:
+        return entry
+    row = replace(entry.row, training=replace(made, link=link(made.place, out)))
+    return replace(entry, row=row)
+
+
+def link(training: Path, out: Path) -> str | None:
+    """A relative URL from folder `out` to the page of a training; None if it must not have one.
+
+    Who publishes a board publishes its folder, or that with its neighbours. So what is linked
+    lies in `out`, in a folder beside it, or below such; symbolic links are followed before that is
+    looked at. Farther away it would lead nowhere, and tell how the machine's folders are called.
+    """
+    here = out.resolve()
+    tree = here.parent if here.parent != Path(here.anchor) else here
+    for name in PAGES:
+        path = (training / name).resolve()
+        if path.is_file():
+            inside = path.is_relative_to(tree)
+            return quote(os.fsencode(os.path.relpath(path, here))) if inside else None
+    return None
