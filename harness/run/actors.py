@@ -1,8 +1,9 @@
 """Workers as actors of a Ray cluster: several machines, fractions of a GPU.
 
 An actor holds the model and returns its predictions, which this process journals: nothing but the
-driver needs the run folder. The benchmark's files are read where the actor runs, under the same
-path; with `isolate` pictures are sent along, and the machines need not have them.
+driver needs the run folder. When a run ends early, what the network had answered is finished first.
+The benchmark's files are read where the actor runs, under the same path; with `isolate` pictures
+are sent along, and the machines need not have them.
 
 Ray watches its machines and processes by heartbeats. An actor that is lost costs its batch one of
 `pool.TRIES` tries, as a worker process does.
@@ -26,9 +27,9 @@ from harness.run.workers import build_model, hello
 from harness.spec import Spec
 from harness.store.journal import Writer
 
+FINISH = 60.0  # seconds that an actor has, when a run ends early, to finish what was answered
 PATIENCE = 120.0  # seconds that an actor may wait for a machine with room for it
-LOCAL = "local"
-"""The address that means a cluster of this machine, begun now and ended with the run."""
+LOCAL = "local"  # the address that means a cluster of this machine, begun and ended with the run
 
 
 class Kept:
@@ -74,6 +75,12 @@ class Worker:
         """Predict a batch; the outcome, and what the journal was told since the last one."""
         return await self._guarded(partial(self._run, batch))
 
+    async def finish(self) -> list[Any]:
+        """Finish what was answered and drop the rest; what the journal was told since."""
+        if self._predictor is not None:
+            await asyncio.to_thread(self._predictor.finish)
+        return self._journal.fetch()
+
     async def _prepared(self, predictor: Predictor) -> str:
         predictor.prepare()
         return READY
@@ -98,12 +105,12 @@ class Actor(Member):
     """An actor, the messages that it owes, and the journal that we write for it."""
 
     handle: Any
-    placed: Any
-    """What its `here` returns."""
+    placed: Any  # what its `here` returns
     needs: str
     journal: Writer
     owed: list[Any] = field(default_factory=list)
     last: str = "no error"
+    ending: Any = None  # what its `finish` returns, once it was told to
 
     def give(self, batch: Batch) -> None:
         """Send a batch; the first one has the model loaded before."""
@@ -130,7 +137,7 @@ class Actor(Member):
                 )  # fmt: skip
             self.placed = None
         try:
-            message = ray.get(self.owed.pop(0))
+            message = ray.get(self.owed[0])
         except RayActorError as error:
             self.last = " ".join(str(error).split())[:200]
             return None
@@ -139,6 +146,7 @@ class Actor(Member):
         if isinstance(message, tuple):
             message, records = message
             self.journal.append(records)
+        del self.owed[0]  # only now: an interrupt before this leaves it to be taken at the end
         return message
 
     def kill(self) -> None:
@@ -148,10 +156,33 @@ class Actor(Member):
         ray.kill(self.handle, no_restart=True)
 
     def close(self) -> None:
-        """End the actor: it holds nothing that is not here."""
-        self.journal.close()
-        with suppress(Exception):
-            self.kill()
+        """End the actor; what it has answered is finished and journalled before."""
+        try:
+            self.finish()
+            if self.ending is not None:
+                self._take()
+        finally:
+            self.journal.close()
+            with suppress(Exception):
+                self.kill()
+
+    def finish(self) -> None:
+        """Tell it to finish what it has answered, if it has work."""
+        if self.held and self.ending is None:
+            with suppress(Exception):  # there is no cluster any more
+                self.ending = self.handle.finish.remote()
+
+    def _take(self) -> None:
+        """Journal what came of that: some of it was on its way with an outcome."""
+        import ray
+
+        with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
+            self.journal.append(ray.get(self.ending, timeout=FINISH))
+            for one in self.owed:
+                with suppress(Exception):  # a batch that was dropped
+                    message = ray.get(one, timeout=1)
+                    if isinstance(message, tuple):
+                        self.journal.append(message[1])
 
     def ended(self) -> str:
         """Ray's account of it."""
@@ -219,12 +250,17 @@ class Actors(Pool):
         return [members[reference] for reference in heard]
 
     def close(self) -> None:
-        """End the actors, and the cluster if it was begun for them."""
-        super().close()
-        if self._began:
-            import ray
+        """End the actors, all together, and the cluster if it was begun for them."""
+        try:
+            for member in self._members:
+                assert isinstance(member, Actor), "it starts no others"
+                member.finish()
+            super().close()
+        finally:
+            if self._began:
+                import ray
 
-            ray.shutdown()
+                ray.shutdown()
 
 
 def _resources() -> str:

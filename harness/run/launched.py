@@ -9,6 +9,7 @@ its own, so that results are those of one process. They meet in the run folder, 
     launch/hello.<rank>.json   a helper is there, with a number that nobody else draws
     launch/go.json             the leader's answer: the attempt, the run, its own number and theirs
     launch/seen.<rank>.json    the helper has read it, with the leader's number
+    launch/stages.<rank>.json  what the stages of its share cost, with the leader's number
 
 Each side goes on when it reads its own number from the other, so that what an earlier launch left
 behind is never mistaken for this one's. If one of them dies, the launcher ends the others, and the
@@ -18,6 +19,7 @@ same command goes on, with any number of processes.
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
@@ -27,6 +29,7 @@ from harness.errors import StoreError, UsageError
 from harness.model import Model
 from harness.run.plan import Batch
 from harness.run.predict import Outcome
+from harness.run.stages import Stage, of_process, read, summed, told
 from harness.run.workers import Hello, Here
 from harness.store.atomic import forget, read_json, write_json
 from harness.store.journal import Journal, number
@@ -34,6 +37,7 @@ from harness.types import FailureKind
 
 MEETING = "launch"
 PATIENCE = 600.0  # seconds that a helper waits for the leader, which may be checking files
+LATE = 10.0  # seconds that a helper may take, after its last batch, to tell what it cost
 LOOK = 0.2  # seconds between looks
 
 
@@ -98,7 +102,11 @@ class Leader:
         return self.here.hello
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict the own share; the others' outcomes come as their journals show them."""
+        """Predict the own share; the others' outcomes come as their journals show them.
+
+        Those are without stages: what the others' stages cost comes at the end, in an outcome
+        without samples for each of them.
+        """
         others: dict[int, tuple[str, ...]] = {}
         journal = Journal(self.folder)
         said: dict[str, Any] = {"run": None}
@@ -113,6 +121,7 @@ class Leader:
                     others[batch.index] = tuple(query.id for query in batch.queries)
 
         for outcome in self.here.run(mine()):
+            outcome.stages = of_process(self.launch.rank, outcome.stages)
             yield outcome
             yield from _done(journal, self.attempt, others)
         while others or not self._seen():
@@ -121,6 +130,8 @@ class Leader:
             yield from found
             if not found:
                 sleep(LOOK)
+        if said["run"] is not None:
+            yield from self._costs()
         for path in (self.folder / MEETING).glob("*.json"):
             forget(path)
 
@@ -134,6 +145,29 @@ class Leader:
             there.mkdir(exist_ok=True)
             write_json(there / "go.json", answer)
             said.update(answer)
+
+    def _costs(self) -> Iterator[Outcome]:
+        """What the others' stages cost, as far as it is told in time: no score depends on it."""
+        awaited = list(range(1, self.launch.size))
+        latest = monotonic() + LATE
+        while awaited:
+            for rank in awaited[:]:
+                stages = self._cost(rank)
+                if stages is not None:
+                    awaited.remove(rank)
+                    yield Outcome(-1, (), 0.0, stages=of_process(rank, stages))
+            if awaited and monotonic() > latest:
+                return
+            if awaited:
+                sleep(LOOK)
+
+    def _cost(self, rank: int) -> dict[str, Stage] | None:
+        """What a helper's stages cost; None if it has not said so, or nothing that can be read."""
+        with suppress(StoreError, KeyError, TypeError, ValueError, AttributeError):
+            said = read_json(self.folder / MEETING / f"stages.{rank}.json")
+            if said["leader"] == self.number:
+                return read(said["stages"])
+        return None
 
     def _seen(self) -> bool:
         """Whether every helper has read the answer."""
@@ -181,7 +215,12 @@ def meet(launch: Launch, folder: Path) -> dict[str, Any]:
 
 def share(launch: Launch, model: Model, folder: Path, *, attempt: int,
           batches: Iterable[Batch]) -> None:  # fmt: skip
-    """Predict a helper's share."""
+    """Predict a helper's share, and tell the leader what its stages cost."""
     here = Here(model, folder, attempt, worker=launch.rank)
-    for _ in here.run(batch for batch in batches if launch.owns(batch)):
-        pass
+    stages: dict[str, Stage] = {}
+    for outcome in here.run(batch for batch in batches if launch.owns(batch)):
+        stages = summed([stages, outcome.stages])
+    there = folder / MEETING
+    with suppress(StoreError):  # the leader did not wait for it
+        leader = read_json(there / f"seen.{launch.rank}.json")["leader"]
+        write_json(there / f"stages.{launch.rank}.json", {"leader": leader, "stages": told(stages)})

@@ -5,14 +5,18 @@
 A model that is `Staged` is asked for the next batch while the masks of the one before are made,
 and the masks of one sample are carried through its video while the next sample is segmented. Each
 stage works on one thing at a time, but for a language stage that takes several batches at once, as
-a server does. At most `ahead` batches are on their way, so that memory is bounded.
+a server does. At most `ahead` batches are on their way, and at most `BEGUN` samples are segmented
+and not finished, so that memory is bounded.
+
+What the network has answered was paid for: when the run ends early, the masks of those batches are
+finished and journalled first, and nothing else is begun; see `Predictor.finish`.
 
 No prediction depends on any of this: every stage is given what it would be given otherwise.
 """
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
@@ -21,14 +25,28 @@ from harness.errors import HarnessError, ModelError
 from harness.media import CACHE
 from harness.model import Model, Staged
 from harness.plugins import blamed
-from harness.run.plan import Batch, lost_picture
-from harness.run.predict import Appends, Outcome, begin, checked, contained, predict, records
+from harness.run.plan import Batch
+from harness.run.predict import (
+    Appends,
+    Outcome,
+    became,
+    begin,
+    checked,
+    contained,
+    predict,
+    readable,
+    records,
+)
 from harness.run.stages import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
-from harness.types import FailureKind, Prediction, Query, failed
+from harness.run.underway import UnderWay, fail, settle
+from harness.types import Prediction, Query
 
 T = TypeVar("T")
 
 PREFETCH_BYTES = CACHE.max_bytes // 4  # a batch that is larger is decoded as it is used
+BEGUN = 4
+"""Samples, of all batches together, that may be segmented and not finished: each of them holds its
+pictures and masks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +81,15 @@ class Predictor:
     prepared: bool = False
     _lock: Any = field(default_factory=threading.Lock)
     """Held while the journal is written, and while it is decided that it is not any more."""
+    ending: bool = False
+    """No batch is begun, and the network is asked nothing."""
     closed: bool = False
+    """Nothing is journalled."""
+    _halted: bool = False
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
+    _under_way: UnderWay[_Asked, Outcome] = field(default_factory=UnderWay)
+    _room: Any = field(default_factory=lambda: threading.Semaphore(BEGUN))
+    """Held by each sample from its segmentation to its end."""
 
     @property
     def ahead(self) -> int:
@@ -98,27 +123,53 @@ class Predictor:
         What ends the run is raised here or by the future's result.
         """
         self.prepare()
+        if self.ending:
+            raise CancelledError
         self._append([begin(batch)])
-        done: Future[Outcome] = Future()
         model = self.model
         if not isinstance(model, Staged):
-            done.set_result(self._whole(batch))
-            return done
+            whole: Future[Outcome] = Future()
+            whole.set_result(self._whole(batch))
+            return whole
+        asked, done = self._under_way.begin()
+        self._in(SEGMENTATION, self._segment, asked, done)  # first: an interrupt may come any time
         if self.inline and model.turns == 1:
-            asked: Future[_Asked] = Future()
-            asked.set_result(self._ask(model, batch))
+            self._answer(model, batch, asked)
+            if (fault := asked.exception()) is not None:
+                raise fault
         else:
-            asked = self._in(LANGUAGE, self._ask, model, batch, threads=model.turns)
-        self._in(SEGMENTATION, self._segment, asked, done)
+            self._in(LANGUAGE, self._answer, model, batch, asked, threads=model.turns)
         return done
+
+    def finish(self) -> None:
+        """End early: finish and journal the batches that were answered, and drop all others.
+
+        No batch is begun, and the model is told to give up what it is asked. It takes as long as
+        the masks of at most `ahead` batches; an interrupt meanwhile ends it at once.
+        """
+        try:
+            with self._lock:
+                self.ending = True
+            answered = self._under_way.cut()
+            self._halt()
+            wait(answered)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let go of what is not finished; nothing is journalled after this."""
         with self._lock:
-            self.closed = True
+            self.ending = self.closed = True
         for threads in list(self._threads.values()):
             threads.shutdown(wait=False, cancel_futures=True)
-        getattr(self.model, "halt", _nothing)()
+        self._room.release()  # whoever waits for it finds that all is over
+        if self._under_way.drop():
+            self._halt()
+
+    def _halt(self) -> None:
+        if not self._halted:
+            self._halted = True
+            getattr(self.model, "halt", _nothing)()
 
     def _in(self, stage: str, call: Callable[..., T], *given: Any, threads: int = 1) -> "Future[T]":
         if stage not in self._threads:
@@ -134,14 +185,23 @@ class Predictor:
     def _whole(self, batch: Batch) -> Outcome:
         """Predict a batch with a model that has no stages."""
         start = perf_counter()
-        whole, lost = _readable(batch)
+        whole, lost = readable(batch)
         stage = Stage()
         predictions = [*(predict(self.model, whole, stage) if whole else []), *lost]
         return self._written(batch, predictions, {WHOLE: stage.end(start)}, start)
 
+    def _answer(self, model: Staged, batch: Batch, asked: "Future[_Asked]") -> None:
+        """Ask, and hand on what was said, unless it comes after the end, or because of it."""
+        try:
+            settle(asked, self._ask(model, batch))
+        except BaseException as error:
+            fail(asked, error)
+            if not isinstance(error, Exception):
+                raise  # an interrupt
+
     def _ask(self, model: Staged, batch: Batch) -> _Asked:
         start = perf_counter()
-        whole, lost = _readable(batch)
+        whole, lost = readable(batch)
         stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
         stage = stages[LANGUAGE]
         replies = contained(self.model, whole, stage, lambda some: self._replies(model, some))
@@ -149,7 +209,7 @@ class Predictor:
         return _Asked(model, batch, stages, whole, replies, lost, start)
 
     def _replies(self, model: Staged, queries: Sequence[Query]) -> Sequence[Any]:
-        if self.closed:
+        if self.ending:
             raise CancelledError
         replies = model.ask(queries) if queries else ()
         if len(replies) != len(queries):
@@ -161,12 +221,23 @@ class Predictor:
         try:
             asked = asking.result()
             parts = [
-                self._in(PROPAGATION, self._finish, asked, query, self._begin(asked, query, reply))
+                self._handed_on(asked, query, reply)
                 for query, reply in zip(asked.queries, asked.replies, strict=True)
             ]
             self._in(PROPAGATION, self._collect, asked, parts, done)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            done.set_exception(error)
+            fail(done, error)
+
+    def _handed_on(self, asked: _Asked, query: Query, reply: Any) -> "Future[Prediction]":
+        """Begin a sample once there is room for it; its last stage makes room for another."""
+        self._room.acquire()
+        try:
+            return self._in(
+                PROPAGATION, self._finish, asked, query, self._begin(asked, query, reply)
+            )
+        except BaseException:
+            self._room.release()
+            raise
 
     def _begin(self, asked: _Asked, query: Query, reply: Any) -> Callable[[], Prediction]:
         if self.closed:
@@ -181,9 +252,12 @@ class Predictor:
 
     def _finish(self, asked: _Asked, query: Query, begun: Callable[[], Prediction]) -> Prediction:
         start, stage = perf_counter(), asked.stages[PROPAGATION]
-        (prediction,) = contained(
-            self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
-        )
+        try:
+            (prediction,) = contained(
+                self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
+            )
+        finally:
+            self._room.release()
         stage.end(start)
         return prediction
 
@@ -195,9 +269,9 @@ class Predictor:
     ) -> None:
         try:
             predictions = [*(one.result() for one in parts), *asked.lost]
-            done.set_result(self._written(asked.batch, predictions, asked.stages, asked.began))
+            settle(done, self._written(asked.batch, predictions, asked.stages, asked.began))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            done.set_exception(error)
+            fail(done, error)
 
     def _written(
         self,
@@ -207,32 +281,12 @@ class Predictor:
         start: float,
     ) -> Outcome:
         self._append(records(batch, predictions))
-        return Outcome(
-            batch.index,
-            tuple(query.id for query in batch.queries),
-            perf_counter() - start,
-            failed=sum(one.failure is not None for one in predictions),
-            crashed=sum(one.crashed for one in stages.values()),
-            halvings=sum(one.halvings for one in stages.values()),
-            stages=stages,
-        )
+        return became(batch, predictions, stages, start)
 
 
 def batches_ahead(model: Model) -> int:
     """How many batches of a model may be on their way: asked for, and waiting for their masks."""
     return model.turns + 1 if isinstance(model, Staged) else 1
-
-
-def _readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
-    """The queries whose pictures are there, and failures for the others."""
-    faults = {query.id: lost_picture(query) for query in batch.queries}
-    whole = [query for query in batch.queries if faults[query.id] is None]
-    lost = [
-        failed(query, FailureKind.INFRASTRUCTURE, fault)
-        for query in batch.queries
-        if (fault := faults[query.id]) is not None
-    ]
-    return whole, lost
 
 
 def _nothing() -> None:

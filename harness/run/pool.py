@@ -58,7 +58,7 @@ class Member(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let the worker end."""
+        """Let the worker end; it may finish what it has answered."""
 
     @abstractmethod
     def ended(self) -> str:
@@ -94,7 +94,8 @@ class Pool(ABC):
         """Batches that a worker held when it died."""
         self._members: list[Member] = []
         try:
-            self._members = [self._next() for _ in range(count)]
+            for _ in range(count):
+                self._members.append(self._next())  # one by one: those that began are closed
             greetings = [self._greeting(member) for member in self._members]
         except BaseException:
             self.close()
@@ -199,19 +200,19 @@ class Pool(ABC):
                 waiting.append(batch)
             else:
                 yield self._give_up(batch, member.ended())
-        member.close()
         self._members.remove(member)
+        member.held.clear()
+        member.close()
         replacement = self._next()
         try:
-            greeting = self._greeting(replacement)
-        except Unplaced:
-            replacement.close()
-            if not self._members:
-                raise
-            return  # the others go on with what there is
+            if self._greeting(replacement) != self.hello:
+                raise ModelError("a replaced worker", expected="the same model", found="another")
+        except BaseException as error:
+            _discard(replacement)
+            if isinstance(error, Unplaced) and self._members:
+                return  # the others go on with what there is
+            raise
         self._members.append(replacement)
-        if greeting != self.hello:
-            raise ModelError("a replaced worker", expected="the same model", found="another")
 
     def _give_up(self, batch: Batch, ended: str) -> Outcome:
         """Journal a batch that no worker survives."""
@@ -234,10 +235,26 @@ class Pool(ABC):
         return message
 
     def close(self) -> None:
-        """Let the workers end."""
-        for member in self._members:
-            member.close()
-        self._members = []
+        """Let the workers end, each when it has finished what the network had answered.
+
+        An interrupt meanwhile ends them at once.
+        """
+        members, self._members = self._members, []
+        try:
+            while members:
+                members.pop(0).close()
+        finally:
+            for member in members:
+                _discard(member)
+
+
+def _discard(member: Member) -> None:
+    """End a worker at once that holds nothing, or nothing that is to be waited for."""
+    member.held.clear()
+    try:
+        member.kill()
+    finally:
+        member.close()
 
 
 def carried(batch: Batch) -> Batch:

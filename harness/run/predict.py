@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from harness.errors import (
@@ -18,7 +19,7 @@ from harness.errors import (
 from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
 from harness.model import Model
 from harness.plugins import missing, told
-from harness.run.plan import Batch
+from harness.run.plan import Batch, lost_picture
 from harness.run.stages import Stage
 from harness.store.journal import line
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed
@@ -77,6 +78,33 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, A
     ]
 
 
+def became(
+    batch: Batch, predictions: Sequence[Prediction], stages: Mapping[str, Stage], start: float
+) -> Outcome:
+    """What became of a batch that was begun at `start`, by `perf_counter`."""
+    return Outcome(
+        batch.index,
+        tuple(query.id for query in batch.queries),
+        perf_counter() - start,
+        failed=sum(one.failure is not None for one in predictions),
+        crashed=sum(one.crashed for one in stages.values()),
+        halvings=sum(one.halvings for one in stages.values()),
+        stages=stages,
+    )
+
+
+def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
+    """The queries whose pictures are there, and failures for the others."""
+    faults = {query.id: lost_picture(query) for query in batch.queries}
+    whole = [query for query in batch.queries if faults[query.id] is None]
+    lost = [
+        failed(query, FailureKind.INFRASTRUCTURE, fault)
+        for query in batch.queries
+        if (fault := faults[query.id]) is not None
+    ]
+    return whole, lost
+
+
 def predict(model: Model, queries: Sequence[Query], stage: Stage) -> list[Prediction]:
     """One valid prediction a query, whatever the model does; see `contained`."""
     return contained(model, queries, stage, lambda chosen: checked(chosen, model.predict(chosen)))
@@ -93,7 +121,8 @@ def contained(
     A batch that does not fit is halved. A mistake in what was typed (UsageError) or a missing
     package ends the run; a damaged file (of pictures, or of stored predictions) and a server that
     does not answer are infrastructure failures of their sample; any other exception is a model
-    failure of the sample that causes it, found by trying the batch's queries one by one. Of a
+    failure of the sample that causes it. That one is found by trying the model's own batches, of
+    `batch_size`, if there are several, and then the queries of those that raise one by one. Of a
     failure the prediction that says so is returned.
     """
     try:
@@ -105,14 +134,21 @@ def contained(
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to models
         if len(queries) == 1:
             return [_contained(queries[0], error, stage)]
-        if _too_large(error):
-            stage.halvings += 1
-            half = len(queries) // 2
-            return [
-                *contained(model, queries[:half], stage, call),
-                *contained(model, queries[half:], stage, call),
-            ]
-    return [one for query in queries for one in contained(model, [query], stage, call)]
+        halved = _too_large(error)
+    stage.halvings += halved
+    parts = _halves(queries) if halved else _pieces(queries, model.batch_size)
+    return [one for part in parts for one in contained(model, part, stage, call)]
+
+
+def _halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
+    half = len(queries) // 2
+    return [queries[:half], queries[half:]]
+
+
+def _pieces(queries: Sequence[Query], most: int) -> list[Sequence[Query]]:
+    """Parts of at most so many; if they are no more than that, of one each."""
+    size = max(1, most) if len(queries) > most else 1
+    return [queries[start : start + size] for start in range(0, len(queries), size)]
 
 
 def _too_large(error: BaseException) -> bool:

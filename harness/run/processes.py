@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from harness import plugins
@@ -27,6 +28,9 @@ from harness.run.predict import Outcome
 from harness.run.workers import build_model, hello
 from harness.spec import Spec
 from harness.store.journal import Writer
+
+FINISH = 60.0  # seconds that workers have, when a run ends early, to finish what was answered
+LEAVE = 10.0  # seconds that a worker has to end if it has nothing to finish
 
 
 @dataclass(kw_only=True)
@@ -55,11 +59,21 @@ class Process(Member):
 
     def close(self) -> None:
         """Close the pipe, at which it ends, and wait."""
+        self.hang_up()
+        self.wait_until(monotonic() + LEAVE)
+
+    def hang_up(self) -> None:
+        """Close the pipe: it finishes what it has answered, and ends."""
         with suppress(OSError):
             self.pipe.close()
-        self.process.join(10)
-        if self.process.is_alive():
-            self.process.kill()
+
+    def wait_until(self, moment: float) -> None:
+        """Wait for its end, and kill it if that has not come by then, or at an interrupt."""
+        try:
+            self.process.join(max(0.0, moment - monotonic()))
+        finally:
+            if self.process.is_alive():
+                self.process.kill()
 
     def ended(self) -> str:
         """Its exit code."""
@@ -100,12 +114,25 @@ class Processes(Pool):
         return [members[id(pipe)] for pipe in heard]
 
     def close(self) -> None:
-        """Close all pipes, so that all end at once, and then wait for each."""
-        for member in self._members:
-            assert isinstance(member, Process)
-            with suppress(OSError):
-                member.pipe.close()
-        super().close()
+        """Close all pipes, and wait for all together.
+
+        Those that have work finish what they have answered, for which they have `FINISH` seconds.
+        An interrupt meanwhile ends all at once.
+        """
+        members = [member for member in self._members if isinstance(member, Process)]
+        began = monotonic()
+        for member in members:
+            member.hang_up()
+        try:
+            for member in members:
+                works = member.held and member.ready
+                member.wait_until(began + (FINISH if works else LEAVE))
+        except BaseException:
+            for member in members:
+                member.kill()
+            raise
+        finally:
+            super().close()
 
 
 @contextmanager
@@ -184,8 +211,9 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
     waiting: list[Batch] = []
     try:
         while True:
-            # The pool gives no more than may be under way, and one to decode meanwhile.
-            while not waiting or (len(waiting) <= predictor.ahead and pipe.poll()):
+            # The pool gives no more than may be under way, and one to decode meanwhile: what else
+            # there is to hear is the end, after which no batch is begun.
+            while not waiting or pipe.poll():
                 waiting.append(pipe.recv())
                 predictor.prefetch(waiting[-1])
             if not predictor.prepared:
@@ -193,7 +221,7 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
                 pipe.send(READY)
             predictor.submit(waiting.pop(0)).add_done_callback(tell)
     finally:
-        predictor.close()
+        predictor.finish()
 
 
 def _tell(
@@ -204,7 +232,7 @@ def _tell(
     if error is not None and not isinstance(error, HarnessError):
         error = ModelError("a worker process", expected="to go on", found=plugins.told(error))
     with sending, suppress(OSError):  # the parent is gone, which is found where it is listened to
-        if not predictor.closed:
+        if not predictor.ending:
             pipe.send(done.result() if error is None else error)
 
 

@@ -3,7 +3,7 @@
 import mmap
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,6 +24,8 @@ class Stage:
     """Failures that were exceptions of the model."""
     halvings: int = 0
     """How often a batch had to be cut in two to fit into memory."""
+    processes: dict[int, float] = field(default_factory=dict)
+    """The seconds of each process of a launch, by its rank; empty if there was no launch."""
 
     def end(self, start: float) -> "Stage":
         """Count a piece of work that began at `start`, by `perf_counter`."""
@@ -37,6 +39,8 @@ class Stage:
         self.memory = max(self.memory, other.memory)
         self.crashed += other.crashed
         self.halvings += other.halvings
+        for rank, seconds in other.processes.items():
+            self.processes[rank] = self.processes.get(rank, 0.0) + seconds
 
 
 def memory_used() -> int:
@@ -53,10 +57,30 @@ def memory_used() -> int:
 
 def told(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
     """Plain data for `timing.json`."""
+    plain: dict[str, dict[str, Any]] = {}
+    for name, one in stages.items():
+        plain[name] = {"seconds": round(one.seconds, 3), "memory_bytes": one.memory}
+        if one.processes:
+            by_rank = sorted(one.processes.items())
+            plain[name]["seconds_by_process"] = {str(rank): round(s, 3) for rank, s in by_rank}
+    return plain
+
+
+def read(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
+    """The stages that `told` told of, of whatever processes.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: it is something else.
+    """
     return {
-        name: {"seconds": round(one.seconds, 3), "memory_bytes": one.memory}
-        for name, one in stages.items()
+        str(name): Stage(float(one["seconds"]), int(one["memory_bytes"]))
+        for name, one in plain.items()
     }
+
+
+def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
+    """The same stages, as those of one process of a launch."""
+    return {name: replace(one, processes={rank: one.seconds}) for name, one in stages.items()}
 
 
 def summed(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:

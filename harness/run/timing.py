@@ -21,7 +21,8 @@ def add_attempt(
         seconds: From the first batch to the last score.
         samples: Predicted in this attempt.
         workers: That predicted them.
-        stages: What each stage of the model did, in all workers together.
+        stages: What each stage of the model did, in all workers together; of a launch, the
+            seconds of each of its processes stand beside their sum.
     """
     attempts = [*_attempts(folder), {
         "wall_seconds": seconds, "samples": samples, "workers": workers, "stages": told(stages),

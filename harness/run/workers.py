@@ -78,7 +78,10 @@ class Here:
         return hello(self.model)
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict batches in order, decoding the next one meanwhile."""
+        """Predict batches in order, decoding the next one meanwhile.
+
+        Whatever ends it early, what was answered is finished and journalled before that is raised.
+        """
         with Writer(self.folder, self.worker, self.attempt) as journal:
             predictor = Predictor(self.model, journal)
             under_way: deque[Future[Outcome]] = deque()
@@ -91,8 +94,10 @@ class Here:
                         yield under_way.popleft().result()
                 while under_way:
                     yield under_way.popleft().result()
-            finally:
-                predictor.close()
+            except BaseException:  # of the model, an interrupt, or nobody wants more outcomes
+                predictor.finish()
+                raise
+            predictor.close()
 
 
 def _one_ahead(batches: Iterable[Batch], meet: Callable[[Batch], None]) -> Iterator[Batch]:

@@ -6,8 +6,9 @@ paid for twice, and no failure is waited for twice.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeAlias, TypeVar
 
@@ -51,9 +52,24 @@ class Session:
     _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
     _under_way: set[threading.Event] = field(default_factory=set)
     """Calls, by what stops each."""
+    _halted: bool = False
+    """No call of `replies` is begun."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tried(self, once: Callable[[], T], stop: threading.Event) -> T:
+        """What `once`, a request that stands alone, returns, tried again as the settings say.
+
+        It is how a run begins, so that `replies` answers again if a run before was halted.
+
+        Raises:
+            ServerError: every try failed.
+            Stopped: `stop` was set.
+        """
+        with self._lock:
+            self._halted = False
+        return self._tried(once, stop)
+
+    def _tried(self, once: Callable[[], T], stop: threading.Event) -> T:
         """What `once` returns, tried again as often as the settings say.
 
         Raises:
@@ -90,10 +106,13 @@ class Session:
         Raises:
             HarnessError: the first error that ends the run, at once; else, when all are done, the
                 error of the first request that failed.
+            Stopped: all was halted, before or meanwhile.
         """
-        results = self._recall(requests)
-        missing = [place for place in range(len(requests)) if place not in results]
-        results |= self._asked({place: requests[place] for place in missing}, ask, most)
+        with self._call() as stop:
+            results = self._recall(requests)
+            missing = [place for place in range(len(requests)) if place not in results]
+            asked = {place: requests[place] for place in missing}
+            results |= self._asked(asked, ask, most, stop)
         in_order = [results[place] for place in range(len(requests))]
         replies = [one for one in in_order if isinstance(one, ChatReply)]
         if len(replies) == len(requests):
@@ -106,20 +125,42 @@ class Session:
         raise next(one for one in in_order if isinstance(one, HarnessError))
 
     def halt(self) -> None:
-        """Give up what is under way: no more tries; what a server is at is waited for."""
-        for stop in list(self._under_way):
-            stop.set()
+        """Give up what is under way: no more tries; what a server is at is waited for.
+
+        What begins after this is given up at once, until `tried` begins another run.
+        """
+        with self._lock:
+            self._halted = True
+            for stop in self._under_way:
+                stop.set()
+
+    @contextmanager
+    def _call(self) -> Iterator[threading.Event]:
+        """What stops the call that begins now. It is either listed for `halt`, or refused.
+
+        Raises:
+            Stopped: all was halted.
+        """
+        stop = threading.Event()
+        with self._lock:
+            if self._halted:
+                raise Stopped
+            self._under_way.add(stop)
+        try:
+            yield stop
+        finally:
+            with self._lock:
+                self._under_way.discard(stop)
 
     def _asked(
         self,
         requests: dict[int, ChatRequest],
         ask: Callable[[ChatRequest], ChatReply],
         most: int,
+        stop: threading.Event,
     ) -> dict[int, Result]:
         results: dict[int, Result] = {}
         ended: list[HarnessError] = []
-        stop = threading.Event()
-        self._under_way.add(stop)
 
         def work(place: int) -> None:
             try:
@@ -139,8 +180,6 @@ class Session:
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
             raise
-        finally:
-            self._under_way.discard(stop)
         threads.shutdown()
         if ended:
             raise ended[0]
@@ -150,7 +189,7 @@ class Session:
 
     def _counted(self, once: Callable[[], ChatReply], stop: threading.Event) -> ChatReply:
         try:
-            reply = self.tried(once, stop)
+            reply = self._tried(once, stop)
         except ServerError as error:
             self._failed(error)
             raise

@@ -1,6 +1,7 @@
 """A server that hangs, refuses, breaks off or talks nonsense: each has one defined outcome."""
 
 import sys
+import threading
 import time
 from itertools import chain, repeat
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.masks import Rle
 from harness.models.backends.openai import openai
-from harness.models.backends.openai_http import MAX_BODY, ServerError
+from harness.models.backends.openai_http import MAX_BODY, ServerError, TryAgain
+from harness.models.backends.openai_pace import Stopped
 from harness.models.backends.openai_session import GIVE_UP
 from harness.models.qwen_vl.model import qwen_vl
 from harness.replies import MAX_TEXT
@@ -156,6 +158,36 @@ def test_a_crowded_server_is_asked_less_at_once():
         asked = [contract.replace(REQUEST, key=str(number)) for number in range(3)]
         assert len(chat.generate(asked)) == 3
         assert chat.session.pace.limit < before
+
+
+def test_what_begins_while_all_is_halted_is_given_up_until_another_run_begins():
+    session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
+    asked = []
+
+    def ask(request):
+        asked.append(request)
+        return Scripted().generate([request])[0]
+
+    session.halt()  # between a run's look whether it ends, and the request that it then begins
+    with pytest.raises(Stopped):
+        session.replies([REQUEST], ask, most=1)
+    assert asked == []
+    session.tried(lambda: {}, threading.Event())
+    assert session.replies([REQUEST], ask, most=1) == Scripted().generate([REQUEST])
+
+
+def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
+    session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
+    tries = []
+
+    def ask(request):
+        tries.append(request)
+        session.halt()
+        raise TryAgain("busy")
+
+    with pytest.raises(Stopped):
+        session.replies([REQUEST], ask, most=1)
+    assert len(tries) == 1
 
 
 class Said(Scripted):

@@ -5,12 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from harness.errors import UsageError
-from harness.run.launched import Launch, launched, meet, own_gpu
+from harness.run.launched import Launch, Leader, launched, meet, own_gpu, share
+from harness.run.stages import summed
+from harness.run.timing import add_attempt
+from harness.run.workers import Here
+
+from .test_pipeline import Staged, batch
 
 
 def start(command, data, out, *, rank, size, model="dot_finder(batch=2)", more=()):
@@ -44,6 +50,9 @@ def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
     assert [out for out, _ in shown[1:]] == ["", ""], "only the first process shows"
     files = {path.name for path in (tmp_path / "three").rglob("samples.*")}
     assert files == {f"samples.{rank}.1.jsonl" for rank in range(3)}
+    (timing,) = (tmp_path / "three").rglob("timing.json")
+    (attempt,) = json.loads(timing.read_text())["attempts"]
+    assert set(attempt["stages"]["model"]["seconds_by_process"]) == {"0", "1", "2"}
     again = together(toy_command, dots, tmp_path / "three", 2)
     assert again[0][0] == shown[0][0], "a finished run is not made again"
     assert {path.name for path in (tmp_path / "three").rglob("samples.*")} == files
@@ -110,6 +119,53 @@ def test_a_helper_does_not_take_an_earlier_launch_for_its_own(tmp_path, monkeypa
     )
     with pytest.raises(Exception, match="share"):
         meet(Launch(1, 2), tmp_path)
+
+
+def launch_of_two(folder, number):
+    """What the leader yields for four batches, of which a helper predicts two."""
+    slow = {"on_finish": lambda query: time.sleep(0.02)}
+    plan = [batch(index, f"{number}.{index}") for index in range(4)]
+
+    def help_out():
+        answer = meet(Launch(1, 2), folder)
+        share(Launch(1, 2), Staged(**slow), folder, attempt=answer["attempt"], batches=plan)
+
+    helper = threading.Thread(target=help_out)
+    helper.start()
+    leader = Leader(Launch(0, 2), Here(Staged(**slow), folder, number), folder, number)
+    outcomes = list(leader.run(plan))
+    helper.join(10)
+    return outcomes
+
+
+def test_timing_has_the_seconds_of_every_process_of_a_launch(tmp_path):
+    (tmp_path / "launch").mkdir()
+    (tmp_path / "launch" / "stages.1.json").write_text(json.dumps({
+        "leader": "of a launch that was killed",
+        "stages": {"propagation": {"seconds": 1000.0, "memory_bytes": 1}},
+    }))  # fmt: skip
+    for number in (1, 2):
+        outcomes = launch_of_two(tmp_path, number)
+        assert sum(len(one.samples) for one in outcomes) == 4
+        add_attempt(tmp_path, seconds=1.0, samples=4, workers=1,
+                    stages=summed(one.stages for one in outcomes))  # fmt: skip
+    attempts = json.loads((tmp_path / "timing.json").read_text())["attempts"]
+    assert len(attempts) == 2
+    for attempt in attempts:
+        assert list(attempt["stages"]) == ["language", "segmentation", "propagation"]
+        told = attempt["stages"]["propagation"]
+        by_process = told["seconds_by_process"]
+        assert set(by_process) == {"0", "1"} and all(0.04 <= s < 10 for s in by_process.values())
+        assert told["seconds"] == pytest.approx(sum(by_process.values()), abs=0.002)
+    assert list((tmp_path / "launch").iterdir()) == []
+
+
+def test_a_helper_that_does_not_tell_what_it_cost_is_not_waited_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.run.launched.LATE", 0.3)
+    leader = Leader(Launch(0, 2), Here(Staged(), tmp_path, 1), tmp_path, 1)
+    (tmp_path / "launch").mkdir()
+    (tmp_path / "launch" / "stages.1.json").write_text(json.dumps({"leader": leader.number}))
+    assert list(leader._costs()) == []
 
 
 def test_a_process_that_stands_alone_is_none_of_several():

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.errors import OutOfMemory, UsageError
 from harness.media import pixels
-from harness.run.pipeline import Predictor
+from harness.run.pipeline import BEGUN, Predictor
 from harness.run.plan import Batch
+from harness.run.predict import contained
+from harness.run.stages import Stage
 from harness.run.workers import Here, hello
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query
 
@@ -180,6 +184,36 @@ def test_a_batch_that_does_not_fit_is_asked_in_halves():
     assert (outcome.halvings, outcome.failed, len(predictions(journal))) == (3, 0, 4)
 
 
+def test_one_bad_sample_of_many_rounds_costs_lonely_calls_for_its_own_piece_alone():
+    def on_ask(queries):
+        if any(one.id == "q27" for one in queries):
+            raise RuntimeError("bad")
+
+    journal = Kept()
+    model = Staged(on_ask=on_ask, batch_size=8)
+    predictor = Predictor(model, journal)
+    outcome = predictor.submit(batch(0, *(f"q{index}" for index in range(64)))).result(PATIENCE)
+    predictor.close()
+    assert [len(one) for one in model.asked] == [64, *[8] * 4, *[1] * 8, *[8] * 4]
+    failed = [name for name, one in predictions(journal).items() if "failure" in one]
+    assert (failed, outcome.crashed, len(predictions(journal))) == (["q27"], 1, 64)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sets(st.integers(0, 20)), st.integers(1, 25), st.integers(1, 21))
+def test_a_samples_outcome_does_not_depend_on_what_is_tried_with_it(bad, own, count):
+    def call(queries):
+        if bad.intersection(int(one.id) for one in queries):
+            raise RuntimeError("bad")
+        return [int(one.id) for one in queries]
+
+    queries, stage = [query(str(index)) for index in range(count)], Stage()
+    found = contained(Staged(batch_size=own), queries, stage, call)
+    kept = [one for one in found if not isinstance(one, Prediction)]
+    assert kept == [index for index in range(count) if index not in bad]
+    assert (len(found), stage.crashed) == (count, count - len(kept))
+
+
 def test_replies_of_another_number_than_queries_are_the_models_failures():
     model = Staged()
     model.ask = lambda queries: [1.0] * (len(queries) + 1)
@@ -187,6 +221,60 @@ def test_replies_of_another_number_than_queries_are_the_models_failures():
     predictor = Predictor(model, journal)
     assert predictor.submit(batch(0, "a", "b")).result(PATIENCE).crashed == 2
     predictor.close()
+
+
+def test_few_samples_of_a_batch_are_segmented_and_not_finished():
+    stuck, counting = threading.Event(), threading.Lock()
+    begun, most = [], []
+
+    def on_begin(query):
+        with counting:
+            begun.append(query.id)
+            most.append(len(begun))
+
+    def on_finish(query):
+        assert stuck.wait(PATIENCE)
+        with counting:
+            begun.remove(query.id)
+
+    predictor = Predictor(Staged(on_begin=on_begin, on_finish=on_finish), Kept())
+    done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * BEGUN))))
+    deadline = time.monotonic() + PATIENCE
+    while len(begun) < BEGUN and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)  # long enough to run away, if it did
+    assert len(begun) == BEGUN
+    stuck.set()
+    assert done.result(PATIENCE).failed == 0
+    assert (max(most), len(most)) == (BEGUN, 4 * BEGUN)
+    predictor.close()
+
+
+@pytest.mark.parametrize("stage", ["on_begin", "on_finish"])
+def test_a_sample_that_ends_the_run_leaves_its_room_to_the_next(stage):
+    def wrong(_):
+        raise UsageError("a setting", expected="one", found="another")
+
+    predictor = Predictor(Staged(**{stage: wrong}), Kept())
+    for index in range(2 * BEGUN):
+        with pytest.raises(UsageError):
+            predictor.submit(batch(index, "a", "b")).result(PATIENCE)
+    predictor.close()
+
+
+def test_a_stage_that_waits_for_room_ends_with_the_run():
+    before = set(threading.enumerate())
+    stuck = threading.Event()
+    predictor = Predictor(Staged(on_finish=lambda query: stuck.wait(PATIENCE)), Kept())
+    done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * BEGUN))))
+    time.sleep(0.1)
+    predictor.close()
+    with pytest.raises(CancelledError):
+        done.result(PATIENCE)
+    stuck.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), thread.name
 
 
 @pytest.mark.parametrize("stage", ["on_ask", "on_begin", "on_finish"])

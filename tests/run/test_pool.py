@@ -1,0 +1,108 @@
+"""Workers that fail to begin, to go on or to end: none is left behind."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.errors import ModelError, UsageError
+from harness.run.pool import READY, Member, Pool, Unplaced
+from harness.run.predict import Outcome
+from harness.run.workers import Hello
+
+from .test_pipeline import batch
+
+HELLO = Hello("staged", 2, False, {})
+WRONG = UsageError("a setting", expected="one", found="another")
+
+
+@dataclass(kw_only=True)
+class Scripted(Member):
+    """Says what a test wants, and does what it is told."""
+
+    says: list = field(default_factory=list)
+    on_close: object = lambda: None
+    killed: bool = False
+    closed: bool = False
+
+    def give(self, batch):
+        return
+
+    def receive(self):
+        said = self.says.pop(0)
+        if said == "outcome":
+            return Outcome(self.held[0].index, ("a",), 0.0)
+        if isinstance(said, (KeyboardInterrupt, Unplaced)):
+            raise said
+        return said
+
+    def kill(self):
+        self.killed = True
+
+    def close(self):
+        self.closed = True
+        self.on_close()
+
+    def ended(self):
+        return "exit code 1"
+
+
+class Scene(Pool):
+    """A pool of the members that it is given."""
+
+    def __init__(self, folder, *members, count):
+        self.coming = list(members)
+        super().__init__("a model", folder, attempt=0, count=count, isolate=False, timeout=None)
+
+    def _start(self, index):
+        coming = self.coming.pop(0)
+        if isinstance(coming, BaseException):
+            raise coming
+        return coming
+
+    def _wait(self, busy, seconds):
+        return list(busy)
+
+
+@pytest.mark.parametrize(("greeting", "error"), [
+    (WRONG, UsageError), (None, ModelError), (KeyboardInterrupt(), KeyboardInterrupt),
+    (Hello("another", 2, False, {}), ModelError),
+    (Unplaced("an actor", expected="a machine", found="none"), Unplaced),
+], ids=["error", "dead", "interrupt", "another", "unplaced"])  # fmt: skip
+def test_a_replacement_whose_greeting_fails_is_not_left_behind(greeting, error, tmp_path):
+    dying, replacement = Scripted(says=[HELLO, READY, None]), Scripted(says=[greeting])
+    pool = Scene(tmp_path, dying, replacement, count=1)
+    with pytest.raises(error):
+        list(pool.run([batch(0, "a")]))
+    assert dying.closed and replacement.killed and replacement.closed
+    assert pool._members == []
+
+
+def test_without_a_machine_for_a_replacement_the_others_go_on(tmp_path):
+    unplaced = Unplaced("an actor", expected="a machine", found="none")
+    dying = Scripted(says=[HELLO, READY, None])
+    other = Scripted(says=[HELLO, READY, "outcome", "outcome"])
+    replacement = Scripted(says=[unplaced])
+    pool = Scene(tmp_path, dying, other, replacement, count=2)
+    done = list(pool.run([batch(0, "a"), batch(1, "b")]))
+    assert sorted(one.batch for one in done) == [0, 1]
+    assert replacement.closed and other.closed and dying.closed
+
+
+def test_workers_that_began_are_ended_when_another_cannot_begin(tmp_path):
+    first = Scripted(says=[HELLO])
+    with pytest.raises(UsageError):
+        Scene(tmp_path, first, WRONG, count=2)
+    assert first.closed
+
+
+def test_an_interrupt_while_workers_end_leaves_none_behind(tmp_path):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    first, *others = (Scripted(says=[HELLO]) for _ in range(3))
+    pool = Scene(tmp_path, first, *others, count=3)
+    first.on_close = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    assert all(one.killed and one.closed for one in others)
+    assert pool._members == []
