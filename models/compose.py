@@ -6,18 +6,20 @@ Reading a reply does not depend on who wrote it: `read` is used for the network'
 stored ones, and for perfect ones that `write` wrote from the truth.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from harness.errors import ParseError, UsageError
-from harness.frames import FramePolicy, uniform
-from harness.masks import Rle
+from harness.frames import FramePolicy
 from harness.media import Media
-from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
+from harness.model import Chat, ChatRequest, Propagator, Segmenter, settings
+from harness.models.answers import MASKED, Pending, masked, placed, whole
+from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
-from harness.models.tracks import extent, joint_masks
+from harness.models.shown import budgeted, spread
+from harness.models.tracks import joint_masks
 from harness.models.truth import key_frame_of, objects_of
 from harness.replies import storable
 from harness.types import (
@@ -33,23 +35,8 @@ from harness.types import (
 KeyFrame: TypeAlias = Literal["first", "middle", "named"]
 """The frame of a video that is marked: the first, the middle one, or the one a reply names."""
 
-MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
 LOCATED = MASKED | {AnswerForm.BOXES, AnswerForm.POINTS, AnswerForm.COUNT}
 """Forms that are answered with places in a picture; the others are answered in words."""
-
-
-T = TypeVar("T")
-Pending: TypeAlias = Callable[[], T]
-"""Something of which a part of the work is left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the network said to one query."""
-
-    replies: tuple[ChatReply, ...]
-    frames: int | None = None
-    """Frames that were shown, if others than the rule's."""
 
 
 class Words(Protocol):
@@ -165,7 +152,7 @@ class PromptedModel:
     def begin(self, query: Query, asked: Asked) -> Pending[Prediction]:
         """Read replies and segment: the second stage; what it returns is the third."""
         reading = self.reading(query, [reply.text for reply in asked.replies])
-        return lambda: _counted(reading(), asked)
+        return lambda: asked.counted(reading())
 
     def read(self, query: Query, replies: Sequence[str]) -> Prediction:
         """Read replies, one a form of the query, in the order of its forms.
@@ -197,7 +184,7 @@ class PromptedModel:
         usage = self._usage(query, texts)
         return lambda: Prediction(
             query_id=query.id,
-            answer=None if unread else _whole(parts),
+            answer=None if unread else whole(parts),
             failure=failure,
             replies=texts,
             usage=usage,
@@ -229,32 +216,18 @@ class PromptedModel:
             else self.words.ask(query, form),
             media=query.media,
             frames=shown,
-            resize=self.prompt.resize if located else self.words_resize or self._budgeted(query),
+            resize=self.prompt.resize
+            if located
+            else self.words_resize or budgeted(query, self.frames),
             system=self.system,
             max_new_tokens=self.max_new_tokens,
         )
 
     def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
-        spread = [self._spread(media) for media in query.media]
+        shown = [spread(media, self.frames) for media in query.media]
         if located and self.keyframe != "named":
-            spread[0] = (self._key_frame(query.media[0]),)
-        return tuple(spread)
-
-    def _spread(self, media: Media) -> tuple[int, ...]:
-        if isinstance(self.frames, int):
-            return evenly(len(media), self.frames)
-        return self.frames.choose(media.times()) if len(media) > 1 else (0,)
-
-    def _budgeted(self, query: Query) -> tuple[int, int] | None:
-        """(width, height) within the frame policy's budget of pixels, if it has one."""
-        sizes = {media.size for media in query.media}
-        if isinstance(self.frames, int) or self.frames.budget is None:
-            return None
-        if len(sizes) > 1:
-            raise UsageError(f"frames={self.frames}", expected="pictures of one size in a question "
-                             "where there is a budget of pixels",
-                             found=f"{len(sizes)} sizes")  # fmt: skip
-        return self.frames.size(sizes.pop())
+            shown[0] = (self._key_frame(query.media[0]),)
+        return tuple(shown)
 
     def _key_frame(self, media: Media) -> int:
         return len(media) // 2 if self.keyframe == "middle" else 0
@@ -287,24 +260,13 @@ class PromptedModel:
         start = self._start(query, said)
         canvas = self._canvas(query, form)
         items = [canvas.to_picture(item) for item in said.items]
-        nothing = not items and not said.phrase
-        if form not in MASKED and said.phrase and not items:
-            raise ParseError("answer", expected="boxes, or nothing that is meant",
-                             found=f"{said.phrase[:60]!r} and no box")  # fmt: skip
-        boxes = tuple(item.box for item in items)
-        if form in MASKED:
-            tracks = joint_masks(
-                self.segmenter, self.propagator, query.media[0], start, items, phrase=said.phrase
-            )
-            if form is AnswerForm.BOX_TRACK:
-                return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
-            still = boxes if len(query.media[0]) == 1 else None
-            return lambda: Answer(
-                masks=tuple(map(Rle.from_array, tracks())), boxes=still, no_target=nothing
-            )
-        points = tuple(item.place for item in items) if form is AnswerForm.POINTS else None
-        count = len(items) if form is AnswerForm.COUNT else None
-        return lambda: Answer(points=points, count=count, boxes=boxes, no_target=nothing)
+        if form not in MASKED:
+            return placed(form, items, phrase=said.phrase)
+        media, nothing = query.media[0], not items and not said.phrase
+        tracks = joint_masks(
+            self.segmenter, self.propagator, media, start, items, phrase=said.phrase
+        )  # fmt: skip
+        return masked(form, items, tracks, nothing=nothing, still=len(media) == 1)
 
     def _start(self, query: Query, said: ParseResult) -> int:
         media = query.media[0]
@@ -325,44 +287,3 @@ class PromptedModel:
         return self.prompt.write(
             [canvas.to_canvas(item) for item in items], frame=start if named else None
         )
-
-
-def evenly(total: int, wanted: int) -> tuple[int, ...]:
-    """At most `wanted` (≥ 1) of `total` frames, evenly spread, from the first to the last.
-
-    >>> evenly(10, 4)
-    (0, 3, 6, 9)
-    """
-    return uniform(range(total), wanted)
-
-
-def _counted(prediction: Prediction, asked: Asked) -> Prediction:
-    """A prediction with what the network counted while it was asked."""
-    replies = asked.replies
-    cut = [f"cut off after {reply.completion_tokens} tokens" for reply in replies if reply.cut]
-    usage = replace(
-        prediction.usage,
-        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
-        completion_tokens=sum(reply.completion_tokens for reply in replies),
-        frames=prediction.usage.frames if asked.frames is None else asked.frames,
-    )
-    return replace(prediction, usage=usage, notes=(*prediction.notes, *cut))
-
-
-def _whole(parts: Sequence[Pending[Answer]]) -> Answer:
-    """One answer of what each form's reply says."""
-    answer = Answer()
-    for part in parts:
-        answer = _joined(answer, part())
-    return answer
-
-
-def _joined(answer: Answer, part: Answer) -> Answer:
-    """`answer` and what `part` says beyond it; NO_TARGET only if every part says so."""
-    said = {
-        field.name: getattr(part, field.name)
-        for field in fields(Answer)
-        if getattr(answer, field.name) is None
-    }
-    first = answer == Answer()
-    return replace(answer, **said, no_target=part.no_target and (first or answer.no_target))

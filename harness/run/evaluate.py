@@ -1,7 +1,5 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,37 +7,30 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from harness.errors import HarnessError, ModelError, ResumeMismatch, StoreError
+from harness.errors import HarnessError, ModelError, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
-from harness.plugins import blamed
-from harness.record import (
-    MANIFEST,
-    RESULTS,
-    Run,
-    differences,
-    unscored,
-    write_results,
-    write_scores,
-)
+from harness.record import RESULTS, Run, write_results, write_scores
 from harness.run.actors import Actors
 from harness.run.launched import Launch, Leader, meet, share
-from harness.run.manifest import manifest_of, repeatable
+from harness.run.manifest import manifest_of
 from harness.run.options import Options, Progress, Silent
 from harness.run.plan import Batch, Selection, Survey, batches, select, shortage, survey
 from harness.run.predict import Outcome
-from harness.run.preflight import PROBLEMS_SHOWN, preflight, set_aside
+from harness.run.preflight import preflight, set_aside
 from harness.run.processes import Processes
-from harness.run.scoring import Scorer, Tally, tally
+from harness.run.resume import begin_or_resume, refuse_other_numbers, unfinished
+from harness.run.scoring import Scorer
 from harness.run.stages import Stage, summed
+from harness.run.submit import submit
 from harness.run.timing import add_attempt
 from harness.run.workers import Hello, Here, Workers, build_model, hello
 from harness.spec import Spec
-from harness.store.atomic import cannot_write, forget, write_json
-from harness.store.journal import Journal, Place
+from harness.store.atomic import cannot_write, forget
+from harness.store.journal import Journal
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import FailureKind, Prediction, Sample
+from harness.types import Prediction
 
 CRASHES_IN_A_ROW = 20
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
@@ -121,7 +112,7 @@ class _Evaluation:
         workers = self._workers(journal.next_attempt)
         try:
             manifest = self._manifest(workers.hello)
-            self._check_resume(manifest)
+            begin_or_resume(self.folder, manifest, self.progress)
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
@@ -192,34 +183,6 @@ class _Evaluation:
             device=hello.device, data_root=options.data_root,
         )  # fmt: skip
 
-    def _check_resume(self, manifest: dict[str, Any]) -> None:
-        path = self.folder / MANIFEST
-        if not path.exists():
-            Journal(self.folder).check(manifest["config_hash"])  # left by another run, or copied
-            write_json(path, manifest)
-            return
-        old = Run(self.folder).manifest
-        if old.get("config_hash") != manifest["config_hash"]:
-            diff = differences(repeatable(old), repeatable(manifest))
-            shown = "\n  ".join(
-                line for line in diff if not line.startswith(("config_hash", "data.root"))
-            )
-            raise ResumeMismatch(
-                f"run folder {self.folder} was begun with something else (old → new)\n  {shown}\n"
-                "Choose another --out, or pass --restart to set the old run aside and begin anew"
-            )
-        before, now_there = old["data"].get("pictures"), manifest["data"]["pictures"]
-        if before != now_there:
-            self.progress.note("pictures have changed since the run began; that is recorded")
-            old = {**old, "data": {**old["data"], "pictures": now_there,
-                                   "pictures_before": before}}  # fmt: skip
-            write_json(path, old)
-        code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
-        now = manifest["provenance"]["commit"]
-        if now != code[-1]:
-            self.progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
-            write_json(path, {**old, "resumed_at": [*old.get("resumed_at", []), now]})
-
     def _predict(
         self, journal: Journal, workers: Workers, manifest: dict[str, Any]
     ) -> tuple[Scorer, int]:
@@ -271,24 +234,10 @@ class _Evaluation:
                        sort=manifest["sorted"], run=manifest["config_hash"])  # fmt: skip
 
     def _unfinished(self, journal: Journal, manifest: dict[str, Any]) -> tuple[set[int], set[str]]:
-        """Batches of the plan that are not finished, and the queries in them.
-
-        A batch is done again whole, because what a network computes for one of its samples may
-        depend, in the last bits, on the others.
-        """
-        wanted: set[int] = set()
-        redone: set[str] = set()
-        for batch in self._plan(manifest):
-            places = [journal.places.get(query.id) for query in batch.queries]
-            if not all(map(self._counts, places)):
-                wanted.add(batch.index)
-                redone.update(query.id for query in batch.queries)
-        return wanted, redone
-
-    def _counts(self, place: Place | None) -> bool:
-        if place is None or place.failure == FailureKind.INFRASTRUCTURE:
-            return False
-        return place.failure is None or not self.options.retry_failed
+        """Batches of the plan that are not finished, and the queries in them."""
+        return unfinished(
+            self._plan(manifest), journal.places, retry_failed=self.options.retry_failed
+        )
 
     def _watch(self, outcome: Outcome, in_a_row: int) -> int:
         """Count crashes in a row, and give up when the model does nothing else."""
@@ -308,55 +257,17 @@ class _Evaluation:
 
     def _finish(self, manifest: dict[str, Any], scorer: Scorer, *, predicted: bool) -> None:
         if self.task.submission is not None:
-            self._submit(manifest)
+            submit(self.task, self.selection.samples(self.task), Run(self.folder), manifest,
+                   total=self.survey.n_total, progress=self.progress)  # fmt: skip
             return
         results = scorer.results(manifest)
         if not predicted and (self.folder / RESULTS).exists():
-            self._refuse_other_numbers(results)
+            refuse_other_numbers(
+                self.folder, results, rescore=self.options.rescore, progress=self.progress
+            )
         write_scores(self.folder, scorer.done)
         write_results(self.folder, results)
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
             assert failure is not None, "no sample was answered"
             self.progress.note(f"no sample was answered, the first because of: {failure.message}")
-
-    def _refuse_other_numbers(self, results: dict[str, Any]) -> None:
-        """Raise ResumeMismatch if equal predictions score otherwise than they did.
-
-        The code that scores has changed then, or --metrics: nobody should learn of it by chance.
-        """
-        try:
-            stored = Run(self.folder).results
-        except StoreError as error:
-            self.progress.note(f"{error}. It is written again")
-            return
-        diff = differences(stored, json.loads(json.dumps(results)))
-        if diff and not self.options.rescore:
-            shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
-            raise ResumeMismatch(
-                f"run {self.folder} is finished, and its predictions score otherwise now "
-                f"(old → new)\n  {shown}\nPass --rescore to replace its numbers"
-            )
-
-    def _submit(self, manifest: dict[str, Any]) -> None:
-        """Write the file for the organisers' server, and how many samples were answered."""
-        run, task = Run(self.folder), self.task
-        counted = Tally(Counter(), Counter())
-        with blamed(f"the submission of {task.name}"):
-            assert task.submission is not None, "only called with one"
-            written = task.submission(self._counted(run, counted), self.folder)
-        write_results(self.folder, unscored(task, manifest, self.survey.n_total, counted.failures,
-                                            counted.usage))  # fmt: skip
-        failed = sum(counted.failures.values())
-        self.progress.note(
-            f"the truth is hidden; the file for the organisers' server: {written}"
-            + (f" ({failed} of {self.survey.n_total} samples failed)" if failed else "")
-        )
-
-    def _counted(self, run: Run, counted: Tally) -> Iterator[tuple[Sample, Prediction]]:
-        for sample in self.selection.samples(self.task):
-            prediction = run.prediction(sample.id)
-            one = tally([prediction])
-            counted.failures.update(one.failures)
-            counted.usage.update(one.usage)
-            yield sample, prediction

@@ -11,8 +11,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -28,6 +26,7 @@ from harness.models.grammar import (
     reasoning,
     split_frame,
 )
+from harness.models.prompts import filled, text_of
 from harness.models.visionreasoner import grammar as visionreasoner
 
 Form: TypeAlias = Literal["sam2", "sam3"]
@@ -41,11 +40,9 @@ TAGS: dict[Form, str] = {"sam2": "description", "sam3": "target_desc"}
 FORBIDDEN = ("think", "answer", *TAGS.values())
 
 
-@lru_cache
 def template(name: str) -> str:
     """A text of this folder, word for word, without the newline at its end."""
-    text = files("harness.models.dr2seg").joinpath(name).read_text("utf-8")
-    return text.removesuffix("\n")
+    return text_of("harness.models.dr2seg", name)
 
 
 def ask(text: str, *, form: Form = "sam2", answer: str | None = None) -> str:
@@ -64,9 +61,8 @@ def ask(text: str, *, form: Form = "sam2", answer: str | None = None) -> str:
             if form == "sam2"
             else template("sam3_example_answer.txt")
         )
-    # The answer first: a question may contain "{Answer}", the example cannot.
-    whole = template(f"{form}.txt").replace("{Answer}", example)
-    return whole.replace("{Question}", visionreasoner.question(text), 1)
+    asked = visionreasoner.question(text)
+    return filled(template(f"{form}.txt"), question=asked, answer=example)
 
 
 def description(reply: str, *, form: Form = "sam2") -> str:

@@ -8,10 +8,9 @@ pixels of the canvas that the network saw, which is what the network was trained
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 
 from harness.errors import ParseError
+from harness.models.envelope import Read, read_reply
 from harness.models.grammar import (
     Item,
     ParseResult,
@@ -20,18 +19,15 @@ from harness.models.grammar import (
     frame_tag,
     loads,
     read_items,
-    reasoning,
-    split_frame,
 )
+from harness.models.prompts import text_of
 
 LABEL = "target"
 
 
-@lru_cache
 def template() -> str:
     """The official request."""
-    text = files("harness.models.qwen_vl").joinpath("locate.txt").read_text("utf-8")
-    return text.removesuffix("\n")
+    return text_of("harness.models.qwen_vl", "locate.txt")
 
 
 def parse(reply: str, *, strict: bool = False) -> ParseResult:
@@ -41,14 +37,13 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
     Boxes stand under `bbox_2d` or `bbox`; points and labels are not read, as in the official
     baseline.
     """
-    frame, rest = split_frame(reply)
-    think = reasoning(rest)
-    try:
+
+    def read(rest: str) -> Read:
         value, repairs = loads(_listed(rest), strict=strict)
         items, notes = read_items(value, keys=("bbox_2d", "bbox"), strict=strict)
-    except ParseError as error:
-        return ParseResult(think=think, frame=frame, error=str(error))
-    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes))
+        return items, (*repairs, *notes)
+
+    return read_reply(reply, read)
 
 
 def _listed(reply: str) -> str:

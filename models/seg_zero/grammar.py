@@ -7,32 +7,22 @@ Liu et al., "Seg-Zero" (2025); the wording and the rules of reading are those of
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from harness.errors import ParseError
-from harness.models.grammar import (
-    Item,
-    ParseResult,
-    ask_for_frame,
-    frame_tag,
-    loads,
-    reasoning,
-    split_frame,
-)
-from harness.models.visionreasoner.grammar import CANVAS, FORBIDDEN
+from harness.models.envelope import Read, begin_reply, read_reply
+from harness.models.grammar import Item, ParseResult, ask_for_frame, loads
+from harness.models.prompts import filled, text_of
+from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import MAX_TEXT, finite_numbers
 from harness.types import Box, Point
 
 KEYS = ("bbox", "points_1", "points_2")
 
 
-@lru_cache
 def template(name: str = "prompt.txt") -> str:
-    """A text of this folder, word for word: official prompts end without a newline."""
-    text = files("harness.models.seg_zero").joinpath(name).read_text("utf-8")
-    return text.removesuffix("\n")
+    """A text of this folder, word for word."""
+    return text_of("harness.models.seg_zero", name)
 
 
 def question(text: str) -> str:
@@ -46,8 +36,7 @@ def question(text: str) -> str:
 
 def ask(text: str) -> str:
     """The official prompt for a question."""
-    filled = template().replace("{Answer}", template("example_answer.txt"))
-    return filled.replace("{Question}", question(text), 1)
+    return filled(template(), question=question(text), answer=template("example_answer.txt"))
 
 
 def braced(reply: str) -> str | None:
@@ -73,17 +62,15 @@ def parse(reply: str) -> ParseResult:
 
     Its example answer has single quotes, which JSON has not: they are read, and reported.
     """
-    frame, rest = split_frame(reply)
-    think = reasoning(rest)
-    try:
-        found = braced(rest)
-        if found is None:
-            raise ParseError("reply", expected="{…}", found=repr(rest[:60]) if rest else "nothing")
-        value, repairs = loads(found, strict=False)
-        item = _item(value)
-    except ParseError as error:
-        return ParseResult(think=think, frame=frame, error=str(error))
-    return ParseResult(items=(item,), think=think, frame=frame, notes=repairs)
+    return read_reply(reply, _read)
+
+
+def _read(reply: str) -> Read:
+    found = braced(reply)
+    if found is None:
+        raise ParseError("reply", expected="{…}", found=repr(reply[:60]) if reply else "nothing")
+    value, repairs = loads(found, strict=False)
+    return (_item(value),), repairs
 
 
 def _item(value: Any) -> Item:
@@ -107,8 +94,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     Raises:
         ParseError: there is nothing to say, which this grammar has no words for.
     """
-    if any(tag in think for tag in FORBIDDEN):
-        raise ParseError("reasoning to write", expected="no tag of the grammar", found=think[:60])
+    begun = begin_reply(think, frame=frame)
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
     boxes = [item.box for item in items]
@@ -120,7 +106,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     values = ([*lows, *highs], first, second)
     plain = {key: [round(number) for number in value]
              for key, value in zip(KEYS, values, strict=True)}  # fmt: skip
-    return f"{frame_tag(frame)}<think>{think}</think><answer>{json.dumps(plain)}</answer>"
+    return f"{begun}<answer>{json.dumps(plain)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from harness.masks import BoolArray
 from harness.media import Frame
 from harness.model import ObjectPrompt
 from harness.models.segmenters.box import Rectangle, rectangle
+from harness.models.segmenters.places import points_inside
 from harness.types import Point
 
 Trimap = NDArray[np.uint8]
@@ -197,8 +198,3 @@ class View:
 def foreground(trimap: Trimap) -> BoolArray:
     """Where a trimap says foreground, surely or probably."""
     return np.isin(trimap, (cv2.GC_FGD, cv2.GC_PR_FGD))
-
-
-def points_inside(points: Sequence[Point], size: tuple[int, int]) -> list[Point]:
-    """The points that lie in a picture of (width, height)."""
-    return [point for point in points if 0 <= point.x < size[0] and 0 <= point.y < size[1]]

@@ -5,8 +5,6 @@ given as VisionReasoner's evaluation gives them to SAM2ImagePredictor: box and p
 prompt, three masks, of which the one with the highest expected IoU is taken.
 """
 
-import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +19,8 @@ from harness.media import Frame
 from harness.model import ObjectPrompt
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
-from harness.models.segmenters.grabcut import points_inside
+from harness.models.segmenters.last_view import LastView
+from harness.models.segmenters.places import clipped, points_inside
 from harness.types import Box, Point
 
 INSIDE, BESIDE = 1, 0  # the labels of points
@@ -110,11 +109,7 @@ class Sam2:
 
     def _view(self, picture: Frame) -> Any:
         """The embeddings of a picture; those of the last one are kept."""
-        key = hashlib.blake2b(repr(picture.shape).encode())
-        key.update(np.ascontiguousarray(picture).data)
-        if self._last.get("key") != key.digest():
-            self._last.update(key=key.digest(), view=self._looked_at(picture))
-        return self._last["view"]
+        return self._last.of(picture, self._looked_at)
 
     def _looked_at(self, picture: Frame) -> Any:
         """The embeddings of a picture."""
@@ -125,8 +120,8 @@ class Sam2:
             return self.network.get_image_embeddings(pixels.to(self.network.device))
 
     @cached_property
-    def _last(self) -> dict[str, Any]:
-        return {}
+    def _last(self) -> LastView:
+        return LastView()
 
     def _decode(self, view: Any, prompts: list[Placed], masks: list[BoolArray]) -> None:
         """Write the masks of prompts of equal parts."""
@@ -211,19 +206,6 @@ def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> Placed |
     if (prompt.box is None and not positive) or (prompt.box is not None and box is None):
         return None
     return Placed(row, box, positive, negative)
-
-
-def clipped(box: Box, size: tuple[int, int]) -> Box | None:
-    """A box within a picture of (width, height), its edges in order; None if nothing is left.
-
-    >>> clipped(Box(30, -5, 10, 20), (24, 24))
-    Box(left=10.0, top=0.0, right=24.0, bottom=20.0)
-    """
-    if any(math.isnan(edge) for edge in box):
-        return None
-    left, right = sorted(min(max(float(x), 0.0), float(size[0])) for x in (box.left, box.right))
-    top, bottom = sorted(min(max(float(y), 0.0), float(size[1])) for y in (box.top, box.bottom))
-    return Box(left, top, right, bottom) if left < right and top < bottom else None
 
 
 def inputs(prompts: Sequence[Placed]) -> dict[str, Any]:

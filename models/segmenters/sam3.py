@@ -5,7 +5,6 @@ DR2Seg's appendix C.3 does: each box by itself, together with the phrase; where 
 phrase alone.
 """
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +22,8 @@ from harness.model import ObjectPrompt
 from harness.models.backends import checkpoint as files
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
-from harness.models.segmenters.sam2 import clipped
+from harness.models.segmenters.last_view import LastView
+from harness.models.segmenters.places import clipped
 from harness.types import Box
 
 KINDS = ("sam3", "sam3_video")
@@ -132,21 +132,20 @@ class Sam3:
 
     def _view(self, picture: Frame) -> Any:
         """The features of a picture; those of the last one are kept."""
+        return self._last.of(picture, self._looked_at)
+
+    def _looked_at(self, picture: Frame) -> Any:
+        """The features of a picture."""
         import torch
 
-        key = hashlib.blake2b(repr(picture.shape).encode())
-        key.update(np.ascontiguousarray(picture).data)
-        if self._last.get("key") != key.digest():
-            pixels = checkpoints.pixels(self.processor.image_processor, picture)
-            network = self.network
-            with torch.inference_mode():
-                view = network.get_vision_features(pixels.to(network.device, network.dtype))
-            self._last.update(key=key.digest(), view=view)
-        return self._last["view"]
+        pixels = checkpoints.pixels(self.processor.image_processor, picture)
+        network = self.network
+        with torch.inference_mode():
+            return network.get_vision_features(pixels.to(network.device, network.dtype))
 
     @cached_property
-    def _last(self) -> dict[str, Any]:
-        return {}
+    def _last(self) -> LastView:
+        return LastView()
 
 
 def sam3(

@@ -10,17 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import ParseError
-from harness.models.grammar import (
-    Item,
-    ParseResult,
-    ask_for_frame,
-    frame_tag,
-    loads,
-    read_items,
-    reasoning,
-    split_frame,
-)
+from harness.models.envelope import Read, read_reply
+from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, loads, read_items
 from harness.models.video_str.grammar import spoken, written
 from harness.models.video_str.templates import templates
 from harness.types import AnswerForm
@@ -74,14 +65,13 @@ def parse(reply: str, *, aid: str = "", strict: bool = False) -> ParseResult:
         aid: The tag of a graph or map, which is no answer.
         strict: As a reward reads: no repairs, and any four numbers are a box.
     """
-    frame, rest = split_frame(reply)
-    think = reasoning(rest)
-    try:
+
+    def read(rest: str) -> Read:
         value, repairs = loads(spoken(rest, aid=aid), strict=strict)
         items, notes = read_items(_rows(value), keys=("bbox_2d",), strict=strict)
-    except ParseError as error:
-        return ParseResult(think=think, frame=frame, error=str(error))
-    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes))
+        return items, (*repairs, *notes)
+
+    return read_reply(reply, read)
 
 
 def _rows(value: Any) -> Any:

@@ -6,9 +6,11 @@ from typing import Any
 
 from harness.frames import FramePolicy, frame_policy
 from harness.model import Chat, ChatRequest, Propagator, Segmenter
+from harness.models.answers import Pending
 from harness.models.building import chat_of, propagator_of, segmenter_of
 from harness.models.canvas import Canvas
-from harness.models.compose import LOCATED, KeyFrame, Pending, PromptedModel
+from harness.models.compose import LOCATED, KeyFrame, PromptedModel
+from harness.models.shown import budgeted
 from harness.models.video_str.boxes import SpokenBoxes, named_resolution
 from harness.models.video_str.words import Aid, Spoken
 from harness.spec import Spec
@@ -60,7 +62,7 @@ class SpokenModel(PromptedModel):
             return request
         return replace(
             request, text=self.words.ask(query, form), frames=self._shown(query, located=False),
-            resize=self._budgeted(query),
+            resize=budgeted(query, self.frames),
         )  # fmt: skip
 
     def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:

@@ -10,21 +10,13 @@ meant.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from harness.errors import ParseError
-from harness.models.grammar import (
-    Item,
-    ParseResult,
-    ask_for_frame,
-    frame_tag,
-    read_items,
-    reasoning,
-    split_frame,
-)
-from harness.models.visionreasoner.grammar import CANVAS, FORBIDDEN, answer_value, question
+from harness.models.envelope import Read, begin_reply, read_reply
+from harness.models.grammar import Item, ParseResult, ask_for_frame, read_items
+from harness.models.prompts import filled, text_of
+from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.replies import finite_numbers
 from harness.types import Point
 
@@ -35,19 +27,15 @@ ALIAS = "point_2d"
 """VisionReasoner's positive point: what a network writes that was trained on that grammar."""
 
 
-@lru_cache
 def template(name: str) -> str:
     """A text of this folder, without the newline at its end."""
-    text = files("harness.models.videoseg_r1").joinpath(name).read_text("utf-8")
-    return text.removesuffix("\n")
+    return text_of("harness.models.videoseg_r1", name)
 
 
 def ask(text: str, *, think: bool = True) -> str:
     """The prompt for a question, which may leave the reasoning out (the paper's Table 4)."""
     whole = template("prompt.txt" if think else "prompt_direct.txt")
-    # The answer first: a question may contain "{Answer}", the example cannot.
-    whole = whole.replace("{Answer}", template("example_answer.txt"))
-    return whole.replace("{Question}", question(text), 1)
+    return filled(whole, question=question(text), answer=template("example_answer.txt"))
 
 
 def parse(reply: str, *, strict: bool = False) -> ParseResult:
@@ -60,9 +48,8 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
             there is left out, one without its label is taken by its key, and `point_2d` stands
             for the positive one; notes say so.
     """
-    frame, rest = split_frame(reply)
-    think = reasoning(rest)
-    try:
+
+    def read(rest: str) -> Read:
         value, repairs = answer_value(rest, strict=strict)
         boxes, notes = read_items(value, keys=("bbox_2d",), strict=strict)
         placed: list[str] = []
@@ -70,9 +57,9 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
             _pointed(item, entry, f"object {number}", placed, strict=strict)
             for number, (item, entry) in enumerate(zip(boxes, value, strict=False), start=1)
         )
-    except ParseError as error:
-        return ParseResult(think=think, frame=frame, error=str(error))
-    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes, *placed))
+        return items, (*repairs, *notes, *placed)
+
+    return read_reply(reply, read)
 
 
 def write(
@@ -86,14 +73,11 @@ def write(
     Raises:
         ParseError: `think` holds a tag of the grammar.
     """
-    if any(tag in (think or "") for tag in FORBIDDEN):
-        raise ParseError("reasoning to write", expected="no tag of the grammar",
-                         found=str(think)[:60])  # fmt: skip
+    begun = begin_reply(think, frame=frame)
     objects = [
         {"bbox_2d": [round(edge) for edge in item.box], **_points(item)} for item in items
     ]  # fmt: skip
-    thought = "" if think is None else f"<think>{think}</think>"
-    return f"{frame_tag(frame)}{thought}<answer>{json.dumps(objects)}</answer>"
+    return f"{begun}<answer>{json.dumps(objects)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)

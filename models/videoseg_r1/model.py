@@ -13,9 +13,11 @@ from typing import Any
 
 from harness.errors import ModelError, UsageError
 from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
+from harness.models.answers import Pending
+from harness.models.asked import Asked
 from harness.models.backends.altered import as_seen
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
-from harness.models.compose import LOCATED, Asked, Pending, PromptedModel
+from harness.models.compose import LOCATED, PromptedModel
 from harness.models.grammar import frame_tag, split_frame
 from harness.models.qwen_vl.questions import Questions
 from harness.models.truth import key_frame_of, objects_of

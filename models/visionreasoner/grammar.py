@@ -8,34 +8,20 @@ first `<answer>` wins; `[]` says that nothing is meant.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from harness.errors import ParseError
-from harness.models.grammar import (
-    Item,
-    ParseResult,
-    ask_for_frame,
-    between,
-    frame_tag,
-    loads,
-    read_items,
-    reasoning,
-    split_frame,
-)
+from harness.models.envelope import Read, begin_reply, read_reply
+from harness.models.grammar import Item, ParseResult, ask_for_frame, between, loads, read_items
+from harness.models.prompts import filled, text_of
 
 CANVAS = (840, 840)
 """(width, height) that every picture is squashed to, bilinear: 30 × 30 patches of 28 pixels."""
 
-FORBIDDEN = ("<think>", "</think>", "<answer>", "</answer>")
 
-
-@lru_cache
 def template(name: str = "prompt.txt") -> str:
-    """A text of this folder, word for word: official prompts end without a newline."""
-    text = files("harness.models.visionreasoner").joinpath(name).read_text("utf-8")
-    return text.removesuffix("\n")
+    """A text of this folder, word for word."""
+    return text_of("harness.models.visionreasoner", name)
 
 
 def question(text: str) -> str:
@@ -50,8 +36,7 @@ def question(text: str) -> str:
 def ask(text: str, *, answer: str | None = None) -> str:
     """The official prompt for a question; `answer` replaces the example reply in it."""
     example = template("example_answer.txt") if answer is None else answer
-    # The answer first: a question may contain "{Answer}", the example cannot.
-    return template().replace("{Answer}", example).replace("{Question}", question(text), 1)
+    return filled(template(), question=question(text), answer=example)
 
 
 def answer_value(reply: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
@@ -74,14 +59,13 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
         strict: As the official reward reads: no repairs, and any four numbers are a box. A
             prediction is read with repairs, and needs boxes that have an area.
     """
-    frame, rest = split_frame(reply)
-    think = reasoning(rest)
-    try:
+
+    def read(rest: str) -> Read:
         value, repairs = answer_value(rest, strict=strict)
         items, notes = read_items(value, keys=("bbox_2d",), point="point_2d", strict=strict)
-    except ParseError as error:
-        return ParseResult(think=think, frame=frame, error=str(error))
-    return ParseResult(items=items, think=think, frame=frame, notes=(*repairs, *notes))
+        return items, (*repairs, *notes)
+
+    return read_reply(reply, read)
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
@@ -90,10 +74,9 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     Raises:
         ParseError: `think` holds a tag of the grammar, or an item has no point.
     """
-    if any(tag in think for tag in FORBIDDEN):
-        raise ParseError("reasoning to write", expected="no tag of the grammar", found=think[:60])
+    begun = begin_reply(think, frame=frame)
     objects = [{"bbox_2d": _whole(item.box), "point_2d": _whole(_point(item))} for item in items]
-    return f"{frame_tag(frame)}<think>{think}</think><answer>{json.dumps(objects)}</answer>"
+    return f"{begun}<answer>{json.dumps(objects)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)

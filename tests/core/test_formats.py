@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.cli.main import FORMATS as OFFERED
+from harness.cli.arguments.scores import FORMATS as OFFERED
 from harness.cli.score import TREES
 from harness.errors import DataError, MissingDependency
 from harness.formats import FORMATS, read_format

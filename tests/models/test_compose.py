@@ -12,10 +12,11 @@ from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import Rle
 from harness.model import ChatReply, ReplyReader
 from harness.models.canvas import Canvas
-from harness.models.compose import PromptedModel, evenly
+from harness.models.compose import PromptedModel
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.models.qwen_vl.locate import Locate
 from harness.models.qwen_vl.questions import Questions
+from harness.models.shown import evenly
 from harness.models.truth import parts
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.types import Answer, AnswerForm, Box, FailureKind, Interval, Point, Query

@@ -17,7 +17,8 @@ from harness.models import pocket_sam
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.propagators.sam2_video import sam2_video
-from harness.models.segmenters.sam2 import clipped, placed_in, sam2
+from harness.models.segmenters.places import clipped
+from harness.models.segmenters.sam2 import placed_in, sam2
 from harness.types import Box, Point
 from harness.world.families import draw_scene
 from harness.world.raster import render, visible_masks

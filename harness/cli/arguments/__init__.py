@@ -1,0 +1,1 @@
+"""What each command takes. No command is imported to parse what was typed."""

@@ -1,0 +1,58 @@
+"""What `harness board` takes: build, keep, check."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.cli.arguments.shared import add_json, command
+
+
+def add_board(commands: Any) -> None:
+    """`harness board`."""
+    parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    build = command(actions, "build", "board:build", "board.md, board.json and board.html")
+    build.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a folder with runs below it; may be repeated",
+    )
+    build.add_argument("--out", type=Path, required=True, metavar="DIR",
+                       help="where the three files go")  # fmt: skip
+    build.add_argument(
+        "--data",
+        type=Path,
+        metavar="ROOT",
+        help="for the gallery (default: where the run read them)",
+    )
+    build.add_argument("--title", default="Leaderboard", help="the board's heading")
+    build.add_argument("--no-gallery", action="store_true", help="leave pictures out")
+    add_json(build)
+    keep = command(actions, "keep", "board:keep", "copy of runs what a gate needs, to be committed")
+    keep.add_argument("--runs", type=Path, required=True, metavar="DIR",
+                      help="a folder with runs below it")  # fmt: skip
+    keep.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
+    check = command(
+        actions,
+        "check",
+        "board:check",
+        "compare a candidate with a baseline, sample by sample; exit code 1 if worse",
+    )
+    check.add_argument("--baseline", type=Path, required=True, metavar="DIR",
+                       help="runs to hold against")  # fmt: skip
+    check.add_argument("--candidate", type=Path, required=True, metavar="DIR",
+                       help="runs of the change")  # fmt: skip
+    check.add_argument(
+        "--max-loss",
+        type=float,
+        default=0.02,
+        metavar="X",
+        help="a loss that fails even if it could be chance (default %(default)s)",
+    )
+    check.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
+    check.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    add_json(check)

@@ -1,0 +1,50 @@
+"""What the commands take that only look: `list`, `explain` and `doctor`."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.cli.arguments.shared import add_json, command
+
+KINDS = ("tasks", "models", "trainers", "boards", "metrics", "backends", "segmenters",
+         "propagators", "nodes", "judges")  # fmt: skip
+
+
+def add_list(commands: Any) -> None:
+    """`harness list`."""
+    parser = command(commands, "list", "show:list_plugins", "the plugins that are installed")
+    parser.add_argument("kind", choices=KINDS, metavar="KIND",
+                        help=", ".join(KINDS))  # fmt: skip
+    parser.add_argument("name", nargs="?", help="show all there is to say about this one")
+    add_json(parser)
+
+
+def add_explain(commands: Any) -> None:
+    """`harness explain`."""
+    parser = command(
+        commands,
+        "explain",
+        "explain:explain",
+        "one sample of a run: question, reply, answer, score, picture; or a training's rollouts",
+        epilog="examples: harness explain runs/saliency/reason_seg SAMPLE --image sample.png\n"
+        "          harness explain TRAINING --out rollouts.html",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a training's")
+    parser.add_argument("sample", nargs="?", metavar="SAMPLE", help="its official id; of a "
+                        "training, only this one's rollouts")  # fmt: skip
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the run read them"
+    )
+    parser.add_argument(
+        "--image", type=Path, metavar="FILE.png", help="write truth and prediction over the picture"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.html", help="of a training: its page "
+                        "(default: RUN/rollouts.html)")  # fmt: skip
+    parser.add_argument("--groups", type=int, metavar="N", help="of a training: prompts that are "
+                        "shown, spread over its steps (default 24)")  # fmt: skip
+    add_json(parser)
+
+
+def add_doctor(commands: Any) -> None:
+    """`harness doctor`."""
+    parser = command(commands, "doctor", "doctor:doctor", "what this machine has and lacks")
+    add_json(parser)

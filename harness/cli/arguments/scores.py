@@ -1,0 +1,140 @@
+"""What the commands take that make numbers: `eval`, `sweep`, `score` and `verify`."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.cli.arguments.shared import (
+    add_config,
+    add_json,
+    add_judge,
+    add_metrics,
+    add_tasks_and_data,
+    command,
+)
+
+LINES = """A line of FILE is a JSON object: "id", and one of "reply", "boxes", "points", "masks",
+"answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
+"""
+
+FORMATS = ("jsonl", "lmms-eval", "vlmevalkit", "video-mme", "tempcompass", "sti", "vsi",
+           "png-tree", "label-tree")  # fmt: skip
+"""What `harness score` reads; `harness.formats` has them, and takes longer to import."""
+
+
+def add_eval(commands: Any) -> None:
+    """`harness eval`."""
+    parser = command(commands, "eval", "evaluate:evaluate", "predict and score",
+                      epilog='example: harness eval --model saliency --tasks reason_seg,mevis '
+                      "--data ROOT --out runs")  # fmt: skip
+    _evaluation(parser)
+
+
+def add_sweep(commands: Any) -> None:
+    """`harness sweep`."""
+    parser = command(commands, "sweep", "sweep:sweep", "evaluate one model under several settings",
+                      epilog="example: harness sweep --model pocket --vary frames=2,4,8 "
+                      "--tasks mevis --data ROOT --out runs")  # fmt: skip
+    parser.add_argument("--vary", action="append", metavar="SETTING=VALUES", help="of the model's "
+                        "SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated"
+                        )  # fmt: skip
+    parser.add_argument("--grid", action="store_true", help="every combination (default: one "
+                        "setting at a time, and the model as it is)")  # fmt: skip
+    _evaluation(parser)
+
+
+def _evaluation(parser: Any) -> None:
+    parser.add_argument(
+        "--model",
+        action="append",
+        metavar="SPECS",
+        help="NAME or NAME(key=value,…), several with commas or repeated",
+    )
+    add_tasks_and_data(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
+    parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
+    parser.add_argument("--seed", type=int, default=0, help="of sampling (default 0)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="default: what the model likes")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that each hold the model (default 1: this one)",
+    )
+    parser.add_argument(
+        "--isolate",
+        action="store_true",
+        help="give the model decoded pictures in a process without file handles",
+    )
+    parser.add_argument("--timeout", type=float, metavar="SECONDS",
+                        help="replace a worker that is silent over a batch so long")  # fmt: skip
+    parser.add_argument("--ray", metavar="ADDRESS", help="let the workers be actors of a Ray "
+                        "cluster; `local` begins one")  # fmt: skip
+    parser.add_argument("--worker-gpus", type=float, default=0.0, metavar="N",
+                        help="GPUs of each actor, such as 0.5 (default 0)")  # fmt: skip
+    parser.add_argument("--strict-split", action="store_true", help="refuse if the model's "
+                        "checkpoint says that it was trained on some of it")  # fmt: skip
+    parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="count samples with missing or damaged pictures as failed and go on",
+    )
+    parser.add_argument(
+        "--restart",
+        action="store_true",
+        help="set an earlier run in the same folder aside and begin anew",
+    )
+    parser.add_argument(
+        "--rescore",
+        action="store_true",
+        help="replace a finished run's numbers if they come out otherwise now",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_metrics(parser)
+    add_judge(parser)
+    add_config(parser)
+    add_json(parser)
+
+
+def add_score(commands: Any) -> None:
+    """`harness score`."""
+    parser = command(commands, "score", "score:score",
+                      "score predictions that exist: a file from elsewhere, or a run",
+                      epilog=LINES)  # fmt: skip
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
+    add_tasks_and_data(parser)
+    parser.add_argument("--predictions", type=Path, metavar="FILE", help="JSON lines, or what "
+                        "--format says")  # fmt: skip
+    parser.add_argument("--format", choices=FORMATS, default="jsonl", metavar="NAME",
+                        help=f"of FILE: {', '.join(FORMATS)} (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--model", metavar="SPEC", help='reads "reply" lines, for example qwen_vl(backend=stored)'
+    )
+    parser.add_argument("--name", help="the name on boards (default: the file's)")
+    parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
+    parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
+    parser.add_argument("--allow-missing", action="store_true",
+                        help="go on where pictures or videos are missing")  # fmt: skip
+    parser.add_argument("--workers", type=int, default=1, metavar="N",
+                        help="processes that score RUNs (default 1)")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR", help="leave a run folder for boards")
+    add_metrics(parser)
+    add_judge(parser)
+    add_config(parser)
+    add_json(parser)
+
+
+def add_verify(commands: Any) -> None:
+    """`harness verify`."""
+    parser = command(
+        commands,
+        "verify",
+        "verify:verify",
+        "perfect answers must reach each card's ceiling, also as reply text",
+    )
+    add_tasks_and_data(parser)
+    parser.add_argument("--model", metavar="SPEC", default="qwen_vl(backend=stored)",
+                        help="whose grammar writes and reads the replies (default: %(default)s); "
+                        "none: answers only")  # fmt: skip
+    add_json(parser)

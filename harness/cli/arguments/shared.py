@@ -1,0 +1,50 @@
+"""What several commands take."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def command(commands: Any, name: str, function: str, about: str, **extra: Any) -> Any:
+    """A parser of a command or an action; `function` is `module:name` in `harness.cli`."""
+    parser = commands.add_parser(
+        name, help=about, description=about[0].upper() + about[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter, **extra,
+    )  # fmt: skip
+    parser.set_defaults(function=function)
+    return parser
+
+
+def add_json(parser: Any) -> None:
+    """For commands whose result can be printed for a program."""
+    parser.add_argument("--json", action="store_true", help="print one JSON value and nothing else")
+
+
+def add_tasks_and_data(parser: Any) -> None:
+    """Which benchmarks, and where they lie."""
+    parser.add_argument(
+        "--tasks",
+        action="append",
+        metavar="SPECS",
+        help="NAME or NAME(split=…,protocol=…), several with commas or repeated",
+    )
+    parser.add_argument("--data", type=Path, metavar="ROOT",
+                        help="the folder that holds one folder a benchmark")  # fmt: skip
+
+
+def add_metrics(parser: Any) -> None:
+    """Metrics beside those of a task."""
+    parser.add_argument("--metrics", action="append", metavar="SPECS",
+                        help="further metrics, from plugins")  # fmt: skip
+
+
+def add_judge(parser: Any) -> None:
+    """Who grades answers in free text."""
+    parser.add_argument("--judge", metavar="SPEC", help="who grades free answers: chat(backend=…), "
+                        "remembered(judge=…,file=…) or stored(file=…)")  # fmt: skip
+
+
+def add_config(parser: Any) -> None:
+    """A file that stands for what would be typed."""
+    parser.add_argument("--config", type=Path, metavar="FILE",
+                        help="a TOML file with the same keys; what is typed wins")  # fmt: skip

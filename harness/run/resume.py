@@ -1,0 +1,103 @@
+"""What is there of a run already: whether it is this run, what is left of it, and its numbers."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ResumeMismatch, StoreError
+from harness.record import MANIFEST, Run, differences
+from harness.run.manifest import repeatable
+from harness.run.options import Progress
+from harness.run.plan import Batch
+from harness.run.preflight import PROBLEMS_SHOWN
+from harness.store.atomic import write_json
+from harness.store.journal import Journal, Place
+from harness.types import FailureKind
+
+
+def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) -> None:
+    """Write the manifest of a new run, or hold it against that of the run in `folder`.
+
+    Pictures and commits may differ: that is recorded.
+
+    Raises:
+        ResumeMismatch: the run was begun with something else.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        Journal(folder).check(manifest["config_hash"])  # left by another run, or copied
+        write_json(path, manifest)
+        return
+    old = Run(folder).manifest
+    if old.get("config_hash") != manifest["config_hash"]:
+        diff = differences(repeatable(old), repeatable(manifest))
+        shown = "\n  ".join(
+            line for line in diff if not line.startswith(("config_hash", "data.root"))
+        )
+        raise ResumeMismatch(
+            f"run folder {folder} was begun with something else (old → new)\n  {shown}\n"
+            "Choose another --out, or pass --restart to set the old run aside and begin anew"
+        )
+    before, now_there = old["data"].get("pictures"), manifest["data"]["pictures"]
+    if before != now_there:
+        progress.note("pictures have changed since the run began; that is recorded")
+        old = {**old, "data": {**old["data"], "pictures": now_there,
+                               "pictures_before": before}}  # fmt: skip
+        write_json(path, old)
+    code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
+    now = manifest["provenance"]["commit"]
+    if now != code[-1]:
+        progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
+        write_json(path, {**old, "resumed_at": [*old.get("resumed_at", []), now]})
+
+
+def unfinished(
+    plan: Iterable[Batch], places: Mapping[str, Place], *, retry_failed: bool
+) -> tuple[set[int], set[str]]:
+    """Batches of the plan that are not finished, and the queries in them.
+
+    A batch is done again whole, because what a network computes for one of its samples may
+    depend, in the last bits, on the others.
+
+    Args:
+        plan: All batches of the run.
+        places: What its journal has, by query.
+        retry_failed: What failed is not finished. What was lost never is.
+    """
+    wanted: set[int] = set()
+    redone: set[str] = set()
+    for batch in plan:
+        found = [places.get(query.id) for query in batch.queries]
+        if not all(_is_done(place, retry_failed=retry_failed) for place in found):
+            wanted.add(batch.index)
+            redone.update(query.id for query in batch.queries)
+    return wanted, redone
+
+
+def _is_done(place: Place | None, *, retry_failed: bool) -> bool:
+    if place is None or place.failure == FailureKind.INFRASTRUCTURE:
+        return False
+    return place.failure is None or not retry_failed
+
+
+def refuse_other_numbers(
+    folder: Path, results: dict[str, Any], *, rescore: bool, progress: Progress
+) -> None:
+    """Raise ResumeMismatch if equal predictions score otherwise than they did.
+
+    The code that scores has changed then, or --metrics: nobody should learn of it by chance.
+    `rescore` is for who knows. Numbers that cannot be read do not count.
+    """
+    try:
+        stored = Run(folder).results
+    except StoreError as error:
+        progress.note(f"{error}. It is written again")
+        return
+    diff = differences(stored, json.loads(json.dumps(results)))
+    if diff and not rescore:
+        shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
+        raise ResumeMismatch(
+            f"run {folder} is finished, and its predictions score otherwise now "
+            f"(old → new)\n  {shown}\nPass --rescore to replace its numbers"
+        )

@@ -1,0 +1,54 @@
+"""A benchmark whose truth is hidden: a file for the organisers' server takes the scores' place."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from harness.plugins import blamed
+from harness.record import Run, unscored, write_results
+from harness.run.options import Progress
+from harness.run.scoring import Tally, tally
+from harness.task import Task
+from harness.types import Prediction, Sample
+
+
+def submit(
+    task: Task,
+    samples: Iterable[Sample],
+    run: Run,
+    manifest: dict[str, Any],
+    *,
+    total: int,
+    progress: Progress,
+) -> None:
+    """Write the file for the organisers' server, and how many samples were answered.
+
+    Args:
+        task: One that has a `submission`.
+        samples: Those of the run.
+        run: All of whose predictions are made.
+        manifest: What the run is made with.
+        total: How many samples there are.
+        progress: Is told where the file is, and how many samples failed.
+    """
+    counted = Tally(Counter(), Counter())
+    with blamed(f"the submission of {task.name}"):
+        assert task.submission is not None, "only called with one"
+        written = task.submission(_counted(samples, run, counted), run.folder)
+    write_results(run.folder, unscored(task, manifest, total, counted.failures, counted.usage))
+    failed = sum(counted.failures.values())
+    progress.note(
+        f"the truth is hidden; the file for the organisers' server: {written}"
+        + (f" ({failed} of {total} samples failed)" if failed else "")
+    )
+
+
+def _counted(
+    samples: Iterable[Sample], run: Run, counted: Tally
+) -> Iterator[tuple[Sample, Prediction]]:  # fmt: skip
+    for sample in samples:
+        prediction = run.prediction(sample.id)
+        one = tally([prediction])
+        counted.failures.update(one.failures)
+        counted.usage.update(one.usage)
+        yield sample, prediction

@@ -1,0 +1,81 @@
+"""Answers of what a reply says, one a form of the question, and one of them all.
+
+What is left to do may be much, such as propagation: an answer is then `Pending`, a function that
+does the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import TypeAlias, TypeVar
+
+from harness.errors import ParseError
+from harness.masks import BoolArray, Rle
+from harness.models.grammar import Item
+from harness.models.tracks import extent
+from harness.types import Answer, AnswerForm
+
+MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
+"""Forms that are answered with masks, or with the boxes around them."""
+
+T = TypeVar("T")
+Pending: TypeAlias = Callable[[], T]
+"""Something of which a part of the work is left."""
+
+
+def masked(
+    form: AnswerForm,
+    items: Sequence[Item],
+    tracks: Pending[list[BoolArray]],
+    *,
+    nothing: bool,
+    still: bool,
+) -> Pending[Answer]:
+    """Masks of objects, or the boxes around them.
+
+    Args:
+        form: One of `MASKED`.
+        items: The objects, in pixels of the picture.
+        tracks: Their joint mask in every frame.
+        nothing: Nothing is meant.
+        still: It is a picture: the objects' own boxes are part of the answer.
+    """
+    if form is AnswerForm.BOX_TRACK:
+        return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
+    boxes = tuple(item.box for item in items) if still else None
+    return lambda: Answer(
+        masks=tuple(map(Rle.from_array, tracks())), boxes=boxes, no_target=nothing
+    )
+
+
+def placed(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:
+    """Boxes of objects, in pixels of the picture; with points or their number if `form` says so.
+
+    Raises:
+        ParseError: there are none, and a phrase says that something is meant.
+    """
+    if phrase and not items:
+        raise ParseError("answer", expected="boxes, or nothing that is meant",
+                         found=f"{phrase[:60]!r} and no box")  # fmt: skip
+    boxes = tuple(item.box for item in items)
+    points = tuple(item.place for item in items) if form is AnswerForm.POINTS else None
+    count = len(items) if form is AnswerForm.COUNT else None
+    return lambda: Answer(points=points, count=count, boxes=boxes, no_target=not items)
+
+
+def whole(parts: Sequence[Pending[Answer]]) -> Answer:
+    """One answer of what each form's reply says."""
+    answer = Answer()
+    for part in parts:
+        answer = _joined(answer, part())
+    return answer
+
+
+def _joined(answer: Answer, part: Answer) -> Answer:
+    """`answer` and what `part` says beyond it; NO_TARGET only if every part says so."""
+    said = {
+        field.name: getattr(part, field.name)
+        for field in fields(Answer)
+        if getattr(answer, field.name) is None
+    }
+    first = answer == Answer()
+    return replace(answer, **said, no_target=part.no_target and (first or answer.no_target))

@@ -1,0 +1,45 @@
+"""What stands around an answer in every grammar: the frame that is meant, and the reasoning."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from harness.errors import ParseError
+from harness.models.grammar import Item, ParseResult, frame_tag, reasoning, split_frame
+
+Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
+"""The objects of an answer, and notes of the repairs that reading them took."""
+
+TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+
+
+def read_reply(reply: str, read: Callable[[str], Read]) -> ParseResult:
+    """Read a reply by a method's own rule for its answer; never raises.
+
+    Args:
+        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        read: Is given what follows the frame, the reasoning included. Its ParseError is the
+            result's error.
+    """
+    frame, rest = split_frame(reply)
+    think = reasoning(rest)
+    try:
+        items, notes = read(rest)
+    except ParseError as error:
+        return ParseResult(think=think, frame=frame, error=str(error))
+    return ParseResult(items=items, think=think, frame=frame, notes=notes)
+
+
+def begin_reply(think: str | None, *, frame: int | None) -> str:
+    """What a written reply has before its answer; `think=None` leaves the reasoning out.
+
+    Raises:
+        ParseError: `think` holds a tag of the grammar.
+
+    >>> begin_reply("It is red.", frame=3)
+    '<frame>3</frame><think>It is red.</think>'
+    """
+    if think is None:
+        return frame_tag(frame)
+    if any(tag in think for tag in TAGS):
+        raise ParseError("reasoning to write", expected="no tag of the grammar", found=think[:60])
+    return f"{frame_tag(frame)}<think>{think}</think>"

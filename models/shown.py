@@ -1,0 +1,38 @@
+"""What of a query a network is shown: which frames of a video, and how large."""
+
+from harness.errors import UsageError
+from harness.frames import FramePolicy, uniform
+from harness.media import Media
+from harness.types import Query
+
+
+def spread(media: Media, frames: int | FramePolicy) -> tuple[int, ...]:
+    """The frames of a video by a rule: so many, evenly spread, or what a policy chooses."""
+    if isinstance(frames, int):
+        return evenly(len(media), frames)
+    return frames.choose(media.times()) if len(media) > 1 else (0,)
+
+
+def evenly(total: int, wanted: int) -> tuple[int, ...]:
+    """At most `wanted` (≥ 1) of `total` frames, evenly spread, from the first to the last.
+
+    >>> evenly(10, 4)
+    (0, 3, 6, 9)
+    """
+    return uniform(range(total), wanted)
+
+
+def budgeted(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
+    """(width, height) within a policy's budget of pixels, if the rule has one.
+
+    Raises:
+        UsageError: there is a budget, and the query has pictures of several sizes.
+    """
+    sizes = {media.size for media in query.media}
+    if isinstance(frames, int) or frames.budget is None:
+        return None
+    if len(sizes) > 1:
+        raise UsageError(f"frames={frames}", expected="pictures of one size in a question "
+                         "where there is a budget of pixels",
+                         found=f"{len(sizes)} sizes")  # fmt: skip
+    return frames.size(sizes.pop())

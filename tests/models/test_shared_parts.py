@@ -1,0 +1,99 @@
+"""What the methods share: prompts, what stands around an answer, answers, the last view."""
+
+import doctest
+import importlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import ParseError
+from harness.models.answers import placed, whole
+from harness.models.envelope import TAGS, begin_reply, read_reply
+from harness.models.grammar import Item
+from harness.models.prompts import filled
+from harness.models.segmenters.last_view import LastView
+from harness.types import Answer, AnswerForm, Box
+
+ITEM = Item(Box(1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("name", ["prompts", "envelope", "shown", "segmenters.places"])
+def test_examples_in_docstrings_are_right(name):
+    found = doctest.testmod(importlib.import_module(f"harness.models.{name}"))
+    assert found.attempted
+    assert not found.failed
+
+
+def test_a_question_keeps_the_braces_it_came_with():
+    said = filled("{Question}: {Answer}", question="{Question} or {Answer}", answer="[]")
+    assert said == "{Question} or {Answer}: []"
+
+
+@given(
+    think=st.text(max_size=30).map(str.strip).filter(lambda text: not any(map(text.count, TAGS))),
+    frame=st.none() | st.integers(0, 10**8),
+)
+@settings(max_examples=50, deadline=None)
+def test_frame_and_reasoning_are_read_as_they_were_written(think, frame):
+    reply = begin_reply(think, frame=frame) + "<answer>x</answer>"
+    read = read_reply(reply, lambda rest: ((ITEM,), ("mended",)))
+    assert (read.think, read.frame, read.items, read.notes) == (think, frame, (ITEM,), ("mended",))
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_reasoning_that_holds_a_tag_cannot_be_written(tag):
+    with pytest.raises(ParseError, match="no tag of the grammar"):
+        begin_reply(f"so {tag}", frame=None)
+
+
+def test_reasoning_can_be_left_out_with_its_tags():
+    assert begin_reply(None, frame=4) == "<frame>4</frame>"
+    assert begin_reply("", frame=None) == "<think></think>"
+
+
+def test_an_answer_that_cannot_be_read_keeps_what_stood_before_it():
+    def read(rest):
+        raise ParseError("answer", expected="a list", found=rest)
+
+    said = read_reply("<frame>2</frame><think>why</think>no", read)
+    assert (said.frame, said.think, said.items) == (2, "why", ())
+    assert said.error is not None and "<think>why</think>no" in said.error
+
+
+def test_a_picture_is_looked_at_once_until_another_comes():
+    looked = []
+    last = LastView()
+    picture = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+
+    def look(picture):
+        looked.append(picture.shape)
+        return len(looked)
+
+    assert [last.of(one, look) for one in (picture, picture.copy(), picture)] == [1, 1, 1]
+    assert last.of(picture.reshape(4, 2, 3), look) == 2, "equal bytes of another shape"
+    assert last.of(picture[:, ::-1], look) == 3
+    assert last.of(picture, look) == 4
+
+
+def test_a_look_that_fails_is_tried_again():
+    last = LastView()
+    picture = np.zeros((2, 2, 3), np.uint8)
+    with pytest.raises(MemoryError):
+        last.of(picture, lambda picture: (_ for _ in ()).throw(MemoryError))
+    assert last.of(picture, lambda picture: "seen") == "seen"
+
+
+def test_nothing_is_meant_only_if_every_form_says_so():
+    nothing = placed(AnswerForm.COUNT, [], phrase="")
+    something = placed(AnswerForm.BOXES, [ITEM], phrase="")
+    assert whole([nothing]) == Answer(count=0, boxes=(), no_target=True)
+    assert whole([nothing, nothing]).no_target
+    assert not whole([nothing, something]).no_target
+    assert not whole([something, nothing]).no_target
+
+
+def test_a_phrase_alone_is_no_place():
+    with pytest.raises(ParseError, match="no box"):
+        placed(AnswerForm.BOXES, [], phrase="the red cup")
