@@ -48,6 +48,7 @@ class Course:
         self._set = settings
         self._run = run
         torch.set_num_threads(1)
+        torch.set_flush_denormal(True)  # attention leaves many, and they are slow
         self._tokenizer = vocabulary.make_tokenizer()
         self._collator = Collator(self._tokenizer, text_first=settings.text_first)
         self._network = make_network(self._tokenizer, settings.architecture, seed=run.seed)

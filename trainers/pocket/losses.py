@@ -3,8 +3,9 @@
 From the next token alone a network of this size does not find out in hours what it is to look at.
 The heads here tell it; they exist in training only.
 
-- `things`: each image token, as the vision tower gives it, says shape, colour, size and box of
-  the thing that it shows; after the middle text layer also where on the canvas that box is.
+- `things`: each image token, as the vision tower gives it, says shape, colour, size, box and motion
+  of the thing that it shows; after the middle text layer also where on the canvas that box is, and
+  its motion.
 - `meant`: after the middle text layer each image token says whether the question is about it.
 - `looks`: wherever the reply is about to speak of a thing, the hidden state picks the image tokens
   that show it, by a product of queries and keys; and in the next layer one head attends to them.
@@ -31,6 +32,9 @@ SPLITS = (len(SHAPES) + 1, len(COLOURS), len(SIZES), 6)
 LOOK_WIDTH = 64
 MOST_OPTIONS = 8  # letters that the words of options can have
 CELL = CANVAS / CELLS
+FASTEST = CELL / 4
+"""Pixels of the canvas that a thing moves a frame where its motion counts as much as the size of an
+image token: motions are small, and which way they go is what is asked about."""
 
 
 class Targets(NamedTuple):
@@ -67,7 +71,7 @@ class Heads(nn.Module):
     def __init__(self, *, width: int) -> None:
         super().__init__()
         self.things = nn.Linear(width, sum(SPLITS))
-        self.place = nn.Linear(width, 4)
+        self.place = nn.Linear(width, 6)
         self.meant = nn.Linear(width, 1)
         self.query = nn.Linear(width, LOOK_WIDTH)
         self.key = nn.Linear(width, LOOK_WIDTH)
@@ -109,12 +113,14 @@ class Heads(nn.Module):
         loss = loss + functional.cross_entropy(colour[shown], targets.kinds[..., 1][shown])
         loss = loss + functional.cross_entropy(size[shown], targets.kinds[..., 2][shown])
         corners, ways = targets.boxes[..., :4], targets.boxes[..., 4:]
-        relative = torch.cat([corners - _centres(image.shape[1]), ways], dim=-1) / CELL
+        motion = ways / FASTEST
+        relative = torch.cat([(corners - _centres(image.shape[1])) / CELL, motion], dim=-1)
         loss = loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
         shown_rows = shown[targets.owner]
-        wanted = (corners / (CANVAS / 2) - 1)[targets.owner][shown_rows]
+        wanted = torch.cat([corners / (CANVAS / 2) - 1, motion / 4], dim=-1)
+        wanted = wanted[targets.owner][shown_rows]
         place = functional.smooth_l1_loss(self.place(middle)[shown_rows], wanted, beta=0.1)
-        return loss + 4 * place
+        return loss + 6 * place
 
 
 def _attention_loss(states: States, targets: Targets) -> Tensor:

@@ -13,24 +13,28 @@ import numpy as np
 from harness.trainers.pocket.lessons import Lesson, located, name
 from harness.trainers.pocket.reasons import in_words
 from harness.trainers.pocket.views import View
-from harness.world.families import draw_scene
+from harness.world.families import draw_scene, wanted_count
 from harness.world.language import Noun, Question, nouns
 from harness.world.motion import motions, speeds
 from harness.world.qa import KINDS_OF_QA, QA
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
-from harness.world.scene import COLOURS, SHAPES, Scene
+from harness.world.scene import COMBINATIONS, HELD_OUT, Scene
 
 T = TypeVar("T")
 Chance: TypeAlias = np.random.Generator
 
-STILL = (attributes, attributes, relations, superlatives, riddles, riddles, likenesses, odd_ones,
-         extremes)  # fmt: skip
+STILL = (attributes, attributes, relations, relations, superlatives, superlatives, riddles, riddles,
+         likenesses, odd_ones, extremes)  # fmt: skip
 VIDEO = (motions, motions, motions, speeds, attributes)
 
-CLIPS = ("video", "qa_video", "arrivals", "arrivals")
-"""Families of clips, as often as they are drawn."""
+STILLS = ("still", "qa", "qa", "referring", "referring")
+"""Families of stills, as often as they are drawn."""
 
+CLIPS = ("video", "video", "qa_video", "arrivals")
+"""Families of clips, likewise."""
+
+SEEN = tuple(one for one in COMBINATIONS if one not in HELD_OUT)
 LONGEST_VIDEO = 300  # frames; their numbers go up to this
 MOST_SHOWN = 16  # things in a picture that nothing is asked about
 MIDDLE = 4  # the place among the frames shown of the one that replies name, if it shows enough
@@ -50,8 +54,12 @@ class Shares:
     video_lessons: int = 4
     words: float = 0.5
     """Part of the lessons that are answered in words."""
-    absent: float = 0.05
+    absent: float = 0.03
     """Part of the lessons for places that ask for what is not there."""
+    counted: float = 0.5
+    """Part of the lessons that count what a scene has most of on purpose, as benchmarks do."""
+    sized: float = 0.3
+    """Part of the lessons in counting that tell things by their size, where a scene allows."""
     swapped: float = 0.3
     """Part of the lessons with one thing meant whose reasoning is made to name another thing."""
 
@@ -73,8 +81,7 @@ def draw_stills(shares: Shares, *, seed: int, step: int, most_things: int) -> li
     drawn = []
     for place in range(shares.stills):
         chance = np.random.default_rng([seed, 1, step, place])
-        family = "qa" if chance.random() < 0.5 else "still"
-        scene = _scene(chance, family, most_things)
+        scene = _scene(chance, _pick(chance, STILLS), most_things)
         view = View(scene, (0,))
         lessons = tuple(_still_lessons(chance, view, shares))
         drawn.append(Drawn(view, lessons))
@@ -86,7 +93,7 @@ def draw_pictures(shares: Shares, *, seed: int, step: int) -> list[Drawn]:
     drawn = []
     for place in range(shares.pictures):
         chance = np.random.default_rng([seed, 5, step, place])
-        scene = _scene(chance, _pick(chance, ("qa", "still", "count")), MOST_SHOWN)
+        scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MOST_SHOWN)
         drawn.append(Drawn(View(scene, (0,)), ()))
     return drawn
 
@@ -97,7 +104,7 @@ def draw_counts(shares: Shares, *, seed: int, step: int, most_things: int) -> li
     for place in range(shares.counts):
         chance = np.random.default_rng([seed, 2, step, place])
         view = View(_scene(chance, "count", most_things + 6), (0,))
-        drawn.append(Drawn(view, tuple(_count_lessons(chance, view, shares.count_lessons))))
+        drawn.append(Drawn(view, tuple(_count_lessons(chance, view, shares))))
     return drawn
 
 
@@ -148,9 +155,14 @@ def _still_lessons(chance: Chance, view: View, shares: Shares) -> Iterator[Lesso
 
 
 def _absent(chance: Chance, view: View) -> Question | None:
-    """A phrase for a thing that nothing in the scene could be taken for."""
+    """A phrase for a thing that nothing in the scene could be taken for.
+
+    As often as such things are seen in training: else what is seldom there would be taught to be
+    never there.
+    """
     for _ in range(4):
-        noun = Noun(_pick(chance, SHAPES), _pick(chance, tuple(COLOURS)))
+        shape, colour, _size = _pick(chance, SEEN)
+        noun = Noun(shape, colour)
         if not any(map(noun.could_fit, view.scene.things)):
             text = f"the {noun.words()}"
             return Question(kind="absent", texts=(text,), is_sentence=False, referents=())
@@ -200,14 +212,20 @@ def _another(chance: Chance, view: View, question: Question, part: float) -> int
     return _pick(chance, others) if others else None
 
 
-def _count_lessons(chance: Chance, view: View, number: int) -> Iterator[Lesson]:
-    by_count = defaultdict(list)
-    for noun, members in nouns(view.scene):
-        if noun.said and noun.size is None:
+def _count_lessons(chance: Chance, view: View, shares: Shares) -> Iterator[Lesson]:
+    wanted = wanted_count(view.scene)
+    said = [one for one in nouns(view.scene) if one[0].said]
+    for _ in range(shares.count_lessons):
+        sized = chance.random() < shares.sized
+        options = [one for one in said if (one[0].size is not None) == sized] or said
+        by_count = defaultdict(list)
+        for noun, members in options:
             by_count[len(members)].append((noun, members))
-    for _ in range(number):
-        # Every count is as likely as any other that the scene offers.
-        noun, members = _pick(chance, by_count[_pick(chance, sorted(by_count))])
+        count = wanted
+        if wanted not in by_count or chance.random() >= shares.counted:
+            # Every count is as likely as any other that the scene offers.
+            count = _pick(chance, sorted(by_count))
+        noun, members = _pick(chance, by_count[count])
         label = noun.words(plural=True)
         texts = (
             f"How many {label} are there in this image?",
@@ -280,7 +298,7 @@ def draw_exam(number: int) -> list[Drawn]:
             scene = draw_scene(1, family=family, split="val", index=place)
             view = View(scene, tuple(range(scene.frames)))
             if family == "count":
-                lessons = _count_lessons(chance, view, 2)
+                lessons = _count_lessons(chance, view, shares)
             elif scene.frames > 1:
                 lessons = _video_lessons(chance, view, shares, words=True)
             else:

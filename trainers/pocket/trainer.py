@@ -8,6 +8,7 @@ goes, by worker processes, each step a pure function of seed and step. A step ad
 of three batches: stills, stills to count in, and clips.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -73,6 +74,9 @@ class PocketTrainer:
             raise UsageError("method pocket", expected="neither --model nor --train-tasks, as it "
                              "draws its own world", found="one of them")  # fmt: skip
         ensure_torchvision()
+        # Compiled matrix products, one a shape; of the thousand that are kept otherwise some are
+        # compiled again and again. Read when the first one is made, here and in other processes.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
         from harness.trainers.pocket.course import Course
 
         return Course(self, run).run()
