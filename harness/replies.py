@@ -132,8 +132,22 @@ def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
         or len(value) != length
         or not all(type(item) in (int, float) and abs(item) < 1e9 for item in value)
     ):
-        raise ParseError(what, expected=f"{length} finite numbers", found=repr(value)[:60])
+        raise ParseError(what, expected=f"{length} finite numbers", found=excerpt(value))
     return tuple(float(item) for item in value)
+
+
+def excerpt(value: Any, limit: int = 60) -> str:
+    """The beginning of how a value is written, for an error; its type where it cannot be written.
+
+    Python refuses to write out integers of thousands of digits, which a literal can hold.
+
+    >>> excerpt([1, 2]), excerpt(1 << 20_000)
+    ('[1, 2]', 'int')
+    """
+    try:
+        return repr(value)[:limit]
+    except ValueError:
+        return type(value).__name__
 
 
 def storable(text: str, limit: int = MAX_TEXT) -> str:

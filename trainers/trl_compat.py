@@ -22,7 +22,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -125,6 +125,10 @@ def gathered(values: Sequence[Any]) -> list[Any]:
     return list(import_module("accelerate.utils").gather_object(list(values)))
 
 
+class Complete(Exception):
+    """A state was loaded after whose last step a training was killed: there is no step to take."""
+
+
 class Mended:
     """Mixed in before a trainer of TRL; `attach` gives it the run that it belongs to."""
 
@@ -179,10 +183,11 @@ class Mended:
         done = 0 if state is None else step_of(state)
         if self.run.main:
             self.run.curve.cut(done)
-        if state is not None and self._finished(state):
+        # DeepSpeed's states hold no weights that could be loaded outside of its engine.
+        if state is not None and not self.is_deepspeed_enabled and self._finished(state):
             return
         resumed = None if state is None else str(state)
-        with old_names():
+        with old_names(), suppress(Complete):
             self.train(resume_from_checkpoint=resumed)  # type: ignore[attr-defined]
         if self.state.global_step < self.state.max_steps:
             raise KeyboardInterrupt
@@ -263,6 +268,8 @@ def _follower(trainer: Mended) -> Any:
     class Follower(base):  # type: ignore[misc, valid-type]
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             trainer.run.progress.start("training", state.max_steps, state.global_step)
+            if state.global_step >= state.max_steps:  # or the Trainer would take a further step
+                raise Complete
 
         def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             run = trainer.run

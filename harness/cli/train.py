@@ -5,13 +5,14 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import plugins
 from harness.cli.ask import needed, slug
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.checkpoints import check_parts, evaluated_by, filled, with_checkpoint
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.cli.progress import Notes, Terminal
@@ -38,7 +39,8 @@ from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 
-OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "every", "seed", "judge")
+OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "eval_model", "every",
+        "seed", "judge")  # fmt: skip
 """Options that a configuration may give; its other keys are settings of the trainer."""
 LISTS = ("train_tasks", "eval_tasks")
 PATHS = ("data", "out")
@@ -56,7 +58,8 @@ def train(arguments: Namespace) -> int:
     train_tasks = _tasks(given, given.train_tasks)
     watched = _tasks(given, given.eval_tasks)
     judge = judge_for(given, [task for _, task in watched])
-    watch = Watch(watched, model, trainer, out, given.seed or 0, str(data), judge)
+    watch = Watch(watched, model, trainer, out, given.seed or 0, str(data), judge,
+                  evaluated_by(given.eval_model))  # fmt: skip
     _check(given, watch)
     main = is_main()
     with _progress(given, main=main) as progress:
@@ -67,6 +70,7 @@ def train(arguments: Namespace) -> int:
                 every=given.every, evaluate=watch.while_training if given.every else None,
                 data_root=str(data), method_spec=str(method),
                 task_specs=tuple(str(spec) for spec, _ in train_tasks), progress=progress,
+                eval_model=given.eval_model,
                 refuse=watch.refuse if given.strict_split else None,
             ),
         )  # fmt: skip
@@ -98,7 +102,7 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Any]]:
         name = key.replace("-", "_")
         if name not in OURS:
             settings[name] = _setting(path, name, value)
-        elif given[name] is None:
+        elif given.get(name) is None:
             given[name] = _option(path, name, value)
     return Namespace(**given), settings
 
@@ -165,7 +169,9 @@ def _check(given: Namespace, watch: "Watch") -> None:
         if asked is not None and not watch.tasks:
             raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
-        assert watch.spec(watch.out), "it raises otherwise"
+        spec = watch.spec(watch.out)
+        if watch.evaluated is not None:
+            check_parts(spec)
     for _, task in watch.tasks:
         preflight(task, Notes(), allow_missing=False)
 
@@ -182,14 +188,18 @@ class Watch:
     data_root: str
     judge: Judge | None = None
     """Grades free answers of the tasks that have such."""
+    evaluated: Spec | None = None
+    """What evaluates the checkpoint, which stands in it as `{checkpoint}`."""
 
     def spec(self, checkpoint: Path) -> Spec:
-        """The model that a checkpoint is loaded by: the one that training began with, or the one
-        that the trainer names.
+        """The model that a checkpoint is loaded by: the one that is named for it, the one that
+        training began with, or the one that the trainer names.
 
         Raises:
             UsageError: none of them takes a checkpoint.
         """
+        if self.evaluated is not None:
+            return filled(self.evaluated, str(checkpoint))
         makes = getattr(self.trainer, "makes", None)
         spec = self.model or (Spec(makes) if isinstance(makes, str) else None)
         if spec is None:
@@ -244,24 +254,6 @@ class Watch:
             )  # fmt: skip
             shown[str(task_spec)] = public(run.results)
         return shown
-
-
-def with_checkpoint(spec: Spec, folder: Path) -> Spec:
-    """The same model with another checkpoint: its backend's if that names one, else its own.
-
-    Parts that are not trained, such as a segmenter and a sampler of frames, keep theirs.
-
-    Raises:
-        UsageError: it has none.
-    """
-    backend = spec.arguments.get("backend")
-    if isinstance(backend, Spec) and "checkpoint" in backend.arguments:
-        inner = replace(backend, arguments={**backend.arguments, "checkpoint": str(folder)})
-        return replace(spec, arguments={**spec.arguments, "backend": inner})
-    if not plugins.accepts("models", spec.name, "checkpoint"):
-        raise UsageError(f"model {spec}", expected="a model with a checkpoint to evaluate",
-                         found="one without")  # fmt: skip
-    return replace(spec, arguments={**spec.arguments, "checkpoint": str(folder)})
 
 
 def _progress(given: Namespace, *, main: bool) -> Any:

@@ -37,9 +37,10 @@ from harness.task import Task
 from harness.trainer import CHECKPOINT, Silent, Trainer, TrainingProgress, TrainingRun
 from harness.types import Sample
 
-NOT_COMPARED = ("config_hash", "data_root", "devices", "seconds", "result")
+NOT_COMPARED = ("config_hash", "data_root", "devices", "eval_model", "seconds", "result")
 NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
 """Recorded, but a training goes on with others."""
+NOT_COMPARED_OF_TASKS = ("pictures", "faults")
 SHOWN = 10  # faulty files that are listed
 
 
@@ -60,6 +61,8 @@ class TrainingOptions:
     """How the trainer was asked for, for the record."""
     task_specs: tuple[str, ...] = ()
     """How the tasks were asked for, for the record."""
+    eval_model: str | None = None
+    """What evaluates the checkpoint, where that is not `model`, for the record."""
     refuse: Callable[[Sequence[Trained]], None] | None = None
     """Is told what would be trained on, before anything is, what the model was trained on before
     among it; may raise. In the main process alone."""
@@ -84,9 +87,10 @@ def train(
     """
     main = is_main()
     _refuse_used(out, resume=options.resume or not main)
-    tasks = [_readable(task, options.progress) for task in tasks]
+    readable = [_readable(task, options.progress) for task in tasks]
+    tasks, faults = [task for task, _ in readable], [found for _, found in readable]
     listed = [_listed(task) for task in tasks]
-    manifest = manifest_of(trainer, tasks, model, listed, options)
+    manifest = manifest_of(trainer, tasks, model, listed, options, faults)
     before = (trained_by(model) or []) if main else []
     if main and (options.refuse is not None or not (out / SAMPLES).exists()):
         listed = _pictured(tasks, listed, options.progress)
@@ -107,6 +111,8 @@ def train(
                 resume=options.resume, main=main, progress=options.progress, stopping=stopping,
                 every=options.every, evaluate=options.evaluate,
             )  # fmt: skip
+            if options.eval_model is not None:  # of a resumption too, which may have another
+                manifest = {**manifest, "eval_model": options.eval_model}
             _trained(trainer, run, manifest, before)
         if main and not options.keep_state:
             shutil.rmtree(run.state, ignore_errors=True)
@@ -124,6 +130,7 @@ def manifest_of(
     model: Spec | None,
     listed: Sequence[Sequence[Trained]],
     options: TrainingOptions,
+    faults: Sequence[Mapping[str, int]],
 ) -> dict[str, Any]:
     """The content of manifest.json before training; `result` and `seconds` are added after it."""
     with blamed(f"trainer {trainer.name}", ModelError):
@@ -139,13 +146,16 @@ def manifest_of(
         "finetune": settings.get("finetune"),
         "model": _described(model, options.seed),
         "tasks": [
-            _task(task, spec, rows) for task, spec, rows in zip(tasks, specs, listed, strict=True)
+            {**_task(task, spec, rows), "faults": found}
+            for task, spec, rows, found in zip(tasks, specs, listed, faults, strict=True)
         ],
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "provenance": provenance.collect(),
     }  # fmt: skip
-    return {**plain, "config_hash": config_hash(repeatable(plain)), "data_root": options.data_root}
+    evaluated = {} if options.eval_model is None else {"eval_model": options.eval_model}
+    return {**plain, "config_hash": config_hash(repeatable(plain)), "data_root": options.data_root,
+            **evaluated}  # fmt: skip
 
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +165,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
                  if name not in NOT_COMPARED_OF_PROVENANCE}  # fmt: skip
     versions = made_with["packages"].items()
     made_with["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
-    tasks = [{name: value for name, value in task.items() if name != "pictures"}
+    tasks = [{name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
              for task in kept["tasks"]]  # fmt: skip
     return {**kept, "provenance": made_with, "tasks": tasks}
 
@@ -186,15 +196,17 @@ def _task(task: Task, spec: str, rows: Sequence[Trained]) -> dict[str, Any]:
     }
 
 
-def _readable(task: Task, progress: TrainingProgress) -> Task:
+def _readable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, int]]:
     """The task without samples whose pictures are missing or no pictures, which are named.
 
-    Nothing is decoded here: what cannot be decoded is the trainer's to find before its first step.
+    Beside it, for the record: how many faulty records and files its check has `found`, and how
+    many samples are `left_out` for want of a picture. Nothing is decoded here: what cannot be
+    decoded is the trainer's to find before its first step.
     """
     with blamed(f"the check of {task.name}"):
         problems = [told(problem.path, problem.message) for problem in task.check()]
     if not problems:
-        return task
+        return task, {"found": 0, "left_out": 0}
     lost = [sample.id for sample in samples_of(task) if lost_picture(sample.query)]
     shown = "\n  ".join([*problems[:SHOWN], *(["…"] if len(problems) > SHOWN else [])])
     progress.note(f"{task.name}: {len(problems)} faulty file(s), and {len(lost)} sample(s) that "
@@ -203,7 +215,8 @@ def _readable(task: Task, progress: TrainingProgress) -> Task:
     def samples() -> Iterator[Sample]:
         return (one for one in samples_of(task) if not lost_picture(one.query))
 
-    return replace(task, samples=samples) if lost else task
+    counted = {"found": len(problems), "left_out": len(lost)}
+    return (replace(task, samples=samples) if lost else task), counted
 
 
 def _listed(task: Task) -> list[Trained]:

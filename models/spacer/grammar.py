@@ -103,11 +103,11 @@ def _number(value: Any) -> int | None:
             value = float(match[1] if match else value)
         except ValueError:
             return None
-    if not isinstance(value, (int, float)) or math.isnan(value):
+    if not isinstance(value, (int, float)):
         return None
-    if abs(value) > FARTHEST:
+    if abs(value) > FARTHEST:  # first: an integer beyond all floats cannot be asked if it is NaN
         raise ParseError("map", expected="finite coordinates", found="others")
-    return int(value)
+    return None if math.isnan(value) else int(value)
 
 
 def _from_text(text: str, names: Sequence[str]) -> GridMap:

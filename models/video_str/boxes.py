@@ -16,7 +16,7 @@ from harness.models.video_str.grammar import spoken, written
 from harness.models.video_str.templates import templates
 from harness.types import AnswerForm
 
-RESOLUTION = re.compile(r"\b(\d{2,5})\s?[x×]\s?(\d{2,5})[ -](?:resolution|pixels)\b")
+RESOLUTION = re.compile(r"\b([1-9]\d{1,4})\s?[x×]\s?([1-9]\d{1,4})[ -](?:resolution|pixels)\b")
 
 
 def named_resolution(text: str) -> tuple[int, int] | None:

@@ -11,7 +11,15 @@ from typing import Any, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.grammar import between
-from harness.replies import MAX_DEPTH, MAX_TEXT, finite_numbers, loads_strict, nesting
+from harness.replies import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_TEXT,
+    excerpt,
+    finite_numbers,
+    loads_strict,
+    nesting,
+)
 
 Vector: TypeAlias = tuple[float, float, float]
 """A place in metres in the camera's frame: x to the right, y up, z forward."""
@@ -23,6 +31,8 @@ TAGS = (THINK, END, OPEN_ANSWER, END_ANSWER)
 ANSWERED = re.compile(r"</think>\s*<answer>")
 MAX_LITERAL = 20_000  # characters of a graph or map
 MAX_NODES = 120
+LINES = re.compile(r"\r\n|\r|\n")  # where Python's parser begins a line
+OTHER_BASES = (b"0x", b"0o", b"0b")
 
 
 def well_formed(reply: str, *, aid: str | None = None) -> bool:
@@ -99,7 +109,7 @@ def graph(reply: str) -> Graph:
     for key, place in value.items():
         name = key.strip().lower() if isinstance(key, str) else ""
         if not name or name in nodes:
-            raise ParseError("graph", expected="a name once a category", found=repr(key)[:60])
+            raise ParseError("graph", expected="a name once a category", found=excerpt(key))
         nodes[name] = _vector(place, name)
     return nodes
 
@@ -126,6 +136,9 @@ def literal(text: str) -> Any:
 def python_literal(text: str) -> Any:
     """A value in Python's notation of plain values, which is not run.
 
+    As in JSON, whole numbers have at most `harness.replies.MAX_DIGITS` decimal digits, and no
+    other base.
+
     Raises:
         ParseError: it is something else, or longer or deeper than a graph needs to be.
     """
@@ -135,7 +148,20 @@ def python_literal(text: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in a network's text
-            return ast.literal_eval(text)
+            tree = ast.parse(text.lstrip(" \t"), mode="eval")
+            _refuse_large(tree, text.lstrip(" \t"))
+            return ast.literal_eval(tree)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise ParseError("value", expected="JSON, or Python's plain values",
                          found=type(error).__name__) from error  # fmt: skip
+
+
+def _refuse_large(tree: ast.AST, text: str) -> None:
+    lines = [line.encode("utf-8", "replace") for line in LINES.split(text)]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or type(node.value) is not int:
+            continue
+        begins = lines[node.lineno - 1][node.col_offset :][:2].lower()
+        if node.value >= 10**MAX_DIGITS or begins in OTHER_BASES:
+            raise ParseError("value", expected=f"decimal numbers of at most {MAX_DIGITS} digits",
+                             found="another")  # fmt: skip

@@ -20,7 +20,8 @@ Aid: TypeAlias = Literal["named", "vsi", "off"]
 """Which objects a graph or map prompt lists: those that the question names (none: no such prompt),
 SpaceR's list for VSI-Bench, or no such prompt ever."""
 
-TO = re.compile(r"(\d+(?:\.\d+)?)\s*s?\w*\s*(?:to|and|-|–)\s*(\d+(?:\.\d+)?)")
+TO = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*s?\w*\s*(?:to|and|-|–)\s*(\d+(?:\.\d+)?)")
+"""Possessive, and begun where digits begin: else a long row of digits takes cubic time."""
 LOOKED_AT = 2_000
 
 

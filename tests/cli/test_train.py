@@ -27,6 +27,7 @@ pytest.importorskip("trl")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "tasks" / "reason_seg" / "example"
+WATCHED = ("--eval-tasks", "reason_seg")
 
 
 def _fixtures():
@@ -48,7 +49,7 @@ def line(tiny_qwen, tmp_path):
     return [
         "train", "--method", "sft", "--model", f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8)",
         "--train-tasks", "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "out"),
-        "--set", "max_steps=3", "--set", "save_every=1,batch_size=2", "--quiet",
+        "--set", "max_steps=3", "--set", "save_every=1,batch_size=2,loggers=none", "--quiet",
     ]  # fmt: skip
 
 
@@ -90,6 +91,28 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
                  "--out", str(board), "--no-gallery", "--json"]) == 0  # fmt: skip
     rows = json.loads((board / "board.json").read_text())["tables"][0]["rows"]
     assert [row["training"]["link"] for row in rows] == ["../out/manifest.json"] * 2
+
+
+def test_a_checkpoint_is_evaluated_by_the_model_that_is_named_for_it(line, capsys, tmp_path):
+    config = tmp_path / "mine.toml"
+    config.write_text('eval_model = "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"\n')
+    asked = [*line, "--config", str(config), "--eval-tasks", "reason_seg"]
+    assert main([*asked, "--json"]) == 0
+    out = tmp_path / "out"
+    told = Training.open(out).manifest
+    assert told["eval_model"] == "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"
+    assert "max_new_tokens=8" in told["model"]["spec"]
+    run = json.loads((out / "eval" / "reason_seg" / "manifest.json").read_text())
+    assert run["model"]["spec"] == f"qwen_vl(checkpoint={out},max_new_tokens=5)"
+    assert told["tasks"][0]["faults"] == {"found": 0, "left_out": 0}
+    capsys.readouterr()
+    assert main([*line, "--resume", "--json"]) == 0, "it is no part of what was trained"
+
+
+def test_a_part_of_the_evaluation_that_is_missing_is_told_before_training(line, capsys, tmp_path):
+    asked = "qwen_vl(checkpoint={checkpoint},propagator=xmem(repo=/no,weights=/w))"
+    assert main([*line, *WATCHED, "--eval-model", asked]) == 6
+    assert "xmem" in capsys.readouterr().err.lower() and not (tmp_path / "out").exists()
 
 
 def test_a_strict_split_is_refused_before_anything_is_trained(line, capsys, tmp_path):
@@ -205,7 +228,10 @@ def test_settings_of_a_file_give_way_to_what_is_typed(line, capsys, tmp_path, mo
         ("", ["--set", "max_steps"], "key=value"),
         ("", ["--set", "x=1"], "sft(x=…)"),
         ("", ["--every", "2"], "--eval-tasks"),
-        ("", ["--every", "0", "--eval-tasks", "reason_seg"], "--every"),
+        ("", ["--every", "0", *WATCHED], "--every"),
+        ("", ["--eval-model", "qwen_vl(checkpoint=a)"], "{checkpoint}"),
+        ("eval_model = 3\n", [], "'eval_model': expected text"),
+        ("", ["--eval-model", "qwen_vl(checkpoint={checkpoint},colour=red)", *WATCHED], "colour"),
         ("", ["--eval-tasks", "reason_sag"], "reason_seg"),
         ("", ["--method", "sff"], "sft"),
         ("", ["--config", "nothing"], "qwen2_5_vl_7b_lora"),
@@ -349,7 +375,8 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
     assert main(line) == 0
     alone = Training.open(tmp_path / "out").curve.read()
     line[line.index(str(tmp_path / "out"))] = str(tmp_path / "two")
-    line[line.index("save_every=1,batch_size=2")] = "save_every=1,batch_size=1"
+    given = "save_every=1,batch_size=2,loggers=none"
+    line[line.index(given)] = given.replace("batch_size=2", "batch_size=1")
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2",
          "--standalone", "-m", "harness", *line],

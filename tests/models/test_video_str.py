@@ -14,7 +14,7 @@ from harness.errors import ParseError, UsageError
 from harness.model import ReplyReader
 from harness.models.grammar import Item
 from harness.models.spacer.grammar import grid_map
-from harness.models.video_str.boxes import parse
+from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.composed import policy_of
 from harness.models.video_str.grammar import graph, spoken, well_formed
 from harness.models.video_str.objects import named_in
@@ -289,6 +289,16 @@ def test_times_are_read_in_every_usual_form(said, expected):
 def test_what_is_no_time_is_an_error(said):
     with pytest.raises(ParseError):
         interval(said)
+
+
+def test_a_long_row_of_digits_is_no_interval_and_is_read_at_once():
+    with pytest.raises(ParseError):
+        interval("7" * 50_000)  # half an hour, if digits could be shared out in every way
+
+
+def test_a_resolution_of_nothing_is_none():
+    assert named_resolution("in a 00x00 resolution video") is None
+    assert named_resolution("in a 640x480 resolution video") == (640, 480)
 
 
 def test_a_centre_alone_is_a_box_without_extent():

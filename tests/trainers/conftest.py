@@ -1,6 +1,7 @@
 """A tiny random Qwen2.5-VL (the one that tests of models use), and data roots with few samples."""
 
 import importlib.util
+import random
 import shutil
 import sys
 from collections.abc import Mapping
@@ -35,6 +36,20 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("reason_seg", "counting", "mevis"):
         shutil.copytree(REPOSITORY / "tasks" / name / "example" / name, root / name)
     return root
+
+
+@pytest.fixture
+def huge() -> list[str]:
+    """Numbers that Python can read or write with difficulty, or not at all."""
+    draws = random.Random(11)
+    made = ["9" * 64, "9" * 309, "9" * 5_000, "0x" + "f" * 4_000, "1" + "_0" * 400, "1e999"]
+    bases = (("0x", "123456789abcdef"), ("0o", "1234567"), ("0b", "1"), ("", "789"))
+    made += [
+        base + "".join(draws.choices(digits, k=draws.randrange(60, 4_400)))
+        for base, digits in bases
+        for _ in range(2)
+    ]
+    return [*made, "00x00 resolution", f"-{made[3]}", f"[{made[1]}, {made[3]}]"]
 
 
 class Told:

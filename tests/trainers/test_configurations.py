@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
-from harness.cli.train import LISTS, OURS, with_checkpoint
-from harness.errors import HarnessError, UsageError
+from harness.cli.checkpoints import check_parts, evaluated_by, filled, with_checkpoint
+from harness.cli.train import LISTS, OURS
+from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.spec import Spec, parse
 
 TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
@@ -59,6 +60,8 @@ def test_it_names_its_model_and_its_tasks(path):
     plain = read(path)
     checked("models", parse(plain["model"]))
     assert plain["train_tasks"]
+    if "eval_model" in plain:
+        checked("models", evaluated_by(plain["eval_model"]))
     for key in LISTS:
         for text in plain.get(key, ()):
             checked("tasks", parse(text))
@@ -70,6 +73,63 @@ def test_what_it_trains_is_evaluated_with_the_rest_of_its_model_as_it_was(path, 
     made = with_checkpoint(spec, tmp_path)
     assert made.arguments == {**spec.arguments, "checkpoint": str(tmp_path)}
     assert parse(str(made)) == made
+
+
+PAPERS = [path for path in TRAINED if "Qwen" in read(path)["model"]]
+QUESTIONS = ("video_str", "video_str_sft", "spacer", "video_r1")
+
+
+def of(*methods):
+    return named([path for path in PAPERS if path.parts[-3] in methods])
+
+
+def frames_of(spec):
+    """The rule for frames of a model, whose network is not looked for."""
+    others = {key: value for key, value in spec.arguments.items() if key != "checkpoint"}
+    model = plugins.build("models", Spec(spec.name, {**others, "backend": Spec("stored")}))
+    return model.frames.spec.arguments
+
+
+@of("videoseg_r1", *QUESTIONS)
+def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, tmp_path):
+    plain = read(path)
+    trained, made = parse(plain["model"]), filled(evaluated_by(plain["eval_model"]), str(tmp_path))
+    assert (made.name, made.arguments["checkpoint"]) == (trained.name, str(tmp_path))
+    other = {key for key in {**trained.arguments, **made.arguments}
+             if trained.arguments.get(key) != made.arguments.get(key)}  # fmt: skip
+    if path.parts[-3] == "videoseg_r1":
+        assert other == {"checkpoint", "sampler", "propagator"}
+        assert made.arguments["propagator"].name == "xmem"
+        assert made.arguments["sampler"].arguments == {"checkpoint": "Qwen/Qwen2.5-VL-7B-Instruct"}
+        assert read(path).get("think", True) == made.arguments.get("think", True)
+        with pytest.raises(MissingDependency, match="XMem"):  # and not after days of training
+            check_parts(Spec(made.name, {"propagator": made.arguments["propagator"]}))
+    else:
+        assert other == {"checkpoint", "frames"} and "frames" not in made.arguments
+        before, after = (frames_of(one) for one in (trained, made))
+        assert (before["n"], after["n"]) == (16, 32)
+        assert before["max_pixels"] == 128 * 28 * 28 < after["max_pixels"]
+
+
+@of("visionreasoner", "seg_zero", "dr2seg", "videoseg_r1", "video_str", "spacer", "video_r1")
+def test_a_published_training_leaves_out_prompts_that_are_too_long(path):
+    assert read(path)["max_prompt"] >= 1300
+
+
+@of("visionreasoner", "dr2seg", "videoseg_r1")
+def test_the_mean_over_a_batchs_tokens_is_over_as_many_replies_in_each_full_training(path):
+    plain = read(path)
+    assert plain["finetune"] != "full" or plain["batch_size"] == 16
+
+
+@of("dr2seg")
+def test_a_few_shot_training_is_begun_from_the_zero_shot_one(path):
+    comment = " ".join(path.read_text("utf-8").partition("\nmodel")[0].split())
+    typed = re.findall(r'--model "([^"]+)"', comment)
+    few = read(path)["train_tasks"] == ["reason_seg(split=train)"]
+    assert [with_checkpoint(parse(read(path)["model"]), Path("runs/zero_shot"))] * few == [
+        parse(one) for one in typed
+    ]
 
 
 @named([path for path in TRAINED if "qwen" in path.stem and path.parts[-3] in

@@ -27,6 +27,7 @@ from harness.trainers.dr2seg.rewards import (
 )
 from harness.trainers.dr2seg.second import DUMMY, AskAgain, described
 from harness.trainers.dr2seg.trainer import dr2seg, with_prompt
+from harness.trainers.grpo.scoring import numbers_of
 from harness.trainers.grpo.values import Group, Rollout
 from harness.trainers.visionreasoner.rewards import VisionReasonerReward
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
@@ -182,6 +183,19 @@ def test_a_floor_changes_nothing_where_length_is_rewarded():
     assert totals(DR2SegReward(len_floor=0.1), *pair) == totals(DR2SegReward(), *pair)
 
 
+def test_a_floor_is_for_wrong_replies_of_a_solved_group_too():
+    wrong = said(80, ELSEWHERE)
+    assert totals(DR2SegReward(len_floor=0.1), [said(20), wrong], [said(5)] * 2)[1] > 0
+    assert totals(DR2SegReward(), [said(20), wrong], [said(5)] * 2)[1] == 0
+
+
+def test_a_second_reasoning_that_was_not_asked_for_has_no_length():
+    asked, not_asked = DR2SegReward()(group([said(20), said(20, about="")], [said(10)] * 2))
+    assert asked["tokens_second"] == 10 and "tokens_second" not in not_asked
+    numbers = numbers_of([group([said(20)] * 2)], [[asked, not_asked]])
+    assert numbers["rewards/tokens_second"] == [10.0]
+
+
 def test_zero_shot_is_without_length_and_the_baseline_without_both():
     pair = [said(80)], [said(100)]
     assert totals(DR2SegReward(shortens=False), *pair) == [10.0]
@@ -233,14 +247,16 @@ PIECES = (
 )  # fmt: skip
 
 
-def test_ten_thousand_malformed_replies_never_raise():
+def test_ten_thousand_malformed_replies_never_raise(huge):
     draw = random.Random(0)
     rewards = {
         "sam2": DR2SegReward(),
         "sam3": DR2SegReward(form="sam3", accuracy=Masks(reader("sam3"))),
     }
+    pieces = (*PIECES, *(f'[{{"bbox_2d": [1, 2, 3, {one}], "point_2d": [2, 3]}}]' for one in huge),
+              *huge)  # fmt: skip
     for number in range(2_500):
-        texts = ["".join(draw.choices(PIECES, k=draw.randrange(10))) for _ in range(4)]
+        texts = ["".join(draw.choices(pieces, k=draw.randrange(10))) for _ in range(4)]
         form = "sam3" if number % 10 == 0 else "sam2"
         for terms in rewards[form](group(texts[:2], texts[2:])):
             assert all(math.isfinite(value) for value in terms.values())

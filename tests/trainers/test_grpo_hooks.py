@@ -34,7 +34,7 @@ ensure_torchvision()
 from harness.trainers import trl_compat  # noqa: E402
 from harness.trainers.grpo import hooks, tokens  # noqa: E402
 from harness.trainers.grpo.encoding import encoded, joined, kinds, patches, tokens_of  # noqa: E402
-from harness.trainers.grpo.examples import asked, example_of  # noqa: E402
+from harness.trainers.grpo.examples import Preparation, asked, example_of  # noqa: E402
 from harness.trainers.grpo.loss import advantages  # noqa: E402
 from harness.trainers.grpo.rounds import Rounds, drawn  # noqa: E402
 from harness.trainers.grpo.settings import Settings, with_settings  # noqa: E402
@@ -253,6 +253,29 @@ def test_the_hooks_come_before_the_mends_and_trl():
     kind = trl_compat.engine("GRPOTrainer", hooks.Rollouts)
     names = [one.__name__ for one in kind.__mro__[1:4]]
     assert names == ["Rollouts", "Mended", "GRPOTrainer"]
+
+
+class Shown:
+    """As much of a task as preparation looks at."""
+
+    name, split = "t", "train"
+
+    def __init__(self, samples):
+        self.samples = lambda: iter(samples)
+
+
+def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples, tmp_path):
+    def prepared(vllm, *chosen):
+        run = TrainingRun(out=tmp_path, tasks=(Shown(chosen),))
+        return Preparation(model=model, processor=model.chat.processor, ask=asked,
+                           usable=lambda sample: None, max_new_tokens=9, max_prompt=None,
+                           vllm=vllm).prepared(run)  # fmt: skip
+
+    still, clip, wide = samples
+    with pytest.raises(UsageError, match=r"clip of t.*single pictures.*4 frames.*Leave vllm out"):
+        prepared("server", still, clip)
+    assert len(prepared("server", still, wide)[0]) == 2
+    assert len(prepared(None, still, clip)[0]) == 2
 
 
 def decode(text):

@@ -1,6 +1,9 @@
 """The pure loss: equal to TRL's own on random rollouts, value and gradient."""
 
+import json
 import math
+import typing
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +13,18 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
+from harness import plugins  # noqa: E402
+from harness.errors import UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.trainers.grpo.loss import advantages, divergence, grpo_loss  # noqa: E402
+from harness.spec import parse  # noqa: E402
+from harness.trainers.grpo.loss import (  # noqa: E402
+    NOT_OFFERED,
+    LossType,
+    advantages,
+    divergence,
+    grpo_loss,
+)
+from harness.trainers.grpo.settings import Settings  # noqa: E402
 
 ensure_torchvision()
 KINDS = ["grpo", "bnpo", "dr_grpo", "dapo"]
@@ -53,10 +66,10 @@ def trls_own(one, *, kind, beta, high, old):
                                     reduce=lambda x, reduction: x),
         _get_per_token_logps_and_entropies=lambda *a, **k: (logp, torch.zeros_like(logp), None),
     )  # fmt: skip
-    whole = torch.ones(ROLLOUTS, 2, dtype=torch.int64)
+    whole = torch.ones(len(one.mask), 2, dtype=torch.int64)
     inputs = {
         "prompt_ids": whole, "prompt_mask": whole,
-        "completion_ids": torch.ones(ROLLOUTS, TOKENS, dtype=torch.int64),
+        "completion_ids": torch.ones(one.mask.shape, dtype=torch.int64),
         "completion_mask": one.mask, "advantages": one.advantage,
         "ref_per_token_logps": one.reference, "num_items_in_batch": one.mask.sum(),
     }  # fmt: skip
@@ -82,6 +95,55 @@ def test_the_loss_is_trls_own(kind, beta, high, old):
         theirs, gradient = trls_own(one, kind=kind, beta=beta, high=high, old=old)
         assert abs(ours.item() - theirs.item()) < 1e-6
         assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
+
+
+ROUND = Path(__file__).resolve().parents[1] / "golden" / "grpo_round" / "round.json"
+
+
+def stored():
+    """A step of a real training; see golden/grpo_round/make_round.py."""
+    plain = json.loads(ROUND.read_text())
+    shape = (plain["rows"], plain["width"])
+    several = {name: torch.tensor(plain[name], dtype=torch.float64).view(shape)
+               for name in ("logp", "old", "reference", "mask")}  # fmt: skip
+    advantage = torch.tensor(plain["advantage"], dtype=torch.float64)
+    return plain, SimpleNamespace(**several, advantage=advantage)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_trls_own_on_a_step_of_a_real_training(kind):
+    plain, one = stored()
+    logp = one.logp.clone().requires_grad_()
+    ours = grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, kind=kind,
+                     beta=plain["beta"], clip=plain["clip"], longest=50)  # fmt: skip
+    ours.backward()
+    theirs, gradient = trls_own(one, kind=kind, beta=plain["beta"], high=plain["clip"], old=True)
+    assert abs(ours.item() - theirs.item()) < 1e-6
+    assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
+    if kind == plain["kind"]:
+        assert abs(ours.item() - plain["loss"]) < 1e-6, "what the training itself has computed"
+
+
+def test_the_stored_step_is_one_that_can_be_told_from_others():
+    _, one = stored()
+    assert not torch.equal(one.logp, one.old) and one.advantage.abs().max() > 0.1
+    lengths = one.mask.sum(dim=1)
+    assert len(one.mask) > 1 and lengths.min() > 0
+
+
+def test_every_loss_of_trl_is_offered_or_refused_by_its_name():
+    from trl import GRPOConfig
+
+    told = GRPOConfig.__dataclass_fields__["loss_type"].metadata["help"]
+    listed = told.partition("Supported values are ")[2].partition(".")[0]
+    named = {part.strip(" '") for part in listed.replace("and ", "").split(",")}
+    assert named == {*typing.get_args(LossType), *NOT_OFFERED} and set(KINDS) <= named
+    assert set(KINDS) == set(typing.get_args(LossType))
+    for kind in NOT_OFFERED:
+        with pytest.raises(UsageError, match=f"loss_type={kind}"):
+            Settings(loss_type=kind)
+        with pytest.raises(UsageError, match=kind):
+            plugins.build("trainers", parse(f"visionreasoner(loss_type={kind})"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

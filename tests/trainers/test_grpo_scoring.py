@@ -204,7 +204,7 @@ def test_a_group_that_never_got_a_second_answer_has_no_length_of_one():
     assert "second_length" not in numbers_of([group], [[{"total": 1.0}]])
 
 
-def test_loggers_are_named_and_told(tmp_path, monkeypatch):
+def test_loggers_are_named_and_told(tmp_path, monkeypatch, told):
     run = TrainingRun(out=tmp_path)
     assert loggers(None, run, {}) == loggers("none", run, {}) == []
     with pytest.raises(UsageError, match="tensorboard, wandb, trackio"):
@@ -213,15 +213,21 @@ def test_loggers_are_named_and_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert loggers("auto", run, {}) == []
+    assert loggers("auto", TrainingRun(out=tmp_path, progress=told), {}) == []
+    assert ["TensorBoard" in note and "extra `train`" in note for note in told.notes] == [True]
+    told.notes.clear()
+    assert loggers("none", TrainingRun(out=tmp_path, progress=told), {}) == [] == told.notes
+    assert loggers("auto", TrainingRun(out=tmp_path, progress=told, main=False), {}) == []
+    assert not told.notes
     with pytest.raises(MissingDependency, match="wandb"):
         loggers("wandb", run, {})
-    told = []
+    steps = []
     monkeypatch.setattr(module, "find_spec", lambda name: name)
-    made = {**module.KINDS, "wandb": lambda out, settings: lambda step, numbers: told.append(step)}
+    made = {**module.KINDS, "wandb": lambda out, settings: lambda step, numbers: steps.append(step)}
     monkeypatch.setattr(module, "KINDS", made)
     for logger in loggers("wandb", run, {}):
         logger(4, {"loss": 1.0})
-    assert told == [4]
+    assert steps == [4]
     assert loggers("wandb", TrainingRun(out=tmp_path, main=False), {}) == []
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,34 @@ def test_points_are_right_below_a_hundred_pixels_on_average():
         meant = Meant(Box(0, 0, 800, 800), (Point(200 + moved, 200), Point(200, 400 + moved)))
         value = {"bbox": [0, 0, 800, 800], "points_1": [200, 200], "points_2": [200, 400]}
         assert rewards.points_l1(said(value), meant) == right
+
+
+def test_ten_thousand_malformed_replies_never_raise(huge):
+    draw = random.Random(3)
+    pieces = [
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "{",
+        "}",
+        '"bbox":',
+        '"points_1":',
+        '"points_2":',
+        "[1, 2, 3, 4]",
+        "[1, 2]",
+        "1e400",
+        "null",
+        "NaN",
+        ",",
+        *huge,
+    ]
+    boxes = [said(GOOD).replace(" 300]", f" {one}]") for one in huge]  # fmt: skip
+    for number in range(5_000):
+        text = "".join(draw.choices(pieces, k=draw.randrange(8)))
+        for reply in (draw.choice(boxes) if number % 20 == 0 else text, said(text)):
+            for semantics in ("soft", "strict"):
+                assert all(bit in (0, 1) for bit in bits(reply, MEANT, semantics))
 
 
 @given(st.text(), st.sampled_from(["soft", "strict"]))

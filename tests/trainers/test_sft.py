@@ -197,6 +197,22 @@ def test_a_training_that_died_after_its_last_step_is_only_completed(start, whole
     assert_same_training(whole(FEW), again)
 
 
+@pytest.mark.parametrize("method", ["sft", "video_str_sft"])
+def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_path, monkeypatch):
+    from harness.trainers.grpo import loggers
+
+    logged = []
+    kinds = {"wandb": lambda run, settings: lambda step, numbers: logged.append((step, numbers))}
+    monkeypatch.setattr(loggers, "KINDS", kinds)
+    monkeypatch.setattr(loggers, "find_spec", lambda name: name)
+    trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,loggers=wandb)"))
+    training = train(trainer, [task], parse(f"qwen_vl(checkpoint={tiny_qwen})"), tmp_path / "out",
+                     TrainingOptions())  # fmt: skip
+    (row,) = training.curve.read()
+    assert [{"step": step, **numbers} for step, numbers in logged] == [row]
+    assert "loggers" not in training.manifest["method"]["settings"], "nothing is learned of it"
+
+
 def test_a_finished_training_is_left_alone(start, told):
     first = start("done", keep_state=False).manifest
     assert not (Path(first["data_root"] or ".") / "state").exists()
@@ -403,7 +419,8 @@ def test_samples_without_a_picture_are_left_out_and_named(tiny_qwen, examples, t
     )  # fmt: skip
     assert [row.id for row in training.samples()] == ["val_00000", "val_00002"]
     assert training.manifest["tasks"][0]["n_total"] == 2
-    (note,) = told.notes
+    assert training.manifest["tasks"][0]["faults"] == {"found": 1, "left_out": 1}
+    (note,) = (note for note in told.notes if "TensorBoard" not in note)
     assert "1 sample(s) that are left out" in note and "val_00001.jpg" in note
 
 

@@ -3,15 +3,17 @@
 import inspect
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from harness.errors import StoreError  # noqa: E402
+from harness.errors import ModelError, StoreError  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
 from harness.trainers import trl_compat  # noqa: E402
+from harness.trainers.sft.network import whole_weights  # noqa: E402
 from harness.trainers.state import (  # noqa: E402
     load_tensors,
     newest_state,
@@ -105,6 +107,50 @@ def test_the_mended_one_loads_every_tensor(build, tmp_path):
         "random-0.safetensors", "counters.json", "trainer_state.json",
     }  # fmt: skip
     assert json.loads((state / "trainer_state.json").read_text())["log_history"] == []
+
+
+def test_from_the_last_state_no_further_step_is_taken(build, tmp_path, monkeypatch):
+    """As under DeepSpeed, whose states are loaded by the Trainer alone."""
+    first = build(max_steps=3, save_steps=3)
+    first.attach(TrainingRun(out=tmp_path), None)
+    first.go()
+    again = build(max_steps=3, save_steps=3)
+    run = TrainingRun(out=tmp_path, resume=True)
+    again.attach(run, None)
+    monkeypatch.setattr(again, "_finished", lambda state: False)
+    again.go()
+    assert again.state.global_step == 3 and equal(weights(again), weights(first))
+    assert [row["step"] for row in run.curve.read()] == [1, 2, 3]
+
+
+class Spread(trl_compat.Mended):
+    """A trainer under DeepSpeed, as far as it goes on from a state."""
+
+    is_deepspeed_enabled = True
+    deepspeed = None
+
+    def __init__(self, run):
+        self.run, self.state, self.resumed = run, SimpleNamespace(global_step=4, max_steps=4), []
+        self.accelerator = SimpleNamespace(get_state_dict=lambda engine: {"weight": engine})
+
+    def train(self, *, resume_from_checkpoint):
+        self.resumed.append(Path(resume_from_checkpoint).name)
+        self.deepspeed = "engine"
+        raise trl_compat.Complete
+
+
+def test_a_deepspeed_training_that_died_before_its_export_goes_on_from_its_state(tmp_path):
+    state = tmp_path / "state" / "step-4"
+    state.mkdir(parents=True)
+    (state / "trainer_state.json").write_text('{"global_step": 4, "max_steps": 4}')
+    trainer = Spread(TrainingRun(out=tmp_path, resume=True))
+    with pytest.raises(ModelError, match="a training that has begun"):
+        whole_weights(trainer)
+    trainer.go()
+    assert trainer.resumed == ["step-4"]
+    assert whole_weights(trainer) == {"weight": "engine"}
+    trainer.is_deepspeed_enabled = False
+    assert whole_weights(trainer) is None
 
 
 def test_the_hooks_that_are_overridden_are_there():

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,10 @@ from scipy.spatial.transform import Rotation
 
 from harness import media
 from harness.errors import DataError, ParseError, UsageError
+from harness.models.spacer.grammar import _number as cells_number
 from harness.models.spacer.grammar import grid_map
-from harness.models.video_str.grammar import graph, well_formed
+from harness.models.video_str.grammar import graph, python_literal, well_formed
+from harness.replies import finite_numbers
 from harness.trainers.grpo.values import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import MapFile, read_maps
 from harness.trainers.spacer.rewards import SpacerAccuracy, map_score, with_map
@@ -28,6 +31,7 @@ from harness.trainers.video_r1.rewards import (
     temporal_reward,
 )
 from harness.trainers.video_str.answers import (
+    answer_reward,
     boxes_3d_reward,
     boxes_reward,
     choice_reward,
@@ -388,12 +392,15 @@ def test_what_is_no_graph_is_worth_nothing(text):
     assert terms["R_graph"] == 0
 
 
-def test_ten_thousand_malformed_replies_never_raise():
+def test_ten_thousand_malformed_replies_never_raise(huge):
     draws = random.Random(7)
     parts = ["<think>", "</think>", "<answer>", "</answer>", "<graph>", "</graph>", "<map>",
              "</map>", "{", "}", "[", "]", "'star'", "'cross'", ":", ",", "1", "-2.5", "1e999",
              "nan", "B", "\ud800", "\x00", " ", "\n", '"', "\\", "(", "é", "9" * 70,
              "to"]  # fmt: skip
+    places = ["<map>{'star': [[%s, 1]]}</map>", "<map>{%s: [[1, 1]]}</map>", "<map>star %s 1</map>",
+              "<graph>{'star': [%s, 0, 1]}</graph>", "<graph>{%s: [0, 0, 1]}</graph>",
+              "[0, 0, %s]", "[[0, 0, 0, 1, 1, %s]]", "[%s, 0, 1, 1]", "%s", "%s to %s"]  # fmt: skip
     forms = [
         (AnswerForm.CHOICE, Answer(choice="B")), (AnswerForm.NUMBER, Answer(number=2.5)),
         (AnswerForm.BOXES, Answer(boxes=(Box(1, 1, 3, 3),))), (AnswerForm.TEXT, Answer(text="a b")),
@@ -407,11 +414,47 @@ def test_ten_thousand_malformed_replies_never_raise():
         form, truth = forms[number % len(forms)]
         texts = ["".join(draws.choices(parts, k=draws.randrange(20))) for _ in range(5)]
         texts.append("<think><graph>{'star': " + texts[0] + "}</graph></think><answer>" + texts[1])
+        drawn, spoken = (draws.choice(places).replace("%s", draws.choice(huge)) for _ in range(2))
+        texts.append(f"<think>{drawn}</think><answer>{draws.choice(('B', '2.5', spoken))}</answer>")
         made = group(*texts, form=form, answer=truth, extra=extra, seconds=texts)
         for reward in rewards:
             for terms in reward(made):
                 assert all(math.isfinite(value) for value in terms.values())
                 assert terms[TOTAL] >= 0
+
+
+@pytest.mark.parametrize("text", ["9" * 2_000, ("9" * 64 + " ") * 30, "9a" * 1_000])
+def test_a_long_answer_costs_no_time(text):
+    started = time.process_time()
+    assert interval_reward(said(text), Interval(1, 2)) == 0
+    assert time.process_time() - started < 3
+    assert interval_reward(said("from 1 s to 2 s"), Interval(1, 2)) == 1
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 65, "0x" + "f" * 4_000, "0x10", "0b1", "0O7", "1" + "_0" * 70, "-" + "9" * 400]
+)
+def test_a_literal_has_decimal_numbers_of_at_most_sixty_four_digits(number):
+    for text in (f"{{'a': {number}}}", f"{{{number}: 1}}", f"(1,\r{number})"):
+        with pytest.raises(ParseError, match=r"at most 64 digits|JSON, or Python"):
+            python_literal(text)
+    assert python_literal("{'0x10': " + "9" * 64 + "}") == {"0x10": int("9" * 64)}
+
+
+def test_a_cell_beyond_all_floats_is_no_error_in_the_code():
+    with pytest.raises(ParseError, match="finite"):
+        cells_number(10**400)
+    assert with_map(1.0, f"<map>{{'star': [[{'9' * 400}, 1]]}}</map>", {"star": [[1, 2]]}) == 0
+    with pytest.raises(ParseError, match="found int"):
+        finite_numbers(1 << 20_000, 1, "number")
+
+
+def test_a_question_that_names_a_resolution_of_nothing_means_the_canvas():
+    made = group(said("[1, 1, 3, 3]"), form=AnswerForm.BOXES,
+                 answer=Answer(boxes=(Box(1, 1, 3, 3),)))  # fmt: skip
+    asked = replace(made.sample.query, text="where? 00x00 resolution")
+    named = replace(made, sample=replace(made.sample, query=asked))
+    assert answer_reward(named, said("[1, 1, 3, 3]")) == answer_reward(made, said("[1, 1, 3, 3]"))
 
 
 # -- SpaceR and Video-R1

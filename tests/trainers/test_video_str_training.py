@@ -8,11 +8,14 @@ import pytest
 
 from harness import plugins
 from harness.cli.train import OURS
+from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.run.plan import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.run.verify import perfect
 from harness.spec import parse
 from harness.tasks.shapes_qa.writer import write
+from harness.trainer import TrainingRun
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.values import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import categories as mapped
 from harness.trainers.spacer.rewards import map_of
@@ -21,6 +24,7 @@ from harness.trainers.video_str.graphs import categories, extended, extra_of, gr
 from harness.trainers.video_str.nodes import edge_reward, node_reward
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.trainers.video_str.shapes import scene_graphs, shapes_extra
+from harness.types import AnswerForm
 from harness.world.families import draw_scene
 from harness.world.shapes import make
 
@@ -137,6 +141,52 @@ def test_orders_differ_by_seed_and_sample():
     orders = {shuffled(frames, seed, name) for seed in range(3) for name in "ab"}
     assert len(orders) == 6
     assert frames not in orders
+
+
+# -- the words that are asked in
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "own"),
+    [
+        ("video_str", "qwen_vl", False), ("video_str", "video_r1", False),
+        ("video_str", "video_str", True), ("spacer", "qwen_vl", False), ("spacer", "spacer", True),
+        ("video_r1", "qwen_vl", False), ("video_r1", "video_r1", True),
+        ("visionreasoner", "qwen_vl(prompt=locate", False), ("visionreasoner", "pocket", True),
+        ("visionreasoner", "qwen_vl", True), ("visionreasoner", "visionreasoner", True),
+        ("seg_zero", "qwen_vl", False), ("seg_zero", "seg_zero", True),
+    ],
+)  # fmt: skip
+def test_a_model_is_trained_in_the_words_that_its_rewards_read(
+    method, model, own, known, tiny_qwen, tmp_path, told, monkeypatch
+):
+    asked = []
+
+    class Begun(Exception):
+        pass
+
+    def begun(self, run, model, chat):
+        asked.append(model)
+        raise Begun
+
+    monkeypatch.setattr(GrpoTrainer, "_begun", begun)
+    inner = f"{model}," if "(" in model else f"{model}("
+    spec = parse(f"{inner}checkpoint={tiny_qwen})")
+    run = TrainingRun(out=tmp_path, tasks=(known,), model=spec, progress=told)
+    with pytest.raises(Begun):
+        plugins.build("trainers", parse(method)).train(run)
+    noted = [note for note in told.notes if f"is trained with the prompt of {method}" in note]
+    assert len(noted) == (not own)
+    assert all("--eval-model" in note for note in noted)
+    sample = next(one for one in samples_of(known) if one.query.form is AnswerForm.CHOICE)
+    if method in METHODS:
+        (request,) = asked[0].requests(sample.query)
+        (like,) = plugins.build("models", parse(f"{method}(backend=stored)")).requests(sample.query)
+        assert request.text == like.text and "<answer>" in request.text
+        assert ("<graph>" in request.text) == (method == "video_str")
+    elif method == "visionreasoner":
+        assert asked[0].prompt.resize in ((840, 840), (168, 168))
+        assert asked[0].prompt.ask("the star") == VisionReasoner().ask("the star")
 
 
 # -- trainers

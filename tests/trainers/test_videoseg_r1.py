@@ -309,12 +309,12 @@ def test_budgets_that_do_not_fit_are_refused(tokens, thresholds):
 # replies of every kind
 
 
-def random_replies(count: int) -> list[str]:
+def random_replies(count: int, more: Sequence[str] = ()) -> list[str]:
     pieces = [
         "<think>", "</think>", "<answer>", "</answer>", "[{", "}]", '"bbox_2d":', ",", "null", "{",
         "[100,200,300,400]", '"point_pos":', "[200,300,1]", '"point_neg":', "[310,300,0]", "NaN",
         "1e999", "[true,false,1]", "-1e308", "<frame>3</frame>", "a. a. a.", "\ud800", "\x00",
-        "[" * 80, '"x"', "9" * 80,
+        "[" * 80, '"x"', "9" * 80, *more,
     ]  # fmt: skip
     good = said(BOX)
     draw = np.random.default_rng(0)
@@ -333,8 +333,8 @@ def random_replies(count: int) -> list[str]:
     return made
 
 
-def test_ten_thousand_malformed_replies_are_worth_a_number_and_none_raises():
-    replies = random_replies(10_000)
+def test_ten_thousand_malformed_replies_are_worth_a_number_and_none_raises(huge):
+    replies = random_replies(10_000, [*huge, *(f"[1, 2, {one}]" for one in huge)])
     found = rewards.VideoSegR1Reward()(group(*replies))
     assert len(found) == 10_000
     totals = [one["total"] for one in found]

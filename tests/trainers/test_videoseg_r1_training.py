@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
+from harness.cli.train import OURS
 from harness.run.plan import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
@@ -75,8 +76,7 @@ def test_its_checkpoint_is_a_model(training, examples):
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_configuration_is_one_of_this_method(path):
     plain = tomllib.loads(path.read_text("utf-8"))
-    options = {"model", "train_tasks", "eval_tasks", "every", "seed"}
-    given = {key: value for key, value in plain.items() if key not in options}
+    given = {key: value for key, value in plain.items() if key not in OURS}
     for name in ("scorer",):
         if name in given:
             given[name] = parse(given[name])

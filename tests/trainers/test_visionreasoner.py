@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +173,36 @@ def test_a_malformed_reply_costs_no_time_and_raises_nothing(reply):
     rewards.non_repeat(reply)
     assert rewards.accuracy(reply, items([P])).total == 0
     assert time.perf_counter() - begin < 3
+
+
+def test_ten_thousand_malformed_replies_never_raise(huge):
+    draw = random.Random(3)
+    pieces = [
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "[{",
+        "}]",
+        '"bbox_2d":',
+        "NaN",
+        ",",
+        '"point_2d":',
+        "[1, 2, 3, 4]",
+        "[1, 2]",
+        "1e400",
+        "null",
+        "\ud800",
+        ". a. a.",
+        *huge,
+    ]
+    boxes = [said([P]).replace(" 99]", f" {one}]") for one in huge]  # fmt: skip
+    for number in range(10_000):
+        text = "".join(draw.choices(pieces, k=draw.randrange(8)))
+        reply = draw.choice(boxes) if number % 20 == 0 else text
+        found = (rewards.thinking_format(reply), rewards.answer_format(reply),
+                 rewards.non_repeat(reply), rewards.accuracy(reply, items([P])).total)  # fmt: skip
+        assert all(math.isfinite(value) for value in found)
 
 
 @given(st.text(), st.text())

@@ -124,7 +124,8 @@ class DR2SegReward:
     gamma: float = GAMMA
     gate_threshold: float = 0.0
     len_floor: float = 0.0
-    """The least that a right answer's length leaves of its reward; the paper's is 0."""
+    """The least that length leaves of a reward, of a right answer's or a wrong one's, in a group
+    that the gate lets through; the paper's is 0."""
     longest: int = LONGEST
 
     def __call__(self, group: Group) -> list[Terms]:
@@ -166,7 +167,9 @@ class DR2SegReward:
         return {
             **formats, **right, "non_repeat": unrepeated, "description": desc,
             "described": float(second is not None), "length": length, "length_factor": factor,
-            "tokens_first": float(first), "tokens_second": float(second or 0),
+            "tokens_first": float(first),
+            # Where nothing was described there was no second pass, of no length.
+            **({} if second is None else {"tokens_second": float(second)}),
             TOTAL: (base + (desc if self.describes else 0.0)) * factor,
         }  # fmt: skip
 

@@ -71,6 +71,8 @@ class Preparation:
     """Raises a HarnessError for a sample that the method's reward has no truth for."""
     max_new_tokens: int
     max_prompt: int | None
+    vllm: str | None = None
+    """What writes rollouts, if not transformers."""
 
     def prepared(self, run: TrainingRun) -> tuple[list[Example], list[Dropped]]:
         """What is learned from, and what is left out. Every prompt was encoded once.
@@ -79,9 +81,12 @@ class Preparation:
 
         Raises:
             DataError: nothing is left.
+            UsageError: a prompt shows a clip, and vLLM is to see it.
         """
         made = list(self._made(run))
         examples = [one for one in made if isinstance(one, Example)]
+        if self.vllm is not None:
+            _refuse_clips(examples, self.vllm)
         verdicts = self._checked(examples, run)
         kept = [one for one, verdict in zip(examples, verdicts, strict=True) if verdict is None]
         bad = [verdict for verdict in verdicts if verdict is not None]
@@ -137,6 +142,18 @@ class Preparation:
             return Dropped(*name, f"a prompt of more than {self.max_prompt} tokens",
                            f"{length} tokens")  # fmt: skip
         return None
+
+
+def _refuse_clips(examples: Sequence[Example], vllm: str) -> None:
+    for example in examples:
+        longest = max(map(len, example.frames), default=0)
+        if longest > 1:
+            raise UsageError(
+                f"vllm={vllm}, sample {example.sample.id} of {example.task}",
+                expected="prompts of single pictures, since TRL hands vLLM no videos",
+                found=f"a clip of {longest} frames", fix="Leave vllm out: rollouts are then "
+                "written by transformers; `writing` says how many at once.",
+            )  # fmt: skip
 
 
 def _tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[Example]) -> None:

@@ -22,7 +22,7 @@ def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) ->
     """The loggers that are named.
 
     Args:
-        names: Joined by `+`; `auto` is TensorBoard if it is installed.
+        names: Joined by `+`; `auto` is TensorBoard; a note says so where it is not installed.
         run: Its folder names the run.
         settings: Told to loggers that keep settings.
 
@@ -32,6 +32,11 @@ def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) ->
     """
     if names == "auto":
         names = "tensorboard" if find_spec("tensorboard") is not None else None
+        if names is None and run.main:
+            run.progress.note(
+                "the curve is in curve.jsonl alone: TensorBoard, a part of the extra "
+                "`train`, is not installed. Without this note: loggers=none"
+            )
     if names is None or names == "none" or not run.main:
         return []
     made: list[Logger] = []

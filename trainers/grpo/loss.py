@@ -4,6 +4,7 @@ Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the ways of averaging that
 Shapes: B rollouts of T tokens; `mask` is 1 where a token counts (written by the policy), else 0.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -13,6 +14,14 @@ LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo"]
 """`grpo`: the mean of each rollout's mean over tokens; `bnpo`: the mean over the tokens of a batch
 (what the official code of VisionReasoner does); `dapo`: the mean over the tokens of a whole step;
 `dr_grpo`: the sum over tokens, divided by rollouts times the longest length allowed."""
+
+NOT_OFFERED: Mapping[str, str] = {
+    "cispo": "it clips the ratio as a weight, for which `clip` means something else",
+    "sapo": "it has temperatures in the place of `clip`",
+    "luspo": "its ratios are of whole replies",
+    "vespo": "it weighs whole replies, by settings of its own",
+}
+"""TRL's further losses, which no paper of this project trains with, and what they would need."""
 
 Scale: TypeAlias = Literal["group", "batch"] | None
 

@@ -39,6 +39,11 @@ def unchanged(model: PromptedModel) -> PromptedModel:
     return model
 
 
+def asks(model: PromptedModel) -> tuple[object, ...]:
+    """What decides how a model asks: equal for two that ask alike."""
+    return type(model), model.prompt.ask("QUESTION"), model.prompt.resize, model.words
+
+
 def any_target(sample: Sample) -> object:
     """Every sample that has a target will do."""
     return sample.target
@@ -77,23 +82,32 @@ class GrpoTrainer:
         """Check every prompt, train, and write the checkpoint.
 
         Raises:
-            UsageError: there is no model that can be trained, or no task.
+            UsageError: there is no model that can be trained, or no task, or vLLM is to write what
+                it cannot.
             DataError: no sample is left to learn from.
             ModelError: the reward fails.
             KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
         given, chat = trainable(self.name, run.model)
         model = self.fitted(given)
-        if run.main and (type(model), type(model.prompt)) != (type(given), type(given.prompt)):
+        if run.main and asks(model) != asks(given):
             run.progress.note(
                 f"{run.model} is trained with the prompt of {self.name}, and has another by "
-                f"itself. Give {self.name}(checkpoint=…) as the model, so that it is evaluated as "
-                "it was trained"
+                f"itself. Give {self.name}(checkpoint=…) as the model, or "
+                f'--eval-model "{self.name}(checkpoint={{checkpoint}})", so that it is evaluated '
+                "as it was trained"
             )
         if not run.tasks:
             raise UsageError(f"trainer {self.name}", expected="tasks to train on (--train-tasks)",
                              found="none")  # fmt: skip
-        examples, dropped, trainer = self.bound(model)._begun(run, model, chat)
+        bound = self.bound(model)
+        if self.settings.vllm is not None and bound.second is not None:
+            raise UsageError(
+                f"vllm={self.settings.vllm} with a second pass, as {self.name} has",
+                expected="one of the two", found="both", fix="Leave vllm out: both passes are then "
+                "written by transformers; `writing` says how many replies at once.",
+            )  # fmt: skip
+        examples, dropped, trainer = bound._begun(run, model, chat)
         trainer.go()
         _export(chat, trainer, run.checkpoint)
         if run.main and self.settings.finetune == "lora":
@@ -109,6 +123,7 @@ class GrpoTrainer:
         examples, dropped = Preparation(
             model=model, processor=chat.processor, ask=self.ask, usable=self.usable,
             max_new_tokens=self.settings.max_new_tokens, max_prompt=self.settings.max_prompt,
+            vllm=self.settings.vllm,
         ).prepared(run)  # fmt: skip
         arguments.max_steps = self.settings.steps(len(examples))
         return examples, dropped, self._trainer(run, model, chat, examples, arguments)
@@ -242,11 +257,9 @@ def _deepspeed(name: str | None) -> str | None:
 
 def _export(chat: TransformersChat, trainer: Any, folder: Path) -> None:
     """Write the network as it is now; called in every process."""
-    from harness.trainers.sft.network import export
+    from harness.trainers.sft.network import export, whole_weights
 
-    tensors = None
-    if trainer.is_deepspeed_enabled:
-        tensors = trainer.accelerator.get_state_dict(trainer.deepspeed)
+    tensors = whole_weights(trainer)
     if trainer.run.main:
         export(trainer.model, chat.folder, folder, tensors=tensors)
     trainer.accelerator.wait_for_everyone()

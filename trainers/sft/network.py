@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import UsageError
+from harness.errors import ModelError, UsageError
 from harness.models.backends.loading import check_report, loading, memory, no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.backends.transformers import TransformersChat
@@ -123,3 +123,19 @@ def merged(network: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
         network.unmerge_adapter()
         for layer, weight in zip(layers, before, strict=True):
             layer.base_layer.weight.data.copy_(weight)
+
+
+def whole_weights(trainer: Any) -> Any:
+    """The weights that DeepSpeed has spread over devices, together; None without DeepSpeed.
+
+    To be called in every process, once training has begun.
+
+    Raises:
+        ModelError: it has not: before that there is no engine that holds them.
+    """
+    if not trainer.is_deepspeed_enabled:
+        return None
+    if trainer.deepspeed is None:
+        raise ModelError("weights under DeepSpeed", expected="a training that has begun",
+                         found="none")  # fmt: skip
+    return trainer.accelerator.get_state_dict(trainer.deepspeed)

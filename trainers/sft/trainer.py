@@ -25,7 +25,7 @@ from harness.trainers.sft.telling import Complete, Told, as_written, described, 
 RATES = {"full": 1e-5, "lora": 1e-4}
 """Learning rates where none is given; an adapter wants about ten times more."""
 SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
-OWN = ("name", "complete")  # what a method that builds on this trainer sets
+OWN = ("name", "complete", "loggers")  # what a method sets, or changes nothing that is learned
 SHOWN = 20  # dropped samples that the manifest names
 
 
@@ -58,6 +58,7 @@ class Sft:
     deepspeed: str | None
     told: Told = "dataset"
     descriptions: bool = False
+    loggers: str | None = "auto"
     complete: Complete = as_written
     """Adds to each reply what its answer alone does not say; a method's own, no setting."""
     name: str = "sft"
@@ -123,6 +124,7 @@ class Sft:
     def _trainer(
         self, chat: TransformersChat, examples: Sequence[Example], arguments: Any, run: TrainingRun
     ) -> Any:
+        from harness.trainers.grpo.loggers import loggers
         from harness.trainers.sft import network as networks
         from harness.trainers.sft.batches import Collator
         from harness.trainers.trl_compat import engine, old_names, rows
@@ -140,16 +142,17 @@ class Sft:
                 data_collator=Collator(chat.processor, examples), processing_class=chat.processor,
                 peft_config=adapter,
             )  # fmt: skip
-        trainer.attach(run, lambda folder: self._export(chat, trainer, folder))
+        trainer.attach(
+            run, lambda folder: self._export(chat, trainer, folder),
+            loggers=loggers(self.loggers, run, self.describe()),
+        )  # fmt: skip
         return trainer
 
     def _export(self, chat: TransformersChat, trainer: Any, folder: Path) -> None:
         """Write the network as it is now; called in every process."""
-        from harness.trainers.sft.network import export
+        from harness.trainers.sft.network import export, whole_weights
 
-        tensors = None
-        if trainer.is_deepspeed_enabled:
-            tensors = trainer.accelerator.get_state_dict(trainer.deepspeed)
+        tensors = whole_weights(trainer)
         if trainer.run.main:
             export(trainer.model, chat.folder, folder, tensors=tensors)
         trainer.accelerator.wait_for_everyone()
@@ -234,6 +237,7 @@ def sft(
     deepspeed: str | None = None,
     told: Told = "dataset",
     descriptions: bool = False,
+    loggers: str | None = "auto",
 ) -> Sft:
     """Supervised fine-tuning of a vision-language network on perfect replies, with TRL.
 
@@ -266,6 +270,8 @@ def sft(
             `shapes`: the scenes of generated data, in the words that `pocket` was taught.
         descriptions: Fill the description that a grammar such as DR2Seg's has: with the target's
             own, else with the question.
+        loggers: Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if
+            it is installed; None: none.
 
     Raises:
         UsageError: a number is out of range, or two settings exclude each other.
@@ -289,7 +295,7 @@ def sft(
         gradient_checkpointing=gradient_checkpointing, lora_rank=lora_rank, lora_alpha=lora_alpha,
         lora_dropout=lora_dropout, lora_layers=lora_layers, save_every=save_every,
         workers=workers, deepspeed=deepspeed, told=told, descriptions=descriptions,
-        complete=described if descriptions else as_written,
+        loggers=loggers, complete=described if descriptions else as_written,
     )  # fmt: skip
 
 

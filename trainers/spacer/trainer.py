@@ -12,7 +12,7 @@ from harness.trainers.spacer.maps import categories, maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy
 from harness.trainers.video_r1.rewards import TemporalReward, usable
 from harness.trainers.video_r1.shuffled import Shuffled
-from harness.trainers.video_str.trainer import SpokenTrainer
+from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
 @with_settings(
@@ -58,6 +58,7 @@ def spacer(
         name="spacer", settings=chosen, reward=reward, usable=usable,
         own={**own, "maps": maps, "with_maps": with_maps, "temporal": temporal,
              "order_seed": order_seed},
+        fitted=in_words_of("spacer"),
         extra=maps_extra(maps if with_maps else None),
         listed=categories if with_maps else lambda sample: (),
         contrast=(lambda model: Shuffled(model, order_seed, chosen.max_new_tokens))

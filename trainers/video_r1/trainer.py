@@ -15,7 +15,7 @@ from harness.trainers.video_r1.rewards import (
     usable,
 )
 from harness.trainers.video_r1.shuffled import Shuffled
-from harness.trainers.video_str.trainer import SpokenTrainer
+from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
 @with_settings(
@@ -59,6 +59,7 @@ def video_r1(
     return SpokenTrainer(
         name="video_r1", settings=chosen, reward=reward, usable=usable,
         own={**own, "temporal": temporal, "numbers": numbers, "order_seed": order_seed},
+        fitted=in_words_of("video_r1", aid="off"),
         listed=lambda sample: (),
         contrast=(lambda model: Shuffled(model, order_seed, chosen.max_new_tokens))
         if temporal else None,

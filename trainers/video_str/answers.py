@@ -30,6 +30,7 @@ NUMBER = re.compile(r"([-+]?(?:\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:[eE][-+]?\d
                     r"(?:\s*[^\d\s][^\d]{0,40}[23]?)?\s*")  # fmt: skip
 """A number, and perhaps a unit such as `m`, `%` or `m^2` after it."""
 TOKEN = re.compile(r"[a-z0-9]+")
+NO_TIME = re.compile(r"\w{65}")
 LONGEST_TEXT = 2_000  # tokens of a text that are compared
 
 
@@ -97,8 +98,11 @@ def boxes_reward(
 
 def interval_reward(reply: str, truth: Interval) -> float:
     """R_IoU of a stretch of time."""
+    said = answer(reply)
+    if NO_TIME.search(said):  # `s to e` is searched for in cubic time of the longest word
+        return 0.0
     try:
-        return temporal_iou(truth, interval(answer(reply)))
+        return temporal_iou(truth, interval(said))
     except (ParseError, DataError):
         return 0.0
 
@@ -208,7 +212,8 @@ def _number(reply: str, target: Target, group: Group) -> float:
 
 def _boxes(reply: str, target: Target, group: Group) -> float:
     query = group.sample.query
-    canvas = named_resolution(query.text) or group.canvas
+    named = named_resolution(query.text)
+    canvas = named if named is not None and min(named) > 0 else group.canvas
     return boxes_reward(reply, target.answer.boxes or (), canvas=canvas, picture=query.size)
 
 

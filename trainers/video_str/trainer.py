@@ -5,10 +5,13 @@ harness train --method video_str --model "video_str(checkpoint=…,frames=video_
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from harness.models.compose import PromptedModel
+from harness.models.video_str.boxes import SpokenBoxes
+from harness.models.video_str.composed import SpokenModel
+from harness.models.video_str.words import Aid, Spoken
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
@@ -46,6 +49,28 @@ class SpokenTrainer(GrpoTrainer):
     def bound(self, model: PromptedModel) -> "SpokenTrainer":
         """The method with its second pass, if it has one."""
         return self if self.contrast is None else replace(self, second=self.contrast(model))
+
+
+def in_words_of(method: str, *, aid: Aid = "named") -> Callable[[PromptedModel], PromptedModel]:
+    """Puts a method's words into a model that has others; frames and perception stay.
+
+    Its rewards read these words' tags: asked in others, a reply is worth next to nothing, however
+    right it is.
+
+    Args:
+        method: Whose folder below `harness.models` has the words.
+        aid: Which objects a graph or map prompt lists, for a model that does not say.
+    """
+    package = f"harness.models.{method}"
+
+    def fitted(model: PromptedModel) -> PromptedModel:
+        if isinstance(model, SpokenModel) and model.words.package == package:
+            return model
+        given = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
+        words = {"prompt": SpokenBoxes(package), "words": Spoken(package, aid=aid)}
+        return SpokenModel(**{**given, "name": method, **words})
+
+    return fitted
 
 
 @with_settings(
@@ -96,6 +121,7 @@ def video_str(
         settings=Settings(**settings),
         reward=reward,
         own={"graphs": graphs, **asdict(reward)},
+        fitted=in_words_of("video_str"),
         usable=truth_of,
         extra=extra_of(graphs),
         listed=lambda sample: categories(graphs_of(sample)),

@@ -62,6 +62,7 @@ def video_str_sft(
     graphs: str | None = None,
     reasoning: Reasoning = "none",
     told: Told = "dataset",
+    loggers: str | None = "auto",
 ) -> Sft:
     """Supervised fine-tuning on right answers without reasoning, Video-STR's baseline.
 
@@ -93,6 +94,7 @@ def video_str_sft(
         graphs: Where true graphs are that replies draw up, as for `video_str`; none: no graphs.
         reasoning: As for `sft`; the baseline has none.
         told: As for `sft`.
+        loggers: As for `sft`.
     """
     trainer = sft(
         finetune=finetune, reasoning=reasoning, dtype=dtype, mixed=mixed,
@@ -101,7 +103,7 @@ def video_str_sft(
         epochs=epochs, max_steps=max_steps, max_length=max_length, freeze_vision=freeze_vision,
         gradient_checkpointing=gradient_checkpointing, lora_rank=lora_rank, lora_alpha=lora_alpha,
         lora_layers=lora_layers, save_every=save_every, workers=workers, deepspeed=deepspeed,
-        told=told,
+        told=told, loggers=loggers,
     )  # fmt: skip
     trainer = replace(trainer, name="video_str_sft")
     if graphs is None:

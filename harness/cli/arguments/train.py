@@ -29,6 +29,9 @@ def add_train(commands: Any) -> None:
                         help="a setting of the trainer; may be repeated")  # fmt: skip
     parser.add_argument("--eval-tasks", action="append", metavar="SPECS",
                         help="evaluate the checkpoint on these")  # fmt: skip
+    parser.add_argument("--eval-model", metavar="SPEC", help="what evaluates the checkpoint, which "
+                        "stands in it as {checkpoint}, where it is not --model with another "
+                        "checkpoint")  # fmt: skip
     parser.add_argument("--every", type=int, metavar="N",
                         help="evaluate while training too, every N steps")  # fmt: skip
     parser.add_argument("--strict-split", action="store_true", help="refuse if some of "

@@ -1,0 +1,76 @@
+"""Which model evaluates a checkpoint: SPECs with a place for it, or with another checkpoint in."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.spec import Spec, parse
+
+HERE = "{checkpoint}"
+"""Stands in `--eval-model` for the checkpoint that was trained."""
+PARTS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
+"""Arguments of models that are plugins, and can be made before anything is trained."""
+
+
+def evaluated_by(text: str | None) -> Spec | None:
+    """The SPEC of `--eval-model`.
+
+    Raises:
+        UsageError: it is none, or does not say where the checkpoint belongs.
+    """
+    if text is None:
+        return None
+    spec = parse(text)
+    if filled(spec, "") == spec:
+        raise UsageError(f"--eval-model {text}", expected="a model with {checkpoint} in the place "
+                         "of what was trained", found="none in it",
+                         fix=f"Such as {spec.name}(checkpoint={{checkpoint}}).")  # fmt: skip
+    return spec
+
+
+def filled(spec: Spec, checkpoint: str) -> Spec:
+    """The SPEC with a checkpoint in place of `{checkpoint}`, however deep it stands.
+
+    >>> str(filled(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}),frames=2)"), "DIR"))
+    'qwen_vl(backend=vllm(checkpoint=DIR),frames=2)'
+    """
+    return replace(spec, arguments={
+        key: filled(value, checkpoint) if isinstance(value, Spec)
+        else checkpoint if value == HERE else value
+        for key, value in spec.arguments.items()
+    })  # fmt: skip
+
+
+def check_parts(spec: Spec) -> None:
+    """Make the parts of a model that exist before its checkpoint does.
+
+    Raises:
+        HarnessError: one of them cannot be had, or the model takes no such argument.
+    """
+    plugins.load("models", spec.name)
+    for key, value in spec.arguments.items():
+        if not plugins.accepts("models", spec.name, key):
+            raise UsageError(f"--eval-model {spec}", expected=f"arguments of {spec.name}",
+                             found=key)  # fmt: skip
+        if key in PARTS and isinstance(value, (Spec, str)):
+            plugins.build(PARTS[key], parse(str(value)))
+
+
+def with_checkpoint(spec: Spec, folder: Path) -> Spec:
+    """The same model with another checkpoint: its backend's if that names one, else its own.
+
+    Parts that are not trained, such as a segmenter and a sampler of frames, keep theirs.
+
+    Raises:
+        UsageError: it has none.
+    """
+    backend = spec.arguments.get("backend")
+    if isinstance(backend, Spec) and "checkpoint" in backend.arguments:
+        inner = replace(backend, arguments={**backend.arguments, "checkpoint": str(folder)})
+        return replace(spec, arguments={**spec.arguments, "backend": inner})
+    if not plugins.accepts("models", spec.name, "checkpoint"):
+        raise UsageError(f"model {spec}", expected="a model with a checkpoint to evaluate",
+                         found="one without")  # fmt: skip
+    return replace(spec, arguments={**spec.arguments, "checkpoint": str(folder)})
