@@ -19,6 +19,10 @@ class Model(Protocol):
     It may have a number `rounds`: it is given so many times `batch_size`, if it orders them by
     length itself, or lets the next ones take the places of those that are answered.
 
+    It may have a method `looks_at(query)`: for each medium, in order, the numbers of the frames
+    that it looks at first (which a network is shown; not those that masks are carried to later).
+    They are decoded before it is asked; without the method all frames are, where they fit.
+
     It may have a method `prepare()`, which is called once, before the first batch: what it raises
     (weights that cannot be loaded, …) ends the run instead of failing each sample.
     """
@@ -146,6 +150,13 @@ class ChatRequest:
     prefix: str = ""
     """What the reply begins with, and its text too: the network goes on from there."""
     max_new_tokens: int = 1024
+    stop: tuple[str, ...] = ()
+    """A reply ends before the first of these texts to be complete in what the network writes."""
+
+    def __post_init__(self) -> None:
+        """Refuse an empty stop string, which would end every reply at once."""
+        if "" in self.stop:
+            raise ValueError(f"request {self.key}: a stop string is empty")
 
     def squash(self, place: int) -> tuple[int, int] | None:
         """(width, height) that the pictures of one medium are squashed to; None: as they are."""
@@ -160,7 +171,7 @@ class ChatReply:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cut: bool = False
-    """It reached the limit of new tokens."""
+    """It reached the limit of new tokens, and no stop string."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each picture or frame set as the network saw it."""
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,10 @@ class Row:
     """How much of it the model's checkpoint was trained on; None where that is not known."""
     training: TrainedBy | None = None
     """What made the model's checkpoint; None where that was no training of ours."""
+    process_peak_bytes: int | None = None
+    """The most memory that one of its processes held at once; None where that was not kept."""
+    process_gpu_peak_bytes: int | None = None
+    """The same of tensors on one GPU; None where there was none."""
 
     @property
     def value(self) -> float | None:
@@ -133,6 +138,8 @@ def row(run: Run) -> Row:
             device=provenance.get("device"),
             trained_on=read_overlap(run.folder),
             training=_training(run),
+            process_peak_bytes=_peak(run.folder / TIMING, "process_peak_bytes"),
+            process_gpu_peak_bytes=_peak(run.folder / TIMING, "process_gpu_peak_bytes"),
         )
         counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
         known = made.headline in made.metrics and made.headline in made.better
@@ -221,6 +228,15 @@ def _seconds(path: Path) -> float | None:
     plain = read_json(path)
     seconds = plain.get("wall_seconds") if isinstance(plain, dict) else None
     return float(seconds) if isinstance(seconds, (int, float)) else None
+
+
+def _peak(path: Path, name: str) -> int | None:
+    """The highest of all attempts and processes; earlier versions kept none."""
+    with suppress(TypeError, ValueError, AttributeError):  # no score hangs on what it cost
+        attempts = read_json(path).get("attempts", []) if path.is_file() else []
+        kept = [one.get("memory", {}).get(name, []) for one in attempts]
+        return max((int(peak) for peaks in kept for peak in peaks), default=None)
+    return None
 
 
 def _data(recorded: Mapping[str, Any]) -> str:

@@ -134,6 +134,13 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def memory(row: Row) -> str:
+    """The peak of the process that held the most, and of the fullest GPU if one was used."""
+    peaks = ((row.process_peak_bytes, "a process"), (row.process_gpu_peak_bytes, "a GPU"))
+    said = [f"{peak / 2**30:.1f} GiB {where}" for peak, where in peaks if peak]
+    return ", ".join(said) or NOTHING
+
+
 def heading(name: str, better: Better) -> str:
     """A metric's name with the direction in which it gets better."""
     return f"{name} {ARROWS[better]}"

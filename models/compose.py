@@ -18,7 +18,7 @@ from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
-from harness.models.shown import budgeted, spread
+from harness.models.shown import budgeted, seen, spread
 from harness.models.tracks import joint_masks
 from harness.models.truth import key_frame_of, objects_of
 from harness.replies import storable
@@ -123,6 +123,14 @@ class PromptedModel:
             UsageError: this model cannot be asked for such an answer.
         """
         return tuple(self._request(query, form) for form in query.forms)
+
+    def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
+        """The frames of each medium that the network is shown, for the engine to decode ahead.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+        """
+        return seen(query, self.requests(query))
 
     @property
     def turns(self) -> int:

@@ -1,9 +1,26 @@
 """What of a query a network is shown: which frames of a video, and how large."""
 
+from collections.abc import Sequence
+
 from harness.errors import UsageError
 from harness.frames import FramePolicy, uniform
 from harness.media import Media
+from harness.model import ChatRequest
 from harness.types import Query
+
+
+def seen(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[int, ...], ...]:
+    """The frames of each of a query's media that requests show, each once, in order."""
+    return tuple(
+        tuple(sorted({
+            frame
+            for request in requests
+            for place, shown in enumerate(request.media)
+            if shown is media
+            for frame in (request.frames[place] if request.frames else range(len(media)))
+        }))
+        for media in query.media
+    )  # fmt: skip
 
 
 def spread(media: Media, frames: int | FramePolicy) -> tuple[int, ...]:

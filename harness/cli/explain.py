@@ -2,9 +2,7 @@
 
 import io
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,23 +12,22 @@ from harness import overlay
 from harness.cli.ask import needed
 from harness.cli.judge import bind
 from harness.cli.output import show_json
+from harness.cli.overlap import compared
+from harness.cli.overlap import lines as mask_lines
+from harness.cli.reread import lines as part_lines
+from harness.cli.reread import read_again
+from harness.cli.retold import Turn, prompts, retold, seen
 from harness.cli.rollouts import explain_training, is_training
-from harness.errors import HarnessError, StoreError, UsageError
+from harness.errors import StoreError, UsageError
 from harness.interchange import prediction_to_json
 from harness.leaderboards.pictures import draw, say
 from harness.leaderboards.runs import task_of
 from harness.media import Frame
-from harness.model import ChatRequest
-from harness.models.backends.altered import as_seen
-from harness.models.backends.inputs import shown as seen_frames
-from harness.models.backends.inputs import squashed
 from harness.record import Run
 from harness.run.judging import verdicts_of
 from harness.run.score import selected
 from harness.run.scoring import score_unit
-from harness.run.workers import build_model
 from harness.scores import to_json
-from harness.spec import parse
 from harness.store.atomic import write_bytes
 from harness.task import Task
 from harness.types import Answer, Prediction, Sample
@@ -51,74 +48,25 @@ def explain(arguments: Namespace) -> int:
     unit = _unit(task, run, arguments.sample)
     sample = next(one for one in unit if one.id == arguments.sample)
     prediction = run.prediction(sample.id)
-    requests, why_not = _asked(run, sample, prediction.replies)
-    shown = _explained(task, run, unit, sample, prediction)
-    shown |= {"prompt": why_not} if why_not else _prompts(requests)
+    told = retold(run, sample.query, prediction.replies)
+    shown = {
+        **_question(task, run, sample),
+        **({"prompt": told.about} if told.about else {}),
+        **prompts(told.turns),
+        **_said(prediction),
+        **read_again(told, sample.query, prediction),
+        **_judged(task, run, unit, sample, prediction),
+    }
     if arguments.image is not None:
         encoded = io.BytesIO()
-        Image.fromarray(drawn(sample, prediction, requests)).save(encoded, "PNG")
+        Image.fromarray(drawn(sample, prediction, told.turns)).save(encoded, "PNG")
         write_bytes(arguments.image, encoded.getvalue())
         shown["image"] = str(arguments.image)
     if arguments.json:
         show_json({**shown, "prediction": prediction_to_json(prediction)})
     else:
-        for name, value in shown.items():
-            print(f"{name:10} {value}")
+        _print(shown)
     return 0
-
-
-def _asked(
-    run: Run, sample: Sample, replies: Sequence[str]
-) -> tuple[Sequence[ChatRequest], str]:  # fmt: skip
-    """What the model asked its networks about a sample, or why that is not known.
-
-    Requests are made again from the model's SPEC; no weights are loaded for that. A model that asks
-    several times, each time by what it heard before, has a method `retold(query, replies)`, which
-    makes them from what it heard.
-    """
-    spec = run.manifest["model"]["spec"]
-    try:
-        model = build_model(parse(spec), run.manifest["seed"])
-        if (retold := getattr(model, "retold", None)) is not None:
-            return tuple(retold(sample.query, replies)), ""
-        made = getattr(model, "requests", lambda _: ())(sample.query)
-        chat: Any = getattr(model, "chat", None)
-        return tuple(as_seen(chat, request) for request in made), ""
-    except HarnessError as error:
-        return (), f"not known here: {error}"
-
-
-def _prompts(requests: Sequence[ChatRequest]) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    first = 1
-    for _, group in groupby(requests, _alike):
-        request, *others = group
-        number = f"{first} to {first + len(others)}" if others else str(first)
-        first += 1 + len(others)
-        if request.system:
-            shown[f"system {number}"] = request.system
-        shown[f"prompt {number}"] = request.text
-        shown[f"shown {number}"] = "; ".join(
-            f"{_frames(request, place)} at {_size(request, place)}"
-            for place in range(len(request.media))
-        ) or "pictures of another question; the record does not say of which"  # fmt: skip
-    return shown
-
-
-def _alike(request: ChatRequest) -> Any:
-    """What is equal for requests that differ in nothing but their keys."""
-    return replace(request, key="", media=()), [media.id for media in request.media]
-
-
-def _frames(request: ChatRequest, place: int) -> str:
-    frames = seen_frames(request, place)
-    return f"frame {frames[0]}" if len(frames) == 1 else f"frames {', '.join(map(str, frames))}"
-
-
-def _size(request: ChatRequest, place: int) -> str:
-    chosen = request.squash(place)
-    width, height = chosen or request.media[place].size
-    return f"{width} × {height}" + ("" if chosen else ", before the processor's own rule")
 
 
 def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
@@ -132,9 +80,7 @@ def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
     )  # fmt: skip
 
 
-def _explained(
-    task: Task, run: Run, unit: Sequence[Sample], sample: Sample, prediction: Prediction
-) -> dict[str, Any]:
+def _question(task: Task, run: Run, sample: Sample) -> dict[str, Any]:
     query = sample.query
     shown: dict[str, Any] = {
         "sample": sample.id,
@@ -146,22 +92,57 @@ def _explained(
     }
     if query.options:
         shown["options"] = " | ".join(query.options)
-    for number, reply in enumerate(prediction.replies, start=1):
-        shown[f"reply {number}"] = reply
+    return shown
+
+
+def _said(prediction: Prediction) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        f"reply {number}": reply for number, reply in enumerate(prediction.replies, start=1)
+    }
     if prediction.notes:
         shown["notes"] = "; ".join(prediction.notes)
     if prediction.failure is not None:
         shown["failure"] = f"{prediction.failure.kind}: {prediction.failure.message}"
+    return shown
+
+
+def _judged(
+    task: Task, run: Run, unit: Sequence[Sample], sample: Sample, prediction: Prediction
+) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    truth = sample.target.answer if sample.target else None
     if prediction.answer is not None:
         shown["answer"] = say(prediction.answer)
-    if sample.target is not None:
-        shown["truth"] = say(sample.target.answer)
+    if truth is not None:
+        shown["truth"] = say(truth)
+    if (table := compared(prediction.answer, truth)) is not None:
+        shown["masks"] = table
+    if truth is not None:
         predictions = [run.prediction(one.id) for one in unit]
         shown["score"] = to_json(score_unit(task, unit, predictions).scores)
     return shown
 
 
-def drawn(sample: Sample, prediction: Prediction, requests: Sequence[ChatRequest] = ()) -> Frame:
+def _print(shown: Mapping[str, Any]) -> None:
+    """One line a thing, and below it what belongs to it."""
+    for name, value in shown.items():
+        if name == "parse":
+            for part in value:
+                _listed("parse", part_lines(part))
+        elif name == "masks":
+            _listed("masks", mask_lines(value))
+        elif name != "read_as_recorded":  # `reread` says it in words
+            print(f"{name:10} {value}")
+
+
+def _listed(name: str, lines: Sequence[str]) -> None:
+    first, *others = lines
+    print(f"{name:10} {first}")
+    for line in others:
+        print(f"{'':12} {line}")
+
+
+def drawn(sample: Sample, prediction: Prediction, turns: Sequence[Turn] = ()) -> Frame:
     """Truth above, prediction with the truth's outline below; of a video, some frames.
 
     Under them stands what the networks were shown, as large as they were shown it, once each.
@@ -173,25 +154,11 @@ def drawn(sample: Sample, prediction: Prediction, requests: Sequence[ChatRequest
     rows = [_row(sample, frames, [(truth, overlay.TRUTH, True)])] if truth else []
     rows.append(_row(sample, frames, [(prediction.answer, overlay.PREDICTION, True),
                                       (truth, overlay.TRUTH, False)]))  # fmt: skip
-    rows += _shown(requests)
+    rows += seen(turns)
     widest = max(row.shape[1] for row in rows)
     padded = [np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
               for row in rows]  # fmt: skip
     return np.concatenate(padded)
-
-
-def _shown(requests: Sequence[ChatRequest]) -> list[Frame]:
-    """A row for every medium of the requests, in their order; one that is like another, once."""
-    rows: dict[Any, Frame] = {}
-    for one in requests:
-        for place, media in enumerate(one.media):
-            frames, size = seen_frames(one, place), one.squash(place)
-            key = media.id, frames, size
-            if frames and key not in rows:
-                rows[key] = overlay.side_by_side(
-                    [squashed(media.frame(frame), size) for frame in frames]
-                )
-    return list(rows.values())
 
 
 def _row(

@@ -38,22 +38,6 @@ def settings(entry: EntryPoint) -> dict[str, str]:
     return {**own, **_engine(source, function)}
 
 
-def needs(entry: EntryPoint) -> list[str]:
-    """What a plugin must be given: settings without a default, and a checkpoint that has none."""
-    source = Source.of(entry.module) if plugins.folder(entry) is not None else None
-    function = source.function(entry.attr) if source is not None else None
-    if function is None:
-        return []
-    return [
-        one.arg
-        for one, default in zip(
-            function.args.kwonlyargs, function.args.kw_defaults, strict=True
-        )
-        if default is None
-        or (one.arg == "checkpoint" and isinstance(default, ast.Constant) and not default.value)
-    ]  # fmt: skip
-
-
 def documented(function: ast.FunctionDef) -> dict[str, str]:
     """What the `Args:` of a function's docstring say, by name."""
     text = ast.get_docstring(function) or ""
@@ -152,10 +136,12 @@ class Source:
 
     def value(self, default: ast.expr) -> ast.expr:
         """A default as it is shown: a named number or text, wherever it is defined, is itself."""
-        if not isinstance(default, ast.Name):
-            return default
-        _, found = self._defined(default.id)
+        found = self.named(default)
         return found if isinstance(found, (ast.Constant, ast.UnaryOp)) else default
+
+    def named(self, default: ast.expr | None) -> ast.expr | None:
+        """A default, or what the name stands for that is one."""
+        return self._defined(default.id)[1] if isinstance(default, ast.Name) else default
 
     def _defined(self, name: str) -> tuple["Source", ast.expr | None]:
         """The module that gives a name its value, and the value; None if that is not found."""

@@ -9,6 +9,9 @@ from harness import plugins
 from harness.cli.output import show_json
 from harness.errors import UnknownPlugin
 
+NEEDY = ("models", "backends", "segmenters", "propagators")
+"""The kinds of plugins that are listed with what they need."""
+
 
 def list_plugins(arguments: Namespace) -> int:
     """List the plugins of a kind, or show one, without importing any of them."""
@@ -48,10 +51,10 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
         plain.update(card)
     else:
         plain["about"] = plugins.about(entry)
-        if kind == "models":
-            from harness.cli.settings import needs  # `ast` is slow, and not needed for tasks
+        if kind in NEEDY:
+            from harness.cli.needs import needs  # `ast` is slow, and not needed for tasks
 
-            plain["needs"] = needs(entry)
+            plain["needs"] = needs(kind, entry)
     return plain
 
 
@@ -91,7 +94,7 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             for one in described
         ]  # fmt: skip
     else:
-        titles = ("name", *(("needs",) if kind == "models" else ()), "about")
+        titles = ("name", *(("needs",) if kind in NEEDY else ()), "about")
         rows = [titles]
         rows += [
             tuple(_cell(one.get(title) or ("nothing" if title == "needs" else one["module"]))

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError, ModelError
-from harness.media import CACHE
+from harness.errors import ModelError
 from harness.model import Model, Staged
 from harness.plugins import blamed
+from harness.run.memory import Memory, gpu_peak
 from harness.run.plan import Batch
 from harness.run.predict import (
     Appends,
@@ -37,13 +37,13 @@ from harness.run.predict import (
     readable,
     records,
 )
+from harness.run.prefetch import decode, masked_pixels, parts, shown_pixels
 from harness.run.stages import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
 from harness.run.underway import UnderWay, fail, settle
 from harness.types import Prediction, Query
 
 T = TypeVar("T")
 
-PREFETCH_BYTES = CACHE.max_bytes // 4  # a batch that is larger is decoded as it is used
 BEGUN = 4
 """Samples, of all batches together, that may be segmented and not finished: each of them holds its
 pictures and masks."""
@@ -90,6 +90,7 @@ class Predictor:
     _under_way: UnderWay[_Asked, Outcome] = field(default_factory=UnderWay)
     _room: Any = field(default_factory=lambda: threading.Semaphore(BEGUN))
     """Held by each sample from its segmentation to its end."""
+    _memory: Memory = field(default_factory=Memory)
 
     @property
     def ahead(self) -> int:
@@ -97,14 +98,9 @@ class Predictor:
         return batches_ahead(self.model)
 
     def prefetch(self, batch: Batch) -> None:
-        """Begin to decode a batch's pictures in the background."""
-        size = 0
-        for query in batch.queries:
-            for media in query.media:
-                size += media.size[0] * media.size[1] * 3 * len(media)
-                if size > PREFETCH_BYTES:
-                    return
-                self._in("decode", _decode, media, threads=2)
+        """Begin to decode in the background what the model looks at first in a batch."""
+        for part in parts(self.model, batch):
+            self._in("decode", decode, part, lambda: self.ending, threads=2)
 
     def prepare(self) -> None:
         """Load what the model loads before its first prediction.
@@ -132,13 +128,15 @@ class Predictor:
             whole.set_result(self._whole(batch))
             return whole
         asked, done = self._under_way.begin()
+        shown = shown_pixels(model, batch.queries)
+        self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
         self._in(SEGMENTATION, self._segment, asked, done)  # first: an interrupt may come any time
         if self.inline and model.turns == 1:
-            self._answer(model, batch, asked)
+            self._answer(model, batch, asked, shown)
             if (fault := asked.exception()) is not None:
                 raise fault
         else:
-            self._in(LANGUAGE, self._answer, model, batch, asked, threads=model.turns)
+            self._in(LANGUAGE, self._answer, model, batch, asked, shown, threads=model.turns)
         return done
 
     def finish(self) -> None:
@@ -186,11 +184,15 @@ class Predictor:
         """Predict a batch with a model that has no stages."""
         start = perf_counter()
         whole, lost = readable(batch)
-        stage = Stage()
+        stage, shown = Stage(), shown_pixels(self.model, whole)
+        self._memory.enter(WHOLE, shown, samples=len(whole))
+        self._memory.begin_alone()
         predictions = [*(predict(self.model, whole, stage) if whole else []), *lost]
+        stage.gpu_peak = gpu_peak()
+        self._memory.leave(WHOLE, shown, samples=len(whole))
         return self._written(batch, predictions, {WHOLE: stage.end(start)}, start)
 
-    def _answer(self, model: Staged, batch: Batch, asked: "Future[_Asked]") -> None:
+    def _answer(self, model: Staged, batch: Batch, asked: "Future[_Asked]", shown: int) -> None:
         """Ask, and hand on what was said, unless it comes after the end, or because of it."""
         try:
             settle(asked, self._ask(model, batch))
@@ -198,6 +200,8 @@ class Predictor:
             fail(asked, error)
             if not isinstance(error, Exception):
                 raise  # an interrupt
+        finally:
+            self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
 
     def _ask(self, model: Staged, batch: Batch) -> _Asked:
         start = perf_counter()
@@ -206,6 +210,8 @@ class Predictor:
         stage = stages[LANGUAGE]
         replies = contained(self.model, whole, stage, lambda some: self._replies(model, some))
         stage.end(start)
+        for query in whole:
+            self._memory.enter(SEGMENTATION, masked_pixels(query))
         return _Asked(model, batch, stages, whole, replies, lost, start)
 
     def _replies(self, model: Staged, queries: Sequence[Query]) -> Sequence[Any]:
@@ -220,11 +226,11 @@ class Predictor:
         """Begin each sample, and hand it on at once; after them all, the batch itself."""
         try:
             asked = asking.result()
-            parts = [
+            ends = [
                 self._handed_on(asked, query, reply)
                 for query, reply in zip(asked.queries, asked.replies, strict=True)
             ]
-            self._in(PROPAGATION, self._collect, asked, parts, done)
+            self._in(PROPAGATION, self._collect, asked, ends, done)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             fail(done, error)
 
@@ -232,21 +238,22 @@ class Predictor:
         """Begin a sample once there is room for it; its last stage makes room for another."""
         self._room.acquire()
         try:
-            return self._in(
-                PROPAGATION, self._finish, asked, query, self._begin(asked, query, reply)
-            )
+            begun = self._begin(asked, query, reply)
+            self._memory.enter(PROPAGATION, masked_pixels(query))
+            return self._in(PROPAGATION, self._finish, asked, query, begun)
         except BaseException:
             self._room.release()
             raise
+        finally:
+            self._memory.leave(SEGMENTATION, masked_pixels(query))
 
     def _begin(self, asked: _Asked, query: Query, reply: Any) -> Callable[[], Prediction]:
         if self.closed:
             raise CancelledError
         if isinstance(reply, Prediction):
             return lambda: reply
-        start, stage = perf_counter(), asked.stages[SEGMENTATION]
-        begin_ = asked.model.begin
-        (begun,) = contained(self.model, [query], stage, lambda _: [begin_(query, reply)])
+        start, stage, model = perf_counter(), asked.stages[SEGMENTATION], asked.model
+        (begun,) = contained(self.model, [query], stage, lambda _: [model.begin(query, reply)])
         stage.end(start)
         return (lambda: begun) if isinstance(begun, Prediction) else begun
 
@@ -257,18 +264,16 @@ class Predictor:
                 self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
             )
         finally:
+            self._memory.leave(PROPAGATION, masked_pixels(query))
             self._room.release()
         stage.end(start)
         return prediction
 
     def _collect(
-        self,
-        asked: _Asked,
-        parts: "Sequence[Future[Prediction]]",
-        done: "Future[Outcome]",
+        self, asked: _Asked, ends: "Sequence[Future[Prediction]]", done: "Future[Outcome]"
     ) -> None:
         try:
-            predictions = [*(one.result() for one in parts), *asked.lost]
+            predictions = [*(one.result() for one in ends), *asked.lost]
             settle(done, self._written(asked.batch, predictions, asked.stages, asked.began))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             fail(done, error)
@@ -281,6 +286,8 @@ class Predictor:
         start: float,
     ) -> Outcome:
         self._append(records(batch, predictions))
+        for name, stage in stages.items():
+            stage.held(self._memory.most(name), self._memory.of_process())
         return became(batch, predictions, stages, start)
 
 
@@ -291,10 +298,3 @@ def batches_ahead(model: Model) -> int:
 
 def _nothing() -> None:
     return
-
-
-def _decode(media: Any) -> None:
-    try:
-        media.frames()
-    except HarnessError:
-        return  # the model will meet it and say whose sample it is

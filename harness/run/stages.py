@@ -1,12 +1,11 @@
-"""What the stages of a model cost: seconds, and the memory that was held."""
+"""What the stages of a model cost: seconds, what is in them at once, peaks of memory."""
 
-import mmap
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from harness.run.memory import Peak
 
 LANGUAGE, SEGMENTATION, PROPAGATION = "language", "segmentation", "propagation"
 WHOLE = "model"
@@ -18,51 +17,59 @@ class Stage:
     """What one stage of a model did with a batch, or with many."""
 
     seconds: float = 0.0
-    memory: int = 0
-    """The most bytes that the process was seen to hold at the end of a piece of its work."""
+    samples: int = 0
+    """The most samples that were in it or waited for it at once, in one process."""
+    pixels: int = 0
+    """The most bytes of decoded pictures and masks that belonged to those, counted by their sizes:
+    not measured, and partly shared with the cache of frames."""
+    gpu_peak: int = 0
+    """The most bytes on a GPU while it worked; 0 where other stages work beside it."""
     crashed: int = 0
     """Failures that were exceptions of the model."""
     halvings: int = 0
     """How often a batch had to be cut in two to fit into memory."""
     processes: dict[int, float] = field(default_factory=dict)
     """The seconds of each process of a launch, by its rank; empty if there was no launch."""
+    peaks: dict[str, Peak] = field(default_factory=dict)
+    """Of the processes that it ran in, by whatever tells them apart."""
+
+    def held(self, most: tuple[int, int], peaks: Mapping[str, Peak]) -> None:
+        """Note the most samples at once, with the bytes of their pixels, and the process's peak."""
+        self.samples, self.pixels = most
+        self.peaks = dict(peaks)
 
     def end(self, start: float) -> "Stage":
         """Count a piece of work that began at `start`, by `perf_counter`."""
         self.seconds += perf_counter() - start
-        self.memory = max(self.memory, memory_used())
         return self
 
     def add(self, other: "Stage") -> None:
         """Count what was done with another batch."""
         self.seconds += other.seconds
-        self.memory = max(self.memory, other.memory)
+        self.samples = max(self.samples, other.samples)
+        self.pixels = max(self.pixels, other.pixels)
+        self.gpu_peak = max(self.gpu_peak, other.gpu_peak)
         self.crashed += other.crashed
         self.halvings += other.halvings
         for rank, seconds in other.processes.items():
             self.processes[rank] = self.processes.get(rank, 0.0) + seconds
-
-
-def memory_used() -> int:
-    """Bytes that this process holds now: on its GPU if it uses one, else in memory; 0: unknown."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        return int(torch.cuda.memory_allocated())
-    try:
-        pages = Path("/proc/self/statm").read_bytes().split()[1]
-    except OSError:  # another system, or a model that gave up the right to read
-        return 0
-    return int(pages) * mmap.PAGESIZE
+        for process, peak in other.peaks.items():
+            self.peaks[process] = peak.joined(self.peaks.get(process, Peak()))
 
 
 def told(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
-    """Plain data for `timing.json`."""
+    """Plain data of stages, which `read` reads again."""
     plain: dict[str, dict[str, Any]] = {}
     for name, one in stages.items():
-        plain[name] = {"seconds": round(one.seconds, 3), "memory_bytes": one.memory}
+        plain[name] = {"seconds": round(one.seconds, 3), "samples_at_once": one.samples,
+                       "pixel_bytes_at_once": one.pixels}  # fmt: skip
+        if one.gpu_peak:
+            plain[name]["gpu_peak_bytes"] = one.gpu_peak
         if one.processes:
             by_rank = sorted(one.processes.items())
             plain[name]["seconds_by_process"] = {str(rank): round(s, 3) for rank, s in by_rank}
+        if one.peaks:
+            plain[name]["process_peaks"] = {key: list(peak) for key, peak in one.peaks.items()}
     return plain
 
 
@@ -73,14 +80,31 @@ def read(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
         KeyError, TypeError, ValueError, AttributeError: it is something else.
     """
     return {
-        str(name): Stage(float(one["seconds"]), int(one["memory_bytes"]))
+        str(name): Stage(
+            float(one["seconds"]),
+            samples=int(one.get("samples_at_once", 0)),
+            pixels=int(one.get("pixel_bytes_at_once", 0)),
+            gpu_peak=int(one.get("gpu_peak_bytes", 0)),
+            peaks={
+                str(key): Peak(*map(int, peak))
+                for key, peak in one.get("process_peaks", {}).items()
+            },
+        )
         for name, one in plain.items()
     }
 
 
 def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
     """The same stages, as those of one process of a launch."""
-    return {name: replace(one, processes={rank: one.seconds}) for name, one in stages.items()}
+    return {
+        name: replace(
+            one,
+            processes={rank: one.seconds},
+            # Processes of two machines may have the same number.
+            peaks={f"{rank}.{process}": peak for process, peak in one.peaks.items()},
+        )
+        for name, one in stages.items()
+    }
 
 
 def summed(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
@@ -90,3 +114,15 @@ def summed(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
         for name, one in stages.items():
             whole.setdefault(name, Stage()).add(one)
     return whole
+
+
+def process_peaks(stages: Mapping[str, Stage]) -> dict[str, list[int]]:
+    """Plain data: peaks of all processes that stages ran in, highest first; empty: unknown."""
+    together = Stage()
+    for one in stages.values():
+        together.add(one)
+    both = {
+        "process_peak_bytes": [peak.memory for peak in together.peaks.values()],
+        "process_gpu_peak_bytes": [peak.gpu for peak in together.peaks.values()],
+    }
+    return {name: sorted(found, reverse=True) for name, found in both.items() if any(found)}

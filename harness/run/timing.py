@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.record import TIMING
-from harness.run.stages import Stage, told
+from harness.run.stages import Stage, process_peaks, told
 from harness.store.atomic import read_json, write_json
 
 
@@ -22,10 +22,15 @@ def add_attempt(
         samples: Predicted in this attempt.
         workers: That predicted them.
         stages: What each stage of the model did, in all workers together; of a launch, the
-            seconds of each of its processes stand beside their sum.
+            seconds of each of its processes stand beside their sum. Peaks of memory are not of a
+            stage but of a process: they stand beside the stages, one a process.
     """
+    plain = told(stages)
+    for one in plain.values():
+        one.pop("process_peaks", None)
     attempts = [*_attempts(folder), {
-        "wall_seconds": seconds, "samples": samples, "workers": workers, "stages": told(stages),
+        "wall_seconds": seconds, "samples": samples, "workers": workers, "stages": plain,
+        "memory": process_peaks(stages),
     }]  # fmt: skip
     wall = sum(attempt["wall_seconds"] for attempt in attempts if attempt["samples"])
     predicted = sum(attempt["samples"] for attempt in attempts)
@@ -37,11 +42,16 @@ def add_attempt(
 
 
 def _attempts(folder: Path) -> list[dict[str, Any]]:
-    """Those before; none if the file is damaged, for no score depends on it."""
+    """Those before; none if the file is damaged, for no score depends on it.
+
+    Those of earlier versions stay as they were: their stages have `memory_bytes`, what the process
+    held at the end of a piece of work, and no peaks.
+    """
     with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
         return [
             {"wall_seconds": float(one["wall_seconds"]), "samples": int(one["samples"]),
-             "workers": int(one["workers"]), "stages": dict(one.get("stages", {}))}
+             "workers": int(one["workers"]), "stages": dict(one.get("stages", {})),
+             "memory": dict(one.get("memory", {}))}
             for one in read_json(folder / TIMING)["attempts"]
         ]  # fmt: skip
     return []

@@ -156,7 +156,7 @@ def _breakdown(table: Table, category: str) -> Markup:
 
 PROVENANCE = (
     "Model", "Run", "Seed", "Prompt tokens", "Completion tokens", "Reasoning tokens", "Frames",
-    "Time", "Device", "Code", "Configuration", "Training",
+    "Time", "Peak memory", "Device", "Code", "Configuration", "Training",
 )  # fmt: skip
 
 
@@ -190,6 +190,7 @@ def _source(row: Row) -> Markup:
         element("th", {"scope": "row"}, row.model),
         element("td", {}, element("code", {}, row.run)),
         *(element("td", NUMBER, number) for number in numbers),
+        element("td", {}, wording.memory(row)),
         element("td", {}, row.device or wording.NOTHING),
         element("td", {}, element("code", {}, code or wording.NOTHING)),
         element("td", {}, element("code", {}, row.config_hash[:12])),

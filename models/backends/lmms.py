@@ -24,6 +24,7 @@ from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.sampling import check_settings
+from harness.models.backends.stops import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.canvas import Coordinates
 
@@ -138,12 +139,14 @@ class LmmsChat:
 
     def _arguments(self, request: ChatRequest, place: int, *, simple: bool) -> tuple[Any, ...]:
         """What the model is given: how to generate, and how to get its pictures from the task."""
-        settings = {
+        settings: dict[str, Any] = {
             "max_new_tokens": request.max_new_tokens,
             "temperature": self.temperature,
             "top_p": self.top_p,
             "do_sample": self.temperature > 0,
         }
+        if request.stop:
+            settings["until"] = list(request.stop)
         text = self.known.plain(request.text)
         if simple:
             return text, settings, self._pictures, place, TASK, SPLIT
@@ -176,13 +179,14 @@ class LmmsChat:
             getattr(counts, f"{kind}_tokens", None) for kind in ("input", "output")
         )
         tokens = self.count_tokens(text) if completion is None else int(completion)
-        return ChatReply(
+        reply = ChatReply(
             text=text,
             prompt_tokens=int(prompt or 0),
             completion_tokens=tokens,
             cut=completion is not None and tokens >= request.max_new_tokens,
             canvases=self.known.canvases(request),
         )
+        return until_stop(reply, request)
 
 
 def _check(request: ChatRequest, *, simple: bool) -> None:

@@ -115,7 +115,7 @@ class OpenAIChat:
             ServerError: a request was given up; the others were answered, and are remembered.
             ModelError: the server refuses a request, such as one that is too long.
             UsageError: no request would fare better (address, key, model, settings).
-            MissingDependency: the server has failed many times in a row.
+            MissingDependency: the server has failed many times in a row, or the account is spent.
         """
         return self.session.replies(requests, self._ask, most=self.concurrency)
 

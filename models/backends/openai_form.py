@@ -29,6 +29,9 @@ SPECIAL = re.compile(r"<(\|[A-Za-z0-9_]{1,40}\|>)")
 FAST = 1  # level of PNG's compression: the higher ones take ten times as long for little
 LIMITS = {"openai": "max_completion_tokens"}
 GOES_ON = frozenset({"vllm", "sglang"})
+MOST_STOPS = {"openai": 4}
+KEEPS_STOP = {"vllm": "include_stop_str_in_output", "sglang": "no_stop_trim"}
+"""How a server is told to leave the stop string in the text, so that it is cut by our rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class Form:
             "temperature": self.temperature,
             "top_p": self.top_p,
             "seed": seed_of(request.key, self.seed),
+            **self._stop(request),
         }
         if self.server in GOES_ON:
             plain |= self._beyond(request)
@@ -72,6 +76,14 @@ class Form:
                 fix="server=vllm or server=sglang takes them.",
             )  # fmt: skip
         return json.dumps(plain).encode("ascii")
+
+    def _stop(self, request: ChatRequest) -> dict[str, Any]:
+        """As many stop strings as the server takes; `stops.until_stop` sees to all of them."""
+        if not request.stop:
+            return {}
+        keeps = KEEPS_STOP.get(self.server)
+        sent = list(request.stop)[: MOST_STOPS.get(self.server)]
+        return {"stop": sent, **({} if keeps is None else {keeps: True})}
 
     def _beyond(self, request: ChatRequest) -> dict[str, Any]:
         # Else the server's own default of these would come from the checkpoint's settings.

@@ -26,16 +26,19 @@ from http.client import (
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from harness.errors import ModelError, Unavailable, UsageError
+from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
 from harness.replies import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
 CONNECTING = 30.0  # seconds at most until a connection stands
 SHOWN = 200  # characters of a server's own words in an error
+TAG = re.compile(r"<[^<>]*>")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
 UNCLEAR = frozenset({400, 413, 422})  # the request is not one that this model takes
 PASSING = frozenset({408, 409, 425, 429})  # and every 5xx: it may go better next time
 CROWDED = frozenset({408, 429, 502, 503, 504, 529})
+UNPAID = frozenset({"insufficient_quota", "billing_not_active"})
+"""Codes of a 429 of OpenAI's form that no waiting helps."""
 
 
 class ServerError(Unavailable):
@@ -74,6 +77,7 @@ class Endpoint:
         Raises:
             TryAgain: no answer, half of one, no JSON, or a status that says "later".
             UsageError: address, key or model are not right; the next request would fare no better.
+            MissingDependency: the account behind the key is spent.
             ModelError: the server refuses this request, or answers endlessly.
         """
         return self._object("POST", route, body)
@@ -85,9 +89,12 @@ class Endpoint:
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise TryAgain(f"an answer that is no JSON: {self._words(data)!r}") from error
+            kind = storable(headers.get("content-type", "of no type"), 60)
+            raise TryAgain(f"an answer that is no JSON ({kind}): {self._words(data)!r}") from error
         if not isinstance(answer, dict):
             raise TryAgain(f"an answer that is no JSON object: {self._words(data)!r}")
+        if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
+            raise TryAgain(f"an error in place of an answer: {self._words(data)}")
         return answer
 
     def _exchange(
@@ -121,6 +128,11 @@ class Endpoint:
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
         words = f"status {status}: {self._words(data)}"
+        if status == 429 and _code(data) in UNPAID:
+            return MissingDependency(
+                f"server {self.url}", expected="an account with means", found=words,
+                fix="The same command goes on when it has some.",
+            )  # fmt: skip
         if status in PASSING or status >= 500:
             wait = retry_after(headers.get("retry-after"))
             return TryAgain(words, wait=wait, crowded=status in CROWDED)
@@ -138,19 +150,42 @@ class Endpoint:
             )  # fmt: skip
         return UsageError(
             f"server {self.url}", expected="an OpenAI-compatible server with this model",
-            found=words, fix="base_url= usually ends with /v1.",
+            found=words, fix="base_url= usually ends with /v1, model= is the name at the server.",
         )  # fmt: skip
 
     def _words(self, data: bytes) -> str:
         """The beginning of what a server said, fit to be shown."""
         text = data[: 16 * SHOWN].decode("utf-8", "replace")
-        with suppress(ValueError, RecursionError, KeyError, TypeError):
-            inner = json.loads(data[:MAX_BODY])["error"]
-            text = str(inner["message"] if isinstance(inner, dict) else inner)
+        with suppress(ValueError, RecursionError):
+            text = message_in(json.loads(data)) or text
+        if text.lstrip().startswith("<"):  # the page of a proxy
+            text = TAG.sub(" ", text)
         if self.key is not None:
             text = text.replace(self.key, "***")
         shown = storable(" ".join(text.split()))
         return shown[:SHOWN] + ("…" if len(shown) > SHOWN else "")
+
+
+def message_in(plain: Any) -> str | None:
+    """A server's own words in its JSON, wherever vLLM, SGLang, OpenAI or FastAPI put them.
+
+    >>> message_in({"error": {"message": "a"}}), message_in({"object": "error", "message": "b"})
+    ('a', 'b')
+    >>> message_in({"detail": [{"msg": "c"}]}), message_in({"error": "d"}), message_in([])
+    ('c', 'd', None)
+    """
+    while isinstance(plain, dict) or (isinstance(plain, list) and plain):
+        plain = plain[0] if isinstance(plain, list) else next(
+            (plain[name] for name in ("error", "message", "detail", "msg") if plain.get(name)), None
+        )  # fmt: skip
+    return plain if isinstance(plain, str) else None
+
+
+def _code(data: bytes) -> str | None:
+    """The code of an error in OpenAI's form."""
+    with suppress(ValueError, RecursionError, LookupError, TypeError):
+        return str(json.loads(data)["error"]["code"])
+    return None
 
 
 def _connection(parts: SplitResult, timeout: float) -> HTTPConnection:

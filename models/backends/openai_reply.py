@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import ModelError, UsageError
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends.known import Known
 from harness.models.backends.openai_http import TryAgain
+from harness.models.backends.stops import until_stop
 from harness.replies import storable
 
+FILTERED = "content_filter"
 LISTED = 5  # models of a server that an error names
 
 
@@ -20,26 +22,33 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
 
     Raises:
         TryAgain: it is no chat completion.
+        ModelError: a filter of the server has withheld the reply, or the rest of it.
     """
     try:
         choice = answer["choices"][0]
         message = choice["message"]
-        text = message.get("content") or ""
+        text = message.get("content") or message.get("refusal") or ""
         thoughts = message.get("reasoning_content") or message.get("reasoning") or ""
         ended = choice.get("finish_reason")
         if not (isinstance(text, str) and isinstance(thoughts, str)):
             raise TypeError("content that is no text")
     except (LookupError, TypeError, AttributeError) as error:
         raise TryAgain(f"an answer without a message ({type(error).__name__})") from error
+    if ended == FILTERED:
+        raise ModelError("reply", expected="all that the network says",
+                         found=f"a content filter of the server (finish_reason {FILTERED})",
+                         fix="The network's own words are had from a server without one."
+                         )  # fmt: skip
     said = f"<think>{thoughts}</think>{text}" if thoughts else text
     prompt, completion = _counts(answer.get("usage"))
-    return ChatReply(
+    reply = ChatReply(
         text=f"{request.prefix}{said}",
         prompt_tokens=prompt or 0,
         completion_tokens=network.count_tokens(said) if completion is None else completion,
         cut=ended == "length",
         canvases=network.canvases(request),
     )
+    return until_stop(reply, request)
 
 
 def _counts(usage: Any) -> tuple[int | None, int | None]:

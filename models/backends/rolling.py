@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.model import ChatRequest
 from harness.models.backends.sampling import Sampling, check_finite, drawn_numbers
+from harness.models.backends.stops import Decode, at_stop
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +64,7 @@ def replies(
     size: int,
     ends: Sequence[int],
     sampling: Sampling,
+    decode: Decode,
 ) -> Iterator[tuple[int, list[int]]]:
     """Places of requests with the tokens of their replies, end token included, as they end.
 
@@ -73,6 +75,7 @@ def replies(
         size: The most rows.
         ends: Tokens that end a reply.
         sampling: How tokens are chosen.
+        decode: Text of tokens, in which stop strings are looked for.
 
     Raises:
         ModelError: a logit is no number.
@@ -91,7 +94,7 @@ def replies(
             rows = begun if rows is None else _joined(rows, begun)
         if rows is None:
             return
-        done = [at for at, _ in enumerate(rows.places) if _ended(rows, at, requests, ends)]
+        done = [at for at in range(len(rows)) if _ended(rows, at, requests, ends, decode)]
         yield from ((rows.places[at], rows.written[at]) for at in done)
         if done:
             rows = _kept(rows, [at for at in range(len(rows)) if at not in set(done)])
@@ -145,9 +148,13 @@ def _write(
         written.append(token)
 
 
-def _ended(rows: Rows, at: int, requests: Sequence[ChatRequest], ends: Sequence[int]) -> bool:
-    written = rows.written[at]
-    return written[-1] in ends or len(written) >= requests[rows.places[at]].max_new_tokens
+def _ended(
+    rows: Rows, at: int, requests: Sequence[ChatRequest], ends: Sequence[int], decode: Decode
+) -> bool:
+    written, request = rows.written[at], requests[rows.places[at]]
+    if written[-1] in ends or len(written) >= request.max_new_tokens:
+        return True
+    return at_stop(written, request.stop, decode)
 
 
 def _grown(columns: "Tensor", last: "Tensor") -> "Tensor":

@@ -135,6 +135,24 @@ def pixels(processor: Any, picture: Frame) -> Any:
     return processor(own, **given)["pixel_values"]
 
 
+def float_pixels(processor: Any, picture: Frame) -> Any:
+    """The same, resized as SAM 2's authors do it (`SAM2Transforms` of their package).
+
+    They bring bytes to 0 to 1 first and resize these numbers; `pixels` resizes bytes, which rounds
+    what it makes. Both are bilinear with antialiasing.
+    """
+    import torch
+
+    own = torch.from_numpy(np.array(picture, order="C")).permute(2, 0, 1).contiguous()
+    given = {"return_tensors": "pt", "input_data_format": "channels_first", "do_rescale": False}
+    return processor(own.float().div(255), **given)["pixel_values"]
+
+
+def trained_here(folder: Path) -> bool:
+    """Whether harness trained a checkpoint, which was then shown pictures made by `pixels`."""
+    return (folder / checkpoints.TRAINING).is_file()
+
+
 @contextmanager
 def _quiet(transformers: Any) -> Any:
     """Without the warning that weights of `sam2_video` are loaded as `sam2`, as they are meant."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.errors import DataError, UsageError
 from harness.model import ChatReply, ChatRequest
+from harness.models.backends.stops import until_stop
 from harness.models.canvas import Coordinates, smart_resize
 from harness.types import query_id
 
@@ -73,7 +74,8 @@ class StoredChat:
             raise DataError(
                 f"replies {self.file}", expected=f"a reply for request {request.key}", found="none"
             )
-        return ChatReply(text=self.replies[request.key], canvases=(self.canvas(request),))
+        reply = ChatReply(text=self.replies[request.key], canvases=(self.canvas(request),))
+        return until_stop(reply, request)
 
 
 def stored(

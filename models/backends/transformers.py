@@ -22,6 +22,7 @@ from harness.models.backends.inputs import planned_canvas, processor_inputs, see
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import load_network, load_processor
 from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
+from harness.models.backends.stops import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import Coordinates, declared_coordinates
 
 ROUNDS = 8
@@ -184,7 +185,7 @@ class TransformersChat:
         with memory(), torch.inference_mode():
             for place, tokens in rolling.replies(
                 self.network, requests, noted(), size=self.batch_size, ends=self._end_tokens,
-                sampling=self._sampling,
+                sampling=self._sampling, decode=self._decoded,
             ):  # fmt: skip
                 yield place, self._said(requests[place], tokens, *asked.pop(place))
 
@@ -218,6 +219,7 @@ class TransformersChat:
                 max_new_tokens=requests[0].max_new_tokens,
                 do_sample=False,
                 logits_processor=LogitsProcessorList([choice]),
+                **criteria(requests, prompt_length=width, decode=self._decoded),
             )
         return [
             self._said(request, row, *seen)
@@ -238,9 +240,10 @@ class TransformersChat:
         length: int,
         canvases: tuple[tuple[int, int], ...],
     ) -> ChatReply:
-        reply = self._reply(tokens)
+        reply = self._reply(tokens, request.stop)
         text = f"{request.prefix}{reply.text}"
-        return replace(reply, text=text, prompt_tokens=length, canvases=canvases)
+        whole = replace(reply, text=text, prompt_tokens=length, canvases=canvases)
+        return until_stop(whole, request)
 
     @cached_property
     def _end_tokens(self) -> tuple[int, ...]:
@@ -254,13 +257,19 @@ class TransformersChat:
         """A tokenizer beside the processor's, which another thread may be using."""
         return deepcopy(self.processor.tokenizer)
 
-    def _reply(self, tokens: Sequence[int]) -> ChatReply:
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        text: str = self._words.decode(tokens, skip_special_tokens=True)
+        return text
+
+    def _reply(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatReply:
         ends = self._end_tokens
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
         written = tokens if end is None else tokens[:end]
+        all_of_them = len(tokens) if end is None else end + 1
+        stopped = tokens_to_stop(written, stop, self._decoded)
         return ChatReply(
-            text=self._words.decode(written, skip_special_tokens=True),
-            completion_tokens=len(tokens) if end is None else end + 1,
+            text=self._decoded(written),
+            completion_tokens=all_of_them if stopped is None else stopped,
             cut=end is None,
         )
 

@@ -25,6 +25,7 @@ from harness.models.backends.known import described
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.openai_form import seed_of
 from harness.models.backends.sampling import check_settings
+from harness.models.backends.stops import until_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import Coordinates
 
@@ -128,6 +129,7 @@ class VllmChat:
                 max_tokens=request.max_new_tokens,
                 seed=seed_of(request.key, self.seed),
                 repetition_penalty=self.network.penalty,
+                **_stopping(request),
             )
             for request in requests
         ]
@@ -161,13 +163,21 @@ class VllmChat:
 
     def _reply(self, request: ChatRequest, output: Any) -> ChatReply:
         said = output.outputs[0]
-        return ChatReply(
+        reply = ChatReply(
             text=f"{request.prefix}{said.text}",
             prompt_tokens=len(output.prompt_token_ids or ()),
             completion_tokens=len(said.token_ids),
             cut=said.finish_reason == "length",
             canvases=(self.canvas(request),) if request.media else (),
         )
+        return until_stop(reply, request)
+
+
+def _stopping(request: ChatRequest) -> dict[str, Any]:
+    """Settings that end a reply early; the stop string is left in it, to be cut by our rule."""
+    if not request.stop:
+        return {}
+    return {"stop": list(request.stop), "include_stop_str_in_output": True}
 
 
 def _version() -> str | None:

@@ -2,12 +2,13 @@
 
 Liu et al., "Seg-Zero" (2025); the wording and the rules of reading are those of the official code
 (`dvlab-research/Seg-Zero`): one object, and the first `{…}` of the whole reply is the answer.
+Which keys and values are taken is a matter of `Semantics`, as in its two rewards.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_reply, read_reply
@@ -18,6 +19,20 @@ from harness.replies import MAX_TEXT, finite_numbers
 from harness.types import Box, Point
 
 KEYS = ("bbox", "points_1", "points_2")
+
+Semantics: TypeAlias = Literal["soft", "strict"]
+"""`soft`: keys that contain `bbox` and `points`, and repairs of the JSON. `strict`: `KEYS` and
+nothing else for them, and no repairs, as the reward of the official runs reads
+(`seg_restrict.py`)."""
+
+
+def named(semantics: Semantics) -> str:
+    """What records call the method: what is not soft is another one.
+
+    >>> named("soft"), named("strict")
+    ('seg_zero', 'seg_zero/strict')
+    """
+    return "seg_zero" if semantics == "soft" else f"seg_zero/{semantics}"
 
 
 def template(name: str = "prompt.txt") -> str:
@@ -57,35 +72,46 @@ def braced(reply: str) -> str | None:
     return None
 
 
-def parse(reply: str) -> ParseResult:
-    """Read a reply with the repairs that inference may make; never raises.
+def parse(reply: str, *, semantics: Semantics = "soft") -> ParseResult:
+    """Read a reply; never raises.
 
-    Its example answer has single quotes, which JSON has not: they are read, and reported.
+    Softly with the repairs that inference may make: the prompt's example answer has single quotes,
+    which JSON has not; they are read, and reported. Strictly, what the strict reward gives no
+    `answer_format` for is an error. Both need a box that has an area.
     """
-    return read_reply(reply, _read)
+
+    def read(rest: str) -> Read:
+        found = braced(rest)
+        if found is None:
+            raise ParseError("reply", expected="{…}", found=repr(rest[:60]) if rest else "nothing")
+        value, repairs = loads(found, strict=semantics == "strict")
+        return (_item(value, semantics),), repairs
+
+    return read_reply(reply, read)
 
 
-def _read(reply: str) -> Read:
-    found = braced(reply)
-    if found is None:
-        raise ParseError("reply", expected="{…}", found=repr(reply[:60]) if reply else "nothing")
-    value, repairs = loads(found, strict=False)
-    return (_item(value),), repairs
-
-
-def _item(value: Any) -> Item:
+def _item(value: Any, semantics: Semantics) -> Item:
     if not isinstance(value, Mapping):
         raise ParseError("answer", expected="an object", found=type(value).__name__)
-    key = next((key for key in value if "bbox" in key.lower()), None)
-    places = [key for key in value if "points" in key.lower()][:2]
+    key, places = _keys(value, semantics)
     if key is None or len(places) < 2:
         found = ", ".join(map(str, value))[:60]
-        raise ParseError("answer", expected="a box and two points", found=found or "nothing")
+        wanted = "a box and two points" if semantics == "soft" else ", ".join(KEYS)
+        raise ParseError("answer", expected=wanted, found=found or "nothing")
     box = Box(*finite_numbers(value[key], 4, key))
     if box.right <= box.left or box.bottom <= box.top:
         raise ParseError(key, expected="x1 < x2 and y1 < y2", found=str(list(box)))
     first, second = (Point(*finite_numbers(value[place], 2, place)) for place in places)
     return Item(box, first, second=second)
+
+
+def _keys(value: Mapping[str, Any], semantics: Semantics) -> tuple[str | None, list[str]]:
+    """The key of the box, and those of two points, where there are some."""
+    if semantics == "strict":
+        box, *places = (key if key in value else None for key in KEYS)
+        return box, [key for key in places if key is not None]
+    box = next((key for key in value if "bbox" in key.lower()), None)
+    return box, [key for key in value if "points" in key.lower()][:2]
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
@@ -113,16 +139,21 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
 class SegZero:
     """The prompt and the grammar together, as a model composition takes them."""
 
-    name: str = "seg_zero"
     resize: tuple[int, int] | None = CANVAS
+    semantics: Semantics = "soft"
+
+    @property
+    def name(self) -> str:
+        """`seg_zero`, or `seg_zero/strict`."""
+        return named(self.semantics)
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The official prompt, after the words that ask for a frame where one must be named."""
         return ask_for_frame(numbered) + ask(text)
 
     def parse(self, reply: str) -> ParseResult:
-        """Read a reply with repairs."""
-        return parse(reply)
+        """Read a reply."""
+        return parse(reply, semantics=self.semantics)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """The reply that says `items` as one object."""

@@ -2,13 +2,14 @@
 
 harness eval --model "seg_zero(checkpoint=Ricky06662/Seg-Zero-7B)" …
 harness eval --model "seg_zero(checkpoint=DIR,sam2=facebook/sam2-hiera-large)" …
+harness eval --model "seg_zero(checkpoint=DIR,semantics=strict)" …
 """
 
 from harness.model import Chat, Propagator, Segmenter
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import KeyFrame, PromptedModel
 from harness.models.qwen_vl.questions import Questions
-from harness.models.seg_zero.grammar import SegZero
+from harness.models.seg_zero.grammar import SegZero, Semantics, named
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.spec import Spec
 
@@ -17,6 +18,7 @@ def seg_zero(
     *,
     checkpoint: str | None = None,
     sam2: str | None = None,
+    semantics: Semantics = "soft",
     canvas: int = CANVAS[0],
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
     segmenter: Spec | Segmenter | None = None,
@@ -33,6 +35,8 @@ def seg_zero(
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.
         sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with.
+        semantics: How replies are read: `soft`, keys that contain `bbox` and `points`, with repairs
+            of the JSON; `strict`, as the strict reward: `bbox`, `points_1`, `points_2`, no repairs.
         canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
             that of `pocket` 168.
         backend: What calls the network. With `stored`, replies are read that exist already.
@@ -49,9 +53,9 @@ def seg_zero(
         seed: Of a backend that samples, unless the backend's SPEC names one.
     """
     return PromptedModel(
-        name="seg_zero",
+        name=named(semantics),
         chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
-        prompt=SegZero(resize=(canvas, canvas)),
+        prompt=SegZero((canvas, canvas), semantics),
         words=Questions(),
         segmenter=segmenter_of(segmenter, sam2=sam2),
         propagator=propagator_of(propagator),

@@ -112,10 +112,12 @@ class Sam2:
         return self._last.of(picture, self._looked_at)
 
     def _looked_at(self, picture: Frame) -> Any:
-        """The embeddings of a picture."""
+        """The embeddings of a picture, resized as it was for the checkpoint's training."""
         import torch
 
-        pixels = checkpoints.pixels(self.processor.image_processor, picture)
+        here = checkpoints.trained_here(self.folder)
+        made = checkpoints.pixels if here else checkpoints.float_pixels
+        pixels = made(self.processor.image_processor, picture)
         with torch.inference_mode():
             return self.network.get_image_embeddings(pixels.to(self.network.device))
 

@@ -4,10 +4,12 @@ A search that is over can be gone through again from what it was told.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.model import Chat, ChatReply, ChatRequest
+from harness.models.asked import Asked
 from harness.models.compose import LOCATED
+from harness.models.grammar import frame_tag
 from harness.models.videoseg_r1.sampler import Place, Sampler, Search
 from harness.models.videoseg_r1.showing import Showing
 from harness.replies import storable
@@ -98,6 +100,24 @@ def look(
             for index, requests in asked.items():
                 searches[index].tell([next(said) for _ in requests])
     return found
+
+
+def marked(
+    query: Query,
+    requests: Sequence[ChatRequest],
+    replies: tuple[ChatReply, ...],
+    found: Found | None,
+) -> Asked:
+    """What was said, each reply about places named by the frame that it was asked for."""
+    if found is None:
+        return Asked(replies)
+    tag = frame_tag(found.place.target)
+    named = (
+        replace(reply, text=f"{tag}{reply.text}") if form in LOCATED else reply
+        for form, reply in zip(query.forms, replies, strict=True)
+    )
+    shown = sum(len(frames) for one in requests for frames in one.frames)
+    return Asked((*found.replies, *named), shown + found.frames)
 
 
 def _begun(query: Query, sampler: Sampler) -> _Open:

@@ -12,18 +12,19 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from harness.errors import ModelError, UsageError
-from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
+from harness.model import Chat, ChatRequest, Propagator, Segmenter, settings
 from harness.models.answers import Pending
 from harness.models.asked import Asked
 from harness.models.backends.altered import as_seen
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
-from harness.models.grammar import frame_tag, split_frame
+from harness.models.grammar import split_frame
 from harness.models.qwen_vl.questions import Questions
+from harness.models.shown import seen
 from harness.models.truth import key_frame_of, objects_of
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.grammar import Prompt
-from harness.models.videoseg_r1.looking import Found, again, is_looked_for, look
+from harness.models.videoseg_r1.looking import again, is_looked_for, look, marked
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy
 from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
@@ -86,9 +87,20 @@ class VideoSegR1(PromptedModel):
         ]
         said = iter(self.chat.generate([one for several in requests for one in several]))
         return [
-            _asked(query, several, tuple(next(said) for _ in several), one)
+            marked(query, several, tuple(next(said) for _ in several), one)
             for query, several, one in zip(queries, requests, found, strict=True)
         ]
+
+    def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
+        """The frames that are shown first: what is shown after the search's first turn hangs on it.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+        """
+        if not is_looked_for(query):
+            return super().looks_at(query)
+        asked, place = again(query, (), sampler=self.sampler, showing=self.showing)
+        return seen(query, asked if place is None else self.placed(query, place))
 
     def placed(
         self, query: Query, place: Place | None, beside: Sequence[int] | None = None
@@ -122,9 +134,9 @@ class VideoSegR1(PromptedModel):
         if place is None or len(asked) != len(before):
             return tuple(turns)
         for form, reply in zip(query.forms, replies[len(before) :], strict=False):
-            marked = split_frame(reply)[0]
-            if form in LOCATED and marked is not None and marked != place.target:
-                raise ModelError(f"the search for {query.id}", expected=f"frame {marked}, as "
+            named = split_frame(reply)[0]
+            if form in LOCATED and named is not None and named != place.target:
+                raise ModelError(f"the search for {query.id}", expected=f"frame {named}, as "
                                  "recorded", found=f"frame {place.target}", fix="The sampler's "
                                  "code or settings have changed since the run.")  # fmt: skip
         return (*turns, *(as_seen(self.chat, request) for request in self.placed(query, place)))
@@ -160,24 +172,6 @@ class VideoSegR1(PromptedModel):
             [canvas.to_canvas(item) for item in with_negatives(items, meant)],
             frame=start if named else None,
         )
-
-
-def _asked(
-    query: Query,
-    requests: Sequence[ChatRequest],
-    replies: tuple[ChatReply, ...],
-    found: Found | None,
-) -> Asked:
-    """What was said, each reply about places named by the frame that it was asked for."""
-    if found is None:
-        return Asked(replies)
-    tag = frame_tag(found.place.target)
-    named = (
-        replace(reply, text=f"{tag}{reply.text}") if form in LOCATED else reply
-        for form, reply in zip(query.forms, replies, strict=True)
-    )
-    shown = sum(len(frames) for one in requests for frames in one.frames)
-    return Asked((*found.replies, *named), shown + found.frames)
 
 
 def _segmenter_settings(part: Segmenter) -> dict[str, Any]:

@@ -1,36 +1,82 @@
 """Servers of networks: whatever one does, each sample is counted, and the run ends or goes on."""
 
+import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 
 import pytest
 
-from harness.model import ChatReply
+from harness import plugins
+from harness.models.backends.openai import openai
+from harness.models.qwen_vl.model import qwen_vl
+from harness.record import Run
+from harness.spec import Spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
+import contract
 from chat_server import Scripted, serving
 
 case = pytest.mark.case
-RIGHT = '<think>a</think><answer>[{"bbox_2d": [9, 9, 420, 420], "point_2d": [99, 99]}]</answer>'
 
 
 @dataclass(frozen=True)
 class Right(Scripted):
-    """A network that answers in VisionReasoner's grammar."""
+    """A network that answers in VisionReasoner's grammar.
+
+    What it was shown and told decides how many boxes it sees, and where.
+    """
+
+    coordinates: str = "thousandths"
 
     def _reply(self, request):
-        return ChatReply(text=RIGHT, prompt_tokens=10, completion_tokens=5)
+        reply = super()._reply(request)
+        edges = [int(reply.text[at : at + 2], 16) for at in range(1, 7)]
+        seen = [
+            {"bbox_2d": [edge, edge, edge + 420, edge + 420], "point_2d": [edge + 9, edge + 9]}
+            for edge in edges[: 1 + int(reply.text[0], 16) % 6]
+        ]
+        text = f"<think>{reply.text}</think><answer>{json.dumps(seen)}</answer>"
+        return replace(reply, text=text)
+
+
+@dataclass(frozen=True)
+class Alike(Right):
+    """Says to everybody what the first one was told."""
+
+    def _reply(self, request):
+        return super()._reply(contract.requests()["first"])
+
+
+def check_replies(folder, data):
+    """Raise AssertionError unless each sample that did not fail has the reply to its own request.
+
+    What the network says to a request is asked anew, without a server.
+    """
+    run = Run.open(folder)
+    model = qwen_vl(backend=Right(), segmenter=Spec("box"))
+    heard = []
+    for sample in plugins.build("tasks", Spec("counting"), data).samples():
+        if sample.query.id in run.journal.places:
+            made = run.prediction(sample.id)
+            if made.failure is None:
+                (reply,) = Right().generate(model.requests(sample.query))
+                assert made.replies == (reply.text,), "not the reply to this request"
+                heard.append(reply.text)
+    assert len(set(heard)) == len(heard), "the requests differ too little"
 
 
 @pytest.fixture
 def ask(harness, counting):
-    """Evaluates a network behind a server that does these things, on two samples in turn."""
+    """Evaluates a network behind a server that does these things, on two samples in turn.
 
-    def asked(faults, *, out="runs", url="", **settings):
-        with serving(Right(), faults=faults) as served:
+    Each sample that does not fail must have the network's reply to its own question and picture.
+    """
+
+    def asked(faults, *, out="runs", url="", network=None, **settings):
+        with serving(network or Right(), faults=faults) as served:
             given = {"base_url": url or served.url, "model": served.model, "wait": 0.01,
                      "coordinates": "thousandths", "retries": 1, "concurrency": 1,
                      "timeout": 20.0, **settings}  # fmt: skip
@@ -39,6 +85,9 @@ def ask(harness, counting):
             done = harness.eval("--subset", "first2", model=model, tasks="counting", out=out)
         if done.code:
             assert not list((harness.folder / out).rglob("results.json"))
+        else:
+            (manifest,) = (harness.folder / out).rglob("manifest.json")
+            check_replies(manifest.parent, harness.folder / "data")
         return done
 
     return asked
@@ -104,12 +153,10 @@ def test_what_no_request_survives_ends_the_run(ask, fault):
 
 @case(113, "a server whose reply does not depend on the request", "not a thing that harness can "
       "know: its own tests tell such a server apart", code=0)  # fmt: skip
-@pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit"])
-def test_a_server_that_does_not_look_is_told_apart(ignored):
-    import contract
-
-    from harness.models.backends.openai import openai
-
+@pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit", "stop"])
+def test_a_server_that_does_not_look_is_told_apart(ask, ignored):
+    with pytest.raises(AssertionError, match="not the reply to this request"):
+        ask([], network=Alike())
     asked = contract.requests()
     with serving(Scripted(ignores=frozenset({ignored}))) as served:
         chat = openai(model=served.model, base_url=served.url, coordinates="pixels")

@@ -40,11 +40,26 @@ def test_lists_are_arrays_of_objects_with_names(command):
 
 def test_models_are_listed_with_what_each_needs_and_one_with_its_settings(command):
     needs = {one["name"]: one["needs"] for one in command.json("list", "models")}
-    assert needs["pocket"] == needs["random"] == []
-    assert (needs["qwen_vl"], needs["replay"]) == (["checkpoint"], ["file"])
-    assert "qwen_vl         checkpoint  " in command("list", "models").stdout
+    assert (needs["pocket"], needs["random"]) == (["torch", "transformers"], [])
+    assert needs["qwen_vl"] == ["checkpoint", "torch", "transformers"]
+    assert (needs["saliency"], needs["replay"]) == ([], ["file"])
+    shown = command("list", "models").stdout
+    assert "qwen_vl         checkpoint, torch, transformers  " in shown
     (one,) = command.json("list", "models", "qwen_vl")
     assert one["settings"]["max_new_tokens"].startswith("int = 1024")
+
+
+def test_parts_are_listed_with_what_each_needs(command):
+    needs = {
+        one["name"]: ", ".join(one["needs"])
+        for kind in ("backends", "segmenters", "propagators")
+        for one in command.json("list", kind)
+    }
+    assert needs["vllm"] == "checkpoint, the package vllm (not run here)"
+    assert (needs["lmms"], needs["openai"]) == ("name, lmms-eval", "a server")
+    assert needs["sam2"] == "checkpoint or pocket-sam, torch, transformers"
+    assert needs["xmem"] == "repo, weights, torch"
+    assert needs["grabcut"] == needs["flow"] == needs["stored"] == ""
 
 
 def test_a_card_is_shown_by_name_and_a_typo_is_corrected(command):

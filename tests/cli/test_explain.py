@@ -9,6 +9,8 @@ from PIL import Image
 
 from harness import plugins
 from harness.cli.main import main
+from harness.models.grammar import ParseResult
+from harness.models.qwen_vl import locate
 from harness.run.plan import samples_of
 from harness.types import AnswerForm
 
@@ -102,3 +104,139 @@ def test_pictures_of_another_question_are_not_drawn_as_this_ones(explained, mevi
 
 def sample_height(sample):
     return sample.query.media[0].size[1]
+
+
+PICTURES = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return list(samples_of(plugins.build("tasks", "reason_seg", PICTURES)))
+
+
+@pytest.fixture
+def of_picture(tmp_path, capsys, pictures):
+    """What is told of a run in which a network said `reply` to every question about pictures."""
+
+    def told(reply, *, model="qwen_vl(prompt=locate,segmenter=box,backend=stored(file={}))",
+             between=lambda said: None, json_=True, image=None, number=0):  # fmt: skip
+        said, out = tmp_path / "said.jsonl", tmp_path / "runs"
+        said.write_text("".join(json.dumps({"id": one.id, "reply": reply}) + "\n"
+                                for one in pictures))  # fmt: skip
+        assert main(["eval", "--model", model.format(said), "--tasks", "reason_seg", "--data",
+                     str(PICTURES), "--out", str(out), "--quiet"]) == 0  # fmt: skip
+        (manifest,) = out.rglob("manifest.json")
+        between(said)
+        capsys.readouterr()
+        more = [] if image is None else ["--image", str(image)]
+        assert main(["explain", str(manifest.parent), pictures[number].id, *more,
+                     *(["--json"] if json_ else [])]) == 0  # fmt: skip
+        text = capsys.readouterr().out
+        return json.loads(text) if json_ else text
+
+    return told
+
+
+def fenced(box):
+    return f'```json\n[{{"bbox_2d": {list(box)}, "label": "target"}},]\n```'
+
+
+def test_votes_objects_and_what_the_segmenter_is_told_are_read_again(explained, mevis, replies):
+    shown, _ = explained(perception(f"stored(file={replies})"), mevis[0])
+    *votes, said = shown["parse"]
+    assert {(one["form"], one["error"]) for one in votes} == {
+        ("a stretch of time", None), ("the place of a frame", None)
+    }  # fmt: skip
+    assert {one["answer"] for one in votes[VOTES:]} == {"percent 100"}
+    assert (said["form"], said["frame"], said["think"], said["error"]) == (
+        "mask_track", 3, "it moves", None
+    )  # fmt: skip
+    (one,) = said["objects"]
+    assert one["said"] == {
+        "box": [84, 84, 420, 420], "positive": [[200, 200]], "negative": [[600, 600]]
+    }  # fmt: skip
+    width, height = mevis[0].query.size
+    assert one["picture"]["box"] == [
+        int(edge * side / 840 + 0.5)
+        for edge, side in zip((84, 84, 420, 420), (width, height) * 2, strict=True)
+    ]
+    assert len(one["picture"]["positive"]) == len(one["picture"]["negative"]) == 1
+    assert shown["read_as_recorded"] and shown["reread"].startswith("as recorded")
+
+
+def test_a_cue_that_the_segmenter_was_not_shown_is_not_told(explained, mevis, replies):
+    model = perception(f"stored(file={replies})").replace("(seg", "(negative=false,seg")
+    shown, _ = explained(model, mevis[0])
+    (one,) = shown["parse"][-1]["objects"]
+    assert one["said"]["negative"] and not one["picture"]["negative"]
+
+
+def test_the_canvas_of_the_processors_own_rule_is_told_and_drawn(of_picture, pictures, tmp_path):
+    width, height = pictures[1].query.size
+    canvas = tuple(max(28, round(side / 28) * 28) for side in (width, height))
+    assert canvas != (width, height), "the example has changed: this tests nothing"
+    shown = of_picture(fenced([10, 10, 60, 60]), image=tmp_path / "look.png", number=1)
+    assert shown["shown 1"] == (
+        f"frame 0 at {canvas[0]} × {canvas[1]}, which the processor makes of {width} × {height}"
+    )
+    picture = np.asarray(Image.open(tmp_path / "look.png"))
+    assert picture.shape[0] == 2 * (height + 8) + canvas[1] + 8
+
+
+def test_repairs_that_a_reply_needed_are_told(of_picture):
+    shown = of_picture(fenced([10, 10, 60, 60]))
+    (part,) = shown["parse"]
+    assert part["error"] is None and part["repairs"] == ["trailing comma"]
+    assert part["objects"][0]["said"]["box"] == [10, 10, 60, 60]
+
+
+def test_why_a_reply_cannot_be_read_is_told(of_picture):
+    text = of_picture("I see nothing.", json_=False)
+    assert "cannot be read: reply: expected a JSON list, found 'I see nothing.'" in text
+    assert "as recorded: there is no answer" in text
+
+
+def test_masks_stand_beside_the_truths(of_picture, pictures):
+    shown = of_picture(fenced([10, 10, 60, 60]))
+    table = shown["masks"]
+    truth = pictures[0].target.answer.masks[0].to_array()
+    assert table["size"] == [truth.shape[1], truth.shape[0]] and table["of_frames"] == 1
+    (row,) = table["frames"]
+    assert row["truth"]["area"] == truth.sum() and row["prediction"]["pieces"] == 1
+    left, top, right, bottom = row["prediction"]["box"]
+    assert row["prediction"]["area"] == (right - left) * (bottom - top)
+    said = np.zeros_like(truth)
+    said[top:bottom, left:right] = True
+    assert row["iou"] == pytest.approx((said & truth).sum() / (said | truth).sum())
+
+
+def test_a_run_is_told_where_its_networks_files_are_gone(of_picture):
+    shown = of_picture(fenced([10, 10, 60, 60]), between=Path.unlink)
+    assert shown["prompt"].startswith("made again without the model's own networks")
+    assert "Locate" in shown["prompt 1"]
+    assert shown["parse"][0]["objects"][0]["said"]["box"] == [10, 10, 60, 60]
+    assert shown["read_as_recorded"]
+
+
+def test_a_reading_that_has_changed_since_the_run_is_told(of_picture, monkeypatch):
+    def nothing(reply, *, strict=False):
+        return ParseResult()
+
+    shown = of_picture(fenced([10, 10, 60, 60]),
+                       between=lambda _: monkeypatch.setattr(locate, "parse", nothing))  # fmt: skip
+    assert not shown["read_as_recorded"] and shown["reread"].startswith("DIFFERS")
+    assert "no_target: recorded False, now True" in shown["reread"]
+
+
+def test_replayed_replies_are_read_by_the_reader_that_the_run_had(of_picture):
+    reader = "qwen_vl(prompt=locate,backend=stored,segmenter=box)"
+    shown = of_picture(fenced([10, 10, 60, 60]), model=f"replay(file={{}},model={reader})")
+    assert "said.jsonl, which does not say what was asked" in shown["prompt"]
+    assert shown["parse"][0]["repairs"] and shown["read_as_recorded"]
+
+
+def test_of_a_model_without_a_network_it_is_said_that_nothing_was_asked(of_picture):
+    text = of_picture("", model="whole_frame", json_=False)
+    assert "prompt     none: this model asks no network" in text
+    assert "nothing to read: no reply is recorded" in text
+    assert "IoU is of all pixels" in text and "frame 0: prediction " in text

@@ -2,8 +2,10 @@
 
 import pytest
 
+from harness.cli.main import main
 from harness.errors import UsageError
-from harness.run.sweep import Sweep, changed, values
+from harness.record import Run, runs_below
+from harness.run.sweep import Sweep, changed, sweep_of, values
 from harness.spec import parse
 
 
@@ -47,3 +49,39 @@ def test_the_board_says_how_much_hangs_on_a_setting(command, shapes, tmp_path):
     other = command("sweep", "--model", "random", "--vary", "seed=9", "--tasks", "reason_seg",
                     "--data", shapes, "--out", out)  # fmt: skip
     assert other.returncode == UsageError.exit_code and "another sweep" in other.stderr
+
+
+BASE = "video_str(checkpoint=pocket,prompt=short,frames=2,pixels=12544,max_new_tokens=32)"
+VARIED = {"prompt": "paper", "frames": 4, "pixels": 28224}
+
+
+def test_prompt_frames_and_pixels_reach_the_network_and_each_has_its_sensitivity(shapes, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    out, board = tmp_path / "runs", tmp_path / "board"
+    vary = [word for name, value in VARIED.items() for word in ("--vary", f"{name}={value}")]
+    where = ["--tasks", "shapes_qa(part=video)", "--subset", "first2", "--data", str(shapes)]
+    swept = ["sweep", "--model", BASE, *vary, *where, "--out", str(out), "--quiet"]
+    assert main(swept) == 0
+    read = dict(usage_by_setting(out))
+    assert set(read) == {"", *VARIED}
+    base = read.pop("")
+    assert read["frames"]["frames"] == 2 * base["frames"]
+    assert read["prompt"]["frames"] == read["pixels"]["frames"] == base["frames"]
+    for name, usage in read.items():
+        assert usage["prompt_tokens"] > base["prompt_tokens"], name
+    assert main(["board", "build", "--runs", str(out), "--out", str(board)]) == 0
+    text = (board / "board.md").read_text()
+    told = [line for line in text.splitlines() if "Sensitivity of video_str" in line]
+    assert len(told) == len(VARIED)
+    for name, value in VARIED.items():
+        (line,) = [line for line in told if f"over 2 settings of {name}" in line]
+        assert f"({name}={value})" in line and f"({name} as in the base)" in line
+        assert ": accuracy from " in line
+
+
+def usage_by_setting(out):
+    """What a sweep's runs read, by the one setting in which they are not the base."""
+    for run in map(Run.open, runs_below(out)):
+        given = sweep_of(run.folder)["models"][run.manifest["model"]["spec"]]
+        yield "".join(given), run.results["usage"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from harness import plugins
 from harness.errors import StoreError, UnknownPlugin
-from harness.leaderboards import ranking
+from harness.leaderboards import ranking, wording
 from harness.leaderboards.board import build
 from harness.leaderboards.ranking import rank
 from harness.leaderboards.render import json as board_json
@@ -38,6 +38,29 @@ def test_a_row_needs_no_timing(make_run):
     folder = make_run("a")
     (folder / "timing.json").unlink()
     assert row(Run.open(folder)).seconds is None
+
+
+def test_a_row_has_the_highest_peak_of_all_attempts_and_earlier_runs_have_none(make_run):
+    folder = make_run("a")
+    assert row(Run.open(folder)).process_peak_bytes is None
+    before = {"stages": {"model": {"seconds": 1.0, "memory_bytes": 9 << 30}}}
+    attempts = [before, {"memory": {"process_peak_bytes": [3 << 30, 1 << 30]}},
+                {"memory": {"process_peak_bytes": [2 << 30]}}]  # fmt: skip
+    change(folder / "timing.json", attempts=attempts)
+    made = row(Run.open(folder))
+    assert (made.process_peak_bytes, made.process_gpu_peak_bytes) == (3 << 30, None)
+    assert wording.memory(made) == "3.0 GiB a process"
+    attempts[2]["memory"]["process_gpu_peak_bytes"] = [16 << 30]
+    change(folder / "timing.json", attempts=attempts)
+    assert wording.memory(row(Run.open(folder))) == "3.0 GiB a process, 16.0 GiB a GPU"
+
+
+@pytest.mark.parametrize("attempts", [5, [1], [{"memory": 3}], [{"memory": {
+    "process_peak_bytes": ["x"]}}]])  # fmt: skip
+def test_a_damaged_record_of_memory_does_a_board_no_harm(make_run, attempts):
+    folder = make_run("a")
+    change(folder / "timing.json", attempts=attempts)
+    assert row(Run.open(folder)).process_peak_bytes is None
 
 
 @pytest.mark.parametrize(

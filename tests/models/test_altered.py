@@ -126,3 +126,11 @@ def test_a_temperature_reaches_a_backend_that_takes_one():
     own = altered(chat=parse("transformers(checkpoint=pocket,temperature=0.2)"), temperature=0.6)
     assert own.chat.temperature == 0.2
     assert altered(chat=parse("stored"), temperature=0.6).chat.describe()["backend"] == "stored"
+
+
+def test_stop_strings_reach_the_network_with_whatever_is_changed():
+    recorder = Recorder()
+    asked = [replace(request(name, level), stop=("x",)) for level, name in enumerate("ab")]
+    altered(chat=recorder, pictures="swapped", reasoning="swapped").generate(asked)
+    assert len(recorder.asked) == 2
+    assert {one.stop for several in recorder.asked for one in several} == {("x",)}

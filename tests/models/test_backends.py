@@ -321,6 +321,14 @@ def test_stored_replies_are_said_again_by_key_or_official_id(tmp_path, ask):
         made.generate([ChatRequest(key="k#2", text="", media=media)])
 
 
+def test_a_stored_reply_ends_before_a_stop_string(tmp_path, ask):
+    file = tmp_path / "said.jsonl"
+    file.write_text('{"key": "a", "reply": "<think>;a; b"}\n')
+    request = ChatRequest(key="a", text="", media=ask().media, prefix="<think>;", stop=("; b", ";"))
+    (reply,) = stored(file=file).generate([request])
+    assert reply.text == "<think>;a"
+
+
 def test_without_a_file_only_the_canvas_is_known(ask):
     request = ChatRequest(key="a", text="", media=ask(size=(1000, 500)).media)
     assert stored().canvas(request) == (1008, 504)

@@ -1,6 +1,12 @@
-"""Every adapter that is registered, end to end: `eval` on generated data with pocket's network."""
+"""Every adapter that is registered, end to end: `eval` on generated data with pocket's network.
+
+Then what an adapter may also be made of: other prompts, perception with weights, another family of
+networks, a program in the place of all that.
+"""
 
 import json
+import math
+import sys
 
 import numpy as np
 import pytest
@@ -18,6 +24,8 @@ from harness.tasks.reason_seg import writer as reason_seg
 from harness.tasks.shapes_qa import writer as shapes_qa
 from harness.types import AnswerForm, FailureKind
 from harness.world.shapes import make
+
+from .test_sam3 import tiny_sam3  # noqa: F401 - a fixture
 
 ADAPTERS = [name for name in plugins.installed("models")
             if plugins.accepts("models", name, "backend")]  # fmt: skip
@@ -74,22 +82,124 @@ def test_an_adapter_answers_pictures_videos_and_words_and_explains_itself(
     spec = asked_for(name)
     model = plugins.build("models", spec)
     for task, samples in chosen.items():
-        ids = tmp_path / f"{task}.txt"
-        ids.write_text("".join(f"{sample.id}\n" for sample in samples))
-        built = plugins.build("tasks", task, root)
-        run = evaluate(built, model, tmp_path / task, Options(subset=str(ids)), task_spec=task,
-                       model_spec=str(spec))  # fmt: skip
-        of = {sample.id: sample for sample in run_samples(built, run)}
-        assert {sample.id for sample in samples} <= set(of)
-        counts = run.results
-        assert counts["n_scored"] + counts["n_failed"] == counts["n_total"] == len(of)
-        assert counts["n_failed"] == counts["failures"]["parse"]
-        for sample in of.values():
-            check(sample, run.prediction(sample.id))
-            said = model.read(sample.query, model.write(sample.query, sample.target.answer))
-            assert said.failure is None
-            check_right(sample, said.answer)
+        run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
+        check_replies(run, of)
+        for sample in of:
+            check_right(sample, perfect(model, sample))
         explained(run, samples[0], root, tmp_path / f"{task}.png", capsys)
+
+
+SAM = {"segmenter": parse("sam2"), "propagator": parse("sam2_video")}
+"""pocket-sam, which is their default."""
+VARIANTS = {
+    "locate": ("qwen_vl", {"prompt": "locate"}),
+    "sam2": ("videoseg_r1", SAM),
+    "sam3": ("dr2seg", {"form": "sam3"}),
+    "qwen3": ("visionreasoner", {"max_new_tokens": 24}),
+}
+"""An adapter, and what is not as above. Weights without training are named by `untrained`."""
+
+
+@pytest.fixture
+def untrained(tiny_sam3, tiny_qwen3):  # noqa: F811
+    """Random networks of the published architectures, by the variant that has them."""
+    sam3 = Spec("sam3", {"checkpoint": str(tiny_sam3), "threshold": 0.0, "instances": "all"})
+    return {"sam3": {"segmenter": sam3}, "qwen3": {"checkpoint": str(tiny_qwen3)}}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_adapter_answers_with_other_parts_too(variant, world, untrained, tmp_path, capsys):
+    root, chosen = world
+    name, other = VARIANTS[variant]
+    spec = Spec(name, {**asked_for(name).arguments, **other, **untrained.get(variant, {})})
+    model = plugins.build("models", spec)
+    for task in ("reason_seg", "mevis"):
+        samples = chosen[task]
+        run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
+        check_replies(run, of)
+        assert_made_of(variant, run.manifest["model"]["description"])
+        for sample in of:
+            answer = perfect(model, sample)
+            if variant != "sam3":
+                check_right(sample, answer)
+                continue
+            check_sizes(sample, answer.masks)  # what it has learnt is nothing
+            assert any(mask.area for mask in answer.masks)
+        explained(run, samples[0], root, tmp_path / f"{task}.png", capsys)
+
+
+def assert_made_of(variant, description):
+    """The record names what the variant is about."""
+    parts = {name: description[name]["name"] for name in ("segmenter", "propagator")}
+    told = {
+        "locate": description["prompt"] == "locate" and description["resize"] is None,
+        "sam2": parts == {"segmenter": "sam2", "propagator": "sam2_video"},
+        "sam3": description["name"] == "dr2seg/sam3" and parts["segmenter"] == "sam3",
+        "qwen3": description["coordinates"] == "thousandths",
+    }
+    assert told[variant], description
+
+
+PROGRAM = """
+import glob, json, sys
+import numpy as np
+from PIL import Image
+from pycocotools import mask
+
+
+def things(path):
+    picture = np.array(Image.open(path)).astype(int)
+    found = np.abs(picture - picture[0, 0]).max(axis=2) > 24  # unlike the corner
+    rle = mask.encode(np.asfortranarray(found, dtype=np.uint8))
+    return {"size": rle["size"], "counts": rle["counts"].decode()}
+
+
+with open(sys.argv[1]) as asked, open(sys.argv[2], "w") as out:
+    for row in map(json.loads, asked):
+        paths = [row["image"]] if "image" in row else sorted(glob.glob(row["frames_dir"] + "/*"))
+        said = {"masks": [things(path) for path in paths], "text": "A. the first"}
+        out.write(json.dumps({"id": row["id"], **said}) + "\\n")
+"""
+
+
+def test_a_program_answers_pictures_videos_and_words(world, tmp_path):
+    root, chosen = world
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    command = f"'{sys.executable}' '{script}' {{input}} {{output}}"
+    spec = Spec("external", {"command": command, "timeout": 120.0})
+    model = plugins.build("models", spec)
+    for task, samples in chosen.items():
+        run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
+        for sample in of:
+            said = run.prediction(sample.id)
+            if sample.query.form is AnswerForm.NUMBER:
+                assert said.failure.kind is FailureKind.PARSE and said.replies == ("A. the first",)
+            else:
+                check_right(sample, said.answer, choice="A")
+        if task != "shapes_qa":
+            assert run.results["n_failed"] == 0 < score(run)
+
+
+def answered(task, samples, model, spec, folder):
+    """The run on these samples, whole, and all samples of their units."""
+    ids = folder / f"{task.name}.txt"
+    ids.write_text("".join(f"{sample.id}\n" for sample in samples))
+    run = evaluate(task, model, folder / task.name, Options(subset=str(ids)),
+                   task_spec=task.name, model_spec=str(spec))  # fmt: skip
+    of = run_samples(task, run)
+    assert {sample.id for sample in samples} <= {sample.id for sample in of}
+    counts = run.results
+    assert counts["n_scored"] + counts["n_failed"] == counts["n_total"] == len(of)
+    assert counts["n_failed"] == counts["failures"]["parse"]
+    assert math.isfinite(score(run))
+    for sample in of:
+        check(sample, run.prediction(sample.id))
+    return run, of
+
+
+def score(run):
+    return run.results["metrics"][run.results["headline"]]
 
 
 def run_samples(task, run):
@@ -98,11 +208,29 @@ def run_samples(task, run):
 
 
 def check(sample, prediction):
-    assert prediction.replies and prediction.usage.completion_tokens > 0
+    """It is answered as it was asked, or fails by what was said."""
+    assert prediction.replies or prediction.answer is not None
     if prediction.failure is not None:
-        assert prediction.failure.kind is FailureKind.PARSE
+        assert prediction.failure.kind is FailureKind.PARSE and prediction.failure.message
+        assert prediction.answer is None
     elif prediction.answer.masks is not None:
         check_sizes(sample, prediction.answer.masks)
+    else:
+        assert sample.query.form in (AnswerForm.CHOICE, AnswerForm.NUMBER)
+
+
+def check_replies(run, samples):
+    """A network wrote them."""
+    for sample in samples:
+        prediction = run.prediction(sample.id)
+        assert prediction.replies and prediction.usage.completion_tokens > 0
+
+
+def perfect(model, sample):
+    """What is read of a perfect reply, with this adapter's own perception."""
+    said = model.read(sample.query, model.write(sample.query, sample.target.answer))
+    assert said.failure is None
+    return said.answer
 
 
 def check_sizes(sample, masks):
@@ -111,11 +239,12 @@ def check_sizes(sample, masks):
     assert {mask.to_array().shape for mask in masks} == {media.size[::-1]}
 
 
-def check_right(sample, answer):
-    """What is read of a perfect reply, with this adapter's own perception."""
+def check_right(sample, answer, *, choice=None):
+    """The truth, where masks need only meet it; or the choice that is given."""
     truth = sample.target.answer
     if truth.masks is None:
-        assert (answer.choice, answer.number) == (truth.choice, pytest.approx(truth.number))
+        assert answer.choice == (choice or truth.choice)
+        assert answer.number == pytest.approx(truth.number)
         return
     check_sizes(sample, answer.masks)
     both = [np.logical_and(one.to_array(), other.to_array()).any()

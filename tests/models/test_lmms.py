@@ -89,6 +89,8 @@ class Chat:
             ._reply(ChatRequest(key="a", text=repr((texts, shown, settings["max_new_tokens"]))))
             .text
         )
+        for stop in settings.get("until", ()):
+            text = text.split(stop)[0]
         return GenerationResult(text, TokenCounts(output_tokens=16))
 
 
@@ -144,6 +146,21 @@ def test_the_request_reaches_the_model_in_its_own_form(installed):
     assert settings["max_new_tokens"] == 12
     assert settings["do_sample"] is False
     assert (reply.completion_tokens, reply.cut) == (16, True)
+
+
+@pytest.mark.parametrize("name", ["newer", "older"])
+def test_a_reply_ends_before_its_stop_string(installed, monkeypatch, name):
+    chat = lmms(name=name, coordinates="pixels")
+    request = contract.replace(contract.requests()["first"], system=None)
+    asked, kept = contract.stopped(chat, request)
+    assert chat.generate([asked])[0].text == kept
+    *_, (_, _, _, settings) = chat.model.seen
+    assert settings["until"] == list(asked.stop)
+    assert all("until" not in seen[3] for seen in chat.model.seen[:-1])
+    whole = chat.generate([request])[0].text
+    # A model that does not look at `until`.
+    monkeypatch.setattr(Chat, "said", lambda *_: GenerationResult(whole))
+    assert lmms(name=name, coordinates="pixels").generate([asked])[0].text == kept
 
 
 def test_special_tokens_are_broken_up(installed):

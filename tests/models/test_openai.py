@@ -49,7 +49,7 @@ def test_replies_through_a_server_are_those_of_the_network(clips):
         contract.check(chat, network, contract.requests(clips=clips))
 
 
-@pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit"])
+@pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit", "stop"])
 def test_a_server_that_ignores_part_of_a_request_fails_the_contract(ignored):
     with serving(Scripted(ignores=frozenset({ignored}))) as served, pytest.raises(AssertionError):
         contract.check(reached(served, clips="video"), Scripted(), contract.requests(clips=True))
@@ -97,6 +97,30 @@ def test_the_common_form_has_nothing_that_only_some_servers_take(server):
         assert set(asked) == {"model", "messages", "temperature", "top_p", "seed", limit}
         with pytest.raises(UsageError, match="server=vllm"):
             reached(served, server=server).generate([one(prefix="<think>")])
+
+
+@pytest.mark.parametrize(
+    ("server", "sent"),
+    [
+        ("vllm", {"stop": [*"abcde"], "include_stop_str_in_output": True}),
+        ("sglang", {"stop": [*"abcde"], "no_stop_trim": True}),
+        ("openai", {"stop": [*"abcd"]}),
+        ("plain", {"stop": [*"abcde"]}),
+    ],
+)
+def test_stop_strings_are_sent_as_each_server_takes_them_and_end_replies_alike(server, sent):
+    asked = [one(stop=tuple("abcde"), text=f"{number}") for number in range(6)]
+    with serving(Scripted()) as served:
+        said = reached(served, server=server).generate(asked)
+        reached(served, server=server).generate([one()])
+    assert {reply.text for reply in said} == {
+        reply.text for reply in Scripted().generate(asked)
+    }  # fmt: skip
+    assert any(reply.text for reply in said)
+    known = {"stop", "include_stop_str_in_output", "no_stop_trim"}
+    first, *_, last = served.asked
+    assert {name: first[name] for name in known & set(first)} == sent
+    assert not known & set(last)  # a request without any is sent as ever
 
 
 def test_special_tokens_in_a_question_are_broken_up():

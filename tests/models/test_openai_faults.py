@@ -1,5 +1,9 @@
-"""A server that hangs, refuses, breaks off or talks nonsense: each has one defined outcome."""
+"""A server that hangs, refuses, breaks off or talks nonsense: each has one defined outcome.
 
+What servers say in their own forms, and what comes of each, is in tests/serving/faults.jsonl.
+"""
+
+import json
 import sys
 import threading
 import time
@@ -8,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
 from harness.masks import Rle
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import MAX_BODY, ServerError, TryAgain
@@ -26,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 import contract
 from chat_server import HUGE, Scripted, serving
 
+ROWS = Path(__file__).parents[1] / "serving" / "faults.jsonl"
+RECORDED = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
 REQUEST = contract.requests()["first"]
 
 
@@ -240,3 +246,27 @@ def test_a_refused_request_is_a_failure_of_the_model(ask):
 def test_a_wrong_key_ends_the_run(ask):
     with pytest.raises(UsageError, match="key"):
         asked_by_the_engine(ask, repeat("401"), ["a", "b"])
+
+
+@pytest.mark.parametrize("fault", RECORDED, ids=lambda one: f"{one['server']}: {one['name']}")
+def test_what_servers_say_in_their_own_forms_has_the_outcome_beside_it(ask, fault):
+    outcome = fault["outcome"]
+    faults = [fault] * outcome["tries"]
+    if outcome["kind"] == "run":
+        with pytest.raises(HarnessError) as raised:
+            asked_by_the_engine(ask, chain(faults, repeat("hang")), ["a", "b"])
+        assert raised.value.exit_code == outcome["exit"]
+        assert not isinstance(raised.value, ServerError)
+        heard = str(raised.value)
+    else:
+        (first, second), served, _ = asked_by_the_engine(ask, faults, ["a", "b"])
+        assert first.failure.kind is FailureKind(outcome["kind"])
+        assert len(served.moments) == outcome["tries"] + 1
+        assert served.moments[-2] - served.moments[0] >= outcome.get("waits", 0.0)
+        assert second.failure is None  # nothing else is lost
+        assert first.replies == ((outcome["reply"],) if "reply" in outcome else ())
+        assert set(outcome.get("notes", ())) <= set(first.notes)
+        heard = first.failure.message
+    for words in outcome["says"]:
+        assert words in heard
+    assert "<html" not in heard

@@ -17,6 +17,7 @@ from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import ObjectPrompt
 from harness.model import settings as recorded
 from harness.models.backends import sam2_package as package
+from harness.models.backends.sam2 import float_pixels, pixels
 from harness.models.propagators.sam2_video import sam2_video
 from harness.models.segmenters.sam2 import sam2
 from harness.types import Box, Point
@@ -96,13 +97,39 @@ def test_masks_are_those_of_transformers(both, multimask):
         assert any(0.02 < share < 0.98 for share in shares), "nothing was told apart"
 
 
-def test_pictures_of_other_sizes_differ_only_by_how_they_are_resized(both):
+@pytest.mark.parametrize("size", [(200, 150), (61, 97), (128, 300)])
+def test_masks_of_pictures_of_other_sizes_are_those_of_transformers_too(both, size):
     folder, file = both
-    shown = picture(1, size=(200, 150))
-    ours = sam2(checkpoint=str(folder)).segment(shown, PROMPTS)
-    theirs = sam2(checkpoint=str(file), config="tiny").segment(shown, PROMPTS)
-    assert [mask.shape for mask in theirs] == [(150, 200)] * len(PROMPTS)
-    assert np.mean(np.array(ours) != np.array(theirs)) < 0.01
+    for seed in range(2):
+        shown = noisy(seed, size)
+        ours = sam2(checkpoint=str(folder)).segment(shown, PROMPTS)
+        theirs = sam2(checkpoint=str(file), config="tiny").segment(shown, PROMPTS)
+        assert {mask.shape for mask in theirs} == {(size[1], size[0])}
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def noisy(seed, size):
+    """Of no two alike neighbours, so that every rounding shows."""
+    return np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("size", [(200, 150), (61, 97)])
+def test_networks_are_shown_the_same_numbers(both, size):
+    folder, file = both
+    ours, theirs = sam2(checkpoint=str(folder)), sam2(checkpoint=str(file), config="tiny")
+    official = theirs.network._transforms(noisy(1, size))[None]
+    processor = ours.processor.image_processor
+    assert torch.equal(float_pixels(processor, noisy(1, size)), official)
+    level = 1 / 255 / min(processor.image_std)
+    assert 0.1 * level < (pixels(processor, noisy(1, size)) - official).abs().max() < 2 * level
+
+
+def test_a_checkpoint_that_harness_trained_is_shown_pictures_as_in_its_training(monkeypatch):
+    def wrong(processor, picture):
+        raise AssertionError("it was trained on pictures whose bytes were resized")
+
+    monkeypatch.setattr("harness.models.backends.sam2.float_pixels", wrong)
+    assert sam2().segment(noisy(0, (60, 40)), PROMPTS[:1])[0].shape == (40, 60)
 
 
 def followed(both):

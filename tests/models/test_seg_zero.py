@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import plugins
-from harness.errors import ParseError
+from harness.errors import ParseError, UsageError
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item
 from harness.models.seg_zero import grammar
 from harness.models.tracks import prompts_of
 from harness.spec import parse
+from harness.trainers.seg_zero.rewards import answer_format
 from harness.types import AnswerForm, Box, FailureKind, Point
 
 GOOD = {"bbox": [10, 20, 110, 120], "points_1": [30, 40], "points_2": [50, 60]}
@@ -67,6 +68,64 @@ def test_a_malformed_reply_is_an_error_and_never_raises(reply):
     result = grammar.parse(reply)
     assert result.error and result.items == ()
     assert time.perf_counter() - begin < 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        said(str(GOOD)), said(json.dumps(GOOD)[:-1] + ",}"),
+        said({"Bbox_2d": GOOD["bbox"], "Points": [30, 40], "points_b": [50, 60]}),
+        said({"bbox": GOOD["bbox"], "points_2": [50, 60], "points_3": [30, 40]}),
+        said({"box": GOOD["bbox"], "points_1": [30, 40], "points_2": [50, 60]}),
+        said({**GOOD, "points_2": [1]}), said({**GOOD, "bbox": "1234"}), said("{}"), "",
+    ],
+)  # fmt: skip
+def test_what_the_strict_reward_refuses_is_refused_when_replies_are_read_strictly(reply):
+    assert answer_format(reply, semantics="strict") == 0
+    result = grammar.parse(reply, semantics="strict")
+    assert result.error and result.items == ()
+
+
+@pytest.mark.parametrize("change", [{}, {"label": "dog"}, {"Points": [1, 2]}, {"a_bbox": [1]}])
+def test_the_three_keys_are_read_strictly_whatever_stands_beside_them(change):
+    for value in ({**GOOD, **change}, {**change, **GOOD}):
+        assert answer_format(said(value), semantics="strict") == 1
+        result = grammar.parse(said(value), semantics="strict")
+        assert (result.items, result.notes) == ((ITEM,), ())
+
+
+numbers = st.lists(st.integers(-9, 900) | st.none() | st.text(max_size=2), max_size=5)
+keys = st.sampled_from(["bbox", "Bbox", "points_1", "points_2", "points_3", "point", "label"])
+
+
+@given(st.dictionaries(keys, numbers | st.text(max_size=4) | st.integers(), max_size=6))
+def test_what_is_read_strictly_is_what_the_strict_reward_gives_its_format_for(value):
+    reply = said(value)
+    result = grammar.parse(reply, semantics="strict")
+    assert result.notes == ()
+    if result.ok:
+        assert answer_format(reply, semantics="strict") == 1
+
+
+def test_strict_reading_is_another_model_in_the_record_and_soft_reading_the_same_as_ever():
+    soft, strict = (
+        plugins.build("models", parse(f"seg_zero(backend=stored{given})")).describe()
+        for given in ("", ",semantics=strict")
+    )
+    assert (soft["name"], soft["prompt"]) == ("seg_zero", "seg_zero")
+    assert (strict["name"], strict["prompt"]) == ("seg_zero/strict", "seg_zero/strict")
+    assert {key for key in soft if soft[key] != strict[key]} == {"name", "prompt"}
+    with pytest.raises(UsageError, match="strict"):
+        plugins.build("models", parse("seg_zero(backend=stored,semantics=kind)"))
+
+
+def test_a_strict_model_fails_where_a_soft_one_repairs(ask):
+    asked = ask(AnswerForm.BOXES)
+    for semantics, failed in (("soft", False), ("strict", True)):
+        model = plugins.build("models", parse(f"seg_zero(backend=stored,semantics={semantics})"))
+        assert (model.read(asked, [said(str(GOOD))]).failure is not None) == failed
+        assert model.read(asked, [said(GOOD)]).failure is None
+        assert model.read(asked, model.write(asked, model.read(asked, [said(GOOD)]).answer)).answer
 
 
 @given(st.text())

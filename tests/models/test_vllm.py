@@ -31,6 +31,8 @@ class SamplingParams:
     max_tokens: int
     seed: int
     repetition_penalty: float
+    stop: list[str] | None = None
+    include_stop_str_in_output: bool = False
 
 
 class LLM:
@@ -55,6 +57,10 @@ class LLM:
         said = SimpleNamespace(
             text=text, token_ids=[1] * setting.max_tokens, finish_reason="length"
         )
+        for stop in setting.stop or ():
+            if stop in text:
+                end = text.index(stop) + len(stop) * setting.include_stop_str_in_output
+                said = SimpleNamespace(text=text[:end], token_ids=[1] * end, finish_reason="stop")
         return SimpleNamespace(outputs=[said], prompt_token_ids=[1, 2, 3])
 
 
@@ -95,6 +101,16 @@ def test_a_reply_begins_with_what_it_was_made_to(chat):
     (reply,) = chat.generate([contract.requests()["prefix"]])
     assert reply.text.startswith("<think>it is")
     assert (reply.prompt_tokens, reply.completion_tokens, reply.cut) == (3, 12, True)
+
+
+def test_a_reply_ends_before_its_stop_string(chat):
+    asked, kept = contract.stopped(chat, contract.requests()["prefix"])
+    (reply,) = chat.generate([asked])
+    assert (reply.text, reply.cut) == (kept, False)
+    ((_, (setting,)),) = chat.engine.seen[1:]
+    assert setting.stop == list(asked.stop)
+    assert setting.include_stop_str_in_output  # what is cut is decided in one place
+    assert reply.completion_tokens == len(kept.removeprefix(asked.prefix)) + len(asked.stop[1])
 
 
 def test_only_safe_loading_is_asked_for(chat, tiny_qwen):

@@ -13,6 +13,8 @@ from harness.run.actors import connected
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.spec import parse
+from harness.tasks.reason_seg import writer as reason_seg
+from harness.world.shapes import make
 
 from .conftest import TOYS
 
@@ -23,7 +25,9 @@ ray = pytest.importorskip("ray")
 def cluster():
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TOYS), before]))
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    # Ray takes our word for the GPU.
+    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False,
+             configure_logging=False)  # fmt: skip
     yield
     ray.shutdown()
     if before is None:
@@ -48,15 +52,26 @@ def test_actors_write_what_this_process_writes(dots, tmp_path, isolate):
     assert written(tmp_path / "here") == written(tmp_path / "ray")
 
 
+SLOW = "dot_finder(delay=0.2,batch=2)"
+
+
 def test_an_actor_that_is_killed_amid_its_work_changes_nothing(dots, tmp_path):
     """The killer waits for the actors' processes, and kills the first that holds a model."""
     killer = subprocess.Popen([sys.executable, "-c", KILLER, str(tmp_path / "ray")])
     try:
-        run(dots, tmp_path / "ray", "dot_finder(delay=0.2,batch=2)", ray="auto", workers=2)
+        run(dots, tmp_path / "ray", SLOW, ray="auto", workers=2)
     finally:
         assert killer.wait(30) == 0, "no actor was killed"
-    run(dots, tmp_path / "here", "dot_finder(delay=0.0,batch=2)")
-    assert written(tmp_path / "here")[1] == written(tmp_path / "ray")[1]
+    assert 2 in journals(tmp_path / "ray"), "another one took its place"
+    # The same model, but for how long it takes, which no record tells.
+    task, quick = plugins.build("tasks", parse("dots"), dots), parse("dot_finder(batch=2)")
+    evaluate(task, plugins.build("models", quick), tmp_path / "here", Options(), model_spec=SLOW)
+    assert written(tmp_path / "here") == written(tmp_path / "ray")
+
+
+def journals(folder):
+    """The numbers of the workers that have predicted something."""
+    return sorted(int(path.name.split(".")[1]) for path in folder.glob("samples.*.jsonl"))
 
 
 KILLER = """
@@ -104,6 +119,39 @@ def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_p
     monkeypatch.setattr("harness.run.actors.PATIENCE", 3.0)
     with pytest.raises(ModelError, match="2 GPU free within 3 s, found a cluster of 2 CPUs"):
         run(dots, tmp_path / "a", ray="auto", workers=1, worker_gpus=2.0)
+
+
+def test_two_actors_share_a_gpu_by_halves_and_not_by_wholes(dots, tmp_path, monkeypatch):
+    run(dots, tmp_path / "here")
+    run(dots, tmp_path / "ray", ray="auto", workers=2, worker_gpus=0.5)
+    assert journals(tmp_path / "ray") == [0, 1], "both of them worked"
+    assert written(tmp_path / "here") == written(tmp_path / "ray")
+    monkeypatch.setattr("harness.run.actors.PATIENCE", 3.0)
+    with pytest.raises(ModelError, match=r"1 GPU free within 3 s, found .* and 1 GPUs"):
+        run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=1.0)
+
+
+POCKET = (
+    "pocket(segmenter=box,propagator=still,max_new_tokens=64,"
+    "backend=transformers(dtype=float32,device=cpu))"
+)
+
+
+def test_an_actor_that_holds_a_network_writes_what_this_process_writes(tmp_path):
+    """One actor, for loading a network takes longer than all else here."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    make(tmp_path / "data", seed=0, size=4, writers={"reason_seg": reason_seg.write})
+    task = plugins.build("tasks", parse("reason_seg"), tmp_path / "data")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # as an actor of one CPU has
+    try:
+        done = evaluate(task, parse(POCKET), tmp_path / "here", Options(batch_size=2))
+    finally:
+        torch.set_num_threads(before)
+    evaluate(task, parse(POCKET), tmp_path / "ray", Options(batch_size=2, ray="auto"))
+    assert written(tmp_path / "here") == written(tmp_path / "ray")
+    assert done.results["n_scored"] > 0 and done.results["usage"]["completion_tokens"] > 0
 
 
 def test_a_cluster_that_is_there_is_used():

@@ -127,9 +127,10 @@ def test_a_second_interrupt_ends_at_once(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("harness.run.pipeline.wait", interrupted)
-    stuck, left = threading.Event(), threading.Event()
+    begun, stuck, left = threading.Event(), threading.Event(), threading.Event()
 
     def on_finish(query):
+        begun.set()
         stuck.wait(PATIENCE)
         left.set()
 
@@ -137,6 +138,7 @@ def test_a_second_interrupt_ends_at_once(monkeypatch):
     model = Staged(on_finish=on_finish)
     predictor = Predictor(model, journal)
     done = predictor.submit(batch(0, "a"))
+    assert begun.wait(PATIENCE)
     with pytest.raises(KeyboardInterrupt):
         predictor.finish()
     assert (predictor.closed, model.halted) == (True, 1)

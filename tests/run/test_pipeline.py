@@ -308,12 +308,32 @@ def test_nothing_is_journalled_after_the_end():
     assert predictions(journal) == {}
 
 
-def test_seconds_and_memory_of_every_stage_are_told(tmp_path):
+def test_seconds_of_every_stage_and_what_it_holds_are_told(tmp_path):
     model = Staged(on_finish=lambda query: time.sleep(0.02))
     (outcome,) = Here(model, tmp_path, attempt=0).run([batch(0, "a", "b")])
     assert list(outcome.stages) == ["language", "segmentation", "propagation"]
     assert outcome.stages["propagation"].seconds >= 0.04 > outcome.stages["language"].seconds
-    assert all(one.memory > 1 << 20 for one in outcome.stages.values())
+    assert all(1 <= one.samples <= 2 for one in outcome.stages.values())
+    assert outcome.stages["language"].pixels == 2 * 4 * 4 * 3, "two pictures of 4 × 4 pixels"
+    assert outcome.stages["propagation"].pixels == 0, "a number has no masks"
+    for one in outcome.stages.values():
+        (peak,) = one.peaks.values()
+        assert peak.memory > 1 << 20
+
+
+def test_what_a_stage_holds_is_counted_from_one_stage_to_the_next():
+    stuck = threading.Event()
+    predictor = Predictor(Staged(on_finish=lambda query: stuck.wait(PATIENCE)), Kept())
+    done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * BEGUN))))
+    deadline = time.monotonic() + PATIENCE
+    while predictor._memory.most("propagation")[0] < BEGUN and time.monotonic() < deadline:
+        time.sleep(0.01)
+    stuck.set()
+    stages = done.result(PATIENCE).stages
+    predictor.close()
+    found = {name: one.samples for name, one in stages.items()}
+    assert found["language"] == found["segmentation"] == 4 * BEGUN
+    assert found["propagation"] == BEGUN
 
 
 def test_a_run_keeps_what_its_stages_cost(dots, tmp_path):
@@ -326,4 +346,8 @@ def test_a_run_keeps_what_its_stages_cost(dots, tmp_path):
     evaluate(task, parse("dot_finder"), tmp_path / "a", Options())
     (attempt,) = json.loads((tmp_path / "a" / "timing.json").read_text())["attempts"]
     assert attempt["stages"]["model"]["seconds"] > 0
-    assert attempt["stages"]["model"]["memory_bytes"] > 1 << 20
+    assert attempt["stages"]["model"]["samples_at_once"] >= 1
+    assert attempt["stages"]["model"]["pixel_bytes_at_once"] > 0
+    assert "process_peaks" not in attempt["stages"]["model"], "it is no stage's"
+    (peak,) = attempt["memory"]["process_peak_bytes"]
+    assert peak > 1 << 20

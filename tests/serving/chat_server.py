@@ -15,11 +15,11 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from PIL import Image
@@ -28,6 +28,8 @@ from harness.media import Media, image_bytes, pixels
 from harness.model import Chat, ChatReply, ChatRequest
 
 HUGE = 10_000_000
+Fault: TypeAlias = str | Mapping[str, Any]
+"""A word that `Handler.fail` knows, or a row of faults.jsonl; an empty word is none."""
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Served:
 
     chat: Chat
     model: str = "served"
-    faults: Iterator[str] = field(default_factory=lambda: iter(()))
+    faults: Iterator[Fault] = field(default_factory=lambda: iter(()))
     retry_after: str | None = None
     key: str | None = None
     """The key that it wants."""
@@ -51,9 +53,16 @@ class Served:
     one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
 
-    def reply(self, request: ChatRequest) -> ChatReply:
+    def reply(self, request: ChatRequest, *, with_stop: bool) -> ChatReply:
+        """The network's reply, `with_stop`: with the stop string at its end if it has met one."""
         with self.one_at_a_time:
-            return self.chat.generate([request])[0]
+            (reply,) = self.chat.generate([request])
+            if not (request.stop and with_stop):
+                return reply
+            (whole,) = self.chat.generate([replace(request, stop=())])
+        rest = whole.text[len(reply.text) :]
+        met = [one for one in request.stop if rest.startswith(one)]
+        return replace(reply, text=reply.text + min(met, key=len)) if met else reply
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -83,11 +92,13 @@ class Handler(BaseHTTPRequestHandler):
             if served.key is not None and self.headers["Authorization"] != f"Bearer {served.key}":
                 return self.say(401, {"error": {"message": f"bad {self.headers['Authorization']}"}})
             if fault:
-                return self.fail(fault)
+                return self.fail(fault) if isinstance(fault, str) else self.replay(fault)
             plain = json.loads(body)
             with served.lock:
                 served.asked.append(plain)
-            return self.say(200, completion(served.reply(request_of(plain)), plain, served.model))
+            with_stop = bool(plain.get("include_stop_str_in_output") or plain.get("no_stop_trim"))
+            reply = served.reply(request_of(plain), with_stop=with_stop)
+            return self.say(200, completion(reply, plain, served.model))
         except ValueError as error:
             return self.say(400, {"error": {"message": str(error)}})
         finally:
@@ -97,12 +108,27 @@ class Handler(BaseHTTPRequestHandler):
     def say(self, status: int, plain: Any, **headers: str) -> None:
         data = plain if isinstance(plain, bytes) else json.dumps(plain).encode()
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in {"Content-Type": "application/json", **headers}.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def replay(self, fault: Mapping[str, Any]) -> None:
+        """Answer as a row of faults.jsonl says: status, headers, and a body that may not end."""
+        body = fault["body"]
+        if not fault.get("endless"):
+            data = body.encode() if isinstance(body, str) else body
+            return self.say(fault["status"], data, **fault.get("headers", {}))
+        self.close_connection = True
+        self.send_response(fault["status"])
+        self.send_header("Content-Type", fault["headers"]["Content-Type"])
+        self.end_headers()
+        part = bytes.fromhex(body) * 2**14
+        with suppress(OSError):  # whoever reads has heard enough
+            while not self.served.released.is_set():
+                self.wfile.write(part)
+        return None
 
     def fail(self, fault: str) -> None:
         """Do what the script says instead of answering."""
@@ -187,7 +213,17 @@ def request_of(plain: dict[str, Any]) -> ChatRequest:
         system=messages.get("system"),
         prefix=messages.get("assistant", ""),
         max_new_tokens=plain.get("max_tokens") or plain["max_completion_tokens"],
+        stop=stops(plain),
     )
+
+
+def stops(plain: dict[str, Any]) -> tuple[str, ...]:
+    """The stop strings of a body: one, or several; OpenAI itself takes four."""
+    given = plain.get("stop") or ()
+    several = (given,) if isinstance(given, str) else tuple(given)
+    if "max_completion_tokens" in plain and len(several) > 4:
+        raise ValueError(f"expected at most 4 stop sequences, found {len(several)}")
+    return several
 
 
 def medium(part: dict[str, Any], times: dict[str, Any]) -> tuple[Media, tuple[int, ...]]:
@@ -211,7 +247,7 @@ def medium(part: dict[str, Any], times: dict[str, Any]) -> tuple[Media, tuple[in
 
 @contextmanager
 def serving(
-    chat: Chat, *, faults: Iterable[str] = (), port: int = 0, **given: Any
+    chat: Chat, *, faults: Iterable[Fault] = (), port: int = 0, **given: Any
 ) -> Iterator[Served]:
     """A server that runs as long as the context does; `url` is where."""
     served = Served(chat, faults=iter(faults), **given)
@@ -238,7 +274,7 @@ class Scripted:
     batch_size: int = 4
     coordinates: str = "pixels"
     ignores: frozenset[str] = frozenset()
-    """Of text, media, system, prefix, limit: what a broken server would not look at."""
+    """Of text, media, system, prefix, limit, stop: what a broken server would not look at."""
     slowly: Callable[[], None] = lambda: None
 
     def describe(self) -> dict[str, Any]:
@@ -266,8 +302,13 @@ class Scripted:
         }
         kept = [seen[name] for name in sorted(seen) if name not in self.ignores]
         text = blake2b(repr(kept).encode(), digest_size=8).hexdigest()
+        stop = () if "stop" in self.ignores else request.stop
+        written = next((text[:end] for end in range(17) if text[:end].endswith(stop)), text)
+        met = max((len(one) for one in stop if written.endswith(one)), default=0)
         return ChatReply(
-            text=f"{request.prefix}{text}", prompt_tokens=len(request.text), completion_tokens=16
+            text=f"{request.prefix}{written[: len(written) - met]}",
+            prompt_tokens=len(request.text),
+            completion_tokens=len(written),
         )
 
 

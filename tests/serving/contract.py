@@ -5,6 +5,7 @@ and scores of its own. `check` compares it with the network itself, and changes 
 to see that the reply changes with it.
 """
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -58,11 +59,24 @@ def requests(*, prefix: bool = True, clips: bool = False) -> dict[str, ChatReque
     return changed
 
 
+def stopped(network: Chat, request: ChatRequest) -> tuple[ChatRequest, str]:
+    """A request with a stop string that the network's reply to it has, and what comes before it."""
+    (reply,) = network.generate([request])
+    said = reply.text.removeprefix(request.prefix)
+    met = re.search("[^\ufffd]{1,2}", said[len(said) // 2 :])  # no half of a character
+    assert met is not None, "a reply with nothing to stop at"
+    stop = (f"{met[0]}, and this never", met[0])
+    return replace(request, stop=stop), f"{request.prefix}{said.partition(met[0])[0]}"
+
+
 def check(chat: Chat, network: Chat, asked: dict[str, ChatRequest]) -> None:
     """Raise AssertionError unless `chat` says what `network` says, and looks at all it is given."""
+    request, kept = stopped(network, asked["first"])
+    asked = {**asked, "stop": request}
     names, several = list(asked), list(asked.values())
     expected = network.generate(several)
     assert len({reply.text for reply in expected}) == len(expected), "it looks at too little"
+    assert (expected[-1].text, expected[-1].cut) == (kept, False), "it does not stop"
     for order in (several, several[::-1]):
         said = dict(zip(order, chat.generate(order), strict=True))
         for name, request, reply in zip(names, several, expected, strict=True):

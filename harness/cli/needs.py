@@ -1,0 +1,102 @@
+"""What a plugin needs before it runs, found without importing it.
+
+Settings that must be given are in its signature. What no signature says is in a file `needs.toml`
+beside its module, under the plugin's name. A model needs the packages of the parts, too, that it
+takes unless others are given.
+"""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.cli.settings import Source
+from harness.errors import DataError
+
+FILE = "needs.toml"
+PARTS: dict[str, plugins.Kind] = {
+    "backend": "backends",
+    "chat": "backends",
+    "segmenter": "segmenters",
+    "propagator": "propagators",
+}
+"""Settings that name a part, and its kind."""
+
+
+def needs(kind: str, entry: EntryPoint) -> list[str]:
+    """What must be given, be there or be installed, in this order; nothing is named twice."""
+    source = Source.of(entry.module) if plugins.folder(entry) is not None else None
+    function = source.function(entry.attr) if source is not None else None
+    told = declared(entry)
+    found = list(_given(kind, function)) if function is not None else []
+    found += [*told.get("given", ()), *told.get("packages", ())]
+    if source is not None and function is not None:
+        for part in _parts(source, function):
+            found += _packages(*part)
+    return list(dict.fromkeys(found))
+
+
+@lru_cache
+def _packages(kind: plugins.Kind, name: str) -> tuple[str, ...]:
+    """The packages of a part."""
+    found = _everything().select(group=f"harness.{kind}", name=name)
+    return tuple(package for part in found for package in declared(part).get("packages", ()))
+
+
+@lru_cache
+def _everything() -> Any:
+    """All plugins of all packages: `EntryPoints`, which Python 3.11 has under another name."""
+    return entry_points()  # slow, so that it is done once for all kinds of parts
+
+
+def declared(entry: EntryPoint) -> dict[str, list[str]]:
+    """What `needs.toml` beside a plugin says of it: lists under `given` and `packages`.
+
+    Raises:
+        DataError: the file is not in this form.
+    """
+    place = plugins.folder(entry)
+    told = _read(place / FILE).get(entry.name, {}) if place is not None else {}
+    lists = told.values() if isinstance(told, dict) else (None,)
+    if not all(isinstance(one, list) and all(isinstance(a, str) for a in one) for one in lists):
+        raise DataError(
+            f"file {FILE} of {entry.name}", expected='lists of texts, "given" and "packages"',
+            found=repr(told)[:60],
+        )  # fmt: skip
+    return dict(told)
+
+
+@lru_cache
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"file {path}", expected="TOML", found=str(error)) from error
+
+
+def _settings(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """Settings of a plugin and their defaults."""
+    pairs = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return ((one.arg, default) for one, default in pairs)
+
+
+def _given(kind: str, function: ast.FunctionDef) -> Iterator[str]:
+    """Settings without a default, and a model's checkpoint if it has none of its own."""
+    for name, default in _settings(function):
+        none = isinstance(default, ast.Constant) and not default.value
+        if default is None or (kind == "models" and name == "checkpoint" and none):
+            yield name
+
+
+def _parts(source: Source, function: ast.FunctionDef) -> Iterator[tuple[plugins.Kind, str]]:
+    """Kinds and names of the parts that are taken by default: those given as `Spec("name")`."""
+    for name, default in _settings(function):
+        made = source.named(default) if name in PARTS else None
+        if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Constant):
+            yield PARTS[name], str(made.args[0].value)

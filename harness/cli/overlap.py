@@ -1,0 +1,92 @@
+"""Masks of an answer beside the truth's, frame by frame: how large, where, in how many pieces."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+from harness.masks import BoolArray, Rle
+from harness.models.tracks import extent
+from harness.overlay import spread
+from harness.types import Answer
+
+FRAMES = 8  # of a video that are told
+CORNERS = np.ones((3, 3), dtype=np.int64)  # pixels that touch by a corner are one piece
+
+
+def compared(answer: Answer | None, truth: Answer | None) -> dict[str, Any] | None:
+    """Each mask and their IoU, of at most `FRAMES` frames, evenly spread; None without masks.
+
+    Areas are in pixels of the original picture, boxes too (right and bottom exclusive). The IoU is
+    of all pixels; a protocol that leaves some out, or weighs frames, scores otherwise. It is None
+    where one of the masks is not there, or both are empty.
+    """
+    said = answer.masks if answer is not None else None
+    meant = truth.masks if truth is not None else None
+    known = said or meant
+    if not known:
+        return None
+    total = max(len(said or ()), len(meant or ()))
+    return {
+        "size": list(known[0].size),
+        "of_frames": total,
+        "frames": [
+            {"frame": frame, **_frame(_at(said, frame), _at(meant, frame))}
+            for frame in spread(total, FRAMES)
+        ],
+    }
+
+
+def lines(table: Mapping[str, Any]) -> list[str]:
+    """The same in words, a line a frame."""
+    width, height = table["size"]
+    return [
+        f"of {width} × {height} pixels; IoU is of all pixels, without the protocol's own rules",
+        *(
+            f"frame {row['frame']}: prediction {_words(row['prediction'])}; "
+            f"truth {_words(row['truth'])}; IoU {_ratio(row)}"
+            for row in table["frames"]
+        ),
+    ]
+
+
+def _at(masks: Sequence[Rle] | None, frame: int) -> Rle | None:
+    return masks[frame] if masks is not None and frame < len(masks) else None
+
+
+def _frame(said: Rle | None, meant: Rle | None) -> dict[str, Any]:
+    iou = None
+    if said is not None and meant is not None and said.size == meant.size:
+        union = said.union(meant).area
+        iou = said.intersection(meant).area / union if union else None
+    return {"prediction": _told(said), "truth": _told(meant), "iou": iou}
+
+
+def _told(mask: Rle | None) -> dict[str, Any] | None:
+    if mask is None:
+        return None
+    pixels: BoolArray = mask.to_array()
+    box = extent(pixels)
+    return {
+        "area": mask.area,
+        "share": mask.area / pixels.size,
+        "box": None if box is None else [int(edge) for edge in box],
+        "pieces": int(ndimage.label(pixels, structure=CORNERS)[1]),
+    }
+
+
+def _words(told: Mapping[str, Any] | None) -> str:
+    if told is None:
+        return "not given"
+    if told["box"] is None:
+        return "empty"
+    pieces = "1 piece" if told["pieces"] == 1 else f"{told['pieces']} pieces"
+    return f"{told['area']} pixels ({100 * told['share']:.1f} %), box {told['box']}, {pieces}"
+
+
+def _ratio(row: Mapping[str, Any]) -> str:
+    if row["iou"] is not None:
+        return f"{row['iou']:.3f}"
+    both = row["prediction"] is not None and row["truth"] is not None
+    return "none, both empty" if both else "none"

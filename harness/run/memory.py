@@ -1,0 +1,107 @@
+"""What a process holds in memory: peaks that are measured, and what is counted of its stages.
+
+A process has no memory of one stage: stages share networks, caches and frames, and work side by
+side. So what a stage has to itself is counted (samples, and the pixels that belong to them), and
+what is measured is said of the process. Only a model that has no stages has its GPU to itself
+while it works, and the peak is then of that work.
+"""
+
+import os
+import platform
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Peak(NamedTuple):
+    """The most bytes that one process held at once, since it began; 0: unknown, or none."""
+
+    memory: int = 0
+    """Resident, of all that it did: networks, caches and pictures too."""
+    gpu: int = 0
+    """In tensors, as torch counts them, on the GPU of those it uses that was fullest."""
+
+    def joined(self, other: "Peak") -> "Peak":
+        """The higher of each."""
+        return Peak(max(self.memory, other.memory), max(self.gpu, other.gpu))
+
+
+@dataclass(slots=True)
+class Memory:
+    """What stages hold in this process; safe to use from several threads."""
+
+    _lock: Any = field(default_factory=threading.Lock)
+    _now: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By stage: samples that are in it or wait for it, and bytes of their pixels."""
+    _most: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _gpu: int = 0
+    """The GPU's peak before the piece of work that has it to itself: torch forgets it then."""
+
+    def enter(self, stage: str, pixels: int, *, samples: int = 1) -> None:
+        """Samples that `pixels` bytes of pictures and masks belong to come to a stage."""
+        with self._lock:
+            held, bytes_ = self._now.get(stage, (0, 0))
+            self._now[stage] = now = (held + samples, bytes_ + pixels)
+            most = self._most.get(stage, (0, 0))
+            self._most[stage] = (max(most[0], now[0]), max(most[1], now[1]))
+
+    def leave(self, stage: str, pixels: int, *, samples: int = 1) -> None:
+        """They go on."""
+        with self._lock:
+            held, bytes_ = self._now[stage]
+            self._now[stage] = (held - samples, bytes_ - pixels)
+
+    def most(self, stage: str) -> tuple[int, int]:
+        """The most samples that were in a stage at once, and the most bytes of their pixels."""
+        return self._most.get(stage, (0, 0))
+
+    def begin_alone(self) -> None:
+        """What works now has the GPU to itself: until the next call, `gpu_peak` is of it."""
+        self._gpu = max(self._gpu, gpu_peak())
+        begin_gpu_peak()
+
+    def of_process(self) -> dict[str, Peak]:
+        """The peaks of this process, by what tells it from others."""
+        peak = Peak(memory_peak(), max(self._gpu, gpu_peak()))
+        return {f"{os.getpid()}@{platform.node()}": peak}
+
+
+def memory_peak() -> int:
+    """The most bytes of memory that this process has held since its program began; 0: unknown."""
+    try:
+        # Not `ru_maxrss`, which a program takes over from the one that began it.
+        said = Path("/proc/self/status").read_bytes().partition(b"VmHWM:")[2]
+        return int(said.split(maxsplit=1)[0]) * 1024
+    except (OSError, IndexError, ValueError):  # another system, or a model without the right
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def gpu_peak() -> int:
+    """The most bytes of tensors on one of this process's GPUs since `begin_gpu_peak`, or ever."""
+    cuda = _cuda()
+    if cuda is None:
+        return 0
+    return max(int(cuda.max_memory_allocated(one)) for one in range(cuda.device_count()))
+
+
+def begin_gpu_peak() -> None:
+    """Let `gpu_peak` be of what comes now."""
+    cuda = _cuda()
+    if cuda is not None:
+        for one in range(cuda.device_count()):
+            cuda.reset_peak_memory_stats(one)
+
+
+def _cuda() -> Any:
+    """`torch.cuda`, if something here has loaded torch and used a GPU."""
+    torch = sys.modules.get("torch")
+    used = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+    return torch.cuda if torch is not None and used else None

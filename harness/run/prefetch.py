@@ -1,0 +1,108 @@
+"""Pictures of the batches to come, decoded before a model looks at them, up to a number of bytes.
+
+A model says which frames it looks at first (`looks_at`): of a long video those are few. Of one
+that does not say so, all are. What they are decoded into is the cache that all readers share.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from harness.errors import HarnessError
+from harness.media import CACHE, Media
+from harness.model import Model
+from harness.run.plan import Batch
+from harness.types import AnswerForm, Query
+
+PREFETCH_BYTES = CACHE.max_bytes // 4
+"""Of the pixels of one batch; what does not fit is decoded as it is used."""
+
+EVERY_FRAME = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
+"""Forms whose answers say something of every frame of the first medium."""
+
+
+class Part(NamedTuple):
+    """Frames of one medium to decode, in this order."""
+
+    media: Media
+    frames: Sequence[int]
+    divisible: bool
+    """Some of them are of use without the others."""
+
+
+def looks(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
+    """The media of a query, each with the frames that the model looks at first.
+
+    A `looks_at` that raises, or names what is not there, is as one that names nothing: what is
+    wrong shows when the model is asked.
+    """
+    asked = getattr(model, "looks_at", None)
+    if asked is None:
+        return [(media, range(len(media))) for media in query.media]
+    try:
+        return [
+            (media, [int(one) for one in frames if 0 <= one < len(media)])
+            for media, frames in zip(query.media, asked(query), strict=True)
+        ]
+    except Exception:  # noqa: BLE001 - the boundary to models
+        return []
+
+
+def parts(model: Model, batch: Batch) -> Iterator[Part]:
+    """What is decoded ahead of a batch: what the model looks at first, then what is left of tracks.
+
+    No more than `PREFETCH_BYTES` of pixels. A medium of which all is needed is decoded whole or
+    not at all: a model that goes through a long video would meet its end, decoded in vain.
+    """
+    return _fitting(_wanted(model, batch.queries), PREFETCH_BYTES)
+
+
+def decode(part: Part, over: Callable[[], bool]) -> None:
+    """Decode frames into the cache, until `over` says that nobody will look at them."""
+    try:
+        for frame in part.frames:
+            if over():
+                return
+            part.media.frame(frame)
+    except HarnessError:
+        return  # the model will meet it and say whose sample it is
+
+
+def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
+    """Bytes of the decoded frames of queries that a model looks at first."""
+    return sum(
+        _picture(media) * len(frames) for query in queries for media, frames in looks(model, query)
+    )
+
+
+def masked_pixels(query: Query) -> int:
+    """Bytes of the picture that is segmented, and of one mask a frame; 0 if none are asked for."""
+    if not EVERY_FRAME.intersection(query.forms):
+        return 0
+    media = query.media[0]
+    return _picture(media) + media.size[0] * media.size[1] * len(media)
+
+
+def _picture(media: Media) -> int:
+    return media.size[0] * media.size[1] * 3
+
+
+def _wanted(model: Model, queries: Sequence[Query]) -> Iterator[Part]:
+    rest: list[Part] = []
+    for query in queries:
+        for place, (media, frames) in enumerate(looks(model, query)):
+            yield Part(media, frames, len(frames) < len(media))
+            if place == 0 and EVERY_FRAME.intersection(query.forms):
+                seen = set(frames)
+                others = [one for one in range(len(media)) if one not in seen]
+                rest.append(Part(media, others, divisible=False))
+    yield from rest
+
+
+def _fitting(wanted: Iterable[Part], most: int) -> Iterator[Part]:
+    """As much of it as fits into `most` bytes, the first parts first."""
+    for part in wanted:
+        room = most // _picture(part.media)
+        frames = part.frames[:room] if part.divisible or len(part.frames) <= room else ()
+        if frames:
+            most -= _picture(part.media) * len(frames)
+            yield part._replace(frames=frames)

@@ -1,0 +1,95 @@
+"""Where a reply ends that is to end before a text: one rule, for every backend.
+
+The stop string that is complete first ends the reply, not the one that begins first. So it is known
+as soon as it is written, and a reply is the same whether its network was stopped there, or went on
+and its text is cut afterwards.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from harness.model import ChatReply, ChatRequest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Decode: TypeAlias = Callable[[Sequence[int]], str]
+"""Text of tokens. That of the first ones begins that of all, but for a character cut in two."""
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str | None:
+    """What stands before the stop string that is complete first; None where none is.
+
+    Of several that are complete with one character, the longest counts.
+
+    >>> before_stop("a, b; c", ("; c", ";", "b;")), before_stop("a", (";",))
+    ('a, ', None)
+    """
+    places = [(text.find(one), len(one)) for one in stop]
+    found = [(at + length, at) for at, length in places if at >= 0]
+    return text[: min(found)[1]] if found else None
+
+
+def until_stop(reply: ChatReply, request: ChatRequest) -> ChatReply:
+    """A reply up to its request's stop strings; what it was made to begin with is not searched."""
+    begun = request.prefix if reply.text.startswith(request.prefix) else ""
+    kept = before_stop(reply.text[len(begun) :], request.stop)
+    return reply if kept is None else replace(reply, text=f"{begun}{kept}", cut=False)
+
+
+def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> int | None:
+    """How many tokens it took until a stop string was complete; None where none is."""
+
+    def complete(count: int) -> bool:
+        return before_stop(decode(tokens[:count]), stop) is not None
+
+    if not (stop and complete(len(tokens))):
+        return None
+    return bisect_left(range(len(tokens)), True, key=complete)
+
+
+def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
+    """Whether a network may end that has written these tokens: the last complete a stop string.
+
+    Only as many tokens are read as a stop string has bytes, so that a step costs little. Special
+    tokens within hide one, which is then found by `tokens_to_stop` when the reply is over.
+    """
+    if not stop:
+        return False
+    reach = max(len(one.encode("utf-8", "replace")) for one in stop)
+    if before_stop(decode(tokens[-reach:]), stop) is None:
+        return False
+    return before_stop(decode(tokens), stop) is not None  # the last tokens alone may read otherwise
+
+
+def criteria(
+    requests: Sequence[ChatRequest], *, prompt_length: int, decode: Decode
+) -> dict[str, Any]:
+    """What `generate` of transformers is given beside the rest, if a request has stop strings."""
+    stops = [request.stop for request in requests]
+    if not any(stops):
+        return {}
+    from transformers import StoppingCriteriaList
+
+    rows = StopRows(stops=stops, prompt_length=prompt_length, decode=decode)
+    return {"stopping_criteria": StoppingCriteriaList([rows])}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRows:
+    """A stopping criterion for `generate` of transformers: rows that have reached a stop string."""
+
+    stops: Sequence[Sequence[str]]
+    """The stop strings of each row."""
+    prompt_length: int
+    decode: Decode
+
+    def __call__(self, input_ids: "Tensor", scores: object, **_: object) -> "Tensor":
+        """Which rows of prompts and replies (rows × length) have ended (rows, boolean)."""
+        written = input_ids[:, self.prompt_length :].tolist()
+        ended = [
+            at_stop(row, stop, self.decode) for row, stop in zip(written, self.stops, strict=True)
+        ]
+        return input_ids.new_tensor(ended).bool()

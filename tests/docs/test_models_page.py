@@ -1,0 +1,100 @@
+"""Every SPEC of docs/models.md is one that its plugins take; no weights are looked for."""
+
+import inspect
+import re
+import typing
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.errors import UnknownPlugin, UsageError
+from harness.frames import frame_policy
+from harness.spec import Spec, parse, parse_list
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+OPTION = re.compile(r'--(model|tasks) (?:"([^"]*)"|(\S+))')
+INLINE = re.compile(r"`([a-z_0-9]+\([^`]*\))`")
+KINDS = {"backend": "backends", "sampler": "backends", "chat": "backends", "model": "models",
+         "segmenter": "segmenters", "propagator": "propagators"}  # fmt: skip
+"""Of what kind the plugin is that a parameter names."""
+
+
+def commands():
+    """(option, text) of every `--model` and `--tasks`, as a shell hands it over."""
+    blocks = "\n".join(BLOCK.findall(PAGE.read_text("utf-8"))).replace("\\\n", "")
+    return [(kind, quoted or plain) for kind, quoted, plain in OPTION.findall(blocks)]
+
+
+MODELS = sorted({text for kind, text in commands() if kind == "model"})
+TASKS = sorted({text for kind, text in commands() if kind == "tasks"})
+TABLE = sorted({text for text in INLINE.findall(PAGE.read_text("utf-8"))
+                if not re.search(r"…|\\\||=[,)]|\(\)", text)
+                and text.partition("(")[0] in plugins.installed("models")})  # fmt: skip
+
+
+def check(kind, spec):
+    """Raise unless the plugin is there and takes these arguments, and so on inside them."""
+    function = plugins.load(kind, spec.name)
+    signature = inspect.signature(function).parameters
+    known = {name for name, one in signature.items() if one.kind is one.KEYWORD_ONLY}
+    if extra := set(spec.arguments) - known:
+        raise UsageError(f"{kind} {spec.name}", expected=f"one of {sorted(known)}",
+                         found=str(sorted(extra)))  # fmt: skip
+    hints = typing.get_type_hints(function)
+    for name, value in spec.arguments.items():
+        plain = plugins.convert(value, hints.get(name, typing.Any), f"{spec.name}({name}=…)")
+        if isinstance(plain, Spec) and name in KINDS:
+            check(KINDS[name], plain)
+        elif isinstance(plain, Spec):
+            assert name == "frames", f"say in KINDS of what kind {name} is"
+            frame_policy(plain)
+
+
+def compositions(spec):
+    """The SPECs of models with a network in a SPEC: itself, or what it holds."""
+    inner = [value for value in spec.arguments.values() if isinstance(value, Spec)]
+    found = [spec] if spec.name in plugins.installed("models") and plugins.accepts(
+        "models", spec.name, "backend") else []  # fmt: skip
+    return found + [one for part in inner for one in compositions(part)]
+
+
+def test_there_are_commands_for_every_method_with_weights():
+    names = {parse_list(text)[0].name for text in MODELS}
+    assert {"qwen_vl", "seg_zero", "visionreasoner", "dr2seg", "videoseg_r1", "video_str",
+            "spacer", "video_r1", "videochat_r1", "replay", "external"} <= names  # fmt: skip
+    assert len(MODELS) > 15 and len(TASKS) > 5 and TABLE
+
+
+@pytest.mark.parametrize("text", [*MODELS, *TABLE])
+def test_plugins_take_what_the_page_gives_them(text):
+    for spec in parse_list(text):
+        check("models", spec)
+
+
+@pytest.mark.parametrize("text", TASKS)
+def test_tasks_take_what_the_page_gives_them(text):
+    for spec in parse_list(text):
+        check("tasks", spec)
+
+
+@pytest.mark.parametrize("text", MODELS)
+def test_a_real_checkpoint_stands_with_its_segmenter_and_propagator(text):
+    for spec in parse_list(text):
+        for one in compositions(spec):
+            if one.arguments.get("checkpoint", one.name) in ("pocket", "runs/pocket"):
+                continue  # its own defaults are what it was trained with
+            assert {"segmenter", "propagator"} <= set(one.arguments), one
+
+
+@pytest.mark.parametrize(("text", "error"), [
+    ("qwen_vl(checkpont=a)", UsageError),
+    ("qwen_vl(keyframe=last)", UsageError),
+    ("qwen_vl(segmenter=sam2(chekpoint=a))", UsageError),
+    ("videoseg_r1(sampler=sam2)", UnknownPlugin),
+    ("qwen_vl(frames=fps(rate=2,mst=64))", UsageError),
+])  # fmt: skip
+def test_a_slip_on_the_page_would_be_found(text, error):
+    with pytest.raises(error):
+        check("models", parse(text))

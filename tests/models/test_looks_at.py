@@ -1,0 +1,81 @@
+"""A model says which frames it will show: those of its requests."""
+
+import pytest
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.model import ChatReply
+from harness.models.shown import seen
+from harness.spec import parse
+from harness.types import AnswerForm
+
+FORMS = {
+    "words": (AnswerForm.CHOICE,),
+    "places": (AnswerForm.MASK_TRACK,),
+    "both": (AnswerForm.BOXES, AnswerForm.CHOICE),
+}
+MODELS = ("qwen_vl", "qwen_vl(keyframe=named)", "visionreasoner(frames=fps(rate=1))", "seg_zero",
+          "dr2seg(keyframe=first)", "video_str", "spacer", "videoseg_r1")  # fmt: skip
+
+
+def built(spec):
+    name, _, rest = spec.partition("(")
+    given = f",{rest}" if rest else ")"
+    return plugins.build("models", parse(f"{name}(backend=stored{given}"))
+
+
+@pytest.mark.parametrize("spec", MODELS)
+@pytest.mark.parametrize("kind", FORMS)
+def test_what_a_model_looks_at_is_what_its_requests_show(ask, spec, kind):
+    model = built(spec)
+    query = ask(FORMS[kind], frames=40, options=("a", "b"))
+    shown = model.looks_at(query)
+    for request in model.requests(query) if spec != "videoseg_r1" or kind == "words" else ():
+        assert set(request.frames[0]) <= set(shown[0])
+    assert len(shown) == 1 and list(shown[0]) == sorted(set(shown[0]))
+    assert set(shown[0]) < set(range(40)), "not the whole video"
+
+
+@pytest.mark.parametrize("spec", MODELS)
+def test_a_picture_is_looked_at(ask, spec):
+    assert built(spec).looks_at(ask(AnswerForm.MASK)) == ((0,),)
+
+
+def test_a_search_looks_at_what_its_first_turn_shows(ask):
+    seen_first = []
+
+    class Voters:
+        def generate(self, requests):
+            seen_first.append({one for request in requests for one in request.frames[0]})
+            return [ChatReply(text="") for _ in requests]
+
+    model = built("videoseg_r1(sampler_frames=5)")
+    query = ask(AnswerForm.MASK_TRACK, frames=40)
+    from harness.models.videoseg_r1.looking import look
+
+    look([query], sampler=model.sampler, showing=model.showing, voters=Voters())
+    assert set(model.looks_at(query)[0]) == seen_first[0]
+    assert len(seen_first[0]) == 5
+
+
+def test_without_a_search_what_the_reasoner_sees_is_looked_at(ask):
+    model = built("videoseg_r1(key_segment=false,target_frame=false,key_frames=3)")
+    query = ask(AnswerForm.MASK_TRACK, frames=40)
+    (shown,) = model.looks_at(query)
+    assert shown[0] == 0 and len(shown) == 4
+
+
+def test_frames_of_a_medium_that_is_shown_twice_are_joined(ask):
+    query = ask(AnswerForm.CHOICE, frames=9, options=("a", "b"))
+    (request,) = built("qwen_vl(frames=2)").requests(query)
+    whole = type(request)(key="k", text="", media=query.media)
+    assert seen(query, [request]) == ((0, 8),)
+    assert seen(query, [request, whole]) == (tuple(range(9)),)
+    twice = type(request)(key="k", text="", media=query.media * 2, frames=((3,), (3, 5)))
+    assert seen(query, [twice]) == ((3, 5),)
+    assert seen(query, []) == ((),)
+
+
+def test_a_question_that_cannot_be_asked_is_no_different_here(ask):
+    with pytest.raises(UsageError):
+        built("qwen_vl").looks_at(ask(AnswerForm.BOX_3D))
