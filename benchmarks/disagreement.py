@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parts import save
 from pocket_card import harness
 
 from harness.errors import UsageError
@@ -107,7 +108,7 @@ def main() -> None:
     text = "\n".join(table(runs, given))
     print(text)
     if given.save:
-        save(text, given.device)
+        save(RESULT, given.device, text)
 
 
 def arguments() -> argparse.Namespace:
@@ -227,15 +228,6 @@ def row(name: str, of: Mapping[str, Run], runs: Mapping[str, Mapping[str, Run]])
 def headline(run: Run) -> float:
     """The run's score."""
     return float(run.results["metrics"][run.results["headline"]])
-
-
-def save(text: str, device: str) -> None:
-    """Put a part into the results, in the place of an older one of the same device."""
-    old = RESULT.read_text("utf-8") if RESULT.is_file() else ""
-    parts = dict(part.split("\n", 1) for part in old.split("## ")[1:])
-    parts[device] = f"\n{text}\n\n"
-    whole = "".join(f"## {name}\n{parts[name]}" for name in sorted(parts))
-    RESULT.write_text(f"{whole.rstrip()}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from typing import Any
 
 import mixed_lengths
 from busy import Busy
+from parts import save
 
 from harness import plugins
 from harness.errors import HarnessError, MissingDependency
@@ -82,7 +83,7 @@ def main() -> None:
         sys.exit(f"error: {error}")
     print(text)
     if given.save:
-        save(text, "overhead" if given.overhead else "lmms-eval")
+        save(RESULT, "overhead" if given.overhead else "lmms-eval", text)
 
 
 def arguments() -> argparse.Namespace:
@@ -318,15 +319,6 @@ def about(given: argparse.Namespace) -> str:
     place = device() if given.device != "cpu" else f"{os.cpu_count()} cores, {platform.machine()}"
     return (f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "
             f"of {given.repeats} turns.")  # fmt: skip
-
-
-def save(text: str, title: str) -> None:
-    """Put a part into the results, in the place of an older one of the same title."""
-    old = RESULT.read_text("utf-8") if RESULT.is_file() else ""
-    parts = dict(part.split("\n", 1) for part in old.split("## ")[1:])
-    parts[title] = f"\n{text}\n\n"
-    whole = "".join(f"## {name}\n{parts[name]}" for name in sorted(parts))
-    RESULT.write_text(f"{whole.rstrip()}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """pocket from random weights: the real architecture, small, on the generated world.
 
-    harness train --method pocket --out DIR --config two_cores   # the shipped weights: 90 minutes
+    harness train --method pocket --out DIR --config two_cores   # the shipped weights: 80 minutes
     harness train --method pocket --out DIR --set steps=50
 
 No model is started from and no task is read: scenes, questions and replies are drawn as training
-goes, by worker processes, each step a pure function of seed and step. A step adds up the gradients
-of three batches: stills, stills to count in, and clips.
+goes, by the training processes or `workers` further ones, each step a pure function of seed and
+step. A step adds up the gradients of three batches: stills, stills to count in, and clips.
 """
 
 import os
@@ -18,9 +18,6 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainer import TrainingRun
 from harness.trainers.pocket.mixture import Shares
 from harness.trainers.pocket.network import Architecture
-
-AHEAD = 12  # steps that workers may be ahead
-EXAMINED = 24  # pictures of each kind that are looked at in passing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +135,7 @@ def pocket(
         meant_weight: Weight of the loss on which image tokens are asked about.
         looks_weight: Weight of the loss on where replies look.
         copies_weight: Weight of the loss on which text replies look at for what it tells.
-        heads_until: Part of the steps after which these three count a tenth.
+        heads_until: Part of the steps after which all of these weigh a tenth.
         easy_until: Part of the steps in which scenes grow from two things to all.
         see_until: Part of the steps in which the vision tower mainly learns, on further stills.
         seen_first: How many of those in each half of a step.

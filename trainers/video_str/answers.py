@@ -212,8 +212,7 @@ def _number(reply: str, target: Target, group: Group) -> float:
 
 def _boxes(reply: str, target: Target, group: Group) -> float:
     query = group.sample.query
-    named = named_resolution(query.text)
-    canvas = named if named is not None and min(named) > 0 else group.canvas
+    canvas = named_resolution(query.text) or group.canvas
     return boxes_reward(reply, target.answer.boxes or (), canvas=canvas, picture=query.size)
 
 

@@ -59,7 +59,7 @@ def in_words_of(method: str, *, aid: Aid = "named") -> Callable[[PromptedModel],
 
     Args:
         method: Whose folder below `harness.models` has the words.
-        aid: Which objects a graph or map prompt lists, for a model that does not say.
+        aid: Which objects a graph or map prompt lists, for a model of other words.
     """
     package = f"harness.models.{method}"
 

@@ -24,7 +24,8 @@ def add_explain(commands: Any) -> None:
         commands,
         "explain",
         "explain:explain",
-        "one sample of a run: question, reply, answer, score, picture; or a training's rollouts",
+        "one sample of a run: prompt, pixels, reply, what was read, masks, score; or a training's "
+        "rollouts",
         epilog="examples: harness explain runs/saliency/reason_seg SAMPLE --image sample.png\n"
         "          harness explain TRAINING --out rollouts.html",
     )
