@@ -178,11 +178,11 @@ class Actor(Member):
 
         with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
             self.journal.append(ray.get(self.ending, timeout=FINISH))
-            for one in self.owed:
-                with suppress(Exception):  # a batch that was dropped
-                    message = ray.get(one, timeout=1)
-                    if isinstance(message, tuple):
-                        self.journal.append(message[1])
+        for one in self.owed:
+            with suppress(Exception):  # a batch that was dropped
+                message = ray.get(one, timeout=1)
+                if isinstance(message, tuple):
+                    self.journal.append(message[1])
 
     def ended(self) -> str:
         """Ray's account of it."""

@@ -74,7 +74,7 @@ def told(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
 
 
 def read(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
-    """The stages that `told` told of, of whatever processes.
+    """The stages that `told` told of, of whatever processes; faults are not told.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it is something else.

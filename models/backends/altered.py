@@ -56,6 +56,10 @@ class AlteredChat:
         """Load what the backend within loads."""
         getattr(self.chat, "prepare", lambda: None)()
 
+    def halt(self) -> None:
+        """Let the backend within give up what it is asked."""
+        getattr(self.chat, "halt", lambda: None)()
+
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """The canvas of the request's own picture."""
         return self.chat.canvas(request)

@@ -1,13 +1,14 @@
 """The backend that changes pictures or reasoning: what reaches the network, and what comes back."""
 
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.media import pixels
 from harness.model import ChatReply, ChatRequest
-from harness.models.backends.altered import altered, as_seen
+from harness.models.backends.altered import AlteredChat, altered, as_seen
 from harness.spec import parse
 
 
@@ -50,6 +51,14 @@ def request(text, level):
 @pytest.fixture
 def recorder():
     return Recorder()
+
+
+def test_the_backend_within_is_told_to_give_up():
+    told = []
+    inner = SimpleNamespace(halt=lambda: told.append("halt"))
+    AlteredChat(chat=inner, pictures="own", reasoning="own").halt()
+    AlteredChat(chat=SimpleNamespace(), pictures="own", reasoning="own").halt()
+    assert told == ["halt"]
 
 
 def test_grey_pictures_keep_size_and_nothing_else(recorder):
