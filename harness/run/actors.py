@@ -10,12 +10,13 @@ Ray watches its machines and processes by heartbeats. An actor that is lost cost
 """
 
 import asyncio
-from collections import deque
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
@@ -33,18 +34,24 @@ LOCAL = "local"  # the address that means a cluster of this machine, begun and e
 
 
 class Kept:
-    """A journal that keeps what is appended, until it is fetched."""
+    """A journal that keeps what is appended, by batch, until that is fetched."""
 
     def __init__(self) -> None:
-        self._records: deque[Any] = deque()
+        self._records: dict[int, list[Any]] = {}
+        self._lock = threading.Lock()
 
     def append(self, records: Sequence[Any]) -> None:
-        """Keep records."""
-        self._records.extend(records)
+        """Keep records of a batch."""
+        with self._lock:
+            for record in records:
+                batch = record["begin"] if "begin" in record else record["batch"]
+                self._records.setdefault(batch, []).append(record)
 
-    def fetch(self) -> list[Any]:
-        """What was kept since, while another thread may append."""
-        return [self._records.popleft() for _ in range(len(self._records))]
+    def fetch(self, batch: int | None = None) -> list[Any]:
+        """What was kept of a batch, or of all, and not fetched yet."""
+        with self._lock:
+            chosen = list(self._records) if batch is None else [batch]
+            return [record for one in chosen for record in self._records.pop(one, ())]
 
 
 class Worker:
@@ -72,11 +79,15 @@ class Worker:
         return await self._guarded(self._prepared)
 
     async def run(self, batch: Batch) -> Any:
-        """Predict a batch; the outcome, and what the journal was told since the last one."""
+        """Predict a batch; the outcome, and what the journal was told of it.
+
+        Calls may begin and end in another order than they were sent, so that an outcome never
+        takes the records of another one along.
+        """
         return await self._guarded(partial(self._run, batch))
 
     async def finish(self) -> list[Any]:
-        """Finish what was answered and drop the rest; what the journal was told since."""
+        """Finish what was answered and drop the rest; what the journal was told beside."""
         if self._predictor is not None:
             await asyncio.to_thread(self._predictor.finish)
         return self._journal.fetch()
@@ -88,7 +99,7 @@ class Worker:
     async def _run(self, batch: Batch, predictor: Predictor) -> Any:
         predictor.prefetch(batch)  # others are before it
         outcome = await asyncio.wrap_future(predictor.submit(batch))
-        return outcome, self._journal.fetch()
+        return outcome, self._journal.fetch(batch.index)
 
     async def _guarded(self, call: Callable[[Predictor], Awaitable[Any]]) -> Any:
         assert self._predictor is not None, "the pool greets first"
@@ -111,6 +122,7 @@ class Actor(Member):
     owed: list[Any] = field(default_factory=list)
     last: str = "no error"
     ending: Any = None  # what its `finish` returns, once it was told to
+    until: float = 0.0  # when that must be here: actors that were told together share a minute
 
     def give(self, batch: Batch) -> None:
         """Send a batch; the first one has the model loaded before."""
@@ -169,6 +181,7 @@ class Actor(Member):
     def finish(self) -> None:
         """Tell it to finish what it has answered, if it has work."""
         if self.held and self.ending is None:
+            self.until = monotonic() + FINISH
             with suppress(Exception):  # there is no cluster any more
                 self.ending = self.handle.finish.remote()
 
@@ -177,7 +190,9 @@ class Actor(Member):
         import ray
 
         with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
-            self.journal.append(ray.get(self.ending, timeout=FINISH))
+            self.journal.append(
+                ray.get(self.ending, timeout=max(0.0, self.until - monotonic()))
+            )
         for one in self.owed:
             with suppress(Exception):  # a batch that was dropped
                 message = ray.get(one, timeout=1)

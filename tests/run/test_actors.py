@@ -1,5 +1,6 @@
 """Workers as actors of a local Ray cluster: the same bytes, also when one of them is killed."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import pytest
 
 from harness import plugins
 from harness.errors import ModelError, UsageError
-from harness.run.actors import connected
+from harness.run.actors import Worker, connected
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
+from harness.run.plan import Batch
 from harness.spec import parse
 from harness.tasks.reason_seg import writer as reason_seg
 from harness.world.shapes import make
@@ -50,6 +52,21 @@ def test_actors_write_what_this_process_writes(dots, tmp_path, isolate):
     run(dots, tmp_path / "here")
     run(dots, tmp_path / "ray", ray="auto", workers=2, isolate=isolate)
     assert written(tmp_path / "here") == written(tmp_path / "ray")
+
+
+def test_an_outcome_takes_its_own_records_along_and_no_others(dots):
+    """Ray may begin what it was sent later first; the driver reads answers in its own order."""
+    asked = [sample.query for sample in plugins.build("tasks", parse("dots"), dots).samples()]
+    first, later = (Batch(place, tuple(asked[2 * place : 2 * place + 2])) for place in (0, 1))
+
+    async def answered():
+        worker = Worker(parse("dot_finder(batch=2)"), 0)
+        await worker.hello()
+        return await asyncio.gather(worker.run(later), worker.run(first))
+
+    for batch, (outcome, records) in zip((later, first), asyncio.run(answered()), strict=True):
+        assert outcome.batch == batch.index == records[0]["begin"]
+        assert [one["sample"] for one in records[1:]] == [query.id for query in batch.queries]
 
 
 SLOW = "dot_finder(delay=0.2,batch=2)"
@@ -159,7 +176,7 @@ def test_a_cluster_that_is_there_is_used():
 
 
 def test_a_cluster_that_is_not_there_is_a_usage_error():
-    line = "from harness.run.actors import connected; connected('ray://127.0.0.1:1', cpus=1)"
+    line = "from harness.run.actors import Worker, connected; connected('ray://127.0.0.1:1', cpus=1)"
     started = time.monotonic()
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True,
                           timeout=120, check=False)  # fmt: skip
