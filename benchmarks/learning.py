@@ -214,7 +214,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--warm-steps", type=int, default=400)
     parser.add_argument("--from", dest="start", default="pocket-base", help="a checkpoint")
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
-    parser.add_argument("--size", type=int, default=200, help="training has four times as many")
+    parser.add_argument("--size", type=int, default=600, help="training has four times as many")
     parser.add_argument("--held", type=int, default=150, help="held-out samples a task")
     parser.add_argument("--every", type=int, help="steps between looks at the held-out tasks")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")

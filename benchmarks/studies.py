@@ -68,7 +68,7 @@ class Study:
 
 
 def _warm(tasks: str, **settings: Any) -> WarmUp:
-    own = {"reasoning": "short", "told": "shapes", "learning_rate": 1e-3, **settings}
+    own = {"reasoning": "short", "told": "shapes", "learning_rate": 3e-4, **settings}
     return WarmUp(trainer="sft", tasks=tasks, settings=own)
 
 
@@ -93,7 +93,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "seg_zero": Study(
             method="seg_zero",
-            model="seg_zero(checkpoint={start},canvas=168,max_new_tokens=160)",
+            model="seg_zero(checkpoint={start},canvas=168,prompt=short,max_new_tokens=160)",
             tasks=SINGLE,
             measures=(
                 Measure(title="gIoU", task=HELD_SINGLE, metric="gIoU"),
@@ -104,7 +104,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "dr2seg": Study(
             method="dr2seg",
-            model="dr2seg(checkpoint={start},canvas=168,max_new_tokens=160)",
+            model="dr2seg(checkpoint={start},canvas=168,prompt=short,max_new_tokens=160)",
             tasks=REASONING,
             measures=(
                 Measure(title="gIoU", task=HELD_REASONING, metric="gIoU"),
@@ -116,7 +116,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "videoseg_r1": Study(
             method="videoseg_r1",
-            model="videoseg_r1(checkpoint={start},canvas=168,context=168,max_new_tokens=160)",
+            model="videoseg_r1(checkpoint={start},canvas=168,prompt=short,context=168,max_new_tokens=160)",
             tasks=REASONING,
             measures=(
                 Measure(title="gIoU", task=HELD_REASONING, metric="gIoU"),

@@ -1,13 +1,26 @@
-"""The words of a method are data files of its folder, and are sent as they were published."""
+"""The words of a method are data files of its folder, and are sent as they were published.
+
+Networks that were trained from scratch, as `pocket` was, have never read such words; they can be
+asked in a few of their own, and know the grammar of the reply from their training alone.
+"""
 
 from functools import lru_cache
 from importlib.resources import files
+from typing import Literal, TypeAlias
+
+Wording: TypeAlias = Literal["paper", "short"]
+"""The words around a question: the published ones, or ours (`short.txt`)."""
 
 
 @lru_cache
 def text_of(package: str, name: str) -> str:
     """A text of a package, word for word: official prompts end without a newline."""
     return files(package).joinpath(name).read_text("utf-8").removesuffix("\n")
+
+
+def asked_briefly(question: str) -> str:
+    """A question in the words of the wording `short`."""
+    return text_of("harness.models", "short.txt").replace("{Question}", question)
 
 
 def filled(template: str, *, question: str, answer: str) -> str:

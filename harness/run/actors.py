@@ -190,9 +190,7 @@ class Actor(Member):
         import ray
 
         with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
-            self.journal.append(
-                ray.get(self.ending, timeout=max(0.0, self.until - monotonic()))
-            )
+            self.journal.append(ray.get(self.ending, timeout=max(0.0, self.until - monotonic())))
         for one in self.owed:
             with suppress(Exception):  # a batch that was dropped
                 message = ray.get(one, timeout=1)

@@ -19,6 +19,7 @@ from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import batches, with_inputs
 from harness.models.backends.inputs import planned_canvas, processor_inputs, seen_canvases
+from harness.models.backends.kernels import quickened
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import load_network, load_processor
 from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
@@ -110,7 +111,7 @@ class TransformersChat:
             pad_token_id=self.processor.tokenizer.pad_token_id,
         )
         with memory():
-            return network.to(self._device).eval()
+            return quickened(network.to(self._device).eval(), attention=self.attention)
 
     def prepare(self) -> None:
         """Load the processor and the network.

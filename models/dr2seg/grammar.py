@@ -26,7 +26,7 @@ from harness.models.grammar import (
     reasoning,
     split_frame,
 )
-from harness.models.prompts import filled, text_of
+from harness.models.prompts import Wording, asked_briefly, filled, text_of
 from harness.models.visionreasoner import grammar as visionreasoner
 
 Form: TypeAlias = Literal["sam2", "sam3"]
@@ -45,7 +45,9 @@ def template(name: str) -> str:
     return text_of("harness.models.dr2seg", name)
 
 
-def ask(text: str, *, form: Form = "sam2", answer: str | None = None) -> str:
+def ask(
+    text: str, *, form: Form = "sam2", answer: str | None = None, wording: Wording = "paper"
+) -> str:
     """The request for a question, or for a description that stands for one.
 
     Args:
@@ -53,7 +55,11 @@ def ask(text: str, *, form: Form = "sam2", answer: str | None = None) -> str:
             and without the marks at its ends.
         form: Which prompt.
         answer: Replaces the example of an answer.
+        wording: Of what is around the question.
     """
+    asked = visionreasoner.question(text)
+    if wording == "short":
+        return asked_briefly(asked)
     example = answer
     if example is None:
         example = (
@@ -61,7 +67,6 @@ def ask(text: str, *, form: Form = "sam2", answer: str | None = None) -> str:
             if form == "sam2"
             else template("sam3_example_answer.txt")
         )
-    asked = visionreasoner.question(text)
     return filled(template(f"{form}.txt"), question=asked, answer=example)
 
 
@@ -184,6 +189,7 @@ class DR2Seg:
     resize: tuple[int, int] | None = CANVAS
     strict: bool = False
     """Read without repairs, as a reward does."""
+    wording: Wording = "paper"
 
     @property
     def name(self) -> str:
@@ -192,7 +198,7 @@ class DR2Seg:
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The prompt, after the words that ask for a frame where one must be named."""
-        return ask_for_frame(numbered) + ask(text, form=self.form)
+        return ask_for_frame(numbered) + ask(text, form=self.form, wording=self.wording)
 
     def parse(self, reply: str) -> ParseResult:
         """Read a reply."""

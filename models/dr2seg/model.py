@@ -8,6 +8,7 @@ from harness.model import Chat, Propagator, Segmenter
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import KeyFrame, PromptedModel
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
+from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
 from harness.spec import Spec
 
@@ -17,6 +18,7 @@ def dr2seg(
     checkpoint: str | None = None,
     form: Form = "sam2",
     canvas: int = CANVAS[0],
+    prompt: Wording = "paper",
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
     segmenter: Spec | Segmenter | None = None,
     propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
@@ -35,6 +37,8 @@ def dr2seg(
         form: `sam2`: boxes and points go to the segmenter; `sam3`: boxes and the description.
         canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
             that of `pocket` 168.
+        prompt: `paper`; `short`: only the question, for networks such as `pocket` that never read
+            the words around it, and learn the grammar in training.
         backend: What calls the network. With `stored`, replies are read that exist already.
         segmenter: None: `grabcut`, which needs no weights, or `sam3` in the form of that name. The
             paper's are `sam2(checkpoint=facebook/sam2-hiera-large)` and `sam3`.
@@ -52,7 +56,7 @@ def dr2seg(
     return PromptedModel(
         name="dr2seg" if form == "sam2" else f"dr2seg/{form}",
         chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
-        prompt=DR2Seg(form, (canvas, canvas)),
+        prompt=DR2Seg(form, (canvas, canvas), wording=prompt),
         words=Questions(),
         segmenter=segmenter_of(segmenter),
         propagator=propagator_of(propagator),

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_reply, read_reply
 from harness.models.grammar import Item, ParseResult, ask_for_frame, loads
-from harness.models.prompts import filled, text_of
+from harness.models.prompts import Wording, asked_briefly, filled, text_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import MAX_TEXT, finite_numbers
 from harness.types import Box, Point
@@ -49,8 +49,10 @@ def question(text: str) -> str:
     return text.lower().strip(".")
 
 
-def ask(text: str) -> str:
-    """The official prompt for a question."""
+def ask(text: str, *, wording: Wording = "paper") -> str:
+    """The prompt for a question, the official one or one in few words."""
+    if wording == "short":
+        return asked_briefly(question(text))
     return filled(template(), question=question(text), answer=template("example_answer.txt"))
 
 
@@ -141,6 +143,7 @@ class SegZero:
 
     resize: tuple[int, int] | None = CANVAS
     semantics: Semantics = "soft"
+    wording: Wording = "paper"
 
     @property
     def name(self) -> str:
@@ -148,8 +151,8 @@ class SegZero:
         return named(self.semantics)
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The official prompt, after the words that ask for a frame where one must be named."""
-        return ask_for_frame(numbered) + ask(text)
+        """The prompt, after the words that ask for a frame where one must be named."""
+        return ask_for_frame(numbered) + ask(text, wording=self.wording)
 
     def parse(self, reply: str) -> ParseResult:
         """Read a reply."""

@@ -8,6 +8,7 @@ harness eval --model "seg_zero(checkpoint=DIR,semantics=strict)" …
 from harness.model import Chat, Propagator, Segmenter
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import KeyFrame, PromptedModel
+from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
 from harness.models.seg_zero.grammar import SegZero, Semantics, named
 from harness.models.visionreasoner.grammar import CANVAS
@@ -20,6 +21,7 @@ def seg_zero(
     sam2: str | None = None,
     semantics: Semantics = "soft",
     canvas: int = CANVAS[0],
+    prompt: Wording = "paper",
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
     segmenter: Spec | Segmenter | None = None,
     propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
@@ -39,6 +41,8 @@ def seg_zero(
             of the JSON; `strict`, as the strict reward: `bbox`, `points_1`, `points_2`, no repairs.
         canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
             that of `pocket` 168.
+        prompt: `paper`; `short`: only the question, for networks such as `pocket` that never read
+            the words around it, and learn the grammar in training.
         backend: What calls the network. With `stored`, replies are read that exist already.
         segmenter: Makes a mask from a box and two points; None: SAM 2 if `sam2` is given, else
             `grabcut`, which needs no weights.
@@ -55,7 +59,7 @@ def seg_zero(
     return PromptedModel(
         name=named(semantics),
         chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
-        prompt=SegZero((canvas, canvas), semantics),
+        prompt=SegZero((canvas, canvas), semantics, wording=prompt),
         words=Questions(),
         segmenter=segmenter_of(segmenter, sam2=sam2),
         propagator=propagator_of(propagator),

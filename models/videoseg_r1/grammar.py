@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_reply, read_reply
 from harness.models.grammar import Item, ParseResult, ask_for_frame, read_items
-from harness.models.prompts import filled, text_of
+from harness.models.prompts import Wording, asked_briefly, filled, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.replies import finite_numbers
 from harness.types import Point
@@ -32,8 +32,10 @@ def template(name: str) -> str:
     return text_of("harness.models.videoseg_r1", name)
 
 
-def ask(text: str, *, think: bool = True) -> str:
+def ask(text: str, *, think: bool = True, wording: Wording = "paper") -> str:
     """The prompt for a question, which may leave the reasoning out (the paper's Table 4)."""
+    if wording == "short":
+        return asked_briefly(question(text))
     whole = template("prompt.txt" if think else "prompt_direct.txt")
     return filled(whole, question=question(text), answer=template("example_answer.txt"))
 
@@ -87,10 +89,11 @@ class Prompt:
     name: str = "videoseg_r1"
     resize: tuple[int, int] | None = CANVAS
     think: bool = True
+    wording: Wording = "paper"
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The prompt, after the words that ask for a frame where one must be named."""
-        return ask_for_frame(numbered) + ask(text, think=self.think)
+        return ask_for_frame(numbered) + ask(text, think=self.think, wording=self.wording)
 
     def parse(self, reply: str) -> ParseResult:
         """Read a reply with repairs."""

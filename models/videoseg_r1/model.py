@@ -19,6 +19,7 @@ from harness.models.backends.altered import as_seen
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
 from harness.models.grammar import split_frame
+from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
 from harness.models.shown import seen
 from harness.models.truth import key_frame_of, objects_of
@@ -189,6 +190,7 @@ def videoseg_r1(
     segmenter: Spec | Segmenter | None = None,
     propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
     canvas: int = CANVAS[0],
+    prompt: Wording = "paper",
     context: int = CONTEXT[0],
     votes: int = 5,
     percentages: int = 5,
@@ -221,6 +223,8 @@ def videoseg_r1(
     Args:
         checkpoint: The folder of a training, or a name that the Hugging Face cache holds; handed
             to the backend.
+        prompt: `paper`; `short`: only the question, for networks such as `pocket` that never read
+            the words around it, and learn the grammar in training.
         backend: What calls the reasoner. With `stored`, replies are read that exist already.
         sampler: What calls the network that votes on frames; None: the reasoner's own. The
             paper's is untrained: `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
@@ -261,7 +265,7 @@ def videoseg_r1(
     return VideoSegR1(
         name="videoseg_r1",
         chat=chat,
-        prompt=Prompt(resize=(canvas, canvas), think=think),
+        prompt=Prompt(resize=(canvas, canvas), think=think, wording=prompt),
         words=Questions(),
         segmenter=cut if box and central and negative else Cues(
             segmenter=cut, box=box, central=central, negative=negative

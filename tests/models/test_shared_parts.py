@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import plugins
 from harness.errors import ParseError
 from harness.models.answers import placed, whole
 from harness.models.envelope import TAGS, begin_reply, read_reply
 from harness.models.grammar import Item
 from harness.models.prompts import filled
 from harness.models.segmenters.last_view import LastView
-from harness.types import Answer, AnswerForm, Box
+from harness.spec import parse
+from harness.types import Answer, AnswerForm, Box, Point
 
 ITEM = Item(Box(1, 2, 3, 4))
 
@@ -29,6 +31,20 @@ def test_examples_in_docstrings_are_right(name):
 def test_a_question_keeps_the_braces_it_came_with():
     said = filled("{Question}: {Answer}", question="{Question} or {Answer}", answer="[]")
     assert said == "{Question} or {Answer}: []"
+
+
+@pytest.mark.parametrize("method", ["dr2seg", "seg_zero", "videoseg_r1"])
+def test_a_network_that_knows_no_prompt_can_be_asked_in_few_words(method):
+    long, short = (
+        plugins.build("models", parse(f"{method}(backend=stored{more})")).prompt
+        for more in ("", ",prompt=short")
+    )
+    assert short.ask("The {Answer}.") == 'Please find "the {answer}"'
+    assert "the {answer}" in long.ask("The {Answer}.") and len(long.ask("The {Answer}.")) > 300
+    assert short.ask("It.", numbered=(2, 5)).endswith(short.ask("It."))
+    assert short.ask("It.", numbered=(2, 5)) != short.ask("It.")
+    reply = long.write([Item(Box(1, 2, 9, 9), point=Point(3, 4), second=Point(5, 6))])
+    assert short.parse(reply).items == long.parse(reply).items != ()
 
 
 @given(

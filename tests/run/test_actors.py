@@ -176,7 +176,7 @@ def test_a_cluster_that_is_there_is_used():
 
 
 def test_a_cluster_that_is_not_there_is_a_usage_error():
-    line = "from harness.run.actors import Worker, connected; connected('ray://127.0.0.1:1', cpus=1)"
+    line = "from harness.run.actors import connected; connected('ray://127.0.0.1:1', cpus=1)"
     started = time.monotonic()
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True,
                           timeout=120, check=False)  # fmt: skip

@@ -3,7 +3,7 @@
 The scene behind a sample is drawn again from the seed of its data. Reasoning is worded as pocket
 was taught it, so that teaching it another grammar does not cost it what it knows.
 
-    Which shape has five points?   rationale    small red circle, large blue star: large blue star
+    Which shape has five points?   rationale    large blue star: large blue star
                                    description  the star
 """
 
@@ -29,13 +29,17 @@ from harness.world.shapes import MANIFEST
 RATIONALE, DESCRIPTION = "rationale", "description"
 """The names under which a target's `extra` has them."""
 
+TIMES = (2, 5)
+"""How often a short reasoning names what a question only implies, and a long one. Twice, for DR2Seg
+asks the first pass to take more words than the second, which is asked by name."""
+
 
 def shapes_told(task: Task, sample: Sample) -> Mapping[str, str]:
     """What can be told of a sample beside its answer; nothing for benchmarks that it does not know.
 
-    Questions that name what they mean are reasoned about by naming it. Those that do not are
-    reasoned about at two lengths, as the sample's id decides: everything is named before what is
-    meant, or one other thing is.
+    Places are reasoned about by naming what is meant. Where the question does not name it, that is
+    said twice, and in half of the samples, as their ids decide, over and over, as large models do
+    that are sure already: there is something to shorten, and nothing that pocket could not say.
 
     Args:
         task: `shapes_referring` or `shapes_qa`, below the root of a generated world.
@@ -80,13 +84,10 @@ def _referring(sample: Sample, scene: Scene) -> dict[str, str]:
     names = ", ".join(_name(scene, index) for index in meant)
     if asked.kind not in REASONED:
         return {RATIONALE: names, DESCRIPTION: sample.query.text}
-    others = [index for index in range(len(scene.things)) if index not in asked.referents]
-    considered = others if _even(sample.id) else others[:1]
-    listed = view.in_order((*considered, *asked.referents), 0)
     said = next((one.text for one in every if one.kind not in REASONED
                  and one.referents == asked.referents), names)  # fmt: skip
-    told = ", ".join(_name(scene, index) for index in listed)
-    return {RATIONALE: f"{told}: {names}", DESCRIPTION: said}
+    told = [names] * TIMES[_even(sample.id)]
+    return {RATIONALE: ": ".join(told), DESCRIPTION: said}
 
 
 def _in_words(sample: Sample, scene: Scene) -> dict[str, str]:

@@ -1,0 +1,95 @@
+"""The same arithmetic of a loaded network, in forms that cost less where it runs.
+
+Nothing here changes what is computed, only in which order it is rounded; weights and their names
+stay as they are.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+STEPS_IN_FLOAT32 = "sdpa_steps_in_float32"
+"""What transformers' list of attentions calls `one_query_in_float32`."""
+MOST_CONVERTED = 1 << 22
+"""Numbers of the keys, beyond which copying them costs more than it saves."""
+
+
+def quickened(network: Any, *, attention: str) -> Any:
+    """A network on its device, with what pays there; of attention only where that is `auto`."""
+    _patches_as_products(network)
+    if attention == "auto" and network.device.type == "cpu" and network.dtype.itemsize == 2:
+        _steps_in_float32(network)
+    return network
+
+
+def _patches_as_products(network: Any) -> None:
+    """Cut-out patches times weights, in place of a convolution whose kernel meets each patch once.
+
+    Convolutions over 3 dimensions in bfloat16 are slow, and from torch 2.9 with some releases of
+    cuDNN they also take many times the memory.
+    """
+    from torch import nn
+
+    embedding = getattr(getattr(network.base_model, "visual", None), "patch_embed", None)
+    patches = getattr(embedding, "proj", None)
+    # An adapter's layer is of another class and is left alone.
+    if type(patches) is nn.Conv3d and patches.kernel_size == patches.stride:
+        patches.forward = _product.__get__(patches)  # type: ignore[method-assign]
+
+
+def _product(convolution: Any, patches: "Tensor") -> "Tensor":
+    """What a convolution gives for inputs of just its kernel's size."""
+    from torch.nn.functional import linear
+
+    flat = linear(patches.flatten(1), convolution.weight.flatten(1), convolution.bias)
+    return flat[:, :, None, None, None]
+
+
+def _steps_in_float32(network: Any) -> None:
+    text = network.config.get_text_config()
+    if text._attn_implementation != "sdpa":
+        return
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(STEPS_IN_FLOAT32, one_query_in_float32)
+    AttentionMaskInterface.register(STEPS_IN_FLOAT32, sdpa_mask)
+    network.set_attn_implementation({"text_config": STEPS_IN_FLOAT32})
+
+
+def one_query_in_float32(
+    module: Any,
+    query: "Tensor",
+    key: "Tensor",
+    value: "Tensor",
+    attention_mask: "Tensor | None",
+    **named: Any,
+) -> "tuple[Tensor, None]":
+    """The `sdpa` of transformers; for one query a row, if every head has its own keys, in float32.
+
+    There torch's kernel for the CPU takes three times as long in bfloat16, conversions included.
+    Heads that share keys are several queries for one, which its other kernel takes, and that is
+    quicker as it is.
+
+    Args:
+        module: The layer.
+        query: rows × heads × queries × width.
+        key: rows × heads that have keys of their own × tokens × width.
+        value: Likewise.
+        attention_mask: rows × 1 × queries × tokens, or none.
+        **named: What transformers gives beside, such as `scaling`.
+
+    Returns:
+        rows × queries × heads × width, and no weights.
+    """
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
+
+    own_keys = query.shape[1] == key.shape[1]
+    if query.shape[2] > 1 or not own_keys or key.numel() > MOST_CONVERTED:
+        read, _ = sdpa(module, query, key, value, attention_mask, **named)
+        return read, None
+    if attention_mask is not None and attention_mask.is_floating_point():
+        attention_mask = attention_mask.float()
+    read, _ = sdpa(module, query.float(), key.float(), value.float(), attention_mask, **named)
+    return read.to(query.dtype), None

@@ -1,0 +1,119 @@
+"""Forms that cost less compute the same: patches as products, single queries in float32."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
+
+from harness.model import ChatRequest  # noqa: E402
+from harness.models.backends import kernels  # noqa: E402
+from harness.models.backends.kernels import STEPS_IN_FLOAT32, one_query_in_float32  # noqa: E402
+from harness.models.backends.transformers import transformers  # noqa: E402
+
+CHECKPOINTS = ["tiny_qwen", "tiny_qwen3"]
+
+
+def patches_of(network):
+    return network.base_model.visual.patch_embed.proj
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_patches_times_weights_are_what_the_convolution_gives(request, checkpoint):
+    network = transformers(checkpoint=str(request.getfixturevalue(checkpoint))).network
+    patches = patches_of(network).double()
+    cut = torch.randn(50, patches.in_channels, *patches.kernel_size, dtype=torch.float64)
+    with torch.inference_mode():
+        ours, whole = patches(cut), type(patches).forward(patches, cut)
+    assert patches.forward.__func__ is kernels._product
+    assert ours.shape == whole.shape
+    assert torch.allclose(ours, whole, atol=1e-10)
+    assert whole.std() > 0.1, "there is something to compare"
+
+
+def test_a_convolution_that_is_not_one_product_a_patch_is_left_alone(tiny_qwen):
+    network = transformers(checkpoint=str(tiny_qwen)).network
+    overlapping = torch.nn.Conv3d(3, 4, (2, 14, 14), stride=(2, 7, 14))
+    network.base_model.visual.patch_embed.proj = overlapping
+    kernels.quickened(network, attention="auto")
+    assert "forward" not in vars(overlapping)
+
+
+def heads(rows=3, query_heads=4, key_heads=4, queries=1, tokens=40, width=16):
+    draw = torch.Generator().manual_seed(0)
+    query = torch.randn(rows, query_heads, queries, width, generator=draw)
+    key, value = torch.randn(2, rows, key_heads, tokens, width, generator=draw)
+    seen = torch.ones(rows, 1, queries, tokens, dtype=torch.bool)
+    seen[0, ..., :11] = False
+    return query, key, value, seen
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("mask", ["boolean", "added", "none"])
+def test_a_single_query_reads_what_it_attends_to_and_rounds_once(dtype, mask):
+    query, key, value, seen = (one.to(dtype) if one.is_floating_point() else one
+                               for one in heads())  # fmt: skip
+    scores = (query.double() @ key.double().transpose(2, 3)) * 0.3
+    if mask != "none":
+        scores = scores.masked_fill(~seen, -math.inf)
+    expected = (scores.softmax(dim=3) @ value.double()).transpose(1, 2)
+    given = {
+        "boolean": seen, "none": None,
+        "added": torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min),
+    }[mask]  # fmt: skip
+    read, none = one_query_in_float32(SimpleNamespace(), query, key, value, given, scaling=0.3)
+    assert read.dtype == dtype and none is None
+    assert torch.equal(read, expected.to(dtype)) or (
+        (read.double() - expected).abs().max() <= expected.abs().max() * torch.finfo(dtype).eps
+    )
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [{"queries": 2}, {"query_heads": 8}, {"tokens": 1 + kernels.MOST_CONVERTED // (3 * 4 * 16)}],
+)
+def test_everything_else_is_left_to_transformers(shape):
+    query, key, value, seen = (one.bfloat16() if one.is_floating_point() else one
+                               for one in heads(**shape))  # fmt: skip
+    layer = SimpleNamespace(num_key_value_groups=query.shape[1] // key.shape[1])
+    ours, _ = one_query_in_float32(layer, query, key, value, seen, scaling=0.3)
+    theirs, _ = sdpa_attention_forward(layer, query, key, value, seen, scaling=0.3)
+    assert torch.equal(ours, theirs)
+
+
+def chosen(folder, **settings):
+    network = transformers(checkpoint=str(folder), device="cpu", **settings).network
+    text, vision = network.config.get_text_config(), network.config.vision_config
+    return text._attn_implementation, vision._attn_implementation
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_single_queries_are_read_so_on_a_cpu_in_half_precision_unless_something_is_asked_for(
+    request, checkpoint
+):
+    folder = request.getfixturevalue(checkpoint)
+    assert chosen(folder, dtype="bfloat16") == (STEPS_IN_FLOAT32, "sdpa")
+    assert chosen(folder, dtype="float32") == ("sdpa", "sdpa")
+    assert chosen(folder, dtype="bfloat16", attention="sdpa") == ("sdpa", "sdpa")
+    assert chosen(folder, dtype="bfloat16", attention="eager") == ("eager", "eager")
+
+
+def test_it_is_what_a_network_is_answered_with(ask, monkeypatch):
+    """The heads of pocket have their own keys; two queries and more stay in its own precision."""
+    seen = set()
+
+    def watched(module, query, key, *rest, **named):
+        seen.add((query.shape[2] == 1, query.dtype, key.dtype))
+        return sdpa_attention_forward(module, query, key, *rest, **named)
+
+    monkeypatch.setattr("transformers.integrations.sdpa_attention.sdpa_attention_forward", watched)
+    made = transformers(checkpoint="pocket", dtype="bfloat16", device="cpu")
+    (reply,) = made.generate([ChatRequest(key="a", text="Where?", media=ask().media,
+                                          max_new_tokens=5)])  # fmt: skip
+    assert reply.completion_tokens == 5
+    half, whole = torch.bfloat16, torch.float32
+    assert seen == {(True, whole, whole), (False, half, half)}
