@@ -18,6 +18,12 @@ def text_of(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text("utf-8").removesuffix("\n")
 
 
+def wording_of(prompt: object) -> Wording:
+    """The wording of a model's prompt, which may be of a kind that has one only."""
+    wording: Wording = getattr(prompt, "wording", "paper")
+    return wording
+
+
 def asked_briefly(question: str) -> str:
     """A question in the words of the wording `short`."""
     return text_of("harness.models", "short.txt").replace("{Question}", question)

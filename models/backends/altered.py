@@ -39,6 +39,11 @@ class AlteredChat:
         return self.chat.batch_size
 
     @property
+    def turns(self) -> int:
+        """As many as the backend within takes at once."""
+        return int(getattr(self.chat, "turns", 1))
+
+    @property
     def coordinates(self) -> Literal["pixels", "thousandths"]:
         """Those of the backend within."""
         return self.chat.coordinates

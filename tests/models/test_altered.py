@@ -61,6 +61,13 @@ def test_the_backend_within_is_told_to_give_up():
     assert told == ["halt"]
 
 
+def test_a_backend_within_is_asked_as_many_batches_at_once_as_it_takes():
+    server, network = SimpleNamespace(turns=4), SimpleNamespace()
+    turns = [AlteredChat(chat=one, pictures="grey", reasoning="own").turns
+             for one in (server, network)]  # fmt: skip
+    assert turns == [4, 1]
+
+
 def test_grey_pictures_keep_size_and_nothing_else(recorder):
     altered(chat=recorder, pictures="grey").generate([request("a", 3), request("b", 200)])
     for asked in recorder.asked[0]:

@@ -10,6 +10,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.models.compose import PromptedModel
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
+from harness.models.prompts import wording_of
 from harness.trainers.dr2seg.masks import Masks, true_masks
 from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, Places
 from harness.trainers.dr2seg.second import LONGEST, AskAgain
@@ -29,8 +30,8 @@ class DR2SegTrainer(GrpoTrainer):
         """The method whose second pass and reward ask with the model's prompt."""
         reward = self.reward
         if reward.form == "sam3":
-            strict = DR2Seg(reward.form, model.prompt.resize, strict=True)
-            reward = replace(reward, accuracy=Masks(replace(model, prompt=strict)))
+            asked = with_prompt(model, reward.form, strict=True)
+            reward = replace(reward, accuracy=Masks(asked))
         again = AskAgain(
             model=model, form=reward.form, max_new_tokens=self.settings.max_new_tokens,
             longest=reward.longest,
@@ -103,9 +104,10 @@ def dr2seg(
     )
 
 
-def with_prompt(model: PromptedModel, form: Form) -> PromptedModel:
+def with_prompt(model: PromptedModel, form: Form, *, strict: bool = False) -> PromptedModel:
     """The model with DR2Seg's prompt, on its own canvas or, if it has none, the paper's."""
-    return replace(model, prompt=DR2Seg(form, model.prompt.resize or CANVAS))
+    canvas, wording = model.prompt.resize or CANVAS, wording_of(model.prompt)
+    return replace(model, prompt=DR2Seg(form, canvas, strict, wording))
 
 
 def _check(**numbers: float) -> None:

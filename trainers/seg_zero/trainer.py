@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.models.compose import PromptedModel
+from harness.models.prompts import wording_of
 from harness.models.seg_zero.grammar import SegZero
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
@@ -36,4 +37,5 @@ def seg_zero(*, semantics: Semantics = "strict", **settings: Any) -> GrpoTrainer
 
 def fitted(model: PromptedModel) -> PromptedModel:
     """The model with Seg-Zero's prompt on its own canvas."""
-    return replace(model, prompt=SegZero(resize=model.prompt.resize))
+    prompt = SegZero(resize=model.prompt.resize, wording=wording_of(model.prompt))
+    return replace(model, prompt=prompt)

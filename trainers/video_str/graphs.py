@@ -11,6 +11,7 @@ benchmark's own id of the sample, or of its group (a video) where all its sample
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -186,19 +187,19 @@ def nothing(task: Task, sample: Sample) -> Mapping[str, Any]:
 
 
 def extra_of(setting: str | None) -> Extra:
-    """What a trainer's setting `graphs=` asks for: nothing more, `shapes`, or a file.
+    """What a trainer's setting `graphs=` asks for: nothing more, generated data's, or a file.
 
     Raises:
         UsageError: there is no such file.
     """
     if setting is None:
         return nothing
-    if setting == "shapes":
+    if setting in ("shapes", "shapes_canvas"):
         from harness.trainers.video_str.shapes import shapes_extra
 
-        return shapes_extra
+        return partial(shapes_extra, canvas=setting == "shapes_canvas")
     path = Path(setting)
     if not path.is_file():
-        raise UsageError(f"graphs={setting}", expected="shapes, or a file of lines",
+        raise UsageError(f"graphs={setting}", expected="shapes, shapes_canvas, or a file of lines",
                          found="no such file")  # fmt: skip
     return Sidecar(read_graphs(path))

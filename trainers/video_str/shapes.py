@@ -4,6 +4,10 @@ The world is flat, with an order of depth. It is taken for a room seen from its 
 metres across in a picture of equal sides: x and y are metres from the middle of the picture, z is
 one metre for what is nearest, and half a metre more with each step of depth. On a map, a grid of
 10 × 10 lies over the picture's first frame, rows downwards.
+
+`pocket` tells places in pixels of its canvas, from its top left, and has never heard of metres. On
+its canvas the same room has 42 pixels to the metre: x and y are what it says of a place, and depth
+is counted in the same unit.
 """
 
 import json
@@ -14,6 +18,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.task import Task
+from harness.trainers.pocket.vocabulary import CANVAS
 from harness.trainers.video_str.graphs import KEY, to_plain
 from harness.trainers.video_str.nodes import FrameGraph, Node
 from harness.types import Sample
@@ -26,21 +31,27 @@ from harness.world.shapes import MANIFEST
 ACROSS = 4.0  # metres that the picture's unit side is taken for
 NEAREST, STEP = 1.0, 0.5  # metres of depth
 GRID = 10
+METRE = CANVAS / ACROSS
+"""Pixels of pocket's canvas that a metre has on it."""
 
 
-def frame_graph(scene: Scene, frame: int) -> FrameGraph:
-    """The graph of the things that words single out and that are seen in a frame."""
+def frame_graph(scene: Scene, frame: int, *, canvas: bool = False) -> FrameGraph:
+    """The graph of the things that words single out and that are seen in a frame.
+
+    In metres, or in pixels of pocket's `canvas`.
+    """
+    place = _on_canvas if canvas else _centre
     nodes = [
-        Node(category=words, centre=_centre(scene, index, frame))
+        Node(category=words, centre=place(scene, index, frame))
         for index, words in called(scene)
         if frame in visible_frames(scene, index)
     ]
     return FrameGraph(frame=frame, nodes=tuple(nodes))
 
 
-def scene_graphs(scene: Scene) -> tuple[FrameGraph, ...]:
+def scene_graphs(scene: Scene, *, canvas: bool = False) -> tuple[FrameGraph, ...]:
     """The graphs of every frame."""
-    return tuple(frame_graph(scene, frame) for frame in range(scene.frames))
+    return tuple(frame_graph(scene, frame, canvas=canvas) for frame in range(scene.frames))
 
 
 def scene_map(scene: Scene) -> dict[str, list[list[int]]]:
@@ -52,8 +63,10 @@ def scene_map(scene: Scene) -> dict[str, list[list[int]]]:
     return found
 
 
-def shapes_extra(task: Task, sample: Sample) -> Mapping[str, Any]:
+def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping[str, Any]:
     """Graphs and map of a sample of `shapes_qa`, drawn again from the seed of its data.
+
+    Graphs are in metres, or in pixels of pocket's `canvas`.
 
     Raises:
         DataError: the data is not of a generated world.
@@ -66,7 +79,7 @@ def shapes_extra(task: Task, sample: Sample) -> Mapping[str, Any]:
                         found=sample.id)  # fmt: skip
     seed = _seed(task.annotations[0].parents[2] / MANIFEST)
     scene = draw_scene(seed, family=family, split=_split(task), index=int(rest))
-    return {KEY: to_plain(scene_graphs(scene)), "map": scene_map(scene)}
+    return {KEY: to_plain(scene_graphs(scene, canvas=canvas)), "map": scene_map(scene)}
 
 
 def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
@@ -75,6 +88,13 @@ def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
     scale = ACROSS / scene.unit
     right, up = (x - scene.width / 2) * scale, (scene.height / 2 - y) * scale
     return round(right, 3), round(up, 3), NEAREST + STEP * thing.depth
+
+
+def _on_canvas(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
+    thing = scene.things[index]
+    x, y = thing.centre(frame)
+    depth = METRE * (NEAREST + STEP * thing.depth)
+    return round(x * CANVAS / scene.width), round(y * CANVAS / scene.height), round(depth)
 
 
 def _cell(place: int, side: int) -> int:

@@ -97,11 +97,12 @@ def video_str(
 
     Args:
         graphs: Where true graphs are that targets do not carry: `shapes` (drawn again from the
-            seed of generated data), or a file of lines.
+            seed of generated data, in metres), `shapes_canvas` (in pixels of pocket's canvas, 42
+            to the metre), or a file of lines.
         literal: Sum R_e as Eq. 6 prints it, up to n², instead of its mean over pairs.
         angle: Compare directions as they are given (`joint`), or after the best rotation
             (`kabsch`), which makes R_e blind to a turned camera.
-        sigma: Metres at which a node or a distance is worth 1/e.
+        sigma: Metres, or what else graphs are in, at which a node or a distance is worth 1/e.
         graph_frames: Frames that a graph is compared with.
         omega: R_l, paid for a right answer of a length within the bounds.
         shortest: Fewest completion tokens for R_l.

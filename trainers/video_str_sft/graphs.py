@@ -10,7 +10,7 @@ from harness.trainers.video_str.nodes import FrameGraph
 from harness.types import Sample
 
 ASKED = "<graph>"
-PLACES = 1  # after the point: a tenth of a metre is what a small network can learn to say
+PLACES = 1  # after the point: a tenth is what a small network can learn to say
 
 
 def with_graph(sample: Sample, request: ChatRequest, reply: str) -> str:
@@ -33,13 +33,17 @@ def middle(graphs: Sequence[FrameGraph], shown: Sequence[int]) -> FrameGraph | N
 
 
 def written(graph: FrameGraph) -> str:
-    """A graph as replies have it, in metres.
+    """A graph as replies have it, in its own unit; whole numbers without a point.
 
     >>> from harness.trainers.video_str.nodes import Node
     >>> written(FrameGraph(frame=0, nodes=(Node(category="star", centre=(-0.84, 0.0, 1.5)),)))
-    '{"star": [-0.8, 0.0, 1.5]}'
+    '{"star": [-0.8, 0, 1.5]}'
     """
     return json.dumps({
-        node.category: [round(number, PLACES) + 0.0 for number in node.centre]
+        node.category: [_plain(round(number, PLACES)) for number in node.centre]
         for node in graph.nodes
     })  # fmt: skip
+
+
+def _plain(number: float) -> float:
+    return int(number) if number == int(number) else number

@@ -12,6 +12,7 @@ from typing import Any
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.models.compose import PromptedModel
+from harness.models.prompts import wording_of
 from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.model import CONTEXT, VideoSegR1
 from harness.models.videoseg_r1.sampler import Sampler
@@ -185,7 +186,7 @@ def videoseg_r1(
 def as_videoseg(model: PromptedModel, *, think: bool) -> VideoSegR1:
     """The model with VideoSeg-R1's prompt, on its own canvas; one of another kind becomes one."""
     canvas = model.prompt.resize or CANVAS
-    prompt = Prompt(resize=canvas, think=think)
+    prompt = Prompt(resize=canvas, think=think, wording=wording_of(model.prompt))
     if isinstance(model, VideoSegR1):
         return replace(model, prompt=prompt)
     given: dict[str, Any] = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
