@@ -193,7 +193,7 @@ class Actor(Member):
             self.journal.append(ray.get(self.ending, timeout=max(0.0, self.until - monotonic())))
         for one in self.owed:
             with suppress(Exception):  # a batch that was dropped
-                message = ray.get(one, timeout=1)
+                message = ray.get(one, timeout=min(1.0, max(0.0, self.until - monotonic())))
                 if isinstance(message, tuple):
                     self.journal.append(message[1])
 

@@ -1,7 +1,7 @@
 """The same arithmetic of a loaded network, in forms that cost less where it runs.
 
-Nothing here changes what is computed, only in which order it is rounded; weights and their names
-stay as they are.
+Nothing here changes what is computed, only how it is rounded; weights and their names stay as they
+are.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -34,21 +34,29 @@ def _patches_as_products(network: Any) -> None:
     embedding = getattr(getattr(network.base_model, "visual", None), "patch_embed", None)
     patches = getattr(embedding, "proj", None)
     # An adapter's layer is of another class and is left alone.
-    if type(patches) is nn.Conv3d and patches.kernel_size == patches.stride:
+    if (
+        type(patches) is nn.Conv3d
+        and patches.kernel_size == patches.stride
+        and patches.groups == 1
+        and patches.padding == (0, 0, 0)
+    ):
         patches.forward = _product.__get__(patches)  # type: ignore[method-assign]
 
 
 def _product(convolution: Any, patches: "Tensor") -> "Tensor":
-    """What a convolution gives for inputs of just its kernel's size."""
+    """What a convolution gives, as one product for inputs of just its kernel's size."""
     from torch.nn.functional import linear
 
+    if patches.shape[1:] != convolution.weight.shape[1:]:
+        whole: Tensor = type(convolution).forward(convolution, patches)
+        return whole
     flat = linear(patches.flatten(1), convolution.weight.flatten(1), convolution.bias)
     return flat[:, :, None, None, None]
 
 
 def _steps_in_float32(network: Any) -> None:
-    text = network.config.get_text_config()
-    if text._attn_implementation != "sdpa":
+    text = getattr(network.config, "text_config", None)
+    if getattr(text, "_attn_implementation", None) != "sdpa":
         return
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
@@ -86,7 +94,8 @@ def one_query_in_float32(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
 
     own_keys = query.shape[1] == key.shape[1]
-    if query.shape[2] > 1 or not own_keys or key.numel() > MOST_CONVERTED:
+    biased = named.get("position_bias") is not None
+    if query.shape[2] > 1 or not own_keys or key.numel() > MOST_CONVERTED or biased:
         read, _ = sdpa(module, query, key, value, attention_mask, **named)
         return read, None
     if attention_mask is not None and attention_mask.is_floating_point():

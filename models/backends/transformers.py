@@ -303,7 +303,7 @@ def transformers(
         revision: Of a name in the cache: branch, tag or commit.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        attention: Implementation; `auto` is transformers' choice.
+        attention: Implementation; `auto` is transformers' choice, but for `kernels` on a CPU.
         batch_size: Requests at once.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.

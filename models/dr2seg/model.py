@@ -37,8 +37,8 @@ def dr2seg(
         form: `sam2`: boxes and points go to the segmenter; `sam3`: boxes and the description.
         canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
             that of `pocket` 168.
-        prompt: `paper`; `short`: only the question, for networks such as `pocket` that never read
-            the words around it, and learn the grammar in training.
+        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
+            read the words around it, and learn the grammar in training.
         backend: What calls the network. With `stored`, replies are read that exist already.
         segmenter: None: `grabcut`, which needs no weights, or `sam3` in the form of that name. The
             paper's are `sam2(checkpoint=facebook/sam2-hiera-large)` and `sam3`.

@@ -41,8 +41,8 @@ def seg_zero(
             of the JSON; `strict`, as the strict reward: `bbox`, `points_1`, `points_2`, no repairs.
         canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
             that of `pocket` 168.
-        prompt: `paper`; `short`: only the question, for networks such as `pocket` that never read
-            the words around it, and learn the grammar in training.
+        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
+            read the words around it, and learn the grammar in training.
         backend: What calls the network. With `stored`, replies are read that exist already.
         segmenter: Makes a mask from a box and two points; None: SAM 2 if `sam2` is given, else
             `grabcut`, which needs no weights.

@@ -33,7 +33,10 @@ def template(name: str) -> str:
 
 
 def ask(text: str, *, think: bool = True, wording: Wording = "paper") -> str:
-    """The prompt for a question, which may leave the reasoning out (the paper's Table 4)."""
+    """The prompt for a question, which may leave the reasoning out (the paper's Table 4).
+
+    In the wording `short` it does not say whether to reason: training does.
+    """
     if wording == "short":
         return asked_briefly(question(text))
     whole = template("prompt.txt" if think else "prompt_direct.txt")

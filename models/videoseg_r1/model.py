@@ -223,8 +223,8 @@ def videoseg_r1(
     Args:
         checkpoint: The folder of a training, or a name that the Hugging Face cache holds; handed
             to the backend.
-        prompt: `paper`; `short`: only the question, for networks such as `pocket` that never read
-            the words around it, and learn the grammar in training.
+        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
+            read the words around it, and learn the grammar in training.
         backend: What calls the reasoner. With `stored`, replies are read that exist already.
         sampler: What calls the network that votes on frames; None: the reasoner's own. The
             paper's is untrained: `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.

@@ -35,6 +35,13 @@ def test_patches_times_weights_are_what_the_convolution_gives(request, checkpoin
     assert whole.std() > 0.1, "there is something to compare"
 
 
+def test_what_is_larger_than_a_patch_is_convolved(tiny_qwen):
+    patches = patches_of(transformers(checkpoint=str(tiny_qwen)).network).double()
+    several = torch.randn(2, 3, 4, 28, 28, dtype=torch.float64)
+    with torch.inference_mode():
+        assert torch.equal(patches(several), type(patches).forward(patches, several))
+
+
 def test_a_convolution_that_is_not_one_product_a_patch_is_left_alone(tiny_qwen):
     network = transformers(checkpoint=str(tiny_qwen)).network
     overlapping = torch.nn.Conv3d(3, 4, (2, 14, 14), stride=(2, 7, 14))

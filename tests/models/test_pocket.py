@@ -45,6 +45,7 @@ def test_the_weights_load_like_any_qwen(folder):
     assert {str(one.dtype) for one in network.parameters()} <= {"torch.float32", "torch.bfloat16"}
     assert (folder / "model.safetensors").stat().st_size < 12e6
     assert processor.tokenizer.chat_template or processor.chat_template
+    assert len(processor.tokenizer) <= network.config.get_text_config().vocab_size
 
 
 def test_the_weights_say_how_they_were_made():

@@ -253,3 +253,31 @@ def test_the_supervised_baseline_learns_answers_without_reasoning(task, tiny_qwe
     )
     assert training.manifest["method"]["name"] == "video_str_sft"
     assert len(told.losses) == 1
+
+
+def test_graphs_on_the_canvas_are_in_the_numbers_that_pocket_has_tokens_for():
+    graphs = 0
+    for index in range(12):
+        scene = draw_scene(5, family="qa_video", split="train", index=index)
+        metres, canvas = scene_graphs(scene), scene_graphs(scene, canvas=True)
+        for one, other in zip(metres, canvas, strict=True):
+            assert [node.category for node in one.nodes] == [node.category for node in other.nodes]
+            for near, node in zip(one.nodes, other.nodes, strict=True):
+                assert all(type(number) is int and 0 <= number <= 168 for number in node.centre)
+                right = near.centre[0] * scene.unit / 4 + scene.width / 2
+                down = scene.height / 2 - near.centre[1] * scene.unit / 4
+                inside = 0 <= right <= scene.width and 0 <= down <= scene.height
+                if inside:
+                    assert abs(node.centre[0] - right * 168 / scene.width) < 0.6
+                    assert abs(node.centre[1] - down * 168 / scene.height) < 0.6
+                graphs += inside
+    assert graphs > 50
+
+
+@pytest.mark.parametrize("method", ["dr2seg", "seg_zero", "videoseg_r1"])
+def test_a_model_that_asks_in_few_words_is_trained_in_them(method):
+    trainer = plugins.build("trainers", parse(method))
+    for spec, wording in ((f"{method}(backend=stored,prompt=short)", "short"),
+                          (f"{method}(backend=stored)", "paper"),
+                          ("pocket(backend=stored)", "paper")):  # fmt: skip
+        assert trainer.fitted(plugins.build("models", parse(spec))).prompt.wording == wording

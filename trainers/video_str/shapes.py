@@ -6,8 +6,9 @@ one metre for what is nearest, and half a metre more with each step of depth. On
 10 × 10 lies over the picture's first frame, rows downwards.
 
 `pocket` tells places in pixels of its canvas, from its top left, and has never heard of metres. On
-its canvas the same room has 42 pixels to the metre: x and y are what it says of a place, and depth
-is counted in the same unit.
+its canvas, to which pictures are squashed, the room of a square picture has 42 pixels to the metre:
+x goes right, y down, and depth is counted in the same unit. Places are of whole things, also where
+they are covered or half outside.
 """
 
 import json
@@ -32,7 +33,7 @@ ACROSS = 4.0  # metres that the picture's unit side is taken for
 NEAREST, STEP = 1.0, 0.5  # metres of depth
 GRID = 10
 METRE = CANVAS / ACROSS
-"""Pixels of pocket's canvas that a metre has on it."""
+"""Pixels of pocket's canvas that a metre of a square picture has on it."""
 
 
 def frame_graph(scene: Scene, frame: int, *, canvas: bool = False) -> FrameGraph:
@@ -94,7 +95,13 @@ def _on_canvas(scene: Scene, index: int, frame: int) -> tuple[float, float, floa
     thing = scene.things[index]
     x, y = thing.centre(frame)
     depth = METRE * (NEAREST + STEP * thing.depth)
-    return round(x * CANVAS / scene.width), round(y * CANVAS / scene.height), round(depth)
+    right, down = x * CANVAS / scene.width, y * CANVAS / scene.height
+    return _on_it(right), _on_it(down), _on_it(depth)
+
+
+def _on_it(number: float) -> int:
+    """The nearest number that pocket has a token for."""
+    return min(max(round(number), 0), CANVAS)
 
 
 def _cell(place: int, side: int) -> int:

@@ -97,8 +97,8 @@ def video_str(
 
     Args:
         graphs: Where true graphs are that targets do not carry: `shapes` (drawn again from the
-            seed of generated data, in metres), `shapes_canvas` (in pixels of pocket's canvas, 42
-            to the metre), or a file of lines.
+            seed of generated data, in metres), `shapes_canvas` (in pixels of pocket's canvas,
+            which need sigma=42), or a file of lines.
         literal: Sum R_e as Eq. 6 prints it, up to n², instead of its mean over pairs.
         angle: Compare directions as they are given (`joint`), or after the best rotation
             (`kabsch`), which makes R_e blind to a turned camera.
