@@ -330,6 +330,11 @@ def test_a_resumed_training_ends_in_the_same_weights(undisturbed, tmp_path):
     assert TrainingRun(out=tmp_path / "cut").curve.read() == curve
 
 
+def test_numbers_are_what_they_were_after_a_training(undisturbed):
+    assert float(torch.tensor(1e-310, dtype=torch.float64) * 1) != 0.0, "denormal, and not flushed"
+    assert 5e-324 * 1.0 != 0.0
+
+
 def test_two_processes_learn_what_one_does(undisturbed, tmp_path):
     expected, curve = undisturbed
     found = train(tmp_path / "two", small(processes=2))

@@ -48,7 +48,6 @@ class Course:
         self._set = settings
         self._run = run
         torch.set_num_threads(1)
-        torch.set_flush_denormal(True)  # attention leaves many, and they are slow
         self._tokenizer = vocabulary.make_tokenizer()
         self._collator = Collator(self._tokenizer, text_first=settings.text_first)
         self._network = make_network(self._tokenizer, settings.architecture, seed=run.seed)
@@ -94,6 +93,13 @@ class Course:
         Raises:
             KeyboardInterrupt: the first process was told to stop; its state is saved.
         """
+        torch.set_flush_denormal(True)  # attention leaves many, and they are slow
+        try:
+            yield from self._steps(together)
+        finally:
+            torch.set_flush_denormal(False)  # it is the thread's, whatever runs there next
+
+    def _steps(self, together: Alone | Together) -> Iterator[tuple[int, dict[str, float]]]:
         weights = [*self._network.parameters(), *self._heads.parameters()]
         own = range(together.rank, PARTS, together.size)
         drawn = batches(self._set, seed=self._run.seed, first=self.first, parts=own)
