@@ -26,8 +26,9 @@ def quickened(network: Any, *, attention: str) -> Any:
 def _patches_as_products(network: Any) -> None:
     """Cut-out patches times weights, in place of a convolution whose kernel meets each patch once.
 
-    Convolutions over 3 dimensions in bfloat16 are slow, and from torch 2.9 with some releases of
-    cuDNN they also take many times the memory.
+    Convolutions over 3 dimensions take four times as long on a CPU, and on a GPU with torch 2.9
+    also many times the memory (pytorch/pytorch#166643). The `fusion_config` of transformers does
+    the same, but to all networks that the process builds afterwards, and renames the weight.
     """
     from torch import nn
 
@@ -38,6 +39,7 @@ def _patches_as_products(network: Any) -> None:
         type(patches) is nn.Conv3d
         and patches.kernel_size == patches.stride
         and patches.groups == 1
+        and patches.dilation == (1, 1, 1)
         and patches.padding == (0, 0, 0)
     ):
         patches.forward = _product.__get__(patches)  # type: ignore[method-assign]
