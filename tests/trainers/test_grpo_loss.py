@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -18,6 +18,7 @@ from harness.errors import UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainers.grpo.loss import (  # noqa: E402
+    EPSILON,
     NOT_OFFERED,
     LossType,
     advantages,
@@ -194,6 +195,7 @@ def test_a_divergence_needs_a_reference():
 numbers = st.lists(st.floats(-9, 9, width=32), min_size=8, max_size=8)
 
 
+@settings(deadline=None)
 @given(numbers, st.randoms(use_true_random=False))
 def test_advantages_do_not_depend_on_order_and_add_up_to_nothing(rewards, random):
     order = random.sample(range(4), 4)
@@ -202,6 +204,28 @@ def test_advantages_do_not_depend_on_order_and_add_up_to_nothing(rewards, random
     assert found.sum(dim=1).abs().max() < 1e-6
     shuffled = advantages(plain.view(2, 4)[:, order].reshape(-1), 4).view(2, 4)
     assert torch.allclose(shuffled, found[:, order])
+
+
+factors = st.lists(st.floats(0.01, 100), min_size=2, max_size=2)
+shifts = st.lists(st.floats(-100, 100), min_size=2, max_size=2)
+
+
+@settings(deadline=None)
+@given(numbers, factors, shifts)
+def test_scaling_or_shifting_all_rewards_of_a_group_leaves_its_advantages(rewards, factor, shift):
+    """But for what is added to the deviation, which a small factor makes larger beside it."""
+    plain = torch.tensor(rewards, dtype=torch.float64).view(2, 4)
+    by, to = (torch.tensor(each, dtype=torch.float64).view(2, 1) for each in (factor, shift))
+    changed = plain * by + to
+    found, again = (advantages(one.view(-1), 4).view(2, 4) for one in (plain, changed))
+    spread = plain.std(dim=1, keepdim=True)
+    drift = by * (spread + EPSILON) / (by * spread + EPSILON)
+    assert torch.allclose(again, found * drift, rtol=0, atol=1e-6)
+    least = torch.minimum(spread, by * spread)
+    assert ((again - found).abs() * least <= found.abs() * EPSILON + 1e-6).all()
+    centred = advantages(plain.view(-1), 4, scale=None).view(2, 4)
+    scaled = advantages(changed.view(-1), 4, scale=None).view(2, 4)
+    assert torch.allclose(scaled, centred * by, rtol=0, atol=1e-6), "nothing divides it out"
 
 
 def test_advantages_of_a_group_do_not_see_another():

@@ -19,6 +19,7 @@ from harness.tasks.training.stv import spatial, temporal
 from harness.tasks.training.stv.clips import Clip, Source
 from harness.tasks.training.stv.drafts import (
     KINDS,
+    TEMPORAL,
     Choice,
     Draft,
     Kind,
@@ -38,7 +39,7 @@ from harness.tasks.training.stv.wording import worded
 from harness.types import Box
 from harness.world.draws import Draws
 
-GENERATORS: Mapping[Kind, Callable[[Clip], Iterator[Draft]]] = {
+GENERATORS: Mapping[Kind, Callable[[Clip, Tally], Iterator[Draft]]] = {
     "object_counting": spatial.counting,
     "relative_direction": spatial.direction,
     "relative_distance": spatial.separation,
@@ -127,7 +128,8 @@ def questions(found: Iterable[Clip], settings: Settings, tally: Tally) -> Iterat
         known = cleared(clip, settings.limits, tally)
         for shown in (known, *_pictures(known, settings)):
             for kind in KINDS:
-                yield from _of_kind(shown, kind, settings, letters, tally)
+                if shown.is_video or kind not in TEMPORAL:
+                    yield from _of_kind(shown, kind, settings, letters, tally)
 
 
 def _pictures(clip: Clip, settings: Settings) -> Iterator[Clip]:
@@ -147,7 +149,7 @@ def _of_kind(
     clip: Clip, kind: Kind, settings: Settings, letters: Letters, tally: Tally
 ) -> Iterator[Asked]:
     drafts, seen = [], set()
-    for draft in GENERATORS[kind](clip):
+    for draft in GENERATORS[kind](clip, tally):
         key = (draft.wording, tuple(draft.fields.items()))
         if key in seen:
             tally.add(clip.source, AGAIN)

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.drafts import Kind
 from harness.tasks.training.stv.geometry import area, clipped, distance, place
 from harness.world.draws import Draws
 
@@ -55,7 +56,10 @@ class Limits:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what was kept and what was dropped, by source and reason."""
+    """Counts of what was kept and what was dropped, by source and reason.
+
+    Reasons that begin with a type's name are of what would have been questions of it.
+    """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -72,6 +76,8 @@ class Tally:
 
 
 KEPT = "kept"
+SEVERAL = "clear, but one of several of its category: counted, not named"
+"""Of the clip as a whole; in a picture of it by itself the same object may be the only one."""
 
 
 def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
@@ -82,16 +88,20 @@ def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
     """
     names = {sight.category for frame in clip.sights for sight in frame}
     doubtful = {name for name in names if _is_part(name, names)}
+    known = replace(clip, sights=tuple(
+        tuple(replace(one, category="") if one.category in doubtful else one for one in frame)
+        for frame in clip.sights
+    ))  # fmt: skip
+    alone = named(known)
     frames = []
-    for frame in clip.sights:
+    for frame in known.sights:
         marked = []
         for sight in frame:
-            known = replace(sight, category="") if sight.category in doubtful else sight
-            reason = limits.reason(known, clip.size)
-            tally.add(clip.source, reason or KEPT)
-            marked.append(replace(known, clear=reason is None))
+            reason = limits.reason(sight, clip.size)
+            tally.add(clip.source, reason or (KEPT if sight.category in alone else SEVERAL))
+            marked.append(replace(sight, clear=reason is None))
         frames.append(tuple(marked))
-    return replace(clip, sights=tuple(frames))
+    return replace(known, sights=tuple(frames))
 
 
 def _is_part(name: str, names: set[str]) -> bool:
@@ -121,13 +131,17 @@ def clear_at(clip: Clip, frame: int) -> dict[str, Sight]:
     }
 
 
-def few(clip: Clip, names: Iterable[str], most: int = FEW) -> list[str]:
-    """At most `most` names in alphabetical order, another choice for each clip.
+def few(clip: Clip, names: Iterable[str], kind: Kind, tally: Tally) -> list[str]:
+    """At most six names in alphabetical order, another choice for each clip; the rest is counted.
 
     Questions about several objects are looked for among these: all triples of a furnished room
     would be thousands.
     """
-    return sorted(Draws(0, "stv", clip.id, "few").shuffled(sorted(names))[:most])
+    shuffled = Draws(0, "stv", clip.id, "few").shuffled(sorted(names))
+    if len(shuffled) > FEW:
+        reason = f"{kind}: categories beyond the {FEW} that are looked at"
+        tally.add(clip.source, reason, len(shuffled) - FEW)
+    return sorted(shuffled[:FEW])
 
 
 def describe(limits: Limits) -> dict[str, Any]:

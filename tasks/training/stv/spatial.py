@@ -1,7 +1,8 @@
 """Questions of spatial reasoning: how many, which way, how far, how large, where.
 
 Each takes a clip of one or more frames, filtered, and yields every question that it allows, in a
-fixed order; the builder draws from them. A clip of one frame is a picture.
+fixed order; the builder draws from them. What a number here rules out is counted by its reason. A
+clip of one frame is a picture.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from itertools import combinations, permutations
 
 from harness.tasks.training.stv.clips import Clip, Sight
 from harness.tasks.training.stv.drafts import Choice, Draft, Number, seconds_text
-from harness.tasks.training.stv.filters import clear_at, few
+from harness.tasks.training.stv.filters import Tally, clear_at, few
 from harness.tasks.training.stv.geometry import clipped, distance, turn
 from harness.types import Box, Box3D
 
@@ -18,11 +19,21 @@ SLACK = 10.0  # degrees around the borders of "left", "right" and "back" where n
 BACK = 135.0  # degrees from which something is at one's back
 APART = 0.5  # metres between where one stands and what one looks at
 SHORTEST = 0.1  # metres that are asked for as a distance
+SMALLEST = 1.0  # square metres that are asked for as a room
 DIAGONALS = ("left-up", "left-down", "right-up", "right-down")
 SIDES = ("left", "right", "back")
 
+PARTLY_CLEAR = "object_counting: not every one of the category is clear"
+PARTLY_LISTED = "object_counting: not every one of the category is annotated"
+LEVEL = f"relative_direction: centres within {MARGIN:.0%} of a side"
+TOGETHER = f"relative_direction: within {APART:g} m of where one stands"
+BORDER = f"relative_direction: within {SLACK:g} degrees of a border"
+TOUCHING = f"relative_distance: below {SHORTEST:g} m"
+FLAT = "object_size: no side above 0 m"
+CLOSET = f"object_size: a room below {SMALLEST:g} square metres"
 
-def counting(clip: Clip) -> Iterator[Draft]:
+
+def counting(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """How many there are of a category: all of them must be clear, or it is not asked."""
     tracks: dict[str, set[str]] = {}
     clear: dict[str, set[str]] = {}
@@ -32,26 +43,31 @@ def counting(clip: Clip) -> Iterator[Draft]:
             if sight.clear:
                 clear.setdefault(sight.category, set()).add(sight.track)
     for category in sorted(clear):
-        if tracks[category] == clear[category] and category not in clip.uncounted:
+        if tracks[category] != clear[category]:
+            tally.add(clip.source, PARTLY_CLEAR)
+        elif category in clip.uncounted:
+            tally.add(clip.source, PARTLY_LISTED)
+        else:
             yield Draft("object_counting", "video" if clip.is_video else "image",
                         Number(len(clear[category]), 0), {"object": category})  # fmt: skip
 
 
-def direction(clip: Clip) -> Iterator[Draft]:
+def direction(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """Where one object is from another: in the picture, or for one who stands beside one."""
     for frame in _frames(clip):
         seen = clear_at(clip, frame)
         if clip.source == "tao":
-            yield from _in_picture(clip, frame, seen)
+            yield from _in_picture(clip, frame, seen, tally)
         elif clip.still or not clip.is_video:
-            yield from _standing(clip, frame, seen)
+            yield from _standing(clip, frame, seen, tally)
 
 
-def _in_picture(clip: Clip, frame: int, seen: dict[str, Sight]) -> Iterator[Draft]:
+def _in_picture(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> Iterator[Draft]:
     width, height = clip.size
-    for one, other in permutations(few(clip, seen), 2):
+    for one, other in permutations(few(clip, seen, "relative_direction", tally), 2):
         (x, y), (u, v) = (_middle(seen[name].box, clip.size) for name in (one, other))
         if abs(x - u) < MARGIN * width or abs(y - v) < MARGIN * height:
+            tally.add(clip.source, LEVEL)
             continue
         right = f"{'left' if x < u else 'right'}-{'up' if y < v else 'down'}"
         others = tuple(option for option in DIAGONALS if option != right)
@@ -59,17 +75,20 @@ def _in_picture(clip: Clip, frame: int, seen: dict[str, Sight]) -> Iterator[Draf
                     {"object_1": one, "object_2": other, **_when(clip, frame)}, frame)  # fmt: skip
 
 
-def _standing(clip: Clip, frame: int, seen: dict[str, Sight]) -> Iterator[Draft]:
+def _standing(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> Iterator[Draft]:
     known = {name: sight.ground for name, sight in seen.items() if sight.ground is not None}
-    for start, ahead, other in permutations(few(clip, known), 3):
+    for start, ahead, other in permutations(few(clip, known, "relative_direction", tally), 3):
         spots = known[start], known[ahead], known[other]
         if min(distance(spots[0], spot._replace(z=spots[0].z)) for spot in spots[1:]) < APART:
+            tally.add(clip.source, TOGETHER)
             continue
         side = side_of(turn(*spots))
-        if side is not None:
-            others = tuple(option for option in SIDES if option != side)
-            fields = {"object_1": start, "object_2": ahead, "object_3": other}
-            yield Draft("relative_direction", "standing", Choice(side, others), fields, frame)
+        if side is None:
+            tally.add(clip.source, BORDER)
+            continue
+        others = tuple(option for option in SIDES if option != side)
+        fields = {"object_1": start, "object_2": ahead, "object_3": other}
+        yield Draft("relative_direction", "standing", Choice(side, others), fields, frame)
 
 
 def side_of(degrees: float) -> str | None:
@@ -86,13 +105,15 @@ def side_of(degrees: float) -> str | None:
     return "left" if degrees > 0 else "right"
 
 
-def separation(clip: Clip) -> Iterator[Draft]:
+def separation(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """How far apart the centres of two objects are, in metres."""
     for frame in _frames(clip):
         seen = clear_at(clip, frame)
-        for one, other in combinations(few(clip, seen), 2):
-            first, second = seen[one].centre, seen[other].centre
-            if first is None or second is None or distance(first, second) < SHORTEST:
+        known = {name: sight.centre for name, sight in seen.items() if sight.centre is not None}
+        for one, other in combinations(few(clip, known, "relative_distance", tally), 2):
+            first, second = known[one], known[other]
+            if distance(first, second) < SHORTEST:
+                tally.add(clip.source, TOUCHING)
                 continue
             name = "video" if clip.is_video and clip.still else _name(clip, "")
             metres = Number(round(distance(first, second), 2))
@@ -100,20 +121,28 @@ def separation(clip: Clip) -> Iterator[Draft]:
             yield Draft("relative_distance", name, metres, fields, frame)
 
 
-def size(clip: Clip) -> Iterator[Draft]:
+def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """How long the longest side of an object is, in metres; how large the room is."""
     asked: set[str] = set()
     for frame in _frames(clip):
         for category, sight in clear_at(clip, frame).items():
-            if sight.sides is not None and category not in asked and max(sight.sides) > 0:
-                asked.add(category)
-                yield Draft("object_size", _name(clip, "", timed=False),
-                            Number(round(max(sight.sides), 2)), {"object": category})  # fmt: skip
-    if clip.room is not None and clip.is_video and clip.room >= 1:
+            if sight.sides is None or category in asked:
+                continue
+            if max(sight.sides) <= 0:
+                tally.add(clip.source, FLAT)
+                continue
+            asked.add(category)
+            yield Draft("object_size", _name(clip, "", timed=False),
+                        Number(round(max(sight.sides), 2)), {"object": category})  # fmt: skip
+    if clip.room is None or not clip.is_video:
+        return
+    if clip.room < SMALLEST:
+        tally.add(clip.source, CLOSET)
+    else:
         yield Draft("object_size", "room", Number(round(clip.room, 1), 1))
 
 
-def localization(clip: Clip) -> Iterator[Draft]:
+def localization(clip: Clip, _: Tally) -> Iterator[Draft]:
     """The box of an object: in space where its depth is known, else in the picture."""
     for frame in _frames(clip):
         for category, sight in clear_at(clip, frame).items():

@@ -70,7 +70,9 @@ def page(report: Mapping[str, Any]) -> str:
     lines += _crossed(found.get("task and source", {}))
     for which, counts in found["letters"].items():
         lines += _table(f"Right letters, of questions with {which}", counts)
-    lines += ["## What was dropped", "", "| source | reason | objects in frames, or questions |",
+    lines += ["## What was dropped", "", "Objects are counted once in each frame. Reasons that "
+              "begin with a type are of what would have been questions of it.", "",
+              "| source | reason | objects in frames, or questions |",
               "| --- | --- | ---: |"]  # fmt: skip
     lines += [f"| {source} | {reason} | {number} |" for source, reasons in report["filters"].items()
               for reason, number in reasons.items()]  # fmt: skip

@@ -1,4 +1,8 @@
-"""Questions of temporal reasoning: what comes first, where it is later, how far it has moved."""
+"""Questions of temporal reasoning: what comes first, where it is later, how far it has moved.
+
+Each takes a video, filtered, and yields every question that it allows, in a fixed order. What a
+number here rules out is counted by its reason.
+"""
 
 from collections.abc import Iterator
 from itertools import combinations, islice, pairwise, permutations
@@ -13,7 +17,7 @@ from harness.tasks.training.stv.drafts import (
     box_text,
     seconds_text,
 )
-from harness.tasks.training.stv.filters import clear_at, few
+from harness.tasks.training.stv.filters import Tally, clear_at, few
 from harness.tasks.training.stv.geometry import clipped, distance, iou
 from harness.tasks.training.stv.spatial import whole, whole_3d
 
@@ -23,19 +27,27 @@ OTHERS = 3  # wrong orders that are offered
 SAME = 0.9  # IoU from which a box has not moved
 SHORTEST = 0.5  # metres that are asked for as a displacement
 
+DOUBTFUL = "appearance_order: somebody could doubt it"
+SURPLUS = f"appearance_order: beyond the first {SEQUENCES} of a clip"
+RESTING = f"motion_tracking: boxes with an IoU from {SAME:g}"
+STAYING = f"displacement: below {SHORTEST:g} m"
 
-def order(clip: Clip) -> Iterator[Draft]:
+
+def order(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """In which order categories are first seen, of those whose order nobody could doubt."""
     first = first_seen(clip)
+    known = few(clip, first, "appearance_order", tally)
     found = 0
     for length in ORDERED:
-        for chosen in combinations(few(clip, first), length):
+        for chosen in combinations(known, length):
             right = sorted(chosen, key=lambda name: first[name])
             pairs = pairwise(right)
             if not all(first[one].clear < first[other].there for one, other in pairs):
+                tally.add(clip.source, DOUBTFUL)
                 continue
             if found == SEQUENCES:
-                return
+                tally.add(clip.source, SURPLUS)
+                continue
             found += 1
             others = list(islice(permutations(right), 1, None))
             spread = others[:: max(1, len(others) // OTHERS)][:OTHERS]
@@ -68,22 +80,25 @@ def first_seen(clip: Clip) -> dict[str, FirstSeen]:
     return {name: FirstSeen(there[name], frame) for name, frame in clear.items()}
 
 
-def tracking(clip: Clip) -> Iterator[Draft]:
+def tracking(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """Where an object is at one time, told where it was at another: in the picture, or in space."""
     for category, earlier, later, one, other in _pairs(clip):
         fields = {"object": category, "resolution": "{}x{}".format(*clip.size),
                   "timestamp_1": seconds_text(clip.seconds(earlier)),
                   "timestamp_2": seconds_text(clip.seconds(later))}  # fmt: skip
         before, after = (whole(clipped(sight.box, clip.size)) for sight in (one, other))
+        drafts = [Draft("motion_tracking", "plane", after, {**fields, "box": box_text(before)},
+                        later)]  # fmt: skip
+        if one.extent is not None and other.extent is not None and not clip.still:
+            drafts.append(Draft("motion_tracking", "space", whole_3d(other.extent),
+                                {**fields, "box": box_3d_text(one.extent)}, later))  # fmt: skip
         if iou(before, after) < SAME:
-            yield Draft("motion_tracking", "plane", after, {**fields, "box": box_text(before)},
-                        later)  # fmt: skip
-            if one.extent is not None and other.extent is not None and not clip.still:
-                yield Draft("motion_tracking", "space", whole_3d(other.extent),
-                            {**fields, "box": box_3d_text(one.extent)}, later)  # fmt: skip
+            yield from drafts
+        else:
+            tally.add(clip.source, RESTING, len(drafts))
 
 
-def displacement(clip: Clip) -> Iterator[Draft]:
+def displacement(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """How far an object has moved in the world between two times, along a straight line."""
     if clip.still:
         return
@@ -91,7 +106,9 @@ def displacement(clip: Clip) -> Iterator[Draft]:
         if one.world is None or other.world is None:
             continue
         moved = distance(one.world, other.world)
-        if moved >= SHORTEST:
+        if moved < SHORTEST:
+            tally.add(clip.source, STAYING)
+        else:
             yield Draft("displacement", "video", Number(round(moved, 2)),
                         {"object": category, "timestamp_1": seconds_text(clip.seconds(earlier)),
                          "timestamp_2": seconds_text(clip.seconds(later))}, later)  # fmt: skip
