@@ -24,10 +24,11 @@ from harness.models.qwen_vl.questions import Questions
 from harness.models.shown import seen
 from harness.models.truth import key_frame_of, objects_of
 from harness.models.videoseg_r1.cues import Cues
+from harness.models.videoseg_r1.drawing import Drawing
 from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.looking import again, is_looked_for, look, marked
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
-from harness.models.videoseg_r1.references import Strategy
+from harness.models.videoseg_r1.references import Strategy, spread
 from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
 from harness.models.videoseg_r1.showing import Showing
 from harness.models.videoseg_r1.voters import voters_of
@@ -118,6 +119,40 @@ class VideoSegR1(PromptedModel):
             for form, request in zip(query.forms, requests, strict=True)
         )
 
+    def training_requests(
+        self, query: Query, answer: Answer, *, seed: int
+    ) -> tuple[ChatRequest, ...]:
+        """What a training asks, one request a form: `ask` without the sampler.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+            ParseError: no frame shows what is meant.
+        """
+        return self.drawn_requests(query, answer, Drawing(seed=seed, delta=self.sampler.delta))
+
+    def drawn_requests(
+        self, query: Query, answer: Answer, drawing: Drawing
+    ) -> tuple[ChatRequest, ...]:
+        """The reasoner's requests for a place that is drawn; as evaluation's for a picture."""
+        if not is_looked_for(query):
+            return self.requests(query)
+        place, beside = drawing.drawn(query, answer)
+        return self.placed(query, place, spread(beside, self.showing.reference_frames))
+
+    def training_replies(
+        self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
+    ) -> tuple[str, ...]:
+        """The replies that say `answer` in the frames that requests of a training show first.
+
+        Unlike those of `write`, they name no frame: who asks has chosen it.
+        """
+        return tuple(
+            self._located_text(query, form, answer, frame=request.frames[0][0])
+            if form in LOCATED
+            else self.words.write(form, answer)
+            for form, request in zip(query.forms, requests, strict=True)
+        )
+
     def retold(self, query: Query, replies: Sequence[str]) -> tuple[ChatRequest, ...]:
         """What the networks were asked when they wrote a prediction's replies, one request a reply.
 
@@ -160,15 +195,17 @@ class VideoSegR1(PromptedModel):
 
         return read
 
-    def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
-        """As any composition writes it, with negative points."""
+    def _located_text(
+        self, query: Query, form: AnswerForm, answer: Answer, *, frame: int | None = None
+    ) -> str:
+        """As any composition writes it, with negative points; for `frame`, it names none."""
         rule = self._key_frame(query.media[0])
-        start = key_frame_of(answer, rule)
+        start = key_frame_of(answer, rule) if frame is None else frame
         items = [] if answer.no_target else objects_of(form, answer, start, query.size)
         masks = answer.masks
         meant = boxes_filled(items, query.size) if masks is None else masks[start].to_array()
         canvas = self._canvas(query, form)
-        named = len(query.media[0]) > 1 and start != rule
+        named = frame is None and len(query.media[0]) > 1 and start != rule
         return self.prompt.write(
             [canvas.to_canvas(item) for item in with_negatives(items, meant)],
             frame=start if named else None,

@@ -90,18 +90,23 @@ def frames_of(spec):
     return model.frames.spec.arguments
 
 
-@of("videoseg_r1", *QUESTIONS)
+LOOKING = [path for path in PAPERS if parse(read(path)["model"]).name == "videoseg_r1"]
+"""Trainings of VideoSeg-R1, the supervised row of its Table 4 among them."""
+
+
+@named([*LOOKING, *(path for path in PAPERS if path.parts[-3] in QUESTIONS)])
 def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, tmp_path):
     plain = read(path)
     trained, made = parse(plain["model"]), filled(evaluated_by(plain["eval_model"]), str(tmp_path))
     assert (made.name, made.arguments["checkpoint"]) == (trained.name, str(tmp_path))
     other = {key for key in {**trained.arguments, **made.arguments}
              if trained.arguments.get(key) != made.arguments.get(key)}  # fmt: skip
-    if path.parts[-3] == "videoseg_r1":
+    if path in LOOKING:
         assert other == {"checkpoint", "sampler", "propagator"}
         assert made.arguments["propagator"].name == "xmem"
         assert made.arguments["sampler"].arguments == {"checkpoint": "Qwen/Qwen2.5-VL-7B-Instruct"}
-        assert read(path).get("think", True) == made.arguments.get("think", True)
+        if path.parts[-3] == "videoseg_r1":
+            assert read(path).get("think", True) == made.arguments.get("think", True)
         with pytest.raises(MissingDependency, match="XMem"):  # and not after days of training
             check_parts(Spec(made.name, {"propagator": made.arguments["propagator"]}))
     else:
@@ -109,6 +114,25 @@ def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, t
         before, after = (frames_of(one) for one in (trained, made))
         assert (before["n"], after["n"]) == (16, 32)
         assert before["max_pixels"] == 128 * 28 * 28 < after["max_pixels"]
+
+
+def test_the_rows_of_a_table_are_evaluated_alike():
+    """VideoSeg-R1's Table 4 compares trainings: supervised and reinforced, both without thought."""
+    rows = ("sft/configs/videoseg_r1_table_4", "videoseg_r1/configs/table_4_rl_without_cot")
+    supervised, reinforced = (read(TRAINERS / f"{row}.toml") for row in rows)
+    for key in ("model", "eval_model", "train_tasks"):
+        assert supervised[key] == reinforced[key]
+
+
+@named(sorted(TRAINERS.glob("videoseg_r1/configs/table_h4_*.toml")))
+def test_a_row_with_fewer_sets_says_how_many_samples_it_has(path):
+    """They are whole sets, of which the mixture has a part: amount and ratings are not its own."""
+    comment = path.read_text("utf-8").partition("\nmodel")[0]
+    amounts = {"ref_youtube_vos": 4500, "ref_davis17": 1500}
+    samples = sum(amounts[parse(task).name] for task in read(path)["train_tasks"])
+    steps = -(-samples // read(path)["prompts"])
+    assert "4,500" in comment and f"--set max_steps={steps}`" in comment
+    assert '--set "scorer=' in comment and "--set ratings=" in comment
 
 
 @of("visionreasoner", "seg_zero", "dr2seg", "videoseg_r1", "video_str", "spacer", "video_r1")

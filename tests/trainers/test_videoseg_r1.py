@@ -14,10 +14,14 @@ from harness import media, plugins
 from harness.errors import DataError, ParseError, StoreError, UsageError
 from harness.masks import Rle
 from harness.model import ChatReply, ChatRequest
+from harness.models.videoseg_r1.drawing import Drawing, visible
+from harness.run.plan import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.trainers import trl_compat
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.sft.examples import Dropped, examples_of
 from harness.trainers.videoseg_r1 import difficulty, rewards
 from harness.trainers.videoseg_r1.budgets import Budgets, budgets_of, length_factor
 from harness.trainers.videoseg_r1.descriptions import (
@@ -33,13 +37,7 @@ from harness.trainers.videoseg_r1.difficulty import (
     rated,
 )
 from harness.trainers.videoseg_r1.ratings import read_rating, read_ratings
-from harness.trainers.videoseg_r1.samples import (
-    Drawing,
-    TrainingRequests,
-    key_of,
-    usable,
-    visible,
-)
+from harness.trainers.videoseg_r1.samples import TrainingRequests, key_of, of_set, usable
 from harness.trainers.videoseg_r1.trainer import as_videoseg, rater_of, videoseg_r1
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target
 
@@ -374,12 +372,16 @@ def track(frames: int, *, seen: Sequence[int]) -> Sample:
     )
 
 
+def drawn(of: Sample, *, seed: int) -> Any:
+    return Drawing(seed=seed).drawn(of.query, of.target.answer)
+
+
 @given(st.integers(2, 60), st.integers(0, 5), st.data())
 @settings(max_examples=60, deadline=None)
 def test_a_draw_shows_the_object_and_stays_in_the_video(frames, seed, data):
     seen = data.draw(st.lists(st.integers(0, frames - 1), min_size=1, unique=True))
     of = track(frames, seen=seen)
-    place, beside = Drawing(seed=seed).drawn(of)
+    place, beside = drawn(of, seed=seed)
     assert place.target in seen
     segment = place.segment
     assert 0 <= segment.start <= place.target <= segment.end < frames
@@ -391,22 +393,24 @@ def test_a_draw_shows_the_object_and_stays_in_the_video(frames, seed, data):
 
 def test_a_sample_is_drawn_the_same_each_time_and_by_its_seed():
     of = track(50, seen=range(50))
-    draws = [Drawing(seed=seed).drawn(of) for seed in (0, 0, 1, 2, 3)]
+    draws = [drawn(of, seed=seed) for seed in (0, 0, 1, 2, 3)]
     assert draws[0] == draws[1]
     assert len({str(draw) for draw in draws}) == 4
-    others = [Drawing(seed=0).drawn(replace(of, id=name)) for name in "abc"]
+    others = [drawn(replace(of, query=replace(of.query, id=name)), seed=0) for name in "abc"]
     assert len({str(draw) for draw in others}) == 3
 
 
 def test_every_frame_with_the_object_can_be_the_target():
     of = track(6, seen=(1, 4))
-    drawn = {Drawing(seed=seed).drawn(of)[0].target for seed in range(30)}
-    assert drawn == {1, 4} == set(visible(of))
+    targets = {drawn(of, seed=seed)[0].target for seed in range(30)}
+    assert targets == {1, 4} == set(visible(of.query, of.target.answer))
 
 
 def test_a_sample_without_a_visible_object_cannot_be_used():
     with pytest.raises(DataError):
         usable(track(4, seen=()))
+    with pytest.raises(ParseError):
+        drawn(track(4, seen=()), seed=0)
     with pytest.raises(ParseError):
         usable(replace(ONE, target=Target(answer=Answer(text="x"))))
     usable(track(4, seen=(3,)))
@@ -415,7 +419,7 @@ def test_a_sample_without_a_visible_object_cannot_be_used():
 def test_what_nothing_is_meant_by_may_be_looked_at_anywhere():
     nothing = track(4, seen=())
     answer = replace(nothing.target.answer, no_target=True)
-    assert visible(replace(nothing, target=Target(answer=answer))) == [0, 1, 2, 3]
+    assert visible(nothing.query, answer) == [0, 1, 2, 3]
 
 
 def test_references_out_of_order_are_refused():
@@ -427,7 +431,7 @@ def test_a_model_of_another_kind_is_asked_in_this_methods_way():
     given = plugins.build("models", "qwen_vl", backend=plugins.build("backends", "stored"))
     made = as_videoseg(given, think=False)
     of = track(40, seen=(30,))
-    place, beside = Drawing(seed=7).drawn(of)
+    place, beside = drawn(of, seed=7)
     request = TrainingRequests(drawing=Drawing(seed=7))(made, of)
     assert request.frames[:2] == ((30,), beside)
     assert set(request.frames[2]) <= set(place.segment.frames()) - {30}
@@ -436,6 +440,57 @@ def test_a_model_of_another_kind_is_asked_in_this_methods_way():
     assert as_videoseg(made, think=True).prompt.think
     still = TrainingRequests(drawing=Drawing(seed=7))(made, ONE)
     assert still.frames == ((0,),)
+
+
+# supervised fine-tuning
+
+
+@pytest.fixture
+def mevis(examples):
+    return plugins.build("tasks", "mevis", examples)
+
+
+def supervised(task, seed, settings="reference_frames=6,key_frames=3"):
+    spec = parse(f"videoseg_r1(backend=stored(coordinates=pixels),segmenter=box,{settings})")
+    model = plugins.build("models", spec)
+    return model, list(examples_of(model, [task], seed=seed))
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_supervised_training_asks_what_reinforcement_learning_asks(mevis, seed):
+    several = list(samples_of(mevis))  # once: a video that is read again is another object
+    model, made = supervised(replace(mevis, samples=lambda: several), seed)
+    ask = TrainingRequests(drawing=Drawing(seed=seed))
+    assert [one.request for one in made] == [ask(model, one) for one in several]
+    assert all(len(one.request.frames) > 1 for one in made)  # frames beside the target
+
+
+def test_a_supervised_reply_is_about_the_frame_that_is_asked_about(mevis):
+    several = [*samples_of(mevis), track(9, seen=(1,))]  # the last: not in the middle frame
+    task = replace(mevis, samples=lambda: several)
+    for seed in range(5):
+        for one, of in zip(supervised(task, seed)[1], several, strict=True):
+            (target,) = one.request.frames[0]
+            assert of.target.answer.masks[target].area and "<frame>" not in one.reply
+            reward = terms(one.reply, of=of, canvas=(840, 840), frames=one.request.frames)
+            assert reward["accuracy"] > 2.9 and reward["answer_format"] == 2
+
+
+def test_supervised_questions_about_pictures_and_in_words_are_evaluations_own(mevis):
+    model = supervised(mevis, 0)[0]
+    film = next(samples_of(mevis))
+    words = replace(film, query=replace(film.query, forms=(AnswerForm.TEXT,)),
+                    target=Target(answer=Answer(text="yes")))  # fmt: skip
+    for of in (replace(ONE, query=replace(ONE.query, forms=(AnswerForm.MASK,))), words):
+        (made,) = examples_of(model, [replace(mevis, samples=lambda of=of: [of])], seed=1)
+        assert (made.request,) == model.requests(of.query)
+        assert (made.reply,) == model.write(of.query, of.target.answer)
+
+
+def test_a_video_in_which_nothing_shows_is_not_taught(mevis):
+    task = replace(mevis, samples=lambda: [track(4, seen=())])
+    (left_out,) = supervised(task, 0)[1]
+    assert isinstance(left_out, Dropped) and "a frame with what is meant" in left_out.detail
 
 
 # difficulty
@@ -526,6 +581,55 @@ def test_a_file_that_nobody_writes_is_not_waited_for_without_end(tmp_path, monke
     monkeypatch.setattr(difficulty, "LOOK", 0.01)
     with pytest.raises(StoreError, match="the first process to rate"):
         await_ratings(SAMPLES, "measured", tmp_path / "difficulty.jsonl")
+
+
+def of_mixture(whole: str, name: str, text="the red square") -> Sample:
+    return replace(sample(square(), name=f"{whole}/{name}", text=text), categories={"set": whole})
+
+
+def test_an_expression_is_rated_once_wherever_it_comes_from(mevis, tmp_path):
+    """Again in a mixture (`#2`), and alone in its own set, whose ids do not name it."""
+    mixture = [of_mixture("mevis", "a/0"), of_mixture("mevis", "a/0#2"), of_mixture("mevis", "a/1")]
+    network = Rates([GOOD] * 3)
+    file = tmp_path / "difficulty.jsonl"
+    scores = rated(mixture, ChatRater(chat=network), file)
+    assert len(network.asked) == len(scores) == 2
+    alone = of_set(replace(mevis, samples=lambda: [sample(square(), name="a/1")]))
+    (one,) = alone.samples()
+    assert rated([one], None, file) == {key_of(mixture[2]): 5}
+
+
+def test_what_may_be_another_expression_has_another_key():
+    several = [
+        of_mixture("mevis", "a/0"), of_mixture("ref_davis17", "a/0"), of_mixture("mevis", "a/1"),
+        of_mixture("mevis", "a/0", text="the dog"), sample(square(), name="a/0"),
+        sample(square(), name="a/0#2"),
+    ]  # fmt: skip
+    assert len({key_of(one) for one in several}) == len(several)
+
+
+def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypatch):
+    """And each sample has the budget of its rating, the one that comes again included."""
+    mixture = [of_mixture("mevis", "a/0"), of_mixture("ref_davis17", "b/0"),
+               of_mixture("ref_davis17", "b/0#2")]  # fmt: skip
+    asked = {}
+
+    def trains(trainer, run):
+        budgets = trainer.reward.budgets
+        for one in (one for task in run.tasks for one in samples_of(task)):
+            asked[one.id] = budgets.budget(trainer.reward.scores[key_of(one)])
+        return {}
+
+    monkeypatch.setattr(GrpoTrainer, "train", trains)
+    monkeypatch.setattr("harness.trainers.videoseg_r1.trainer.trainable", lambda name, spec: None)
+    task = replace(mevis, name="videoseg_r1_15k", samples=lambda: mixture)
+    made = videoseg_r1(scorer=parse("measured"))
+    facts = made.train(TrainingRun(out=tmp_path, tasks=(task, mevis)))
+    rows = {name: row["total"] for name, row in facts["difficulty"].items()}
+    own = len(list(samples_of(mevis)))
+    assert rows == {"mevis": 1 + own, "ref_davis17": 2, "all": 3 + own}
+    assert facts["rated"] == 2 + own
+    assert {"mevis/a/0", "ref_davis17/b/0#2"} < set(asked)
 
 
 def test_ratings_of_another_network_do_not_count(tmp_path):

@@ -73,6 +73,17 @@ def test_its_checkpoint_is_a_model(training, examples):
     assert said.replies[-1].startswith("<frame>")
 
 
+def test_a_supervised_training_takes_clips_beside_the_target(tiny_qwen, examples, tmp_path):
+    training = train(
+        plugins.build("trainers", parse("sft(max_steps=1,batch_size=3,loggers=none)")),
+        [plugins.build("tasks", parse("mevis"), examples)],
+        parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL})"), tmp_path / "out",
+        TrainingOptions(seed=3),
+    )  # fmt: skip
+    result = training.manifest["result"]
+    assert (result["steps"], result["dropped"]) == (1, {}) and result["loss"] > 0
+
+
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_configuration_is_one_of_this_method(path):
     plain = tomllib.loads(path.read_text("utf-8"))

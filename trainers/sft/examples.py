@@ -1,12 +1,13 @@
 """From samples to what a network is to learn: the request that evaluation makes, and its reply.
 
 Nothing here words a prompt or scales a coordinate: requests come from the model's own
-composition, replies from its own `write`.
+composition, replies from its own `write`. A model that asks only once it has looked for something
+says itself what a training asks.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from harness.errors import HarnessError, ParseError, UsageError
 from harness.model import ChatRequest
@@ -16,7 +17,7 @@ from harness.run.plan import samples_of
 from harness.task import Task
 from harness.trainers.sft.reasoning import about_objects, with_thought
 from harness.trainers.sft.telling import Complete, as_written
-from harness.types import AnswerForm, Sample, Target
+from harness.types import Answer, AnswerForm, Query, Sample, Target
 
 Reasoning: TypeAlias = Literal["none", "short"]
 
@@ -43,33 +44,52 @@ class Dropped:
     detail: str = ""
 
 
+@runtime_checkable
+class AsksInTraining(Protocol):
+    """A model whose evaluation looks for what it asks about: a training draws that instead."""
+
+    def training_requests(
+        self, query: Query, answer: Answer, *, seed: int
+    ) -> tuple[ChatRequest, ...]:
+        """What a training asks: one request a form of answer, the same for a seed and a query."""
+
+    def training_replies(
+        self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
+    ) -> tuple[str, ...]:
+        """The replies to these requests that say `answer`."""
+
+
 def examples_of(
-    model: PromptedModel, tasks: Sequence[Task], *, reasoning: Reasoning = "none",
+    model: PromptedModel, tasks: Sequence[Task], *, reasoning: Reasoning = "none", seed: int = 0,
     complete: Complete = as_written,
 ) -> Iterator[Example | Dropped]:  # fmt: skip
     """One example a form of answer of every sample, in the tasks' order.
 
-    `complete` adds to each reply what its answer alone does not say.
+    Args:
+        model: What is asked, and writes the replies.
+        tasks: Whose samples.
+        reasoning: What `<think>` holds.
+        seed: Of what is drawn in the place of what a model would look for.
+        complete: Adds to each reply what its answer alone does not say.
 
     Raises:
         UsageError: the model cannot be asked what a task asks.
     """
     for task in tasks:
         for sample in samples_of(task):
-            yield from _examples(model, task.name, sample, reasoning, complete)
+            yield from _examples(model, task.name, sample, reasoning, seed, complete)
 
 
 def _examples(
-    model: PromptedModel, task: str, sample: Sample, reasoning: Reasoning, complete: Complete
-) -> Iterator[Example | Dropped]:
+    model: PromptedModel, task: str, sample: Sample, reasoning: Reasoning, seed: int,
+    complete: Complete,
+) -> Iterator[Example | Dropped]:  # fmt: skip
     target, query = sample.target, sample.query
     if target is None:
         yield Dropped(task, sample.id, "no target")
         return
     try:
-        requests = model.requests(query)
-        frames = {frame for request in requests for frame in _first(request)}
-        replies = model.write(query, taught(target.answer, frames))
+        requests, replies = _asked_and_said(model, query, target.answer, seed)
         pairs = [
             (
                 request,
@@ -88,6 +108,21 @@ def _examples(
         return
     for request, reply in pairs:
         yield Example(task, sample.id, request, reply)
+
+
+def _asked_and_said(
+    model: PromptedModel, query: Query, answer: Answer, seed: int
+) -> tuple[tuple[ChatRequest, ...], tuple[str, ...]]:
+    """The requests of a query, and the replies to them that say `answer` but for its specks."""
+    if isinstance(model, AsksInTraining):
+        requests = model.training_requests(query, answer, seed=seed)
+        return requests, model.training_replies(query, _taught(answer, requests), requests)
+    requests = model.requests(query)
+    return requests, model.write(query, _taught(answer, requests))
+
+
+def _taught(answer: Answer, requests: Sequence[ChatRequest]) -> Answer:
+    return taught(answer, {frame for request in requests for frame in _first(request)})
 
 
 def _first(request: ChatRequest) -> Sequence[int]:

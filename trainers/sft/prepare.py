@@ -29,7 +29,8 @@ def prepared(
     Raises:
         DataError: nothing is left.
     """
-    made = list(examples_of(model, run.tasks, reasoning=reasoning, complete=complete))
+    found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
+    made = list(found)
     examples = [one for one in made if isinstance(one, Example)]
     bad = _checked(processor, examples, run, max_length)
     unfit = {(one.task, one.sample) for one in bad}

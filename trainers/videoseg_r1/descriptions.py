@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from harness.models.truth import parts, without_specks
-from harness.trainers.videoseg_r1.samples import visible
+from harness.models.videoseg_r1.drawing import visible
 from harness.types import Sample
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
@@ -43,12 +43,13 @@ class Looks:
 def looks(sample: Sample, frame: int) -> Looks | None:
     """What the masks of a sample say; None if it has none, or nothing in this frame."""
     assert sample.target is not None, "samples without targets are left out"
-    masks = sample.target.answer.masks
+    answer = sample.target.answer
+    masks = answer.masks
     if masks is None or not masks[frame].area:
         return None
-    middles = {index: _middle(masks[index].to_array()) for index in visible(sample)}
+    seen = visible(sample.query, answer)
+    middles = {index: _middle(masks[index].to_array()) for index in seen}
     x, y = middles[frame]
-    seen = list(middles)
     moves = [
         float(np.hypot(*np.subtract(middles[a], middles[b]))) / np.sqrt(2) / (b - a)
         for a, b in pairwise(seen)

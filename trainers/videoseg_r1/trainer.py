@@ -13,6 +13,7 @@ from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.models.compose import PromptedModel
 from harness.models.prompts import wording_of
+from harness.models.videoseg_r1.drawing import Drawing
 from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.model import CONTEXT, VideoSegR1
 from harness.models.videoseg_r1.sampler import Sampler
@@ -32,7 +33,7 @@ from harness.trainers.videoseg_r1.difficulty import (
     rated,
 )
 from harness.trainers.videoseg_r1.rewards import NEGATIVE_DISTANCE, Penalty, VideoSegR1Reward
-from harness.trainers.videoseg_r1.samples import Drawing, TrainingRequests, key_of, usable
+from harness.trainers.videoseg_r1.samples import SET, TrainingRequests, key_of, of_set, usable
 from harness.types import Sample
 
 RATINGS = "difficulty.jsonl"
@@ -55,9 +56,10 @@ class VideoSegR1Trainer(GrpoTrainer):
             DataError: the file of ratings does not know a sample, and nothing can rate it.
         """
         trainable(self.name, run.model)  # refused before anything is rated
-        samples = [(task.name, sample) for task in run.tasks for sample in samples_of(task)
+        run = replace(run, tasks=tuple(map(of_set, run.tasks)))
+        samples = [sample for task in run.tasks for sample in samples_of(task)
                    if sample.target is not None and _fit(sample)]  # fmt: skip
-        scores = self._scores(run, [sample for _, sample in samples])
+        scores = self._scores(run, samples)
         bound = replace(
             self,
             reward=replace(self.reward, scores=scores),
@@ -65,7 +67,7 @@ class VideoSegR1Trainer(GrpoTrainer):
         )
         facts = GrpoTrainer.train(bound, run)
         levels = self.reward.budgets.histogram(
-            (task, scores.get(key_of(sample), UNKNOWN)) for task, sample in samples
+            (sample.categories[SET], scores.get(key_of(sample), UNKNOWN)) for sample in samples
         )
         return {**facts, "difficulty": levels, "rated": len(scores)}
 
@@ -78,7 +80,7 @@ class VideoSegR1Trainer(GrpoTrainer):
         file = self.ratings or run.out / RATINGS
         rater = None if self.scorer is None else rater_of(self.scorer)
         if rater is not None and run.main:
-            run.progress.start("rating difficulty", len(samples), 0)
+            run.progress.start("rating difficulty", len(set(map(key_of, samples))), 0)
             rated(samples, rater, file, tell=lambda done, total: run.progress.step(done, {}))
             run.progress.end()
         elif rater is not None:

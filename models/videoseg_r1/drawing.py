@@ -1,0 +1,67 @@
+"""Which place of a video is looked at in training: one that is drawn (appendix F)."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import ParseError, UsageError
+from harness.models.videoseg_r1.sampler import Place, Segment
+from harness.types import Answer, Query
+
+
+def visible(query: Query, answer: Answer) -> list[int]:
+    """The frames of a video in which something that is meant is seen; all, if nothing is meant."""
+    if answer.masks is not None and not answer.no_target:
+        return [index for index, mask in enumerate(answer.masks) if mask.area]
+    if answer.box_track is not None and not answer.no_target:
+        return [index for index, box in enumerate(answer.box_track) if box is not None]
+    return list(range(len(query.media[0])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """Draws target frame, key segment and reference frames of a query: the same ones each time.
+
+    The target is any frame with what is meant, the key segment is drawn around it, as long as the
+    number of references but at most `delta` of the video, and the references are drawn from
+    outside it.
+    """
+
+    seed: int
+    fewest: int = 8
+    """Reference frames at least, where the video has them."""
+    most: int = 12
+    """Reference frames at most."""
+    delta: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fewest <= self.most:
+            raise UsageError("fewest_references, most_references", expected="0 or more, in order",
+                             found=f"{self.fewest}, {self.most}")  # fmt: skip
+
+    def drawn(self, query: Query, answer: Answer) -> tuple[Place, tuple[int, ...]]:
+        """Where a query's video is looked at, and the reference frames.
+
+        A query that comes again under another id has another draw.
+
+        Raises:
+            ParseError: what is meant is seen in no frame.
+        """
+        seen = visible(query, answer)
+        if not seen:
+            raise ParseError("answer to draw a frame of", expected="a frame with what is meant",
+                             found="none")  # fmt: skip
+        named = f"{self.seed}\x00{query.id}\x00{query.text}".encode("utf-8", "replace")
+        digest = hashlib.blake2b(named, digest_size=16).digest()
+        draw = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
+        total = len(query.media[0])
+        target = seen[int(draw.integers(len(seen)))]
+        wanted = int(draw.integers(self.fewest, self.most + 1))
+        length = max(1, min(wanted, int(self.delta * total)))
+        earliest, latest = max(0, target - length + 1), min(target, total - length)
+        start = int(draw.integers(earliest, latest + 1))
+        segment = Segment(start, start + length - 1)
+        outside = [frame for frame in range(total) if frame not in segment.frames()]
+        chosen = draw.permutation(len(outside))[:wanted]
+        return Place(segment, target), tuple(sorted(outside[int(index)] for index in chosen))
