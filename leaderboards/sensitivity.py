@@ -1,6 +1,14 @@
-"""How much a score hangs on a setting: the runs of a sweep that stand in one table."""
+"""How much a score hangs on a setting: the runs of a sweep that stand in one table.
+
+Only rows that are equal in all other settings of their sweep are compared, so that what another
+setting does is never put down to this one. A sweep of every combination has several such groups
+for a setting. The note then names the group with the largest spread, because two runs can be
+looked up and paired, and the mean of all spreads, because the largest of many is large by chance
+too. Its paired interval is of those two runs alone; nothing is corrected for having chosen them.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from harness.leaderboards import wording
@@ -10,11 +18,13 @@ from harness.leaderboards.row import Row
 
 def notes(rows: Sequence[Row], sweeps: Sequence[Mapping[str, Any] | None], compare: Compare
           ) -> Iterator[str]:  # fmt: skip
-    """One sentence for each setting of each sweep.
+    """What is to be said of each setting of each sweep.
 
-    `pocket: gIoU from 0.612 (frames=4) to 0.701 (frames=16) over 3 values of frames; paired
-    difference 0.089 (0.021 to 0.152).` The base's own value counts among a setting's, where the
-    sweep holds it.
+    `Sensitivity of pocket: gIoU from 0.612 (frames=4) to 0.701 (frames=16) over 3 settings of
+    frames; paired difference +0.089 (+0.021 to +0.152).` The base's own value counts among a
+    setting's, where the sweep holds it. Of a sweep of every combination: `… over 3 settings of
+    frames, with prompt=short; …. That is the largest of 2 spreads, one for each combination of
+    the other settings; their mean is 0.070.`
 
     Args:
         rows: Of one table.
@@ -28,38 +38,50 @@ def notes(rows: Sequence[Row], sweeps: Sequence[Mapping[str, Any] | None], compa
             if sweep and sweep["base"] == base and rows[index].model_spec in sweep["models"]
         }
         for setting in dict.fromkeys(key for given in members.values() for key in given):
-            alike = [
-                index for index, given in members.items() if not given or list(given) == [setting]
-            ] or [index for index, given in members.items() if setting in given]
-            found = [index for index in alike if rows[index].value is not None]
-            if len(found) > 1:
-                yield _said(rows, members, setting, found, compare)
+            if groups := _groups(rows, members, setting):
+                yield _said(rows, members, setting, groups, compare)
+
+
+def _groups(
+    rows: Sequence[Row], members: Mapping[int, Mapping[str, str]], setting: str
+) -> list[list[int]]:
+    """Rows with a number that differ in one setting alone, worst first, where there are several."""
+    found: dict[frozenset[tuple[str, str]], list[int]] = {}
+    for index in sorted(members, key=lambda index: rows[index].quality):
+        if rows[index].value is not None:
+            others = {key: value for key, value in members[index].items() if key != setting}
+            found.setdefault(frozenset(others.items()), []).append(index)
+    return [group for group in found.values() if len(group) > 1]
 
 
 def _said(
     rows: Sequence[Row],
     members: Mapping[int, Mapping[str, str]],
     setting: str,
-    found: Sequence[int],
+    groups: Sequence[Sequence[int]],
     compare: Compare,
 ) -> str:
-    ordered = sorted(found, key=lambda index: rows[index].quality)
-    worst, best = ordered[0], ordered[-1]
-    metric = rows[best].headline
+    spreads = [rows[group[-1]].quality - rows[group[0]].quality for group in groups]
+    widest = groups[spreads.index(max(spreads))]
+    worst, best = widest[0], widest[-1]
     ends = [
         f"{wording.number(rows[index].value)} ({_named(members[index], setting)})"
         for index in (worst, best)
     ]
-    text = (f"Sensitivity of {rows[best].model}: {metric} from {ends[0]} to {ends[1]} over "
-            f"{len(found)} settings of {setting}")  # fmt: skip
+    text = (f"Sensitivity of {rows[best].model}: {rows[best].headline} from {ends[0]} to {ends[1]} "
+            f"over {len(widest)} settings of {setting}")  # fmt: skip
+    others = [f"{key}={value}" for key, value in members[best].items() if key != setting]
+    if others:
+        text += f", with {', '.join(others)}"
     against = compare(worst, best)
-    if against is None or against.interval is None:
+    if against is not None and against.interval is not None:
+        span = wording.signed_span(against.interval)
+        text += f"; paired difference {wording.signed(against.difference)} ({span})"
+    if len(groups) == 1:
         return f"{text}."
-    span = wording.signed_span(against.interval)
-    return f"{text}; paired difference {wording.signed(against.difference)} ({span})."
+    return (f"{text}. That is the largest of {len(groups)} spreads, one for each combination of "
+            f"the other settings; their mean is {wording.number(fmean(spreads))}.")  # fmt: skip
 
 
 def _named(given: Mapping[str, str], setting: str) -> str:
-    return (
-        ", ".join(f"{key}={value}" for key, value in given.items()) or f"{setting} as in the base"
-    )
+    return f"{setting}={given[setting]}" if setting in given else f"{setting} as in the base"

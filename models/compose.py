@@ -216,7 +216,7 @@ class PromptedModel:
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
         located = form in LOCATED
         shown = self._shown(query, located=located)
-        named = located and self.keyframe == "named" and len(query.media[0]) > 1
+        named = self._must_name(query, form)
         return ChatRequest(
             key=query.id if len(query.forms) == 1 else f"{query.id}:{form}",
             text=self.prompt.ask(query.text, numbered=shown[0] if named else ())
@@ -236,6 +236,10 @@ class PromptedModel:
         if located and self.keyframe != "named":
             shown[0] = (self._key_frame(query.media[0]),)
         return tuple(shown)
+
+    def _must_name(self, query: Query, form: AnswerForm) -> bool:
+        """Whether the network is asked to name a frame: only then may a reply not lack it."""
+        return form in LOCATED and self.keyframe == "named" and len(query.media[0]) > 1
 
     def _key_frame(self, media: Media) -> int:
         return len(media) // 2 if self.keyframe == "middle" else 0
@@ -265,7 +269,7 @@ class PromptedModel:
         return self._located(query, form, said), said.notes
 
     def _located(self, query: Query, form: AnswerForm, said: ParseResult) -> Pending[Answer]:
-        start = self._start(query, said)
+        start = self._start(query, form, said)
         canvas = self._canvas(query, form)
         items = [canvas.to_picture(item) for item in said.items]
         if form not in MASKED:
@@ -276,13 +280,13 @@ class PromptedModel:
         )  # fmt: skip
         return masked(form, items, tracks, nothing=nothing, still=len(media) == 1)
 
-    def _start(self, query: Query, said: ParseResult) -> int:
+    def _start(self, query: Query, form: AnswerForm, said: ParseResult) -> int:
         media = query.media[0]
         if said.frame is not None:
             if said.frame >= len(media):
                 raise ParseError("frame", expected=f"0 to {len(media) - 1}", found=str(said.frame))
             return said.frame
-        if self.keyframe == "named" and len(media) > 1 and (said.items or said.phrase):
+        if self._must_name(query, form) and (said.items or said.phrase):
             raise ParseError("reply", expected="<frame>k</frame> at its beginning", found="none")
         return self._key_frame(media)
 
@@ -291,7 +295,7 @@ class PromptedModel:
         start = key_frame_of(answer, rule)
         items = [] if answer.no_target else objects_of(form, answer, start, query.size)
         canvas = self._canvas(query, form)
-        named = len(query.media[0]) > 1 and (start != rule or self.keyframe == "named")
+        named = start != rule or self._must_name(query, form)
         return self.prompt.write(
             [canvas.to_canvas(item) for item in items], frame=start if named else None
         )

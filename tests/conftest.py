@@ -13,6 +13,16 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 REAL = REPOSITORY.parent / "shared" / "real"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where official code lies that some tests run; they are skipped where it is not named."""
+    for name in ("xmem", "cutie"):
+        variable = f"HARNESS_{name.upper()}_REPO"
+        parser.addoption(
+            f"--{name}-repo", type=Path, metavar="PATH", default=os.environ.get(variable) or None,
+            help=f"a checkout of its official code, which will be run (default: ${variable})",
+        )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generated world, eight samples a split."""

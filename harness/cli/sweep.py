@@ -5,7 +5,7 @@ from argparse import Namespace
 from harness.cli.ask import needed, specs
 from harness.cli.evaluate import evaluate
 from harness.errors import UsageError
-from harness.run.sweep import Sweep, values
+from harness.run.sweep import Sweep, merged
 
 
 def sweep(arguments: Namespace) -> int:
@@ -14,7 +14,7 @@ def sweep(arguments: Namespace) -> int:
     bases = specs(arguments.model, "--model")
     if len(bases) != 1:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
-    varied = dict(map(values, needed(arguments.vary, "--vary", "SETTING=VALUE,VALUE,…")))
+    varied = merged(needed(arguments.vary, "--vary", "SETTING=VALUE,VALUE,…"))
     plan = Sweep(bases[0], varied, grid=arguments.grid)
     plan.write(out)
     arguments.model = [str(spec) for spec, _ in plan.models()]

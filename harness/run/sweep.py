@@ -1,6 +1,6 @@
 """One model under several settings: prompt, frames, resolution, whatever its SPEC takes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -107,6 +107,21 @@ def values(text: str) -> tuple[str, tuple[Value, ...]]:
     if not equals or not all(part.isidentifier() for part in key.strip().split(".")):
         raise UsageError("--vary", expected="SETTING=VALUE,VALUE,…", found=repr(text))
     return key.strip(), tuple(parse_values(rest))
+
+
+def merged(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+    """The values of each setting; one that is named again has all of them, as if in one list.
+
+    >>> merged(["frames=2", "size=96", "frames=4,8"])
+    {'frames': (2, 4, 8), 'size': (96,)}
+
+    Raises:
+        UsageError: a text is not `SETTING=VALUE,VALUE,…`.
+    """
+    varied: dict[str, tuple[Value, ...]] = {}
+    for key, given in map(values, texts):
+        varied[key] = (*varied.get(key, ()), *given)
+    return varied
 
 
 def sweep_of(folder: Path) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
 """What is laid out for an external program, and what it hands back.
 
-    {input}     one JSON object a line: {"id": "…", "image": PATH, "query": "…"}, or with
-                "frames_dir": PATH and "times": seconds, one a frame, for a video
+    {input}     one JSON object a line: {"id": "…", "image": PATH, "query": "…", "form": "…"}, for
+                a video with "frames_dir": PATH and "times": seconds, one a frame, instead of
+                "image"; with "options": ["…", …] where a question has them
     {output}    to be written by the program, one JSON object a line in any order:
                 {"id": "…", "masks": [run-length or null, …], "text": "…"}
 
@@ -61,10 +62,12 @@ def lay_out(queries: Sequence[Query], folder: Path, *, pictures: Pictures) -> La
 
 
 def _row(query: Query, place: Path) -> dict[str, Any]:
-    if not query.media[0].is_video:
-        return {"id": query.id, "image": str(place), "query": query.text}
-    times = list(query.media[0].times())
-    return {"id": query.id, "frames_dir": str(place), "times": times, "query": query.text}
+    media = query.media[0]
+    shown: dict[str, Any] = {"image": str(place)}
+    if media.is_video:
+        shown = {"frames_dir": str(place), "times": list(media.times())}
+    row = {"id": query.id, **shown, "query": query.text, "form": str(query.form)}
+    return {**row, "options": list(query.options)} if query.options else row
 
 
 def _written(media: Media, place: Path, pictures: Pictures) -> Path | MediaError:

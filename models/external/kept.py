@@ -1,7 +1,7 @@
 """Rows that a program has handed back, kept by the content of what it was asked.
 
-One file a row, named by a hash of the program, the pictures and the question. A file that is
-damaged counts as none.
+One file a row, named by a hash of the program, the pictures and the question with its form of
+answer and its options. A file that is damaged counts as none.
 """
 
 import hashlib
@@ -50,6 +50,7 @@ class Kept:
 
     def _path(self, query: Query) -> Path:
         media = query.media[0]
-        asked = [self.made_by, query.text, media.id, len(media), media.size, list(media.times())]
+        shown = [media.id, len(media), media.size, list(media.times())]
+        asked = [self.made_by, query.text, query.form, query.options, *shown]
         name = hashlib.blake2b(json.dumps(asked).encode(), digest_size=20).hexdigest()
         return self.folder / name[:2] / f"{name[2:]}.json"

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from harness.masks import BoolArray
 from harness.media import Media
@@ -17,6 +18,8 @@ from harness.models.propagators.sam2_video import Sam2Video
 TABLES = ("point_inputs_per_obj", "mask_inputs_per_obj", "cached_features", "constants",
           "output_dict_per_obj", "temp_output_dict_per_obj", "frames_tracked_per_obj")  # fmt: skip
 """What the package's predictor keeps of a video, empty when one begins."""
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of red, green and blue: what the package's reader of videos normalises by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,7 @@ class Sam2VideoPackage(Sam2Video):
     """The same propagator on SAM2VideoPredictor.
 
     Its own reader takes files only, so that its record of a video is made here, with frames that
-    are decoded when they are asked for.
+    are decoded when they are asked for and shown as that reader shows them.
     """
 
     config: str
@@ -38,11 +41,13 @@ class Sam2VideoPackage(Sam2Video):
         program.tqdm = lambda steps, **_: steps  # its bar would break ours
         return made
 
-    @cached_property
-    def processor(self) -> Any:
-        """What brings frames to the network's size: SAM2Transforms."""
-        transforms = import_module("sam2.utils.transforms").SAM2Transforms
-        return transforms(resolution=self.network.image_size, mask_threshold=0.0)
+    def prepare(self) -> None:
+        """Load the network.
+
+        Raises:
+            ModelError: it cannot be loaded as it is.
+        """
+        assert self.network is not None, "it raises otherwise"
 
     def _walk(
         self, video: Media, start: int, masks: Sequence[BoolArray], *, reverse: bool
@@ -63,7 +68,7 @@ class Sam2VideoPackage(Sam2Video):
         """The record of a video that nothing was asked of."""
         device = self.network.device
         return {
-            "images": Resized(video, self.processor),
+            "images": Resized(video, self.network.image_size),
             "num_frames": len(video),
             "video_height": video.size[1],
             "video_width": video.size[0],
@@ -88,14 +93,24 @@ class Sam2VideoPackage(Sam2Video):
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """The frames of a video as the package's network takes them, made when they are asked for."""
+    """The frames of a video as the package's own reader makes them, when they are asked for.
+
+    It lets Pillow resize the bytes by its usual filter, which is bicubic (`_load_img_as_tensor` in
+    `sam2.utils.misc`). The package's SAM2Transforms, which resizes floating-point numbers by a
+    bilinear filter, is for pictures only.
+    """
 
     video: Media
-    transforms: Any
+    side: int
 
     def __len__(self) -> int:
         return len(self.video)
 
     def __getitem__(self, index: int) -> Any:
         """3 × side × side, normalised."""
-        return self.transforms(np.array(self.video.frame(index), order="C"))
+        import torch
+
+        picture = Image.fromarray(self.video.frame(index)).resize((self.side, self.side))
+        numbers = torch.from_numpy(np.array(picture) / 255.0).permute(2, 0, 1).float()
+        mean, deviation = (torch.tensor(each)[:, None, None] for each in (MEAN, DEVIATION))
+        return (numbers - mean) / deviation

@@ -21,8 +21,9 @@ from harness.types import AnswerForm, Prediction, Query
 class SpokenModel(PromptedModel):
     """A `PromptedModel` whose questions for boxes are asked like those in words.
 
-    They show as many frames, may list objects, and mean the resolution that a question names. What
-    a graph or map prompt listed, and why, is recorded.
+    They show as many frames, may list objects, and mean the resolution that a question names. No
+    frame is to be named for them, whatever `keyframe` says: the question says when, and boxes are
+    of no frame. What a graph or map prompt listed, and why, is recorded.
     """
 
     words: Spoken
@@ -68,6 +69,9 @@ class SpokenModel(PromptedModel):
     def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
         boxes = all(form is AnswerForm.BOXES for form in query.forms)
         return super()._shown(query, located=located and not boxes)
+
+    def _must_name(self, query: Query, form: AnswerForm) -> bool:
+        return form is not AnswerForm.BOXES and super()._must_name(query, form)
 
     def _canvas(self, query: Query, form: AnswerForm) -> Canvas:
         named = named_resolution(query.text) if form is AnswerForm.BOXES else None

@@ -2,10 +2,11 @@
 
 import pytest
 
+from harness.cli import sweep as command_line
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.record import Run, runs_below
-from harness.run.sweep import Sweep, changed, sweep_of, values
+from harness.run.sweep import Sweep, changed, merged, sweep_of, values
 from harness.spec import parse
 
 
@@ -16,6 +17,20 @@ def test_values_are_read_as_in_a_spec():
     for text in ("frames", "=4", "a b=1"):
         with pytest.raises(UsageError, match="SETTING=VALUE"):
             values(text)
+
+
+def test_a_setting_that_is_named_again_has_all_its_values():
+    assert merged(["a=1,2", "b.c=x", " a =3"]) == {"a": (1, 2, 3), "b.c": ("x",)}
+
+
+@pytest.mark.parametrize("vary", [["a=1,2,3"], ["a=1", "a=2", "a=3"], ["a=1,2", "a=2,3"]])
+def test_repeated_options_vary_as_one_list_does(vary, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(command_line, "evaluate", lambda given: asked.extend(given.model) or 0)
+    words = [word for text in vary for word in ("--vary", text)]
+    assert main(["sweep", "--model", "m", *words, "--out", str(tmp_path)]) == 0
+    assert asked == ["m", "m(a=1)", "m(a=2)", "m(a=3)"]
+    assert list(sweep_of(tmp_path / "run")["models"]) == asked
 
 
 def test_a_setting_of_a_part_is_changed_where_it_stands():

@@ -100,6 +100,34 @@ def test_an_answer_in_words_is_read_from_the_text(program, ask):
     assert said.failure.kind is FailureKind.PARSE
 
 
+def test_options_and_the_form_of_answer_are_handed_over(program, ask):
+    asked = [
+        ask(FORM.CHOICE, options=("a cat", "a dog"), name="choice"),
+        ask(FORM.CHOICE, text="A cat (A) or a dog (B)?", name="spelt out"),
+        ask(FORM.INTERVAL, frames=2, name="interval"),
+        ask(FORM.BOX_TRACK, frames=2, name="track"),
+    ]
+    twist = 'answer["text"] = json.dumps([row["form"], row.get("options")])'
+    said = answered(program(twist), *asked)
+    assert [json.loads(one.replies[0]) for one in said] == [
+        ["choice", ["a cat", "a dog"]], ["choice", None], ["interval", None], ["box_track", None],
+    ]  # fmt: skip
+
+
+def test_a_program_chooses_among_the_options_that_it_is_given(program, ask, tmp_path):
+    twist = 'answer["text"] = "AB"[row["options"].index("a dog")]'
+    asked = [ask(FORM.CHOICE, options=given) for given in (("a cat", "a dog"), ("a dog", "a cat"))]
+    model = program(twist, cache=tmp_path / "kept")
+    for _ in range(2):  # kept ones the second time
+        assert [answered(model, query)[0].answer.choice for query in asked] == ["B", "A"]
+
+
+def test_a_kept_answer_is_of_one_form(program, ask, tmp_path):
+    model = program('answer["text"] = row["form"] + " 7"', cache=tmp_path / "kept")
+    assert answered(model, ask(FORM.TEXT))[0].answer.text == "text 7"
+    assert answered(model, ask(FORM.NUMBER))[0].replies == ("number 7",)
+
+
 SHOWS = """
 answer["text"] = json.dumps({
     "row": row, "arguments": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ),
@@ -129,7 +157,7 @@ def test_nothing_that_a_program_is_given_tells_of_the_benchmark(program, tmp_pat
             assert word not in told
     assert shown["files"] == ["0000.png", "input.jsonl", "log.txt", "output.jsonl"]
     assert not Path(shown["row"]["image"]).exists()
-    assert set(shown["row"]) == {"id", "image", "query"}
+    assert set(shown["row"]) == {"id", "image", "query", "form"}
 
 
 def test_variables_that_tell_where_harness_works_are_left_out():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from harness import media
 from harness.errors import MissingDependency, ModelError, UsageError
@@ -18,6 +19,7 @@ from harness.model import ObjectPrompt
 from harness.model import settings as recorded
 from harness.models.backends import sam2_package as package
 from harness.models.backends.sam2 import float_pixels, pixels
+from harness.models.propagators.sam2_package import Resized
 from harness.models.propagators.sam2_video import sam2_video
 from harness.models.segmenters.sam2 import sam2
 from harness.types import Box, Point
@@ -147,6 +149,64 @@ def test_tracks_are_nearly_those_of_transformers(both):
     assert differing.max() < 0.005  # of one frame's pixels; README.md says where it may come from
     shares = np.array(ours)[:2].mean(axis=(2, 3))
     assert ((shares > 0.01) & (shares < 0.99)).sum() > 2, "nothing was followed"
+
+
+def noisy_video(size, frames=4):
+    shown = [noisy(step, size) for step in range(frames)]
+    return media.pixels(shown, times=range(frames), is_video=True, id="noisy")
+
+
+@pytest.mark.parametrize("size", [(200, 150), (61, 97), (SIDE, SIDE)])
+def test_frames_are_resized_by_pillow_on_bytes(size):
+    video = noisy_video(size)
+    shown = Resized(video, SIDE)
+    assert len(shown) == len(video)
+    bicubic = Image.fromarray(video.frame(1)).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+    expected = (np.array(bicubic, np.float32) / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
+    assert shown[1].dtype is torch.float32
+    np.testing.assert_allclose(shown[1].permute(1, 2, 0), expected, atol=1e-5)
+
+
+@pytest.fixture
+def filmed(tmp_path):
+    """A folder of JPEG files as the package reads them, and a video of the same decoded pixels."""
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    decoded = []
+    for step in range(5):
+        path = folder / f"{step:05}.jpg"
+        Image.fromarray(np.roll(picture(5, (200, 150)), 4 * step, axis=1)).save(path, quality=95)
+        decoded.append(np.array(Image.open(path).convert("RGB")))
+    return folder, media.pixels(decoded, times=range(5), is_video=True, id="filmed")
+
+
+def test_frames_are_those_of_the_packages_own_reader(filmed):
+    pytest.importorskip("sam2")
+    from sam2.utils.misc import load_video_frames
+
+    folder, video = filmed
+    images, height, width = load_video_frames(
+        str(folder), SIDE, offload_video_to_cpu=True, compute_device=torch.device("cpu")
+    )
+    assert (width, height) == video.size
+    shown = Resized(video, SIDE)
+    assert torch.equal(torch.stack([shown[index] for index in range(len(video))]), images)
+
+
+def test_tracks_are_those_of_the_packages_own_reader(both, filmed):
+    _, file = both
+    folder, video = filmed
+    ours = sam2_video(checkpoint=str(file), config="tiny", device="cpu")
+    mask = np.zeros((150, 200), dtype=np.bool_)
+    mask[40:90, 30:100] = True
+    with torch.inference_mode():
+        state = ours.network.init_state(str(folder))
+        ours.network.add_new_mask(state, 0, 0, mask)
+        steps = ours.network.propagate_in_video(state, start_frame_idx=0)
+        official = [(logits[0, 0] > 0).numpy() for _, _, logits in steps]
+    (track,) = ours.propagate(video, 0, [mask])
+    np.testing.assert_array_equal(track[1:], official[1:])
+    assert any(0.01 < one.mean() < 0.99 for one in track[1:]), "nothing was followed"
 
 
 def test_another_networks_masks_are_others(both, tmp_path):

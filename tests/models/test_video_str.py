@@ -226,6 +226,36 @@ def test_a_question_for_a_box_shows_the_video_and_may_name_its_resolution(ask):
     assert model.read(query, [reply]).usage.frames == 4
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_no_frame_is_to_be_named_for_a_box(method, ask):
+    model = built(f"{method}(keyframe=named,frames=4)")
+    query = ask(FORM.BOXES, frames=9, size=(280, 140))
+    (request,) = model.requests(query)
+    assert len(request.frames[0]) == 4
+    assert "<frame>" not in request.text
+    truth = Answer(boxes=(Box(10, 20, 100, 90),))
+    (reply,) = model.write(query, truth)
+    assert "<frame>" not in reply
+    assert model.read(query, [reply]).answer == truth
+    assert model.read(query, [f"<frame>2</frame>{reply}"]).answer == truth
+    assert "0 to 8" in model.read(query, [f"<frame>9</frame>{reply}"]).failure.message
+
+
+@pytest.mark.parametrize("form", [FORM.MASK_TRACK, FORM.POINTS])
+def test_a_frame_is_to_be_named_where_the_prompt_asks_for_it(form, ask):
+    model = built("video_str(keyframe=named,frames=4)")
+    query = ask((FORM.BOXES, form), frames=9)
+    boxes, other = model.requests(query)
+    assert "<frame>" not in boxes.text
+    assert "<frame>k</frame>" in other.text
+    reply = "<think></think><answer>[10, 20, 60, 70]</answer>"
+    said = model.read(query, [reply, reply])
+    assert said.answer.boxes
+    assert any("<frame>k</frame>" in note for note in said.notes)
+    named = model.read(query, [reply, f"<frame>2</frame>{reply}"])
+    assert not any("<frame>" in note for note in named.notes)
+
+
 def test_a_question_for_masks_marks_the_key_frame(ask):
     query = ask(FORM.MASK_TRACK, frames=9)
     (request,) = built("video_str").requests(query)

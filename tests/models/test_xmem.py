@@ -12,7 +12,7 @@ import pytest
 from harness import media, plugins
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import settings
-from harness.models.propagators.checkout import NEEDED, layers
+from harness.models.propagators.checkout import NEEDED, SOURCES, layers
 from harness.models.propagators.checkout_child import (
     Settings,
     cutie_settings,
@@ -392,17 +392,21 @@ torch.save(network.state_dict(), out)
 @pytest.fixture(scope="module", params=["xmem", "cutie"])
 def official(request, tmp_path_factory):
     """A propagator with the official code and random weights, where a checkout is named."""
-    variable = f"HARNESS_{request.param.upper()}_REPO"
-    if variable not in os.environ:
-        pytest.skip(f"{variable} names no checkout")
+    repo = request.config.getoption(f"--{request.param}-repo")
+    if repo is None:
+        pytest.skip(f"--{request.param}-repo names no checkout")
+    if missing := [name for name in NEEDED[request.param] if not (repo / name).is_file()]:
+        source = SOURCES[request.param]
+        raise UsageError(f"--{request.param}-repo {repo}", expected=f"a checkout of {source}",
+                         found=f"no {missing[0]}", fix=f"git clone {source}")  # fmt: skip
     pytest.importorskip("torch")
     weights = tmp_path_factory.mktemp("random") / "weights.pth"
     subprocess.run(
-        [sys.executable, "-c", RANDOM, request.param, os.environ[variable], str(weights)],
+        [sys.executable, "-c", RANDOM, request.param, str(repo), str(weights)],
         check=True, capture_output=True,
     )  # fmt: skip
-    return plugins.build("propagators", request.param, repo=Path(os.environ[variable]),
-                         weights=weights, size=96, device="cpu")  # fmt: skip
+    return plugins.build("propagators", request.param, repo=repo, weights=weights, size=96,
+                         device="cpu")  # fmt: skip
 
 
 def noise(frames: int, *, backwards: bool = False) -> media.Media:
@@ -438,3 +442,20 @@ def test_official_code_knows_objects_by_their_numbers(official):
 def overlap(one, other) -> float:
     """The intersection over the union; two empty masks have none."""
     return (one & other).sum() / max(1, (one | other).sum())
+
+
+@pytest.mark.parametrize(("one", "other"), [("xmem", "cutie"), ("cutie", "xmem")])
+def test_a_checkout_is_named_by_an_option_or_else_by_a_variable(one, other, tmp_path):
+    variables = {
+        f"HARNESS_{kind.upper()}_REPO": str(tmp_path / "variable") for kind in (one, other)
+    }
+    tests = f"{__file__}::{test_official_code_knows_objects_by_their_numbers.__name__}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests,
+         f"--{one}-repo", str(tmp_path / "option")],
+        capture_output=True, text=True, cwd=Path(__file__).parents[2],
+        env={**os.environ, **variables},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    for kind, place in ((one, "option"), (other, "variable")):
+        assert f"--{kind}-repo {tmp_path / place}: expected a checkout of" in done.stdout
