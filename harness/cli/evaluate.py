@@ -15,6 +15,7 @@ from harness.cli.splits import overlap_of, tell_overlap
 from harness.errors import UsageError
 from harness.record import Run, public
 from harness.run.evaluate import evaluate as run_evaluation
+from harness.run.interrupts import terminable
 from harness.run.launched import launched, own_gpu
 from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
@@ -23,6 +24,7 @@ from harness.run.workers import build_model
 from harness.task import Task
 
 
+@terminable()
 def evaluate(arguments: Namespace) -> int:
     """Evaluate every model on every task; print a table or one JSON object."""
     launch = launched(os.environ)

@@ -20,7 +20,7 @@ EXIT_CODES = """exit codes:
   5  a run folder cannot be written, is held by another process, or belongs to another run
   6  something that is needed is not installed
   70  an error that harness did not foresee
-  130  interrupted; what was finished is kept, the same command goes on
+  130  interrupted (Ctrl-C, SIGTERM); what was finished is kept, the same command goes on
 """
 
 UNFORESEEN = 70  # as sysexits.h calls an internal error

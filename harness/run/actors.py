@@ -5,8 +5,9 @@ driver needs the run folder. When a run ends early, what the network had answere
 The benchmark's files are read where the actor runs, under the same path; with `isolate` pictures
 are sent along, and the machines need not have them.
 
-Ray watches its machines and processes by heartbeats. An actor that is lost costs its batch one of
-`pool.TRIES` tries, as a worker process does.
+Ray watches its machines and processes by heartbeats. An actor that is lost, or whose answer is lost
+with its machine before it was fetched, costs its batch one of `pool.TRIES` tries, as a worker
+process does.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from typing import Any
 
 from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
 from harness.plugins import told
+from harness.run.interrupts import sigterm_kept
 from harness.run.pipeline import Predictor
 from harness.run.plan import Batch
 from harness.run.pool import READY, Member, Pool, Unplaced
@@ -117,6 +119,7 @@ class Actor(Member):
 
     handle: Any
     placed: Any  # what its `here` returns
+    latest: float  # when it must have a machine
     needs: str
     journal: Writer
     owed: list[Any] = field(default_factory=list)
@@ -137,11 +140,10 @@ class Actor(Member):
             Unplaced: it waited for a machine for too long.
         """
         import ray
-        from ray.exceptions import RayActorError, RayTaskError
+        from ray.exceptions import RayError, RayTaskError
 
         if self.placed is not None:
-            there, _ = ray.wait([self.placed], timeout=PATIENCE)
-            if not there:
+            if not self._has_a_machine(max(0.0, self.latest - monotonic())):
                 raise Unplaced(
                     "a Ray actor", expected=f"a machine with {self.needs} free within "
                     f"{PATIENCE:.0f} s", found=f"a cluster of {_resources()}",
@@ -150,16 +152,27 @@ class Actor(Member):
             self.placed = None
         try:
             message = ray.get(self.owed[0])
-        except RayActorError as error:
-            self.last = " ".join(str(error).split())[:200]
-            return None
-        except RayTaskError as error:
+        except RayTaskError as error:  # our code raised it
             return ModelError("an actor", expected="an answer", found=told(error.cause or error))
+        except RayError as error:  # not all that says so is a RayActorError: ObjectLostError is not
+            self.last = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            return None
         if isinstance(message, tuple):
             message, records = message
             self.journal.append(records)
         del self.owed[0]  # only now: an interrupt before this leaves it to be taken at the end
         return message
+
+    def overdue(self) -> bool:
+        """Whether it has waited for a machine for too long."""
+        waits = self.placed is not None and monotonic() > self.latest
+        return waits and not self._has_a_machine(0.0)
+
+    def _has_a_machine(self, seconds: float) -> bool:
+        import ray
+
+        there, _ = ray.wait([self.placed], timeout=seconds)
+        return bool(there)
 
     def kill(self) -> None:
         """End the actor at once."""
@@ -248,14 +261,18 @@ class Actors(Pool):
         asked = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
         handle = ray.remote(**asked)(Worker).remote(*self._what)
         return Actor(
-            handle=handle, placed=handle.here.remote(), needs=f"1 CPU and {self._gpus:g} GPU",
-            journal=Writer(self.folder, index, self._attempt), owed=[handle.hello.remote()],
+            handle=handle, placed=handle.here.remote(), latest=monotonic() + PATIENCE,
+            needs=f"1 CPU and {self._gpus:g} GPU", owed=[handle.hello.remote()],
+            journal=Writer(self.folder, index, self._attempt),
         )  # fmt: skip
 
     def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
         import ray
 
-        members = {one.owed[0]: one for one in busy if isinstance(one, Actor)}
+        actors = [one for one in busy if isinstance(one, Actor)]
+        if overdue := [one for one in actors if one.overdue()]:
+            return list(overdue)  # to `receive`, which says so
+        members = {one.owed[0]: one for one in actors}
         if not members:
             return []
         ray.wait(list(members), num_returns=1, timeout=seconds)
@@ -301,10 +318,12 @@ def connected(address: str, *, cpus: int) -> bool:
         return False
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     if address == LOCAL:
-        ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
+        with sigterm_kept():
+            ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
         return True
     try:
-        ray.init(address=address, **quiet)
+        with sigterm_kept():
+            ray.init(address=address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(
             f"--ray {address}", expected="the address of a Ray cluster, `auto` or `local`",

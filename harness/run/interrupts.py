@@ -1,4 +1,8 @@
-"""Ctrl-C while something is trained: noticed once, so that a state can be saved."""
+"""Ctrl-C, and SIGTERM, which schedulers send before they kill: nothing that was done is lost.
+
+A training notices them once, so that a state can be saved. An evaluation ends, and journals what
+was answered; a second signal ends that too.
+"""
 
 import signal
 import threading
@@ -11,7 +15,7 @@ from types import FrameType
 def interrupts() -> Iterator[Callable[[], bool]]:
     """Let the first Ctrl-C only be noticed, so that a state can be saved; the second one raises.
 
-    SIGTERM, which schedulers send before they kill, is noticed in the same way.
+    SIGTERM is noticed in the same way.
     """
     asked = threading.Event()
 
@@ -30,3 +34,31 @@ def interrupts() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM end what is done as Ctrl-C does."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+@contextmanager
+def sigterm_kept() -> Iterator[None]:
+    """Put a handler of SIGTERM back that what is called replaces, as `ray.init` does."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)

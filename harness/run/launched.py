@@ -9,23 +9,27 @@ its own, so that results are those of one process. They meet in the run folder, 
     launch/hello.<rank>.json   a helper is there, with a number that nobody else draws
     launch/go.json             the leader's answer: the attempt, the run, its own number and theirs
     launch/seen.<rank>.json    the helper has read it, with the leader's number
+    launch/alive.<rank>.json   it is at work, with another count every ten seconds
     launch/stages.<rank>.json  what the stages of its share cost, with the leader's number
 
 Each side goes on when it reads its own number from the other, so that what an earlier launch left
-behind is never mistaken for this one's. If one of them dies, the launcher ends the others, and the
-same command goes on, with any number of processes.
+behind is never mistaken for this one's. If one of them dies, the launcher ends the others; where it
+does not, the leader ends when a helper that has work is not heard of any more. The same command
+then goes on, with any number of processes.
 """
 
 import os
 import secrets
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, Unavailable, UsageError
 from harness.model import Model
 from harness.run.plan import Batch
 from harness.run.predict import Outcome
@@ -36,7 +40,9 @@ from harness.store.journal import Journal, number
 from harness.types import FailureKind
 
 MEETING = "launch"
-PATIENCE = 600.0  # seconds that a helper waits for the leader, which may be checking files
+PATIENCE = 600.0  # seconds that one waits for the other to begin, which may be loading its model
+BEAT = 10.0  # seconds between a helper's signs of life
+SILENCE = 300.0  # seconds without one, after which a helper is dead: shared folders show files late
 LATE = 10.0  # seconds that a helper may take, after its last batch, to tell what it cost
 LOOK = 0.2  # seconds between looks
 
@@ -110,6 +116,7 @@ class Leader:
         others: dict[int, tuple[str, ...]] = {}
         journal = Journal(self.folder)
         said: dict[str, Any] = {"run": None}
+        signs = _Signs(self.launch, self.folder / MEETING)
 
         def mine() -> Iterator[Batch]:
             for batch in batches:
@@ -124,10 +131,12 @@ class Leader:
             outcome.stages = of_process(self.launch.rank, outcome.stages)
             yield outcome
             yield from _done(journal, self.attempt, others)
-        while others or not self._seen():
+            signs.check(self._awaited(others))
+        while self._awaited(others):
             self._answer(said)
             found = list(_done(journal, self.attempt, others))
             yield from found
+            signs.check(self._awaited(others))
             if not found:
                 sleep(LOOK)
         if said["run"] is not None:
@@ -169,10 +178,86 @@ class Leader:
                 return read(said["stages"])
         return None
 
-    def _seen(self) -> bool:
-        """Whether every helper has read the answer."""
-        paths = (self.folder / MEETING / f"seen.{rank}.json" for rank in range(1, self.launch.size))
-        return all(path.exists() and read_json(path)["leader"] == self.number for path in paths)
+    def _awaited(self, others: Iterable[int]) -> set[int]:
+        """Helpers that have batches to finish, or have not read the answer."""
+        ranks = range(1, self.launch.size)
+        return {index % self.launch.size for index in others} | {
+            rank for rank in ranks if not self._seen(rank)
+        }
+
+    def _seen(self, rank: int) -> bool:
+        path = self.folder / MEETING / f"seen.{rank}.json"
+        return path.exists() and bool(read_json(path)["leader"] == self.number)
+
+
+class _Signs:
+    """When each helper was last heard of.
+
+    A sign of life is that what it has written changes. Clocks of other machines are not asked, and
+    what an earlier launch has left is none.
+    """
+
+    def __init__(self, launch: Launch, there: Path) -> None:
+        self._launch, self._there = launch, there
+        self._written = {rank: self._read(rank) for rank in range(1, launch.size)}
+        self._since = dict.fromkeys(self._written, monotonic())
+        self._looked = monotonic()
+        self._begun: set[int] = set()
+
+    def _read(self, rank: int) -> list[bytes]:
+        written = []
+        for name in ("hello", "seen", "alive"):
+            with suppress(OSError):  # it is not there, or is being replaced
+                written.append((self._there / f"{name}.{rank}.json").read_bytes())
+        return written
+
+    def check(self, awaited: Iterable[int]) -> None:
+        """Look at what is new.
+
+        Raises:
+            Unavailable: one that is awaited is not heard of.
+        """
+        now = monotonic()
+        if now - self._looked < BEAT:
+            return  # a shared file system is not asked more often than there is news
+        self._looked = now
+        for rank, before in self._written.items():
+            written = self._read(rank)
+            if written != before:
+                self._written[rank], self._since[rank] = written, now
+                self._begun.add(rank)
+        for rank in sorted(awaited):
+            patience = SILENCE if rank in self._begun else PATIENCE
+            if now - self._since[rank] > patience:
+                raise Unavailable(
+                    f"process {rank} of the {self._launch.size} of this launch",
+                    expected=f"a sign of life within {patience:.0f} s",
+                    found="none: it has ended, or its machine has" if rank in self._begun
+                    else "that it never began, or not with this --out",
+                    fix="What was finished is kept. See why in its own output, and start the same "
+                    "command again, with any number of processes.",
+                )  # fmt: skip
+
+
+@contextmanager
+def _beating(path: Path) -> Iterator[None]:
+    """Tell that this process lives, until the block ends."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        for beats in count():
+            with suppress(StoreError, OSError):  # a full disk: the journal will say it
+                write_json(path, {"process": os.getpid(), "beats": beats})
+            if stop.wait(BEAT):
+                return
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def _done(journal: Journal, attempt: int, others: dict[int, tuple[str, ...]]) -> Iterator[Outcome]:
@@ -218,9 +303,10 @@ def share(launch: Launch, model: Model, folder: Path, *, attempt: int,
     """Predict a helper's share, and tell the leader what its stages cost."""
     here = Here(model, folder, attempt, worker=launch.rank)
     stages: dict[str, Stage] = {}
-    for outcome in here.run(batch for batch in batches if launch.owns(batch)):
-        stages = summed([stages, outcome.stages])
     there = folder / MEETING
+    with _beating(there / f"alive.{launch.rank}.json"):
+        for outcome in here.run(batch for batch in batches if launch.owns(batch)):
+            stages = summed([stages, outcome.stages])
     with suppress(StoreError):  # the leader did not wait for it
         leader = read_json(there / f"seen.{launch.rank}.json")["leader"]
         write_json(there / f"stages.{launch.rank}.json", {"leader": leader, "stages": told(stages)})

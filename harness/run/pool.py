@@ -24,11 +24,15 @@ from harness.types import FailureKind, failed
 
 MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
 READY = "ready"  # what a worker says once its model is loaded
-TRIES = 2  # workers that one batch may cost while it is all that they hold
+TRIES = 2  # workers that one batch may cost while it is all that they hold; or one place in a row
 
 
 class Unplaced(ModelError):
     """There is no machine for a worker."""
+
+
+class Unready(ModelError):
+    """A worker died while it loaded its model."""
 
 
 @dataclass
@@ -37,6 +41,8 @@ class Member(ABC):
 
     held: list[Batch] = field(default_factory=list)
     """Batches that it was given and has not finished; the first one is in work."""
+    greeted: bool = False
+    """It has said what its model is; before that it is given nothing."""
     ready: bool = False
     """It has loaded the model; the time that this takes is not held against it."""
     since: float = 0.0
@@ -72,6 +78,10 @@ class Pool(ABC):
     held is tried again, each batch alone with a worker, so that it is known which one to blame. A
     batch that costs `TRIES` workers then has samples that are failures of the infrastructure: it
     was requeued twice at most.
+
+    The others work on while a replacement loads. One that dies meanwhile is replaced too; after
+    `TRIES` of them in a row, or where there is no machine for one, the others go on alone, and if
+    there are none the run ends.
     """
 
     def __init__(
@@ -92,6 +102,8 @@ class Pool(ABC):
         self._losses: Counter[int] = Counter()
         self._suspects: set[int] = set()
         """Batches that a worker held when it died."""
+        self._unready = 0
+        """Replacements that died while they loaded, since one of them greeted."""
         self._members: list[Member] = []
         try:
             for _ in range(count):
@@ -105,6 +117,8 @@ class Pool(ABC):
             self.close()
             raise ModelError(f"model {spec}", expected="the same model in every worker",
                              found="models that describe themselves differently")  # fmt: skip
+        for member in self._members:
+            member.greeted = True
 
     @abstractmethod
     def _start(self, index: int) -> Member:
@@ -121,7 +135,7 @@ class Pool(ABC):
     def _greeting(self, member: Member) -> Hello:
         message = self._receive(member)
         if message is None:
-            raise ModelError(
+            raise Unready(
                 "a worker process", expected="to load the model",
                 found=f"it ended with {member.ended()}",
                 fix="With less memory to share, try fewer --workers.",
@@ -131,6 +145,16 @@ class Pool(ABC):
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Give each worker the next batch as it becomes free."""
+        try:
+            yield from self._run(batches)
+        finally:
+            # A replacement that loads has nothing to finish, and would be waited for.
+            for member in [one for one in self._members if not one.greeted]:
+                self._members.remove(member)
+                _discard(member)
+        self.close()
+
+    def _run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         stream = iter(batches)
         waiting: list[Batch] = []  # lost by a worker, to be tried again
         more = True
@@ -145,6 +169,9 @@ class Pool(ABC):
                     break
                 self._give(member, batch)
             for member in self._heard():
+                if not member.greeted:
+                    self._welcome(member)
+                    continue
                 outcome = self._receive(member)
                 member.since = monotonic()
                 if outcome is None:
@@ -154,14 +181,13 @@ class Pool(ABC):
                 else:
                     member.held.pop(0)
                     yield outcome
-        self.close()
 
     def _free(self) -> Member | None:
         """The worker with the least to do, if it takes more."""
         trusted = [
             member
             for member in self._members
-            if not any(batch.index in self._suspects for batch in member.held)
+            if member.greeted and not any(batch.index in self._suspects for batch in member.held)
         ]
         if not trusted:
             return None
@@ -181,7 +207,7 @@ class Pool(ABC):
 
     def _heard(self) -> list[Member]:
         """Workers that have something to say, are dead, or were silent for too long."""
-        busy = [member for member in self._members if member.held]
+        busy = [member for member in self._members if member.held or not member.greeted]
         ready = self._wait(busy, 0.2)
         for member in busy:
             silent = monotonic() - member.since
@@ -203,16 +229,25 @@ class Pool(ABC):
         self._members.remove(member)
         member.held.clear()
         member.close()
-        replacement = self._next()
+        self._members.append(self._next())
+
+    def _welcome(self, member: Member) -> None:
+        """Hear what a replacement says first: it takes work from now on, or has not come to be."""
         try:
-            if self._greeting(replacement) != self.hello:
-                raise ModelError("a replaced worker", expected="the same model", found="another")
-        except BaseException as error:
-            _discard(replacement)
-            if isinstance(error, Unplaced) and self._members:
-                return  # the others go on with what there is
-            raise
-        self._members.append(replacement)
+            greeting = self._greeting(member)
+        except (Unplaced, Unready) as error:
+            self._members.remove(member)
+            _discard(member)
+            self._unready += isinstance(error, Unready)
+            if isinstance(error, Unready) and self._unready < TRIES:
+                self._members.append(self._next())
+            elif not self._members:
+                raise
+            return  # the others go on with what there is
+        if greeting != self.hello:
+            raise ModelError("a replaced worker", expected="the same model", found="another")
+        member.greeted = True
+        self._unready = 0
 
     def _give_up(self, batch: Batch, ended: str) -> Outcome:
         """Journal a batch that no worker survives."""

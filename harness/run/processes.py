@@ -174,7 +174,8 @@ def serve(
 ) -> None:
     """The main function of a worker process."""
     _die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what an interrupt means
+        signal.signal(number, signal.SIG_IGN)
     try:
         # The journal is opened first: model code may give up the right to open files.
         with Writer(folder, index, attempt) as journal, _empty_folder() as empty:

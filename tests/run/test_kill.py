@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 
-from harness.store.journal import files, number, parse_line
+import pytest
+
+from harness.store.journal import Journal, files, number, parse_line
 
 COUNT = 480
 MODEL = "dot_finder(delay=0.04,batch=4)"
@@ -105,18 +107,47 @@ def check_journal(folder):
     assert len(attempts) >= 6, "most kills fell into the work"
 
 
-def test_an_interrupt_keeps_what_was_finished(toy_command, tmp_path):
+@pytest.mark.parametrize(("sent", "workers"), [
+    (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGTERM, 2),
+])  # fmt: skip
+def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, sent, workers):
     import toys
 
     toys.write_dots(tmp_path / "data", COUNT)
-    process = start(toy_command, tmp_path / "data", tmp_path / "out", 2)
+    process = start(toy_command, tmp_path / "data", tmp_path / "out", workers)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not list((tmp_path / "out").rglob("samples.0.1.jsonl")):
         time.sleep(0.05)
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "goes on" in stderr
     done = toy_command.json("eval", "--model", MODEL, "--tasks", "dots", "--data",
                             tmp_path / "data", "--out", tmp_path / "out")  # fmt: skip
     assert done["tasks"]["dots"]["n_total"] == COUNT
+
+
+def test_sigterm_keeps_what_was_answered_and_not_finished(toy_command, tmp_path):
+    """The signal comes while masks are made: they are journalled, and no batch is begun."""
+    import toys
+
+    toys.write_dots(tmp_path / "data", 40)
+    line = [sys.executable, "-m", "harness", "eval", "--model", "dot_segmenter", "--tasks", "dots",
+            "--data", tmp_path / "data", "--out", tmp_path / "out", "--quiet"]  # fmt: skip
+    process = subprocess.Popen(
+        list(map(str, line)), cwd=toy_command.folder, stderr=subprocess.PIPE, text=True,
+        env=toy_command.environment() | {"SIGNS": str(tmp_path)},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (tmp_path / "segments").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        (tmp_path / "signalled").touch()
+        _, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and "goes on" in stderr
+    (manifest,) = (tmp_path / "out").rglob("manifest.json")
+    journal = Journal(manifest.parent)
+    assert len(journal.places) == 4 and journal.begun == [0, 1], "the first batch, and no other"

@@ -10,11 +10,12 @@ import time
 
 import pytest
 
-from harness.errors import UsageError
-from harness.run.launched import Launch, Leader, launched, meet, own_gpu, share
+from harness.errors import Unavailable, UsageError
+from harness.run.launched import Launch, Leader, _beating, launched, meet, own_gpu, share
 from harness.run.stages import summed
 from harness.run.timing import add_attempt
 from harness.run.workers import Here
+from harness.store.journal import Journal
 
 from .test_pipeline import Staged, batch
 
@@ -166,6 +167,90 @@ def test_a_helper_that_does_not_tell_what_it_cost_is_not_waited_for_long(tmp_pat
     (tmp_path / "launch").mkdir()
     (tmp_path / "launch" / "stages.1.json").write_text(json.dumps({"leader": leader.number}))
     assert list(leader._costs()) == []
+
+
+def quickly(monkeypatch, **seconds):
+    for name, value in ({"BEAT": 0.05, "LOOK": 0.02} | seconds).items():
+        monkeypatch.setattr(f"harness.run.launched.{name}", value)
+
+
+def led(folder, own=None):
+    """Lead four batches, of which another process has the last two."""
+    leader = Leader(Launch(0, 2), Here(own or Staged(), folder, 1), folder, 1)
+    return list(leader.run([batch(index, str(index)) for index in (0, 2, 1, 3)]))
+
+
+def help_out(folder, model, plan):
+    answer = meet(Launch(1, 2), folder)
+    share(Launch(1, 2), model, folder, attempt=answer["attempt"], batches=plan)
+
+
+def test_a_helper_that_is_not_heard_of_any_more_ends_the_run_by_name(tmp_path, monkeypatch):
+    """It does one of its two batches, and is then as silent as a process that was killed."""
+    quickly(monkeypatch, SILENCE=0.5)
+    helper = threading.Thread(target=help_out, args=(tmp_path, Staged(), [batch(1, "1")]))
+    helper.start()
+    with pytest.raises(Unavailable, match=r"process 1 of the 2.*a sign of life within 0 s.*again"):
+        led(tmp_path)
+    helper.join(10)
+    assert set(Journal(tmp_path).places) == {"0", "2", "1"}, "what was finished is kept"
+
+
+def test_a_helper_that_never_begins_ends_the_run_by_name(tmp_path, monkeypatch):
+    quickly(monkeypatch, PATIENCE=0.5)
+    (tmp_path / "launch").mkdir()
+    for name in ("hello", "seen", "alive"):  # of a launch that was killed
+        text = json.dumps({"number": "old", "leader": "old"})
+        (tmp_path / "launch" / f"{name}.1.json").write_text(text)
+    with pytest.raises(Unavailable, match=r"process 1 of the 2.*it never began"):
+        led(tmp_path)
+
+
+def test_a_helper_that_is_slow_and_lives_is_waited_for(tmp_path, monkeypatch):
+    quickly(monkeypatch, SILENCE=0.5)
+    slow = Staged(on_ask=lambda queries: time.sleep(0.8))
+    given = (tmp_path, slow, [batch(1, "1"), batch(3, "3")])
+    helper = threading.Thread(target=help_out, args=given)
+    helper.start()
+    outcomes = led(tmp_path)
+    helper.join(10)
+    assert sum(len(one.samples) for one in outcomes) == 4
+    assert list((tmp_path / "launch").iterdir()) == []
+
+
+def test_a_leader_that_was_long_busy_looks_before_it_calls_anyone_dead(tmp_path, monkeypatch):
+    quickly(monkeypatch, SILENCE=0.3)
+    done = threading.Event()
+
+    def after_the_helper(queries):
+        if queries[0].id == "2":
+            assert done.wait(10)
+            time.sleep(0.5)
+
+    def helped():
+        help_out(tmp_path, Staged(), [batch(1, "1"), batch(3, "3")])
+        done.set()
+
+    helper = threading.Thread(target=helped)
+    helper.start()
+    outcomes = led(tmp_path, Staged(on_ask=after_the_helper))
+    helper.join(10)
+    assert sum(len(one.samples) for one in outcomes) == 4
+
+
+def test_signs_of_life_end_with_the_work(tmp_path, monkeypatch):
+    quickly(monkeypatch)
+    path, seen = tmp_path / "alive.1.json", set()
+    with pytest.raises(KeyboardInterrupt), _beating(path):
+        deadline = time.monotonic() + 10
+        while len(seen) < 3 and time.monotonic() < deadline:
+            if path.exists():
+                seen.add(path.read_bytes())
+        raise KeyboardInterrupt
+    assert len(seen) >= 3
+    last = path.read_bytes()
+    time.sleep(0.2)
+    assert path.read_bytes() == last
 
 
 def test_a_process_that_stands_alone_is_none_of_several():

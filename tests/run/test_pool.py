@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.errors import ModelError, UsageError
-from harness.run.pool import READY, Member, Pool, Unplaced
+from harness.run.pool import READY, TRIES, Member, Pool, Unplaced
 from harness.run.predict import Outcome
 from harness.run.workers import Hello
 
@@ -60,14 +60,14 @@ class Scene(Pool):
         return coming
 
     def _wait(self, busy, seconds):
-        return list(busy)
+        return [one for one in busy if one.says]
 
 
 @pytest.mark.parametrize(("greeting", "error"), [
-    (WRONG, UsageError), (None, ModelError), (KeyboardInterrupt(), KeyboardInterrupt),
+    (WRONG, UsageError), (KeyboardInterrupt(), KeyboardInterrupt),
     (Hello("another", 2, False, {}), ModelError),
     (Unplaced("an actor", expected="a machine", found="none"), Unplaced),
-], ids=["error", "dead", "interrupt", "another", "unplaced"])  # fmt: skip
+], ids=["error", "interrupt", "another", "unplaced"])  # fmt: skip
 def test_a_replacement_whose_greeting_fails_is_not_left_behind(greeting, error, tmp_path):
     dying, replacement = Scripted(says=[HELLO, READY, None]), Scripted(says=[greeting])
     pool = Scene(tmp_path, dying, replacement, count=1)
@@ -86,6 +86,48 @@ def test_without_a_machine_for_a_replacement_the_others_go_on(tmp_path):
     done = list(pool.run([batch(0, "a"), batch(1, "b")]))
     assert sorted(one.batch for one in done) == [0, 1]
     assert replacement.closed and other.closed and dying.closed
+
+
+def test_the_others_work_while_a_replacement_loads(tmp_path):
+    dying, loading = Scripted(says=[HELLO, READY, None]), Scripted()
+    other = Scripted(says=[HELLO, READY, "outcome", "outcome", "outcome"])
+    pool = Scene(tmp_path, dying, other, loading, count=2)
+    done = list(pool.run([batch(index, name) for index, name in enumerate("abc")]))
+    assert sorted(one.batch for one in done) == [0, 1, 2]
+    assert loading.held == [] and loading.killed and loading.closed, "nobody waits for it"
+
+
+def test_a_replacement_that_has_loaded_takes_work(tmp_path):
+    dying, replacement = Scripted(says=[HELLO, READY, None]), Scripted(says=[HELLO, READY])
+    replacement.says += ["outcome", "outcome"]
+    pool = Scene(tmp_path, dying, replacement, count=1)
+    done = list(pool.run([batch(0, "a"), batch(1, "b")]))
+    assert sorted(one.batch for one in done) == [0, 1]
+
+
+def test_a_replacement_that_dies_while_it_loads_is_replaced(tmp_path):
+    dying, stillborn = Scripted(says=[HELLO, READY, None]), Scripted(says=[None])
+    last = Scripted(says=[HELLO, READY, "outcome"])
+    pool = Scene(tmp_path, dying, stillborn, last, count=1)
+    assert [one.batch for one in pool.run([batch(0, "a")])] == [0]
+    assert dying.closed and stillborn.closed and last.closed
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_replacements_that_all_die_while_they_load_end_the_run_if_no_other_is_left(
+    others, tmp_path
+):
+    other = Scripted(says=[HELLO, READY, "outcome", "outcome"])
+    stillborn = [Scripted(says=[None]) for _ in range(TRIES)]
+    begun = [Scripted(says=[HELLO, READY, None]), *[other][:others]]
+    pool = Scene(tmp_path, *begun, *stillborn, count=len(begun))
+    done = pool.run([batch(0, "a"), batch(1, "b")])
+    if others:
+        assert sorted(one.batch for one in done) == [0, 1]
+    else:
+        with pytest.raises(ModelError, match="to load the model, found it ended with exit code 1"):
+            list(done)
+    assert all(one.closed for one in (*begun, *stillborn)) and pool._members == []
 
 
 def test_workers_that_began_are_ended_when_another_cannot_begin(tmp_path):

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -106,6 +106,11 @@ def dot_finder(
     return DotFinder(delay, seed, fault, every, batch)
 
 
+def dot_segmenter() -> "DotSegmenter":
+    """Answers one batch; its masks are done some time after the file `signalled` is there."""
+    return DotSegmenter(0.0, 0, "", 5, 4)
+
+
 @dataclass(frozen=True)
 class DotFinder:
     delay: float
@@ -144,3 +149,26 @@ class DotFinder:
             if self.fault == "number":
                 return Prediction(query_id=query.id, answer=Answer(number=1.0))
         return Prediction(query_id=query.id, answer=Answer(masks=(Rle.from_array(mask),)))
+
+
+class DotSegmenter(DotFinder):
+    turns = 1
+
+    def ask(self, queries: Sequence[Query]) -> list[Prediction]:
+        signs = Path(os.environ["SIGNS"])
+        if (signs / "asked").exists():
+            time.sleep(60)  # until it is interrupted
+        (signs / "asked").touch()
+        return [self.answer(query) for query in queries]
+
+    def begin(self, query: Query, asked: Prediction) -> Callable[[], Prediction]:
+        signs = Path(os.environ["SIGNS"])
+
+        def finish() -> Prediction:
+            (signs / "segments").touch()
+            while not (signs / "signalled").exists():
+                time.sleep(0.02)
+            time.sleep(0.2)
+            return asked
+
+        return finish
