@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from harness.errors import StoreError
 from harness.media import Media
 from harness.record import Run
 from harness.run import origin
-from harness.run.likeness import Likeness, media_hashes
+from harness.run.likeness import ASKED, Likeness, media_hashes
 from harness.run.origin import write_origins
 from harness.run.plan import Selection, samples_of
 from harness.spec import Spec, parse
@@ -30,6 +31,9 @@ FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_h
 OVERLAP = "trained_on.json"
 """What is written beside a run's scores: how much of it its checkpoint was trained on."""
 SHOWN = 3  # ids that an overlap names
+SCAN = re.compile(r"(?:.*/)?(scene\d{4}_\d{2})(?:\.\w+)?")
+"""A group that ends with the name of a scan of ScanNet, which its many benchmarks keep. Names of
+other sources are numbers, or words that benchmarks choose alike for what is not the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,14 @@ class Trained:
     id: str
     group: str
     size: tuple[int, ...]
-    """(width, height, frames) of its media, one after the other."""
+    """(width, height, frames) of its media, one after the other. The frames are not compared: how
+    many there are is for a task's arguments to say."""
     question: str
     """A hash of its text."""
     pictures: tuple[str, ...] = ()
-    """Perceptual hashes of its media (`harness.run.likeness`); none of those that cannot be told
-    from others, and of trainings that were made before they were recorded."""
+    """Perceptual hashes of its media, several of a video (`harness.run.likeness`); none of those
+    that cannot be told from others. Trainings that were made earlier have that of a video's middle
+    frame alone, or none."""
 
     @classmethod
     def of(cls, task: Task, sample: Sample) -> "Trained":
@@ -56,16 +62,27 @@ class Trained:
         return cls(task.name, task.split, sample.id, sample.group, size, text)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """(width, height) of its media, one after the other."""
+        return tuple(number for place, number in enumerate(self.size) if place % 3 < 2)
+
+    @property
     def same_sample(self) -> tuple[Any, ...]:
         """Equal for equal samples. The split is no part: two splits may share a sample; text and
-        size are: two splits may number theirs alike.
+        width and height are: two splits may number theirs alike.
         """
-        return self.task, self.id, self.question, self.size
+        return self.task, self.id, self.question, self.shape
 
     @property
     def same_picture(self) -> tuple[Any, ...]:
         """Equal for questions about the same picture or video of a benchmark."""
-        return self.task, self.group, self.size
+        return self.task, self.group, self.shape
+
+    @property
+    def scan(self) -> str | None:
+        """The scan of ScanNet that it shows, equal in all benchmarks; None if it names none."""
+        named = SCAN.fullmatch(self.group)
+        return named[1] if named else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +95,24 @@ class Overlap:
     pictures: int
     """Samples whose picture or video was trained on, those of `samples` among them."""
     examples: tuple[str, ...]
-    """Some ids of `samples`, or of `pictures` or `alike` if there are none."""
+    """Some ids of `samples`, or of `pictures`, `alike` or `scans` if there are none."""
     alike: int = 0
-    """Further samples, whose picture looks like one that was trained on under another name, with
-    other questions."""
+    """Further samples, whose picture or a frame of whose video looks like one that was trained on
+    under another name, with other questions."""
+    scans: int = 0
+    """Further samples, which show a scan of ScanNet that was trained on, in other pictures."""
 
     @property
     def found(self) -> bool:
         """Whether there is any."""
-        return bool(self.pictures or self.alike)
+        return bool(self.pictures or self.alike or self.scans)
 
     def __str__(self) -> str:
         if not self.found:
             return "no sample and no picture of it was trained on"
         named = ", ".join(self.examples)
         more = f"; {self.alike} more look like pictures that were" if self.alike else ""
+        more += f"; {self.scans} more show scans of ScanNet that were" if self.scans else ""
         return (f"{self.samples} of {self.n_total} samples, and pictures of {self.pictures}, were "
                 f"trained on{more} ({named}, …)")  # fmt: skip
 
@@ -103,16 +123,18 @@ def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = N
     By native ids first. Then the pictures of the other samples are decoded, and compared by
     perceptual hash: the same picture is found under the names of other benchmarks too, and with
     the same question it is the same sample, such as one of ReasonSeg in a training set that is
-    drawn from it. Of a video the middle frame stands for it.
+    drawn from it. A video is compared by frames of it, with other videos and with pictures. Last,
+    what is called by the same scan of ScanNet shows the same room.
     """
     known = list(rows)
-    chosen = samples_of(task) if selection is None else selection.samples(task)
+    chosen = Selection(None, None) if selection is None else selection
     if not known:
-        return Overlap(sum(1 for _ in chosen), 0, 0, ())
+        return Overlap(sum(1 for _ in chosen.samples(task)), 0, 0, ())
     seen = {row.same_sample for row in known}
     pictured = {row.same_picture for row in known}
-    n_total, same, shared, others = 0, [], [], []
-    for sample in chosen:
+    n_total, same, shared = 0, [], []
+    others: dict[str, Trained] = {}
+    for sample in chosen.samples(task):
         row = Trained.of(task, sample)
         n_total += 1
         if row.same_sample in seen:
@@ -120,15 +142,21 @@ def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = N
         if row.same_sample in seen or row.same_picture in pictured:
             shared.append(row.id)
         else:
-            others.append((row, sample.query.media))
-    again, alike = _alike(known, others)
+            others[row.id] = row
+    # Read again: the media of all samples would take more memory than their rows.
+    media = ((one.group, one.query.media) for one in chosen.samples(task) if one.id in others)
+    again, alike = _alike(known, list(others.values()), media)
     same, shared = [*same, *again], [*shared, *again]
-    named = tuple((same or shared or alike)[:SHOWN])
-    return Overlap(n_total, len(same), len(shared), named, len(alike))
+    told = {*again, *alike}
+    scans = _same_scans(known, [row for name, row in others.items() if name not in told])
+    named = tuple((same or shared or alike or scans)[:SHOWN])
+    return Overlap(n_total, len(same), len(shared), named, len(alike), len(scans))
 
 
 def _alike(
-    known: Sequence[Trained], others: Sequence[tuple[Trained, tuple[Media, ...]]]
+    known: Sequence[Trained],
+    others: Sequence[Trained],
+    media: Iterable[tuple[str, tuple[Media, ...]]],
 ) -> tuple[list[str], list[str]]:
     """Ids of samples that show a known picture: asked what was asked about it, and others."""
     pictures = Likeness(one for row in known for one in row.pictures)
@@ -139,8 +167,7 @@ def _alike(
         asked.setdefault(row.question, []).extend(row.pictures)
     again: list[str] = []
     alike: list[str] = []
-    shown = media_hashes(media for _, media in others)
-    for (row, _), hashes in zip(others, shown, strict=True):
+    for row, hashes in zip(others, media_hashes(media, ASKED), strict=True):
         if any(one in pictures for one in hashes):
             questioned = Likeness(asked.get(row.question, ()))
             found = again if any(one in questioned for one in hashes) else alike
@@ -148,9 +175,15 @@ def _alike(
     return again, alike
 
 
+def _same_scans(known: Iterable[Trained], others: Iterable[Trained]) -> list[str]:
+    """Ids of samples that show a scan of ScanNet which was trained on."""
+    scans = {row.scan for row in known} - {None}
+    return [row.id for row in others if row.scan in scans]
+
+
 def with_pictures(rows: Iterable[Trained], task: Task) -> Iterator[Trained]:
     """The rows of a task's samples, in order, with the perceptual hashes of their pictures."""
-    shown = media_hashes(sample.query.media for sample in samples_of(task))
+    shown = media_hashes((sample.group, sample.query.media) for sample in samples_of(task))
     for row, hashes in zip(rows, shown, strict=True):
         yield replace(row, pictures=hashes)
 
@@ -210,7 +243,7 @@ def read_overlap(run: Path) -> Overlap | None:
     plain = read_json(path)
     try:
         found = Overlap(**{**plain, "examples": tuple(map(str, plain["examples"]))})
-        counts = (found.n_total, found.samples, found.pictures, found.alike)
+        counts = (found.n_total, found.samples, found.pictures, found.alike, found.scans)
     except (KeyError, TypeError) as error:
         raise StoreError(f"file {path}", expected="how much was trained on",
                          found=f"{type(error).__name__}: {error}") from error  # fmt: skip
@@ -284,14 +317,17 @@ def read_samples(path: Path) -> list[Trained]:
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"file {path}", expected="samples, one a line",
                          found=str(error)) from error  # fmt: skip
-    return [_row(line, f"file {path}, line {number}")
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    return [_row(line, known, f"file {path}, line {number}")
             for number, line in enumerate(lines, start=1) if line]  # fmt: skip
 
 
-def _row(line: str, where: str) -> Trained:
+def _row(line: str, known: dict[tuple[str, ...], tuple[str, ...]], where: str) -> Trained:
+    """Read a line. Questions about one video share its hashes, by way of `known`."""
     try:
         plain = json.loads(line)
         size, pictures = tuple(map(int, plain["size"])), tuple(plain.get("pictures", ()))
+        pictures = known.setdefault(pictures, pictures)
         row = Trained(**{**plain, "size": size, "pictures": pictures})
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(where, expected="a sample that was trained on",

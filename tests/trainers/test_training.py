@@ -12,8 +12,18 @@ import pytest
 from harness import plugins
 from harness.errors import DataError, Locked, ModelError, ResumeMismatch, StoreError, UsageError
 from harness.run import train as engine
+from harness.run.likeness import media_hash, picture_hash
 from harness.run.train import TrainingOptions, interrupts, train
-from harness.run.trained import Training, overlap, read_samples, trained_on
+from harness.run.trained import (
+    Trained,
+    Training,
+    overlap,
+    read_samples,
+    trained_on,
+    with_pictures,
+    write_samples,
+)
+from harness.spec import parse
 from harness.store.lease import lease
 from harness.trainer import Curve, TrainingRun
 
@@ -196,6 +206,68 @@ def test_rows_that_were_written_before_pictures_were_kept_are_read(mine, task, t
     old = tmp_path / "old.jsonl"
     old.write_text("".join(json.dumps(one) + "\n" for one in plain))
     assert read_samples(old) == [replace(row, pictures=()) for row in training.samples()]
+
+
+def rows_of(task):
+    return list(with_pictures([Trained.of(task, sample) for sample in task.samples()], task))
+
+
+@pytest.fixture
+def asked():
+    """Builds a task on its example."""
+
+    def built(spec):
+        folder = PAGE.parents[1] / "tasks"
+        name = parse(spec).name
+        room = folder / name if (folder / name).is_dir() else folder / "training" / name
+        return plugins.build("tasks", parse(spec), room / "example")
+
+    return built
+
+
+def test_how_many_frames_a_task_shows_hides_no_sample(asked):
+    few, all_of_them = asked("activitynet_qa(frames=4)"), asked("activitynet_qa")
+    for one, other in ((few, all_of_them), (all_of_them, few)):
+        found = overlap([replace(row, pictures=()) for row in rows_of(one)], other)
+        assert 0 < found.n_total == found.samples == found.pictures
+
+
+def test_a_record_that_was_written_before_frames_were_left_out_is_compared(asked, tmp_path):
+    task = asked("activitynet_qa")
+    path = tmp_path / "samples.jsonl"
+    rows = [replace(row, size=(*row.size[:2], 99), pictures=()) for row in rows_of(task)]
+    write_samples(path, rows)
+    assert read_samples(path) == rows
+    assert overlap(read_samples(path), task).samples == len(rows)
+    other = [replace(row, size=(row.size[0] + 2, *row.size[1:])) for row in rows]
+    assert overlap(other, task).pictures == 0, "another size is another video"
+
+
+def test_a_video_is_found_under_the_name_of_another_benchmark(asked):
+    task = asked("activitynet_qa")
+    rows = [replace(row, task="other", group="x", question="") for row in rows_of(task)]
+    video = next(iter(task.samples())).query.media[0]
+    assert {row.pictures for row in rows} == {media_hash(video)} and len(rows[0].pictures) > 1
+    (middle,) = {picture_hash(video.frame(len(video) // 2))}
+    for known in (rows, [replace(row, pictures=(middle,)) for row in rows]):
+        for spec in ("activitynet_qa", "activitynet_qa(frames=3)"):
+            found = overlap(known, asked(spec))
+            assert (found.pictures, found.alike, found.scans) == (0, found.n_total, 0)
+    assert not overlap(rows, asked("v_star")).found
+
+
+def test_a_scan_is_found_by_its_name_and_other_names_say_nothing(asked):
+    task = asked("sti_bench")
+    (row, *_) = (replace(one, task="other", pictures=()) for one in rows_of(task))
+    for group in ("scannet/scene0000_00", "scene0000_00.mp4", "SR/videos/scene0000_00.mp4"):
+        found = overlap([replace(row, group=group)], task)
+        assert (found.alike, found.scans) == (0, found.n_total) and found.found
+        assert found.examples[0] == next(iter(task.samples())).id
+        assert f"{found.n_total} more show scans of ScanNet" in str(found)
+    for group in ("scannet/scene0000_01", "scene0000_00/1.jpg", "myscene0000_00", "scene0000_000"):
+        assert not overlap([replace(row, group=group)], task).found
+    (film, *_) = (replace(one, task="other", pictures=()) for one in rows_of(asked("tempcompass")))
+    assert not overlap([film], asked("video_mme")).found, "both call a video qa_video_00000"
 
 
 def test_what_would_be_trained_on_may_be_refused_before_anything_is_made(mine, task, tmp_path):
