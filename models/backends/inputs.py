@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from harness.errors import ModelError
+from harness.errors import ModelError, UsageError
 from harness.media import Frame, Media
 from harness.model import ChatRequest
 from harness.models.canvas import clip_smart_resize, smart_resize
@@ -35,6 +35,7 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
             if len(frames) == 1:
                 pictures += frames
             else:
+                check_clip_limits(processor)
                 clips.append(np.stack(frames))
                 times.append(clip_times(media, indices))
     extra: dict[str, Any] = {"images": pictures} if pictures else {}
@@ -48,6 +49,18 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
         }
     texts = [chat_text(processor, request) for request in requests]
     return processor(text=texts, padding=True, return_tensors="pt", **extra)
+
+
+def check_clip_limits(processor: Any) -> None:
+    """Raise UsageError if limits were asked for that this processor cannot keep clips to."""
+    if getattr(processor, "clips_without_limits", False):
+        raise UsageError(
+            "min_pixels=…,max_pixels=… of a clip",
+            expected="a processor with limits for each frame (Qwen2-VL, Qwen2.5-VL)",
+            found=f"{type(processor.video_processor).__name__}, whose limits are for all together",
+            fix="Leave them out. Questions in words take a budget for each frame instead, such "
+            "as frames=uniform(n=8,max_pixels=200704).",
+        )  # fmt: skip
 
 
 def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
@@ -104,9 +117,12 @@ def planned_canvas(processor: Any, model_type: str, request: ChatRequest) -> tup
 
     Raises:
         ModelError: the rule is not the one of Qwen's networks.
+        UsageError: it is a clip, to which the limits that were asked for do not apply.
     """
     size = request.resize or request.media[0].size
     frames = len(shown(request, 0))
+    if frames > 1:
+        check_clip_limits(processor)
     part = processor.image_processor if frames == 1 else processor.video_processor
     try:
         limits = {

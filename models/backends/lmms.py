@@ -5,7 +5,9 @@ harness eval --model "qwen_vl(backend=lmms(name=llava_onevision,coordinates=pixe
 
 lmms-eval hands its models whole tasks, from which they take questions and pictures by number. A
 task is made of the requests at hand and of nothing else. How such a model loads its weights is
-its own affair: what harness promises of checkpoints does not hold for it.
+its own affair: what harness promises of checkpoints does not hold for it. Two things are looked at
+in its source before it is used (`lmms_models`): whether it sees all pictures of a question, and
+whether it lets code of a checkpoint run.
 """
 
 import re
@@ -22,6 +24,7 @@ from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageEr
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
+from harness.models.backends.lmms_models import SEVERAL, Several, runs_code, several_of
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.sampling import check_settings
 from harness.models.backends.stops import until_stop
@@ -39,6 +42,8 @@ class LmmsChat:
     name: str
     arguments: str
     simple: bool
+    several: Several | None
+    remote_code: bool
     known: Known
     device: str | None
     batch_size: int
@@ -58,6 +63,8 @@ class LmmsChat:
             "model": self.name,
             "arguments": self.arguments,
             "simple": self.simple,
+            "several": self.several,
+            "remote_code": self.remote_code,
             "tokenizer": None if network is None else network.folder.name,
             "tokens": self.known.tokens,
             "coordinates": self.coordinates,
@@ -79,6 +86,7 @@ class LmmsChat:
         Raises:
             MissingDependency: lmms-eval is not installed.
             UnknownPlugin: it has no model of this name.
+            UsageError: the model would run code of a checkpoint, which was not agreed to.
             ModelError: the model cannot be loaded.
         """
         registry = _registry()
@@ -93,6 +101,7 @@ class LmmsChat:
             )  # fmt: skip
         with loading(f"model {self.name} of lmms-eval"), memory():
             made = registry.get_model(self.name, force_simple=self.simple)
+            self._check_code(made)
             settings = {"batch_size": self.batch_size, "device": self.device}
             return made.create_from_arg_string(self.arguments, settings)
 
@@ -104,14 +113,16 @@ class LmmsChat:
         """One reply a request, in order.
 
         Raises:
-            UsageError: a request begins its reply, or has a system message that the model's
-                older interface cannot take.
+            UsageError: a request begins its reply, has a system message that the model's older
+                interface cannot take, or has several pictures, and the model is not known to look
+                at more than one.
             ModelError: the model gives another number of replies.
         """
         instance = import_module("lmms_eval.api.instance").Instance
         simple = bool(getattr(type(self.model), "is_simple", True))
         for request in requests:
             _check(request, simple=simple)
+            self._check_pictures(request, simple=simple)
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
         asked = [
             instance(
@@ -149,8 +160,37 @@ class LmmsChat:
             settings["until"] = list(request.stop)
         text = self.known.plain(request.text)
         if simple:
-            return text, settings, self._pictures, place, TASK, SPLIT
+            return text, settings, self._visuals, place, TASK, SPLIT
         return text, self._messages, settings, place, TASK, SPLIT
+
+    def _check_code(self, made: type) -> None:
+        where = None if self.remote_code else runs_code(made, self.arguments)
+        if where is not None:
+            raise UsageError(
+                f"lmms(name={self.name})", expected="a model that runs no code of a checkpoint",
+                found=f"trust_remote_code in {where}",
+                fix="Look at that code first; remote_code=true then lets it run, and is recorded. "
+                "If the model has an argument for it, arguments='trust_remote_code=False' does "
+                "without.",
+            )  # fmt: skip
+
+    def _check_pictures(self, request: ChatRequest, *, simple: bool) -> None:
+        count = sum(len(shown(request, place)) for place in range(len(request.media)))
+        if count > 1 and self.several is None and several_of(self.name, simple=simple) is None:
+            raise UsageError(
+                f"lmms(name={self.name}) and a question of {count} pictures",
+                expected="a model that is known to look at all of them",
+                found="one that is not, and may look at the first only",
+                fix=f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its "
+                "source, say how it takes them: several=flat (a list) or several=nested (a list "
+                "within a list). Else show it one frame.",
+            )  # fmt: skip
+
+    def _visuals(self, request: ChatRequest) -> list[Any]:
+        """The pictures as the older interface has them."""
+        pictures = self._pictures(request)
+        nested = (self.several or several_of(self.name, simple=True)) == "nested"
+        return [pictures] if nested and len(pictures) > 1 else pictures
 
     def _pictures(self, request: ChatRequest) -> list[Image.Image]:
         return [
@@ -229,6 +269,8 @@ def lmms(
     name: str,
     arguments: str = "",
     simple: bool = False,
+    several: Several | None = None,
+    remote_code: bool = False,
     checkpoint: str | None = None,
     tokenizer: str | None = None,
     coordinates: Coordinates | None = None,
@@ -246,6 +288,9 @@ def lmms(
         name: As in `lmms-eval --model`.
         arguments: As in `--model_args`, in quotes: `'pretrained=…,max_pixels=…'`.
         simple: Take the older interface of a model that has both.
+        several: How a model takes several pictures, frames of a clip too, that is not known here
+            to look at more than one: `flat`, a list of them; `nested`, a list within a list.
+        remote_code: Let a model run code that lies beside the checkpoint's weights.
         checkpoint: Added to the arguments as `pretrained=…`, unless they name one.
         tokenizer: A folder with the network's tokenizer and processor, for its canvas.
         coordinates: What numbers in replies mean; needed without such a folder.
@@ -258,18 +303,22 @@ def lmms(
         top_p: Nucleus of the distribution that is sampled from.
 
     Raises:
-        UsageError: the arguments ask for code of a checkpoint, or coordinates are missing.
+        UsageError: the arguments ask for code of a checkpoint, which `remote_code` does not allow,
+            or coordinates are missing.
     """
     check_settings(temperature=temperature, top_p=top_p)
-    if CODE.search(arguments):
+    if CODE.search(arguments) and not remote_code:
         raise UsageError("lmms(arguments=…)", expected="a model whose code is installed",
-                         found="trust_remote_code, which runs code from a checkpoint")  # fmt: skip
+                         found="trust_remote_code, which runs code from a checkpoint",
+                         fix="remote_code=true lets it run, and is recorded.")  # fmt: skip
     if checkpoint is not None and "pretrained=" not in arguments:
         arguments = ",".join(part for part in (f"pretrained={checkpoint}", arguments) if part)
     return LmmsChat(
         name=name,
         arguments=arguments,
         simple=simple,
+        several=several,
+        remote_code=remote_code,
         known=known(
             tokenizer=tokenizer, checkpoint=checkpoint, coordinates=coordinates, factor=factor,
             min_pixels=min_pixels, max_pixels=max_pixels, clips="images",

@@ -1,29 +1,46 @@
 """A network and its processor from their files: exactly its weights, an adapter on top if asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.errors import MissingDependency, ModelError
+from harness.errors import MissingDependency, ModelError, UsageError
+from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.adapters import Adapter
 from harness.models.backends.loading import check_report, loading
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
+QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+"""What the `model_type` of Qwen's families begins with."""
+AROUND = {"vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}
+"""What stands around a picture or a clip, by where the configuration has its number."""
+TURN = "<|im_end|>"
+OTHERS = "Its files are another network's, or were saved without the added tokens."
+
 
 def load_processor(
-    folder: Path, *, name: str, min_pixels: int | None = None, max_pixels: int | None = None
+    folder: Path,
+    *,
+    name: str,
+    min_pixels: int | None = None,
+    max_pixels: int | None = None,
+    clips: bool = True,
 ) -> Any:
     """The processor of a checkpoint's folder, padding on the left; the weights are not read.
 
     Args:
         folder: Where the checkpoint lies.
         name: What errors call it.
-        min_pixels: Smallest picture; None: as the processor says. Videos keep its limits.
+        min_pixels: Smallest picture; None: as the processor says.
         max_pixels: Largest picture, likewise.
+        clips: Whether each frame of a clip has the same limits. A processor that has limits only
+            for all frames together is marked, and `inputs` refuses it clips.
 
     Raises:
-        ModelError: a file of it is missing or damaged, or the tokenizer lacks the tokens that
-            stand for pictures.
+        ModelError: a file of it is missing or damaged, or the tokenizer lacks tokens that the
+            network is asked with.
+        UsageError: the smallest picture would be larger than the largest, or the processor has
+            no limits of this kind.
     """
     ensure_torchvision()
     from transformers import AutoProcessor
@@ -32,31 +49,107 @@ def load_processor(
         processor = AutoProcessor.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    _check_tokens(name, processor)
+    _check_tokens(name, folder, processor)
     processor.tokenizer.padding_side = "left"
-    size = dict(processor.image_processor.size)
-    if min_pixels is not None:
-        size["shortest_edge"] = min_pixels
-    if max_pixels is not None:
-        size["longest_edge"] = max_pixels
-    if min_pixels is not None or max_pixels is not None:
-        processor.image_processor.size = size
+    limits = {
+        edge: pixels
+        for edge, pixels in (("shortest_edge", min_pixels), ("longest_edge", max_pixels))
+        if pixels is not None
+    }
+    if limits:
+        _limit(processor, limits, clips=clips)
     return processor
 
 
-def _check_tokens(name: str, processor: Any) -> None:
-    """Raise ModelError unless the tokenizer knows as one token what marks a picture or a video."""
-    for kind in ("image", "video"):
-        mark = getattr(processor, f"{kind}_token", None)
-        if mark is None:
-            continue
-        known = processor.tokenizer(mark, add_special_tokens=False)["input_ids"]
-        if len(known) != 1 or known[0] == processor.tokenizer.unk_token_id:
-            raise ModelError(
-                f"tokenizer of checkpoint {name}", expected=f"one token for {mark}",
-                found=f"{len(known)} tokens" if len(known) != 1 else "an unknown one",
-                fix="Its files are another network's, or were saved without the added tokens.",
+def _limit(processor: Any, limits: Mapping[str, int], *, clips: bool) -> None:
+    """Give a processor other limits: its pictures, and with `clips` each frame of a clip."""
+    from transformers import Qwen2VLVideoProcessor
+
+    parts = {"pictures": processor.image_processor}
+    video = getattr(processor, "video_processor", None)
+    if clips and isinstance(video, Qwen2VLVideoProcessor):
+        parts["clips"] = video
+    elif clips and video is not None:
+        # Qwen3-VL's limits are of all frames together: the same number would mean another thing.
+        processor.clips_without_limits = True
+    sizes = {kind: {**dict(part.size), **limits} for kind, part in parts.items()}
+    for kind, size in sizes.items():
+        if not {"shortest_edge", "longest_edge"} <= set(size):
+            raise UsageError(
+                "min_pixels=…,max_pixels=…", expected=f"a processor of {kind} that has such limits",
+                found=", ".join(size), fix="Leave them out.",
             )  # fmt: skip
+        if size["shortest_edge"] > size["longest_edge"]:
+            raise UsageError(
+                f"limits of {kind}", expected="min_pixels that are no more than max_pixels",
+                found=f"{size['shortest_edge']} and {size['longest_edge']}",
+                fix="Give both: what is not given is as the checkpoint's processor has it.",
+            )  # fmt: skip
+    for kind, part in parts.items():
+        part.size = sizes[kind]
+
+
+def _check_tokens(name: str, folder: Path, processor: Any) -> None:
+    """Raise ModelError unless the tokenizer has the tokens that the network is asked with.
+
+    Those that mark a picture or a video are one token each. In Qwen's families those around them
+    and the end of a turn are too, marks have the numbers that the network looks for, and what ends
+    a reply is a token.
+    """
+    marks = {
+        f"{kind}_token_id": mark
+        for kind in ("image", "video")
+        if (mark := getattr(processor, f"{kind}_token", None)) is not None
+    }
+    numbers = {mark: _number(name, processor.tokenizer, mark) for mark in marks.values()}
+    model_type = checkpoints.read_json(folder / "config.json").get("model_type")
+    if not str(model_type).startswith(QWEN):
+        return
+    for mark in (*AROUND.values(), TURN):
+        numbers[mark] = _number(name, processor.tokenizer, mark)
+    from transformers import AutoConfig
+
+    with loading(f"configuration of checkpoint {name}"):
+        # Numbers that a file leaves out are those of the architecture.
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    for place, mark in (marks | AROUND).items():
+        wanted = getattr(config, place, None)
+        if wanted is not None and wanted != numbers[mark]:
+            raise ModelError(
+                f"tokenizer of checkpoint {name}", expected=f"{mark} as token {wanted} ({place})",
+                found=f"token {numbers[mark]}", fix=OTHERS,
+            )  # fmt: skip
+    _check_ends(name, end_tokens(folder, processor.tokenizer), processor.tokenizer)
+
+
+def _number(name: str, tokenizer: Any, mark: str) -> int:
+    """The one token of a mark."""
+    known = tokenizer(mark, add_special_tokens=False)["input_ids"]
+    if len(known) != 1 or known[0] == tokenizer.unk_token_id:
+        raise ModelError(
+            f"tokenizer of checkpoint {name}", expected=f"one token for {mark}",
+            found=f"{len(known)} tokens" if len(known) != 1 else "an unknown one", fix=OTHERS,
+        )  # fmt: skip
+    return int(known[0])
+
+
+def _check_ends(name: str, ends: Sequence[int | None], tokenizer: Any) -> None:
+    for end in ends:
+        if end is None or not 0 <= end < len(tokenizer):
+            raise ModelError(
+                f"tokenizer of checkpoint {name}", expected="a token that ends a reply",
+                found="none" if end is None else f"{end}, with {len(tokenizer)} tokens in all",
+                fix="generation_config.json names it as eos_token_id, or else the tokenizer's "
+                f"files as eos_token. {OTHERS}",
+            )  # fmt: skip
+
+
+def end_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
+    """The tokens that end a reply: of the generation settings, else the tokenizer's own."""
+    given = checkpoints.generation_settings(folder).get("eos_token_id")
+    ends = given if isinstance(given, list) else [given]
+    known = [end for end in ends if isinstance(end, int)]
+    return tuple(known) or (tokenizer.eos_token_id,)
 
 
 def load_network(

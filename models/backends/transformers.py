@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.errors import OutOfMemory
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
@@ -21,7 +22,7 @@ from harness.models.backends.batching import batches, with_inputs
 from harness.models.backends.inputs import planned_canvas, processor_inputs, seen_canvases
 from harness.models.backends.kernels import quickened
 from harness.models.backends.loading import memory
-from harness.models.backends.networks import load_network, load_processor
+from harness.models.backends.networks import end_tokens, load_network, load_processor
 from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
 from harness.models.backends.stops import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import Coordinates, declared_coordinates
@@ -53,6 +54,8 @@ class TransformersChat:
     """Make the next batch's tensors while one is answered. Replies are the same."""
     roll: bool = True
     """Let requests take the places of those that are answered. Replies are the same."""
+    limits_clips: bool = False
+    """Whether the limits on pixels are of each frame of a clip too, and not of pictures only."""
 
     @property
     def rounds(self) -> int:
@@ -89,7 +92,7 @@ class TransformersChat:
         """The checkpoint's processor, padding on the left, with this backend's pixel limits."""
         return load_processor(
             self.folder, name=self.checkpoint, min_pixels=self.min_pixels,
-            max_pixels=self.max_pixels,
+            max_pixels=self.max_pixels, clips=self.limits_clips,
         )  # fmt: skip
 
     @cached_property
@@ -126,15 +129,24 @@ class TransformersChat:
 
         They are answered `batch_size` at a time, the longest first: what does not fit is known at
         once, and little is padded. Of more than that, the next ones take the places of those
-        whose replies have ended, where the architecture allows it (`rolling`).
+        whose replies have ended, where the architecture allows it (`rolling`). Where memory runs
+        out, half as many at a time are tried, of those that are not answered yet.
 
         Raises:
-            OutOfMemory: a batch does not fit.
+            OutOfMemory: a single request does not fit.
             ModelError: a logit is no number.
         """
-        more = len(requests) > self.batch_size
-        rolls = more and self.roll and rolling.rolls(self.network, self.model_type)
-        replies = dict(self._rolled(requests) if rolls else self._batched(requests))
+        replies: dict[int, ChatReply] = {}
+        size = self.batch_size
+        while left := [place for place in range(len(requests)) if place not in replies]:
+            size = min(size, len(left))
+            try:
+                for at, reply in self._answered([requests[place] for place in left], size=size):
+                    replies[left[at]] = reply
+            except OutOfMemory:
+                if size == 1:
+                    raise
+                size //= 2
         return [replies[place] for place in range(len(requests))]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
@@ -160,20 +172,32 @@ class TransformersChat:
             return self.repetition_penalty
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
-    def _batched(self, requests: Sequence[ChatRequest]) -> Iterator[tuple[int, ChatReply]]:
+    def _answered(
+        self, requests: Sequence[ChatRequest], *, size: int
+    ) -> Iterator[tuple[int, ChatReply]]:
+        """Places and replies, `size` requests at a time."""
+        more = len(requests) > size
+        rolls = more and self.roll and rolling.rolls(self.network, self.model_type)
+        return (self._rolled if rolls else self._batched)(requests, size)
+
+    def _batched(
+        self, requests: Sequence[ChatRequest], size: int
+    ) -> Iterator[tuple[int, ChatReply]]:
         """Places and replies, a batch of equal limits after the other."""
-        plan = batches(requests, size=self.batch_size)
+        plan = batches(requests, size=size)
         for places, inputs in with_inputs(plan, self._inputs(requests), ahead=self.prefetch):
             with memory():
                 said = self._batch([requests[place] for place in places], inputs)
             yield from zip(places, said, strict=True)
 
-    def _rolled(self, requests: Sequence[ChatRequest]) -> Iterator[tuple[int, ChatReply]]:
+    def _rolled(
+        self, requests: Sequence[ChatRequest], size: int
+    ) -> Iterator[tuple[int, ChatReply]]:
         """Places and replies, as they end."""
         import torch
 
         order = [place for one in batches(requests, size=1) for place in one]
-        plan = rolling.plan(order, size=self.batch_size)
+        plan = rolling.plan(order, size=size)
         parts = with_inputs(plan, self._inputs(requests), ahead=self.prefetch)
         asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
 
@@ -185,7 +209,7 @@ class TransformersChat:
 
         with memory(), torch.inference_mode():
             for place, tokens in rolling.replies(
-                self.network, requests, noted(), size=self.batch_size, ends=self._end_tokens,
+                self.network, requests, noted(), size=size, ends=self._end_tokens,
                 sampling=self._sampling, decode=self._decoded,
             ):  # fmt: skip
                 yield place, self._said(requests[place], tokens, *asked.pop(place))
@@ -248,10 +272,7 @@ class TransformersChat:
 
     @cached_property
     def _end_tokens(self) -> tuple[int, ...]:
-        given = checkpoints.generation_settings(self.folder).get("eos_token_id")
-        ends = given if isinstance(given, list) else [given]
-        known = [end for end in ends if isinstance(end, int)]
-        return tuple(known) or (self.processor.tokenizer.eos_token_id,)
+        return end_tokens(self.folder, self.processor.tokenizer)
 
     @cached_property
     def _words(self) -> Any:
@@ -304,12 +325,14 @@ def transformers(
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         attention: Implementation; `auto` is transformers' choice, but for `kernels` on a CPU.
-        batch_size: Requests at once.
+        batch_size: Requests at once; fewer where they do not fit into memory.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
         seed: Of sampling; see `sampling`.
         min_pixels: Smallest picture after resizing; None: as the checkpoint's processor says.
-        max_pixels: Largest picture, likewise. Videos keep the processor's limits.
+        max_pixels: Largest picture, likewise. Each frame of a clip has these limits too (Qwen2-VL,
+            Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
+            a clip is refused while one is given.
         repetition_penalty: 1 is none; None: as the checkpoint's generation settings say, which
             is what the official evaluations run with.
         coordinates: What numbers in replies mean. Known for Qwen's VLMs, needed for others.
@@ -351,4 +374,5 @@ def transformers(
         ),
         prefetch=prefetch,
         roll=roll,
+        limits_clips=True,
     )

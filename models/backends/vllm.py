@@ -8,7 +8,7 @@ as for the backend `transformers`, by the checkpoint's own processor and chat te
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +20,7 @@ from PIL import Image
 from harness.errors import MissingDependency, ModelError
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.inputs import chat_text, clip_times, shown, squashed
+from harness.models.backends.inputs import chat_text, check_clip_limits, clip_times, shown, squashed
 from harness.models.backends.known import described
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.openai_form import seed_of
@@ -156,6 +156,7 @@ class VllmChat:
             if len(frames) == 1:
                 media.setdefault("image", []).append(Image.fromarray(frames[0]))
             else:
+                check_clip_limits(self.network.processor)
                 times = {**clip_times(medium, indices), "do_sample_frames": False}
                 media.setdefault("video", []).append((np.stack(frames), times))
         text = chat_text(self.network.processor, request)
@@ -214,7 +215,9 @@ def vllm(
         top_p: Nucleus of the distribution that is sampled from.
         seed: Each request gets one of its own, made of this and its key.
         min_pixels: Smallest picture after resizing; None: as the checkpoint's processor says.
-        max_pixels: Largest picture, likewise. Videos keep the processor's limits.
+        max_pixels: Largest picture, likewise. Each frame of a clip has these limits too (Qwen2-VL,
+            Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
+            a clip is refused while one is given.
         coordinates: What numbers in replies mean. Known for Qwen's VLMs, needed for others.
         max_length: Tokens of prompt and reply together; None: as the checkpoint says.
         memory_share: Of a GPU's memory, from 0 to 1.
@@ -226,10 +229,12 @@ def vllm(
     check_settings(temperature=temperature, top_p=top_p)
     folder = checkpoints.find(checkpoint, revision=revision)
     configuration = checkpoints.check(folder)
+    network = described(
+        folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
+    )
     return VllmChat(
-        network=described(
-            folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
-        ),
+        # vLLM hands the limits to the processor for pictures and clips alike.
+        network=replace(network, limits_clips=True),
         checkpoint=checkpoint,
         dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,
         batch_size=batch_size,

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -103,6 +104,92 @@ def test_limits_on_pixels_change_the_canvas(tiny_qwen, ask):
     made = transformers(checkpoint=str(tiny_qwen), min_pixels=784, max_pixels=28 * 56)
     assert made.canvas(request) == (56, 28)
     assert made.generate([request])[0].canvases == ((56, 28),)
+
+
+def clip_of(ask, frames):
+    media = ask(frames=6, size=(200, 100)).media
+    return ChatRequest(key="a", text="a", media=media, frames=(frames,), max_new_tokens=2)
+
+
+@pytest.mark.parametrize("frames", [(0, 3), (0, 1, 2, 3, 5)])
+def test_limits_on_pixels_are_those_of_each_frame_of_a_clip(tiny_qwen, ask, frames):
+    request = clip_of(ask, frames)
+    sizes = {}
+    for most in (28 * 56, 56 * 112, None):
+        made = transformers(checkpoint=str(tiny_qwen), min_pixels=784, max_pixels=most)
+        (reply,) = made.generate([request])
+        assert reply.canvases == (made.canvas(request),)
+        sizes[most] = made.canvas(request)
+    assert sizes == {28 * 56: (56, 28), 56 * 112: (112, 56), None: (196, 112)}
+    small = transformers(checkpoint=str(tiny_qwen), min_pixels=250 * 250, max_pixels=300 * 300)
+    assert small.canvas(request) == (364, 196)
+
+
+@pytest.mark.parametrize("limits", [{"max_pixels": 9_000}, {"min_pixels": 5_000}])
+def test_limits_that_would_be_of_all_frames_together_are_refused_a_clip(tiny_qwen3, ask, limits):
+    made = transformers(checkpoint=str(tiny_qwen3), **limits)
+    request = clip_of(ask, (0, 3))
+    for asked in (made.canvas, lambda one: made.generate([one])):
+        with pytest.raises(UsageError, match="Qwen3VLVideoProcessor, whose limits are for all"):
+            asked(request)
+    still = clip_of(ask, (3,))
+    assert made.generate([still])[0].canvases == (made.canvas(still),)
+    assert transformers(checkpoint=str(tiny_qwen3)).canvas(request)
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [({"max_pixels": 3135}, "3136 and 3135"), ({"min_pixels": 12545}, "12545 and 12544"),
+     ({"min_pixels": 100, "max_pixels": 99}, "100 and 99")],
+)  # fmt: skip
+def test_a_smallest_picture_that_is_larger_than_the_largest_is_refused(tiny_qwen, limits, found):
+    with pytest.raises(UsageError, match=f"limits of pictures.*found {found}"):
+        _ = transformers(checkpoint=str(tiny_qwen), **limits).processor
+    both = transformers(checkpoint=str(tiny_qwen), min_pixels=3136, max_pixels=3136)
+    assert dict(both.processor.image_processor.size)["longest_edge"] == 3136
+
+
+def test_the_limits_of_clips_may_not_cross_either(tiny_qwen, tmp_path):
+    other = shutil.copytree(tiny_qwen, tmp_path / "other")
+    path = other / "processor_config.json"
+    plain = json.loads(path.read_text())
+    plain["video_processor"]["size"] = {"shortest_edge": 6272, "longest_edge": 12544}
+    path.write_text(json.dumps(plain))
+    with pytest.raises(UsageError, match=r"limits of clips.*found 6272 and 4000"):
+        _ = transformers(checkpoint=str(other), max_pixels=4000).processor
+
+
+@pytest.mark.parametrize("lost", ["<|vision_start|>", "<|vision_end|>", "<|im_end|>"])
+def test_a_tokenizer_without_a_token_that_prompts_have_is_refused(folder, tmp_path, lost):
+    other = shutil.copytree(folder, tmp_path / "other")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        path = other / name
+        path.write_text(path.read_text().replace(lost, "<|another|>"))
+    with pytest.raises(ModelError, match=f"one token for {re.escape(lost)}, found"):
+        _ = transformers(checkpoint=str(other)).processor
+
+
+@pytest.mark.parametrize("place", ["image_token_id", "video_token_id", "vision_start_token_id"])
+def test_marks_must_have_the_numbers_that_the_network_looks_for(folder, tmp_path, place):
+    plain = json.loads((folder / "config.json").read_text())
+    other = copied(folder, tmp_path / "other", **{place: plain[place] - 1})
+    with pytest.raises(ModelError, match=rf"as token {plain[place] - 1} \({place}\)"):
+        _ = transformers(checkpoint=str(other)).processor
+
+
+@pytest.mark.parametrize(
+    ("end", "words"), [([3, 9999], "9999, with"), (None, "a token that ends a reply, found none")]
+)
+def test_what_ends_a_reply_must_be_a_token(tiny_qwen, tmp_path, end, words):
+    other = shutil.copytree(tiny_qwen, tmp_path / "other")
+    path = other / "generation_config.json"
+    path.write_text(json.dumps({} if end is None else {"eos_token_id": end}))
+    if end is None:
+        path = other / "tokenizer_config.json"
+        plain = json.loads(path.read_text())
+        path.write_text(json.dumps({k: v for k, v in plain.items() if k != "eos_token"}))
+    with pytest.raises(ModelError, match=words):
+        _ = transformers(checkpoint=str(other)).processor
 
 
 def test_special_tokens_in_a_question_are_plain_text(chat, ask):

@@ -1,5 +1,6 @@
 """The backend `lmms` against a stand-in for lmms-eval 0.7 that keeps its requests' form."""
 
+import importlib
 import json
 import sys
 from dataclasses import dataclass, field
@@ -104,9 +105,25 @@ class Simple(Chat):
         return self.said(context, [context], pictures, settings).text
 
 
+class FirstOnly(Simple):
+    """A model of the older interface that has no eyes for a second picture."""
+
+    def said(self, context, texts, pictures, settings):
+        return super().said(context, texts, pictures[:1], settings)
+
+
+class Nested(Simple):
+    """A model of the older interface whose questions have one visual each, which may be a list."""
+
+    def said(self, context, texts, pictures, settings):
+        visual = pictures[0]
+        shown = visual if isinstance(visual, list) else [visual]
+        return super().said(context, texts, shown, settings)
+
+
 @pytest.fixture
 def installed(monkeypatch):
-    """lmms-eval, with one model of each interface."""
+    """lmms-eval's models by name: one of each interface, and those that a test adds."""
     known = {"newer": Chat, "older": Simple}
     models = ModuleType("lmms_eval.models")
     models.list_available_models = lambda include_aliases=False: sorted(known)
@@ -118,13 +135,21 @@ def installed(monkeypatch):
         "lmms_eval.api": ModuleType("lmms_eval.api"), "lmms_eval.api.instance": instance,
     }.items():  # fmt: skip
         monkeypatch.setitem(sys.modules, name, module)
+    return known
 
 
-@pytest.mark.parametrize("name", ["newer", "older"])
-def test_a_model_sees_each_requests_own_text_and_pictures(installed, name):
-    chat = lmms(name=name, coordinates="pixels", batch_size=4)
+@pytest.mark.parametrize(
+    ("name", "made", "several"),
+    [
+        ("newer", Chat, None), ("older", Simple, "flat"), ("older", Nested, "nested"),
+        ("llava_onevision", Simple, None), ("videollama3", Nested, None),
+    ],
+)  # fmt: skip
+def test_a_model_sees_each_requests_own_text_and_pictures(installed, name, made, several):
+    installed[name] = made
+    chat = lmms(name=name, coordinates="pixels", batch_size=4, several=several)
     asked = contract.requests(prefix=False, clips=True)
-    if name == "older":
+    if name != "newer":
         asked = {one: contract.replace(request, system=None) for one, request in asked.items()}
         del asked["system"]
     contract_replies = [reply.text for reply in chat.generate(list(asked.values()))]
@@ -133,6 +158,36 @@ def test_a_model_sees_each_requests_own_text_and_pictures(installed, name):
     assert [reply.text for reply in backwards][::-1] == contract_replies
     pictures = {len(pictures) for _, _, pictures, _ in chat.model.seen}
     assert pictures == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("older", FirstOnly), ("minicpm_v", FirstOnly), ("lfm2_5_vl", Chat)]
+)
+def test_what_a_model_may_look_at_only_in_part_is_not_asked(installed, name, made):
+    installed[name] = made
+    chat = lmms(name=name, coordinates="pixels")
+    one = contract.replace(contract.requests()["first"], system=None)
+    two = contract.replace(one, media=(*one.media, contract.clip(2, 1)))
+    clip = contract.replace(one, media=(contract.clip(1),), frames=((0, 2),))
+    for request in (two, clip):
+        with pytest.raises(UsageError, match=rf"{name}.*question of 2 pictures.*several=nested"):
+            chat.generate([one, request])
+    assert not chat.model.seen
+    chat.generate([one])
+    assert len(chat.model.seen) == 1
+
+
+def test_how_a_model_takes_several_pictures_may_be_said(installed):
+    """The model that looks at the first only shows what it costs to say so of the wrong one."""
+    installed["mine"] = FirstOnly
+    chat = lmms(name="mine", coordinates="pixels", several="flat")
+    clips = [
+        contract.replace(contract.requests()["first"], system=None, media=(contract.clip(1),),
+                         frames=(frames,))
+        for frames in ((0, 1), (0, 3))
+    ]  # fmt: skip
+    assert len({reply.text for reply in chat.generate(clips)}) == 1
+    assert chat.describe()["several"] == "flat"
 
 
 def test_the_request_reaches_the_model_in_its_own_form(installed):
@@ -198,6 +253,87 @@ def test_code_of_a_checkpoint_is_refused(arguments):
     with pytest.raises(UsageError, match="trust_remote_code"):
         lmms(name="newer", arguments=arguments, coordinates="pixels")
     assert lmms(name="a", arguments="trust_remote_code=False", coordinates="pixels").name == "a"
+    allowed = lmms(name="newer", arguments=arguments, coordinates="pixels", remote_code=True)
+    assert allowed.describe()["remote_code"] is True
+
+
+TRUSTING = {
+    "by default": ("trust_remote_code=True, ", "load(trust_remote_code)"),
+    "in a call": ("", "load(trust_remote_code=True)"),
+    "in a setting": ("", "load(**{'trust_remote_code': True})"),
+    "later": ("", "given['trust_remote_code'] = True; load(given['trust_remote_code'])"),
+    "unless told": ("", "load(given.pop('trust_remote_code', True))"),
+    "of a base": ("", "load(trust_remote_code=True)"),
+}
+"""Ways in which a model of lmms-eval has transformers run code that lies beside weights."""
+SOURCE = """
+RAN = []
+
+def load(trust_remote_code):
+    RAN.append(trust_remote_code)
+
+class Model:
+    'A note: trust_remote_code=True'  # trust_remote_code=True
+    is_simple = False
+    def __init__(self, {argument}**given):
+        {body}
+    @classmethod
+    def create_from_arg_string(cls, arguments, config=None):
+        return cls(**{{pair.split("=")[0]: pair.endswith("True") for pair in arguments.split()}})
+"""
+
+
+@pytest.fixture
+def written(installed, monkeypatch, tmp_path):
+    """Registers a model that is written into a module of its own; gives the module."""
+
+    def made(argument, body, *, derived=False):
+        monkeypatch.syspath_prepend(tmp_path)
+        names = ("the_model", "derived_model")[: 1 + derived]
+        (tmp_path / "the_model.py").write_text(SOURCE.format(argument=argument, body=body))
+        (tmp_path / "derived_model.py").write_text(
+            "import the_model\n\nclass Model(the_model.Model):\n    pass\n"
+        )
+        for name in names:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        module = importlib.import_module("the_model")
+        installed["careless"] = importlib.import_module(names[-1]).Model
+        return module
+
+    yield made
+    for name in ("the_model", "derived_model"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("way", TRUSTING)
+def test_a_model_that_trusts_checkpoints_is_refused_before_it_loads_one(written, way):
+    module = written(*TRUSTING[way], derived=way == "of a base")
+    with pytest.raises(UsageError, match=r"the_model, line \d+.*remote_code=true"):
+        lmms(name="careless", coordinates="pixels").prepare()
+    assert module.RAN == []
+    chat = lmms(name="careless", coordinates="pixels", remote_code=True)
+    chat.prepare()
+    assert module.RAN == [True]
+    assert chat.describe()["remote_code"] is True
+    if way in ("by default", "unless told"):
+        off = "trust_remote_code=False"
+        lmms(name="careless", arguments=off, coordinates="pixels").prepare()
+        assert module.RAN == [True, False]
+
+
+def test_a_model_that_does_not_trust_checkpoints_needs_no_leave(written):
+    module = written("trust_remote_code=False, ", "load(trust_remote_code)")
+    chat = lmms(name="careless", coordinates="pixels")
+    chat.prepare()
+    assert module.RAN == [False]
+    assert chat.describe()["remote_code"] is False
+
+
+def test_a_model_whose_source_is_not_there_is_taken_for_one_that_trusts(written, tmp_path):
+    written("", "pass")
+    (tmp_path / "the_model.py").unlink()
+    with pytest.raises(UsageError, match="the_model, whose source cannot be read"):
+        lmms(name="careless", coordinates="pixels").prepare()
 
 
 def test_another_number_of_replies_is_the_models_failure(installed, monkeypatch):

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.media import pixels
+from harness.models.backends.lmms_models import FIRST_ONLY, SEVERAL, runs_code
 from harness.models.pocket import FOLDER
 from harness.models.pocket.model import CANVAS, pocket
 from harness.spec import parse
@@ -43,3 +44,17 @@ def test_pocket_replies_through_lmms_eval_as_through_transformers():
     assert said[0] == said[1]
     assert len({replies[0] for replies in said[0]}) > 1
     assert any("bbox_2d" in replies[0] for replies in said[0])
+
+
+def test_the_models_that_were_read_are_registered():
+    from lmms_eval.models import get_model_manifest
+
+    assert all(get_model_manifest(name).simple_class_path for name in SEVERAL)
+    assert all(get_model_manifest(name).chat_class_path for name in FIRST_ONLY)
+
+
+@pytest.mark.parametrize(("name", "trusts"), [("qwen2_5_vl", False), ("qwen3_vl", True)])
+def test_whether_a_model_trusts_checkpoints_is_seen_in_its_own_source(name, trusts):
+    from lmms_eval.models import get_model
+
+    assert (runs_code(get_model(name), "") is not None) is trusts

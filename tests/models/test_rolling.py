@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.errors import OutOfMemory
 from harness.model import ChatRequest
 from harness.models.backends.rolling import plan
 
@@ -61,6 +62,65 @@ def test_no_more_rows_are_answered_at_once_than_the_batch_size(tiny_qwen, ask):
     steps = [row for row, width in zip(rows, widths, strict=True) if width == 1]
     assert max(rows) == 3
     assert len(steps) < sum(sorted(LIMITS, reverse=True)[::3])  # what whole batches would take
+
+
+def full_above(network, most):
+    """Make a network run out of memory with more rows than `most`; the rows of all its calls."""
+    called = []
+
+    def watch(module, given, named):
+        called.append(named["input_ids"].shape[0])
+        if called[-1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    network.register_forward_pre_hook(watch, with_kwargs=True)
+    return called
+
+
+@pytest.mark.parametrize("roll", [True, False])
+def test_fewer_rows_are_tried_where_memory_runs_out(tiny_qwen, ask, roll):
+    asked = [replace(one, max_new_tokens=4) for one in requests(ask)]
+    expected = transformers(checkpoint=str(tiny_qwen), batch_size=1, roll=False).generate(asked)
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=4, roll=roll)
+    called = full_above(made.network, 2)
+    assert made.generate(asked) == expected
+    assert called[:2] == [4, 2]
+    assert max(called[1:]) == 2  # one try was enough to learn it, for all that follow
+
+
+def test_what_is_answered_is_not_asked_again_when_memory_runs_out(tiny_qwen, ask):
+    """Late, when rows that were answered have left their places to others."""
+    asked = requests(ask)
+    expected = transformers(checkpoint=str(tiny_qwen), batch_size=1, roll=False).generate(asked)
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=4)
+    begun, ended = [], []
+
+    def watch(module, given, named):
+        rows, width = named["input_ids"].shape
+        if width > 1:
+            begun.append(rows)
+        if len(begun) == 3 and width > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    made.network.register_forward_pre_hook(watch, with_kwargs=True)
+    said = type(made)._said
+
+    def noted(self, request, *rest):
+        ended.append(request.key)
+        return said(self, request, *rest)
+
+    object.__setattr__(made, "_said", noted.__get__(made))
+    assert made.generate(asked) == expected
+    assert sorted(ended) == sorted(request.key for request in asked)
+    # Of the seven, two had ended when the third prompt did not fit: five began again.
+    assert sum(begun[3:]) == len(asked) - 2
+
+
+def test_a_request_that_does_not_fit_alone_is_out_of_memory(tiny_qwen, ask):
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=4)
+    full_above(made.network, 0)
+    with pytest.raises(OutOfMemory):
+        made.generate(requests(ask))
 
 
 @given(st.integers(0, 40), st.integers(1, 12))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from harness.errors import MissingDependency, ModelError
+from harness.errors import MissingDependency, ModelError, UsageError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -130,6 +130,16 @@ def test_the_canvas_and_the_record_are_those_of_the_checkpoint(chat, tiny_qwen):
     assert chat.coordinates == "pixels"
     assert chat.describe()["weights"] == same.describe()["weights"]
     json.dumps(dict(chat.describe()), allow_nan=False)
+
+
+def test_limits_are_of_each_frame_of_a_clip_or_it_is_refused(chat, installed, tiny_qwen3):
+    clip = contract.requests(clips=True)["clip"]
+    (reply,) = chat.generate([contract.replace(clip, resize=(280, 140))])
+    assert reply.canvases == ((112, 56),)
+    together = vllm(checkpoint=str(tiny_qwen3), dtype="float32", max_pixels=9_000)
+    with pytest.raises(UsageError, match="for all together"):
+        together.generate([clip])
+    assert together.generate([contract.requests()["first"]])
 
 
 def test_another_number_of_outputs_is_a_failure(chat, monkeypatch):

@@ -1,0 +1,117 @@
+"""What models of lmms-eval do, by their source: how many pictures they see, whose code they run.
+
+The tables were read from lmms-eval 0.7.3.
+"""
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+Several: TypeAlias = Literal["flat", "nested"]
+"""How several pictures are handed over: as a list, or as one thing of a list, which is a list."""
+
+SEVERAL: Mapping[str, Several] = {
+    "gemma3": "flat",
+    "idefics2": "flat",
+    "internvl2": "flat",
+    "internvl3": "flat",
+    "llava_hf": "flat",
+    "llava_onevision": "flat",
+    "llava_onevision1_5": "flat",
+    "longva": "flat",
+    "phi3v": "flat",
+    "plm": "nested",
+    "qwen2_5_vl": "flat",
+    "qwen2_vl": "flat",
+    "qwen3_vl": "flat",
+    "videollama3": "nested",
+}
+"""Models whose older interface shows the network all pictures of a question.
+
+Others look at the first only, or take no more than one (minicpm_v), or were not read."""
+
+FIRST_ONLY = frozenset({"bagel_lmms_engine", "fastvideo", "lfm2_5_vl"})
+"""Models whose newer interface shows the network a question's first picture and no other."""
+
+TRUST = "trust_remote_code"
+OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")
+
+
+def several_of(name: str, *, simple: bool) -> Several | None:
+    """How a model takes several pictures; None if it is not known to look at all of them."""
+    if simple:
+        return SEVERAL.get(name)
+    return None if name in FIRST_ONLY else "flat"
+
+
+def runs_code(made: type, arguments: str) -> str | None:
+    """Where a model lets code that lies beside a checkpoint's weights run; None: nowhere.
+
+    In the modules of its class and of what that is derived from, `trust_remote_code` is looked for
+    that is true, or true unless the arguments say otherwise. Packages that these import are not
+    read. A module without its source counts as one that runs such code.
+    """
+    off = OFF.search(arguments) is not None
+    for module in dict.fromkeys(one.__module__ for one in made.__mro__ if one is not object):
+        try:
+            tree = ast.parse(inspect.getsource(sys.modules[module]))
+        except (KeyError, OSError, TypeError, SyntaxError):
+            return f"{module}, whose source cannot be read"
+        for line in _trusting(tree, off=off):
+            return f"{module}, line {line}"
+    return None
+
+
+def _trusting(tree: ast.AST, *, off: bool) -> Iterator[int]:
+    """Lines that trust a checkpoint's code; with `off`, those that do so by default do not."""
+    for node in ast.walk(tree):
+        always, default = _trusts(node), not off and _trusts_by_default(node)
+        if always or default:
+            yield node.lineno  # type: ignore[attr-defined]
+
+
+def _trusts(node: ast.AST) -> bool:
+    """Whether it is a call, an entry of a dictionary or an assignment to one that says so."""
+    match node:
+        case ast.Call(keywords=named):
+            return any(one.arg == TRUST and _true(one.value) for one in named)
+        case ast.Dict(keys=keys, values=values):
+            entries = zip(keys, values, strict=True)
+            return any(_named(key) and _true(value) for key, value in entries)
+        case ast.Assign(targets=targets, value=value):
+            return _true(value) and any(
+                isinstance(one, ast.Subscript) and _named(one.slice) for one in targets
+            )
+    return False
+
+
+def _trusts_by_default(node: ast.AST) -> bool:
+    """Whether it is an argument, a field or a look-up whose default says so."""
+    match node:
+        case ast.FunctionDef(args=given) | ast.AsyncFunctionDef(args=given):
+            plain = given.posonlyargs + given.args
+            placed = plain[len(plain) - len(given.defaults) :]
+            pairs = [*zip(placed, given.defaults, strict=True),
+                     *zip(given.kwonlyargs, given.kw_defaults, strict=True)]  # fmt: skip
+            return any(one.arg == TRUST and _true(value) for one, value in pairs)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return name == TRUST and _true(value)
+        case ast.AnnAssign(target=ast.Name(id=name), value=value):
+            return name == TRUST and _true(value)
+        case ast.Call(args=[key, value]):  # settings.pop("trust_remote_code", True)
+            return _named(key) and _true(value)
+    return False
+
+
+def _named(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == TRUST
+
+
+def _true(node: ast.AST | None) -> bool:
+    """Whether a value is, or may come to, True."""
+    return node is not None and any(
+        isinstance(one, ast.Constant) and one.value is True for one in ast.walk(node)
+    )
