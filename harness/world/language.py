@@ -49,9 +49,11 @@ class Question:
     is_sentence: bool
     """A question in full, or else a phrase that names what is meant."""
     referents: tuple[int, ...]
-    """Indices into the scene's things, ascending; never empty."""
+    """Indices into the scene's things, ascending; none for what is not there."""
     label: str = ""
     """What is counted, in the plural, for counting questions."""
+    among: tuple[int, ...] = ()
+    """Of a question for motions: all that have the name, the referents and what moves otherwise."""
 
     @property
     def text(self) -> str:

@@ -103,7 +103,7 @@ def motions(scene: Scene) -> Iterator[Question]:
                 for test in (motion.meant, motion.possible)
             )
             if meant and meant == possible and len(meant) < len(members):
-                yield from _said(noun, motion, meant)
+                yield from _said(noun, motion, meant, members)
 
 
 def speeds(scene: Scene) -> Iterator[Question]:
@@ -125,7 +125,9 @@ def speeds(scene: Scene) -> Iterator[Question]:
             )
 
 
-def _said(noun: Noun, motion: Motion, meant: tuple[int, ...]) -> Iterator[Question]:
+def _said(
+    noun: Noun, motion: Motion, meant: tuple[int, ...], among: tuple[int, ...]
+) -> Iterator[Question]:
     plural = len(meant) > 1
     verbs, name = (motion.many if plural else motion.one), noun.words(plural=plural)
     start = f"all {name}" if plural else f"the {name}"
@@ -133,4 +135,5 @@ def _said(noun: Noun, motion: Motion, meant: tuple[int, ...]) -> Iterator[Questi
     phrases += [f"{start} that {verb}" for verb in verbs]
     questions = [f"Which {name} {verb}?" for verb in verbs]
     for texts, is_sentence in ((phrases, False), (questions, True)):
-        yield Question(kind="motion", texts=tuple(texts), is_sentence=is_sentence, referents=meant)
+        yield Question(kind="motion", texts=tuple(texts), is_sentence=is_sentence,
+                       referents=meant, among=among)  # fmt: skip

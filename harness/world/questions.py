@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from harness.world.draws import Draws
 from harness.world.families import wanted_count
-from harness.world.language import Generator, Question, nouns
+from harness.world.language import Generator, Noun, Question, nouns
 from harness.world.motion import motions, speeds
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
@@ -27,18 +27,23 @@ def counts(scene: Scene) -> Iterator[Question]:
     wanted = wanted_count(scene)
     for noun, members in nouns(scene):
         if len(members) == wanted:
-            label = noun.words(plural=True)
-            yield Question(
-                kind="count",
-                texts=(
-                    f"How many {label} are there in this image?",
-                    f"How many {label} can be seen in this image?",
-                    f"What is the number of {label} in this image?",
-                ),
-                is_sentence=True,
-                referents=members,
-                label=label,
-            )
+            yield how_many(noun, members)
+
+
+def how_many(noun: Noun, members: tuple[int, ...]) -> Question:
+    """The question for the number of what a noun fits, the members."""
+    label = noun.words(plural=True)
+    return Question(
+        kind="count",
+        texts=(
+            f"How many {label} are there in this image?",
+            f"How many {label} can be seen in this image?",
+            f"What is the number of {label} in this image?",
+        ),
+        is_sentence=True,
+        referents=members,
+        label=label,
+    )
 
 
 KINDS: Mapping[str, tuple[Generator, ...]] = MappingProxyType(

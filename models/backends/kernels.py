@@ -13,13 +13,17 @@ STEPS_IN_FLOAT32 = "sdpa_steps_in_float32"
 """What transformers' list of attentions calls `one_query_in_float32`."""
 MOST_CONVERTED = 1 << 22
 """Numbers of the keys, beyond which copying them costs more than it saves."""
+EVEN = 64
+"""Rows of products are made up to a multiple of this, if there are more."""
 
 
 def quickened(network: Any, *, attention: str) -> Any:
     """A network on its device, with what pays there; of attention only where that is `auto`."""
     _patches_as_products(network)
-    if attention == "auto" and network.device.type == "cpu" and network.dtype.itemsize == 2:
-        _steps_in_float32(network)
+    if network.device.type == "cpu" and network.dtype.itemsize == 2:
+        _products_of_few_shapes(network)
+        if attention == "auto":
+            _steps_in_float32(network)
     return network
 
 
@@ -47,13 +51,40 @@ def _patches_as_products(network: Any) -> None:
 
 def _product(convolution: Any, patches: "Tensor") -> "Tensor":
     """What a convolution gives, as one product for inputs of just its kernel's size."""
-    from torch.nn.functional import linear
-
     if patches.shape[1:] != convolution.weight.shape[1:]:
         whole: Tensor = type(convolution).forward(convolution, patches)
         return whole
-    flat = linear(patches.flatten(1), convolution.weight.flatten(1), convolution.bias)
+    flat = _linear(patches.flatten(1), convolution.weight.flatten(1), convolution.bias)
     return flat[:, :, None, None, None]
+
+
+def _products_of_few_shapes(network: Any) -> None:
+    """Make up rows, so that few products are compiled.
+
+    On a CPU in half precision torch compiles a product for every number of rows that it meets:
+    3 ms for one that then takes 0.1 ms, again for each layer's shape of weights. Prompts and
+    pictures have as many numbers of rows as there are lengths.
+    """
+    from torch import nn
+
+    for layer in network.modules():
+        if type(layer) is nn.Linear:  # others have arithmetic of their own
+            layer.forward = _made_up.__get__(layer)  # type: ignore[method-assign]
+
+
+def _made_up(layer: Any, values: "Tensor") -> "Tensor":
+    return _linear(values, layer.weight, layer.bias)
+
+
+def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tensor":
+    """Values (… × width) times weights; in half precision on a CPU of an even number of rows."""
+    from torch.nn.functional import linear, pad
+
+    rows = values.numel() // values.shape[-1]
+    if rows <= EVEN or values.device.type != "cpu" or values.dtype.itemsize != 2:
+        return linear(values, weight, bias)
+    flat = pad(values.reshape(rows, -1), (0, 0, 0, -rows % EVEN))
+    return linear(flat, weight, bias)[:rows].view(*values.shape[:-1], -1)
 
 
 def _steps_in_float32(network: Any) -> None:

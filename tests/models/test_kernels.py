@@ -50,6 +50,38 @@ def test_a_convolution_that_is_not_one_product_a_patch_is_left_alone(tiny_qwen):
     assert "forward" not in vars(overlapping)
 
 
+@pytest.mark.parametrize("shape", [(63, 24), (65, 24), (2, 71, 24), (128, 24), (0, 24)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_products_of_made_up_rows_are_the_layers_own(shape, biased):
+    layer = torch.nn.Linear(24, 40, bias=biased).bfloat16()
+    values = torch.randn(shape).bfloat16()
+    with torch.inference_mode():
+        ours, whole = kernels._made_up(layer, values), layer(values)
+    assert ours.shape == whole.shape
+    assert torch.allclose(ours.float(), whole.float(), atol=2**-6, rtol=2**-7)
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_prompts_of_many_lengths_make_products_of_few(request, checkpoint, monkeypatch, ask):
+    folder = str(request.getfixturevalue(checkpoint))
+    rows = set()
+    linear = torch.nn.functional.linear
+
+    def watched(values, *rest):
+        rows.add(values.numel() // values.shape[-1])
+        return linear(values, *rest)
+
+    monkeypatch.setattr("torch.nn.functional.linear", watched)
+    for dtype, even in (("bfloat16", True), ("float32", False)):
+        made = transformers(checkpoint=folder, dtype=dtype, device="cpu", batch_size=2)
+        texts = [f"Where {'and when ' * 11 * length}?" for length in range(1, 6)]
+        made.generate([ChatRequest(key=text, text=text, media=ask().media, max_new_tokens=2)
+                       for text in texts])  # fmt: skip
+        many = {one for one in rows if one > kernels.EVEN}
+        assert many and all(one % kernels.EVEN == 0 for one in many) == even
+        rows.clear()
+
+
 def heads(rows=3, query_heads=4, key_heads=4, queries=1, tokens=40, width=16):
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(rows, query_heads, queries, width, generator=draw)

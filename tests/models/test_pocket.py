@@ -50,9 +50,11 @@ def test_the_weights_load_like_any_qwen(folder):
 
 def test_the_weights_say_how_they_were_made():
     record = json.loads((FOLDER / "training.json").read_text())
-    assert record["cpu_seconds"] <= 90 * 60
-    assert len(record["first_losses"]) == 50
-    assert record["curve"][-1]["loss"] < record["first_losses"][0] / 2
+    before = record["before"]
+    assert record["seconds"] + before["seconds"] <= 90 * 60
+    assert len(record["first_losses"]) == len(before["first_losses"]) == 50
+    assert before["curve"][-1]["loss"] < before["first_losses"][0] / 2
+    assert json.loads((BASE / "training.json").read_text())["settings"] == before["settings"]
 
 
 def test_it_finds_things_and_only_where_it_can_see_them(data, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from inspect import signature
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.errors import UsageError
+from harness.errors import ModelError, UsageError
 from harness.media import pixels
 from harness.models.backends.inputs import processor_inputs
 from harness.models.pocket import FOLDER
@@ -25,8 +26,9 @@ from harness.trainers.pocket.drawing import Drawing
 from harness.trainers.pocket.examine import _both_moments, _prompt
 from harness.trainers.pocket.forward import Forward, States, patches
 from harness.trainers.pocket.lessons import located
+from harness.trainers.pocket.lessons import name as words_for
 from harness.trainers.pocket.losses import Targets, _copy_loss, number_tokens, word_losses
-from harness.trainers.pocket.mixture import Drawn, draw_exam, named_frame
+from harness.trainers.pocket.mixture import Drawn, Shares, draw_exam, draw_videos, named_frame
 from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
 from harness.trainers.pocket.reasons import in_words
 from harness.trainers.pocket.trainer import pocket
@@ -202,10 +204,130 @@ def test_what_a_reply_says_again_is_looked_for_where_it_was_said():
                 assert said == told and lesson.reply.startswith(f"<frame>{said}</frame>")
                 found.add("frame")
             else:
-                assert told.startswith(f"{said} ") and copy.source[1] <= copy.start
-                assert any(character.isdigit() for character in told), "with what was told of it"
-                found.add("thing")
-    assert found == {"letter", "frame", "thing"}
+                assert copy.source[1] <= copy.start
+                found.add(follows(qa and qa.kind, said, told))
+    expected = {"letter", "frame", "thing", "again", "word", "difference", "one of several",
+                "motion"}  # fmt: skip
+    assert found == expected
+
+
+WAYS = {"left": -1, "up": -1, "upper": -1, "still": 0, "right": 1, "down": 1, "lower": 1}
+
+
+def follows(kind, said, told):
+    """How a text follows from the earlier one that it is looked for in."""
+    if said == told:
+        return "again"
+    if said in ("yes", "not", "it does not move") and not told.isdigit():
+        return "motion"
+    if not all(one.isdigit() for one in told.split()):
+        assert said in told.split() or told.startswith(f"{said} "), "what was told of it"
+        return "thing"
+    numbers = [int(one) for one in told.split()]
+    if len(numbers) == 1:
+        return "one of several"  # that are apart, with a copy for each
+    first, second = numbers
+    if said.isdigit():
+        assert int(said) == abs(first - second)
+        return "difference"
+    ahead = first - second if kind == "relation4" else second - first
+    assert ahead * WAYS[said] >= 0
+    return "word"
+
+
+def test_what_comes_into_the_picture_is_told_in_its_order():
+    asked = 0
+    for index in range(30):
+        scene = draw_scene(7, family="arrivals", split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for qa in KINDS_OF_QA["arrivals"]["enter_count"](scene):
+            think = grammar.parse(in_words(view, qa).reply).think
+            listed, _, number = think.rpartition(": ")
+            rows = [row.rsplit(" ", 1) for row in listed.split(", ")]
+            first = {thing: view.ends(thing)[0] for thing, _ in qa.named}
+            assert sorted(rows) == sorted(
+                [words_for(scene.things[thing]), str(frame)] for thing, frame in first.items()
+            )
+            assert [int(frame) for _, frame in rows] == sorted(first.values())
+            assert int(number) == len(rows) == qa.answer
+            asked += 1
+    assert asked > 10
+
+
+def test_part_of_a_clip_is_not_asked_for_what_comes_or_leaves():
+    drawn = [one for step in range(40) for one in
+             draw_videos(Shares(videos=4, swapped=0.0), seed=3, step=step)]  # fmt: skip
+    coming = re.compile("into|leave|leaving|out of")
+    whole, part = (
+        {bool(coming.search(lesson.prompt)) for one in drawn for lesson in one.lessons
+         if (len(one.view.frames) == one.view.scene.frames) == is_whole and
+         lesson.kind in ("motion", "list")}
+        for is_whole in (True, False)
+    )  # fmt: skip
+    assert whole == {True, False} and part == {False}
+
+
+@pytest.mark.parametrize("kind", ["extreme", "largest", "size", "nearest", "speed", "order"])
+def test_of_several_the_last_one_that_is_best_is_the_answer(kind):
+    family = {"speed": "qa_video", "order": "arrivals"}.get(kind, "qa")
+    asked = 0
+    for index in range(30):
+        scene = draw_scene(7, family=family, split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for qa in KINDS_OF_QA[family][kind](scene):
+            think = grammar.parse(in_words(view, qa).reply).think
+            listed, _, outcome = think.rpartition(": ")
+            assert outcome == qa.answer
+            rows = listed.split(", ")[kind == "nearest" :]  # the first is what they are near to
+            assert all(row.endswith((" best", " not")) for row in rows[1:])
+            best = next((row for row in reversed(rows) if row.endswith(" best")), rows[0])
+            assert best.startswith(f"{qa.answer} ") and len(rows) == len(qa.options)
+            asked += 1
+    assert asked > 10
+
+
+def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
+    told = re.compile(
+        r"(\S+ \S+ \S+) (\d+) (\d+) (left|still|right) (\d+) (\d+) (up|still|down)"
+        r"( in)?( out)? (yes|not)"
+    )
+    found = set()
+    for index in range(20):
+        scene = draw_scene(5, family="video", split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for question in motions(scene):
+            frame = named_frame(view, question)
+            if frame is None:
+                continue
+            assert set(question.referents) < set(question.among)
+            lesson = located(view, question, frame=frame, numbered=view.frames)
+            assert lesson.meant == question.among
+            listed, _, meant = grammar.parse(lesson.reply, strict=True).think.rpartition(": ")
+            things = view.in_order(question.among, frame)
+            answers = view.in_order(question.referents, frame)
+            assert meant == ", ".join(words_for(scene.things[one]) for one in answers)
+            rows = [told.fullmatch(one) for one in listed.split(", ")]
+            assert len(rows) == len(things)
+            for row, thing in zip(rows, things, strict=True):
+                one = scene.things[thing]
+                first, last = (view.middle(thing, end) for end in view.clear_ends(thing))
+                assert tuple(map(int, row.group(2, 3, 5, 6))) == (
+                    first[0], last[0], first[1], last[1]
+                )  # fmt: skip
+                assert row[1] == words_for(one)
+                assert row[4] == ("still" if not one.dx else "left" if one.dx < 0 else "right")
+                assert row[7] == ("still" if not one.dy else "up" if one.dy < 0 else "down")
+                assert bool(row[8]) == (not view.in_sight(thing, view.frames[0]))
+                assert bool(row[9]) == (not view.in_sight(thing, view.frames[-1]))
+                assert (row[10] == "yes") == (thing in question.referents)
+                found.update(filter(None, row.group(4, 7, 8, 9)))
+            for copy in lesson.copies[1:]:  # after the frame's number
+                words = lesson.reply[copy.start : copy.end]
+                source = lesson.reply[slice(*copy.source)]
+                follows("motion", words, source)
+                assert words in source or copy.start == copy.source[1] + 1, "it follows at once"
+            assert len(lesson.copies) == 1 + 3 * len(things) + len(answers)
+    assert found == {"left", "still", "right", "up", "down", " in", " out"}
 
 
 @pytest.mark.parametrize("text_first", [True, False])
@@ -357,6 +479,23 @@ def test_another_seed_is_another_training(undisturbed, tmp_path):
     assert any(not torch.equal(tensor, found[name]) for name, tensor in expected.items())
 
 
+def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, tmp_path):
+    expected, _ = undisturbed
+    first = tmp_path / "first"
+    train(first, small())
+    given = {"start": str(first), "learning_rate": 0.0, "steps": 2}
+    found = train(tmp_path / "more", small(**given))
+    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
+    made, earlier = (json.loads((folder / "checkpoint" / "training.json").read_text())
+                     for folder in (tmp_path / "more", first))  # fmt: skip
+    assert made["before"] == earlier and made["settings"]["start"] == str(first)
+    with pytest.raises(ModelError, match=r"of these sizes, found .*size mismatch"):
+        train(tmp_path / "wider", small(start=str(first), intermediate_size=80))
+    (first / "checkpoint" / "training.json").unlink()
+    with pytest.raises(ModelError, match="No such file"):
+        train(tmp_path / "untold", small(start=str(first)))
+
+
 def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
     with pytest.raises(UsageError, match="draws its own world"):
         small().train(TrainingRun(out=tmp_path, model=Spec("pocket")))
@@ -382,8 +521,11 @@ def test_unseen_questions_come_from_the_validation_split():
 
 @pytest.mark.parametrize("steps", [3, pytest.param(50, marks=pytest.mark.slow)])
 def test_the_shipped_weights_can_be_made_again(tmp_path, steps):
-    """The first steps have the losses that the training of the shipped weights had."""
-    record = json.loads((FOLDER / "training.json").read_text())
+    """The first steps have the losses that the training of the shipped weights had.
+
+    Of the training from random weights, which another one went on from.
+    """
+    record = json.loads((FOLDER / "training.json").read_text())["before"]
     given = {name: record["settings"][name] for name in signature(pocket).parameters
              if name in record["settings"]}  # fmt: skip
     told = {**record["settings"]["shares"], **record["settings"]["architecture"]}

@@ -53,7 +53,7 @@ class Batch:
     looked_at: Floats
     """Pointers × image tokens: shares of what is to be looked at; they add up to 1."""
     copies: Ints
-    """Copies × 2: row, and the place that writes what an earlier text tells."""
+    """Copies × 2: row, and the place that writes what an earlier text tells, or what follows."""
     sources: NDArray[np.bool_]
     """Copies × length: the tokens of that text."""
     options: Ints

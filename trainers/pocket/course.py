@@ -20,6 +20,7 @@ from harness.trainers.pocket.losses import Heads, Targets, number_tokens, word_l
 from harness.trainers.pocket.mixture import draw_exam
 from harness.trainers.pocket.network import PATCH, make_network, save_checkpoint
 from harness.trainers.pocket.record import RECORD, record
+from harness.trainers.pocket.start import begin_from
 from harness.trainers.pocket.together import Alone, Together, processes
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Course:
         self._tokenizer = vocabulary.make_tokenizer()
         self._collator = Collator(self._tokenizer, text_first=settings.text_first)
         self._network = make_network(self._tokenizer, settings.architecture, seed=run.seed)
+        self._before = None if settings.start is None else begin_from(settings.start, self._network)
         text = self._network.config.text_config
         self._heads = Heads(width=text.hidden_size)
         self._forward = Forward(
@@ -145,8 +147,9 @@ class Course:
         self._network.eval()
         save_checkpoint(self._network, self._tokenizer, folder, text_first=self._set.text_first)
         told = record(
-            settings=self._set, seed=self._run.seed, curve=self._run.curve, **self._seconds()
-        )
+            settings=self._set, seed=self._run.seed, curve=self._run.curve, before=self._before,
+            **self._seconds(),
+        )  # fmt: skip
         write_json(folder / RECORD, told | {"steps": step})
 
     def _seconds(self) -> dict[str, float]:

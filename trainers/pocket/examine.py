@@ -19,6 +19,7 @@ from harness.trainers.pocket.batches import Batch, Collator
 from harness.trainers.pocket.forward import patches
 from harness.trainers.pocket.lessons import Lesson
 from harness.trainers.pocket.mixture import Drawn
+from harness.trainers.pocket.reasons import MEASURED
 
 LONGEST = 150  # tokens of a reply
 CLOSE = 0.1  # a number this near, relatively, is right
@@ -53,7 +54,7 @@ def _right(lesson: Lesson, reply: str) -> float:
     truth = grammar.parse(lesson.reply)
     if truth.error is not None:
         said, right = spoken(reply), spoken(lesson.reply)
-        if lesson.kind in ("width", "height", "distance", "path") and said.isdigit():
+        if lesson.kind in MEASURED and said.isdigit():
             return float(abs(int(said) - int(right)) <= CLOSE * int(right))
         return float(said == right)
     read = grammar.parse(reply)

@@ -5,6 +5,13 @@ place is told; for comparisons it tells the two things compared, where each is, 
 
     <think>small red circle</think><answer>[{"bbox_2d": […], "point_2d": […]}]</answer>
     <think>red circle 40 62, blue square 120 80: left</think><answer>B</answer>
+
+What is told by its motion is looked for among all that have the name: pocket's image tokens know
+places well, and motions hardly. A word of motion follows the two numbers that it compares at once,
+and `yes` or `not` says whether all that was told is what is asked for.
+
+    <think>small red star 40 80 right 62 62 still yes, large red star 20 20 still 90 91 still not:
+    small red star</think>…
 """
 
 import re
@@ -18,6 +25,8 @@ from harness.types import Box
 from harness.world.language import SIZE_WORDS, Question
 from harness.world.scene import Thing
 
+WAYS = (("still", "right", "left"), ("still", "down", "up"))
+"""Words for motions across and down: for none, ahead and back."""
 COORDINATE = re.compile(r"(?<=[\[ ])\d+")
 
 
@@ -55,7 +64,7 @@ class Lesson:
     reply: str
     spans: tuple[Span, ...]
     meant: tuple[int, ...]
-    """Things that the question is about."""
+    """Things that the question is about; for motions, all among which the one is looked for."""
     learned_from: int = 0
     """Index of the reply's character from which on it is learned; before, it is given."""
     copies: tuple[Copy, ...] = ()
@@ -72,7 +81,7 @@ class Writing:
         self.spans: list[Span] = []
         self.copies: list[Copy] = []
         self.told: dict[str, tuple[int, int]] = {}
-        """Stretches that tell of a thing, by the words for it."""
+        """Stretches that tell of a thing, by the words for it; and words for a motion, the last."""
 
     def add(
         self, text: object, *, thing: int | None = None, frame: int = 0, soft: bool = False
@@ -84,10 +93,56 @@ class Writing:
             self.spans.append(Span(start, len(self.text), thing, frame, soft))
         return self
 
-    def copy(self, text: object, source: tuple[int, int], *, in_prompt: bool = False) -> "Writing":
-        """Append a text that an earlier stretch tells."""
-        self.copies.append(Copy(len(self.text), len(self.text) + len(str(text)), source, in_prompt))
-        return self.add(text)
+    def copy(
+        self,
+        text: object,
+        source: tuple[int, int],
+        *,
+        in_prompt: bool = False,
+        thing: int | None = None,
+        frame: int = 0,
+        soft: bool = False,
+    ) -> "Writing":
+        """Append a text that an earlier stretch tells, or that follows from it."""
+        end = len(self.text) + len(str(text))
+        self.copies.append(Copy(len(self.text), end, source, in_prompt))
+        return self.add(text, thing=thing, frame=frame, soft=soft)
+
+    def follow(self, text: object, *sources: tuple[int, int], soft: bool = False) -> "Writing":
+        """Append a text that follows from several earlier stretches, all of which count."""
+        end = len(self.text) + len(str(text))
+        self.copies += [Copy(len(self.text), end, source) for source in sources]
+        return self.add(text, soft=soft)
+
+    def numbers(self, thing: int, frame: int, *numbers: float) -> tuple[int, int]:
+        """Append measured numbers about a thing in a frame; returns their stretch."""
+        start = len(self.text)
+        for place, number in enumerate(numbers):
+            self.add(" " if place else "")
+            self.add(int(number), thing=thing, frame=frame, soft=True)
+        return start, len(self.text)
+
+    def ends(self, view: View, thing: int, axis: int, frames: tuple[int, int]) -> tuple[int, int]:
+        """Append where a thing is along an axis in two frames; returns their stretch."""
+        first, last = frames
+        start, _ = self.numbers(thing, first, view.middle(thing, first)[axis])
+        _, end = self.add(" ").numbers(thing, last, view.middle(thing, last)[axis])
+        return start, end
+
+    def way(self, view: View, thing: int) -> tuple[int, int]:
+        """Append how a thing moves: across, down, and whether it comes or leaves; its stretch."""
+        begin, moved = len(self.text), view.scene.things[thing]
+        for axis, speed in enumerate((moved.dx, moved.dy)):
+            self.add(" " if axis else "")
+            source = self.ends(view, thing, axis, view.clear_ends(thing))
+            word = WAYS[axis][(speed > 0) - (speed < 0)]
+            start = len(self.add(" ").text)
+            self.copy(word, source)
+            self.told[word] = start, len(self.text)
+        first, last = view.ends(thing)
+        self.add(" in" if first > view.frames[0] else "")
+        self.add(" out" if last < view.frames[-1] else "")
+        return begin, len(self.text)
 
 
 def name(thing: Thing) -> str:
@@ -104,6 +159,8 @@ def located(
     named: int | None = None,
 ) -> Lesson:
     """Where is it? A question for places, about a still or a video.
+
+    Of a question for motions, reasoning goes through the ways of all that have the name.
 
     Args:
         view: What is seen.
@@ -126,9 +183,14 @@ def located(
     if question.kind in ("count", "absent"):
         writing.add(question.label or "none")
     else:
+        told = _ways_told(writing, view, question, shown) if question.among else {}
         for place, thing in enumerate(things):
             writing.add(", " if place else "")
-            writing.add(name(view.scene.things[thing]), thing=thing, frame=shown)
+            words = name(view.scene.things[thing])
+            if thing in told:
+                writing.copy(words, told[thing], thing=thing, frame=shown)
+            else:
+                writing.add(words, thing=thing, frame=shown)
     learned_from = len(writing.text) if named is not None else 0
     items = [
         Item(Box(*map(float, view.boxes[shown][thing])), view.inside(thing, shown))
@@ -147,10 +209,25 @@ def located(
         prompt=prompt,
         reply=writing.text,
         spans=tuple(writing.spans),
-        meant=tuple(things),
+        meant=question.among or tuple(things),
         learned_from=learned_from,
         copies=tuple(writing.copies),
     )
+
+
+def _ways_told(
+    writing: Writing, view: View, question: Question, shown: int
+) -> dict[int, tuple[int, int]]:
+    """Write how each of some things moves, and whether it is meant; returns their stretches."""
+    told = {}
+    for place, thing in enumerate(view.in_order(question.among, shown)):
+        start = len(writing.add(", " if place else "").text)
+        writing.add(name(view.scene.things[thing]), thing=thing, frame=shown)
+        source = writing.add(" ").way(view, thing)
+        writing.add(" ").copy("yes" if thing in question.referents else "not", source)
+        told[thing] = start, len(writing.text)
+    writing.add(": ")
+    return told
 
 
 def _listed(prompt: str, numbered: Sequence[int], place: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 A pure function of (seed, step): whichever process draws it, and however often.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from harness.world.families import draw_scene, wanted_count
 from harness.world.language import Noun, Question, nouns
 from harness.world.motion import motions, speeds
 from harness.world.qa import KINDS_OF_QA, QA
+from harness.world.questions import how_many
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.scene import COMBINATIONS, HELD_OUT, Scene
@@ -31,8 +33,11 @@ VIDEO = (motions, motions, motions, speeds, attributes)
 STILLS = ("still", "qa", "qa", "referring", "referring")
 """Families of stills, as often as they are drawn."""
 
-CLIPS = ("video", "video", "qa_video", "arrivals")
+CLIPS = ("video", "video", "qa_video", "arrivals", "arrivals")
 """Families of clips, likewise."""
+
+COMING = re.compile(r"\b(picture|view)\b")
+"""What is said of things that come or leave, which a part of a clip does not show."""
 
 SEEN = tuple(one for one in COMBINATIONS if one not in HELD_OUT)
 LONGEST_VIDEO = 300  # frames; their numbers go up to this
@@ -226,16 +231,7 @@ def _count_lessons(chance: Chance, view: View, shares: Shares) -> Iterator[Lesso
             # Every count is as likely as any other that the scene offers.
             count = _pick(chance, sorted(by_count))
         noun, members = _pick(chance, by_count[count])
-        label = noun.words(plural=True)
-        texts = (
-            f"How many {label} are there in this image?",
-            f"How many {label} can be seen in this image?",
-            f"What is the number of {label} in this image?",
-        )
-        question = Question(
-            kind="count", texts=texts, is_sentence=True, referents=members, label=label
-        )
-        yield located(view, _worded(chance, question))
+        yield located(view, _worded(chance, how_many(noun, members)))
 
 
 def _video_lessons(chance: Chance, view: View, shares: Shares, *, words: bool) -> Iterator[Lesson]:
@@ -248,7 +244,7 @@ def _video_lessons(chance: Chance, view: View, shares: Shares, *, words: bool) -
         elif options := asked.some(chance):
             question = _worded(chance, _pick(chance, options))
             frame = named_frame(view, question)
-            if frame is not None:
+            if frame is not None and (words or not COMING.search(question.texts[0])):
                 yield located(view, question, frame=frame, numbered=_frame_numbers(chance, view))
 
 
@@ -257,8 +253,7 @@ def _worded(chance: Chance, question: Question) -> Question:
     if chance.random() < 0.6:
         return question
     text = _pick(chance, question.texts)
-    return Question(kind=question.kind, texts=(text,), is_sentence=question.is_sentence,
-                    referents=question.referents, label=question.label)  # fmt: skip
+    return replace(question, texts=(text,))
 
 
 def named_frame(view: View, question: Question) -> int | None:

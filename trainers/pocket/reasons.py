@@ -3,13 +3,16 @@
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
-from harness.trainers.pocket.lessons import Lesson, Writing
+from harness.trainers.pocket.lessons import Lesson, Writing, name
 from harness.trainers.pocket.views import View
 from harness.trainers.pocket.vocabulary import CANVAS, WORDS
 from harness.types import AnswerForm, Query
 from harness.world.qa import LETTERS, QA
+from harness.world.qa_video import WAYS
+from harness.world.referring import DIRECTIONS
 
 
 def in_words(view: View, qa: QA) -> Lesson:
@@ -46,6 +49,9 @@ def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
         found.append((end - len(option), end))
     return tuple(found)
 
+
+STILL = WAYS[0, 0]
+"""The option of what does not move."""
 
 Reason: TypeAlias = Callable[[Writing, View, QA], object]
 """Writes the reasoning of one kind of question."""
@@ -88,73 +94,140 @@ def _clearest(view: View, thing: int) -> int:
     return max(view.frames, key=lambda frame: (areas[frame], -abs(frame - middle)))
 
 
-def _numbers(writing: Writing, thing: int, frame: int, *numbers: float) -> Writing:
-    for place, number in enumerate(numbers):
-        writing.add(" " if place else "")
-        writing.add(int(number), thing=thing, frame=frame, soft=True)
-    return writing
+Decides: TypeAlias = Callable[[Writing, int], tuple[tuple[int, int], float]]
+"""Writes of a thing what decides; returns the stretch of the deciding number, and the number, of
+which more is better."""
+
+
+def _best(writing: Writing, view: View, qa: QA, tell: Decides) -> Writing:
+    """`star 40, circle 80 best, cross 12 not: circle`: each is held against the best so far."""
+    best: list[tuple[str, tuple[int, int], float]] = []
+    words = dict(qa.named)
+
+    def compare(writing: Writing, thing: int) -> object:
+        stretch, value = tell(writing, thing)
+        found = words[thing], stretch, value
+        if not best:
+            best.append(found)
+            return writing
+        _, other, least = best[0]
+        settled = qa.answer in (words[thing], best[0][0])  # rounding never decides otherwise
+        better = qa.answer == words[thing] if settled else value > least
+        word = "best" if better else "not"
+        writing.add(" ").follow(word, other, stretch)
+        if better:
+            best[0] = found
+        return writing
+
+    return _outcome(_each(writing, view, qa, compare), view, qa)
 
 
 def _places(writing: Writing, view: View, qa: QA) -> object:
     """Where the middle of each thing is."""
+    return _outcome(_each(writing, view, qa, _middles(view)), view, qa)
 
+
+def _middles(view: View) -> Callable[[Writing, int], object]:
     def tell(writing: Writing, thing: int) -> object:
         frame = view.frames[0]
-        return _numbers(writing, thing, frame, *view.middle(thing, frame))
+        return writing.numbers(thing, frame, *view.middle(thing, frame))
 
-    return _outcome(_each(writing, view, qa, tell), view, qa)
+    return tell
+
+
+def _corner(writing: Writing, view: View, qa: QA) -> object:
+    """Where two things are, then `40 80 left 62 30 lower: lower left`, one axis after the other."""
+    frame = view.frames[0]
+    told: list[list[tuple[int, int]]] = []
+
+    def tell(writing: Writing, thing: int) -> object:
+        across, down = view.middle(thing, frame)
+        told.append([writing.numbers(thing, frame, across)])
+        told[-1].append(writing.add(" ").numbers(thing, frame, down))
+        return writing
+
+    _each(writing, view, qa, tell)
+    down, across = str(qa.answer).split()
+    for axis, word in enumerate((across, down)):
+        start = len(writing.add(" " if axis else "").text)
+        for place, one in enumerate(told):
+            number = writing.text[slice(*one[axis])]
+            writing.add(" " if place else "").copy(number, one[axis], soft=True)
+        source = start, len(writing.text)
+        start = len(writing.add(" ").text)
+        writing.copy(word, source)
+        writing.told[word] = start, len(writing.text)
+    writing.add(": ").copy(down, writing.told[down])
+    return writing.add(" ").copy(across, writing.told[across])
+
+
+def _furthest(writing: Writing, view: View, qa: QA) -> object:
+    """Where each thing is along the axis that is asked about."""
+    direction = next(one for one in DIRECTIONS if one.far in qa.text)
+
+    def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
+        frame = view.frames[0]
+        place = view.middle(thing, frame)[direction.axis]
+        return writing.numbers(thing, frame, place), place * direction.sign
+
+    return _best(writing, view, qa, tell)
 
 
 def _gaps(writing: Writing, view: View, qa: QA) -> object:
     """Where each thing is, and how far from the first one, which is asked about."""
     frame = view.frames[0]
-    anchor = view.middle(qa.named[0][0], frame)
+    (first, words), *others = dict.fromkeys(qa.named)
+    anchor = view.middle(first, frame)
+    writing.add(words, thing=first, frame=_clearest(view, first)).add(" ")
+    writing.numbers(first, frame, *anchor)
 
-    def tell(writing: Writing, thing: int) -> object:
+    def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
         middle = view.middle(thing, frame)
-        _numbers(writing, thing, frame, *middle)
-        if thing == qa.named[0][0]:
-            return writing
+        writing.numbers(thing, frame, *middle)
         gap = min(round(math.dist(middle, anchor)), CANVAS)
-        return _numbers(writing.add(" "), thing, frame, gap)
+        return writing.add(" ").numbers(thing, frame, gap), -gap
 
-    return _outcome(_each(writing, view, qa, tell), view, qa)
+    return _best(writing.add(", "), view, replace(qa, named=tuple(others)), tell)
 
 
 def _last_places(writing: Writing, view: View, qa: QA) -> object:
     """Where each thing is at the end."""
 
     def tell(writing: Writing, thing: int) -> object:
-        frame = _ends(view, thing)[1]
-        return _numbers(writing, thing, frame, *view.middle(thing, frame))
+        frame = view.ends(thing)[1]
+        return writing.numbers(thing, frame, *view.middle(thing, frame))
 
     return _outcome(_each(writing, view, qa, tell), view, qa)
 
 
 def _extents(writing: Writing, view: View, qa: QA) -> object:
     """How wide and how high each thing is, and the side of a square as large as what is seen."""
+    sign = -1 if "small" in qa.text.split(", ")[0] else 1
 
-    def tell(writing: Writing, thing: int) -> object:
+    def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
         frame = view.frames[0]
         left, top, right, bottom = view.boxes[frame][thing]
         side = round(math.sqrt(float(view.masks[frame][thing].mean())) * CANVAS)
-        return _numbers(writing, thing, frame, right - left, bottom - top, side)
+        writing.numbers(thing, frame, right - left, bottom - top)
+        return writing.add(" ").numbers(thing, frame, side), side * sign
 
-    return _outcome(_each(writing, view, qa, tell), view, qa)
+    return _best(writing, view, qa, tell)
 
 
 def _edges(axis: int) -> Reason:
     def reason(writing: Writing, view: View, qa: QA) -> object:
         """Both edges of a thing, and what lies between them."""
         frame = view.frames[0]
-        spread = []
+        ends = []
 
         def tell(writing: Writing, thing: int) -> object:
             low, high = view.boxes[frame][thing][axis::2]
-            spread.append(high - low)
-            return _numbers(writing, thing, frame, low, high)
+            ends.append((writing.numbers(thing, frame, low, high), int(high - low)))
+            return writing
 
-        return _each(writing, view, qa, tell).add(int(spread[0]), soft=True)
+        _each(writing, view, qa, tell)
+        source, spread = ends[0]
+        return writing.copy(spread, source, soft=True)
 
     return reason
 
@@ -163,79 +236,106 @@ def _apart(writing: Writing, view: View, qa: QA) -> object:
     """The middles of two things along an axis, and the distance between them."""
     axis = 1 if UPRIGHT.search(qa.text) else 0
     frame = view.frames[0]
-    middles = []
+    told = []
 
     def tell(writing: Writing, thing: int) -> object:
-        middles.append(view.middle(thing, frame)[axis])
-        return _numbers(writing, thing, frame, middles[-1])
+        middle = view.middle(thing, frame)[axis]
+        told.append((writing.numbers(thing, frame, middle), middle))
+        return writing
 
-    return _each(writing, view, qa, tell).add(abs(middles[0] - middles[-1]), soft=True)
-
-
-def _ends(view: View, thing: int) -> tuple[int, int]:
-    """The first and the last frame in which a thing is in sight."""
-    seen = [frame for frame in view.frames if view.in_sight(thing, frame)]
-    return seen[0], seen[-1]
+    _each(writing, view, qa, tell)
+    (first, low), (last, high) = told[0], told[-1]
+    return writing.follow(abs(low - high), first, last, soft=True)
 
 
 def _ways(writing: Writing, view: View, qa: QA) -> object:
-    """Where each thing is at first and at last."""
+    """How each thing moves: where it is at first and at last, across and down."""
 
     def tell(writing: Writing, thing: int) -> object:
-        first, last = _ends(view, thing)
-        _numbers(writing, thing, first, *view.middle(thing, first)).add(" to ")
-        return _numbers(writing, thing, last, *view.middle(thing, last))
+        moved = view.scene.things[thing]
+        stretch = writing.way(view, thing)
+        if not moved.moves:
+            writing.told[STILL] = stretch
+        return writing
 
     return _outcome(_each(writing, view, qa, tell), view, qa)
 
 
 def _steps(writing: Writing, view: View, qa: QA) -> object:
-    """Where each thing is at first and at last, and how far it moves from frame one to the last."""
+    """Where each thing is at first and at last along each axis, and the distance; the frames in
+    between, and how far it moves from the first frame to the last.
+    """
 
-    def tell(writing: Writing, thing: int) -> object:
+    def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
         one, frames = view.scene.things[thing], view.scene.frames - 1
         across = one.dx * frames * CANVAS / view.scene.width
         down = one.dy * frames * CANVAS / view.scene.height
-        first, last = _ends(view, thing)
-        _numbers(writing, thing, first, *view.middle(thing, first)).add(" to ")
-        _numbers(writing, thing, last, *view.middle(thing, last)).add(" ")
-        return _numbers(writing, thing, last, min(round(math.hypot(across, down)), CANVAS))
+        first, last = view.clear_ends(thing)
+        sources = []
+        for axis in (0, 1):
+            source, moved = _moved(writing, view, thing, axis, (first, last))
+            start = len(writing.add(" ").text)
+            writing.copy(moved, source, soft=True)
+            sources.append((start, len(writing.text)))
+            writing.add(" ")
+        sources.append(writing.numbers(thing, last, last - first))
+        path = min(round(math.hypot(across, down)), CANVAS)
+        start = len(writing.add(" ").text)
+        writing.follow(path, *sources, soft=True)
+        return (start, len(writing.text)), path
 
-    return _outcome(_each(writing, view, qa, tell), view, qa)
+    return _best(writing, view, qa, tell)
+
+
+def _moved(
+    writing: Writing, view: View, thing: int, axis: int, frames: tuple[int, int]
+) -> tuple[tuple[int, int], int]:
+    """Write where a thing is in two frames along an axis; their stretch, and the distance."""
+    first, last = (view.middle(thing, frame)[axis] for frame in frames)
+    return writing.ends(view, thing, axis, frames), abs(first - last)
 
 
 def _path(writing: Writing, view: View, qa: QA) -> object:
     """Where a thing is at first and at last along an axis, and the distance between."""
     axis = 1 if UPRIGHT.search(qa.text) else 0
-    middles: list[int] = []
+    moved = []
 
     def tell(writing: Writing, thing: int) -> object:
-        first, last = _ends(view, thing)
-        middles.extend(view.middle(thing, frame)[axis] for frame in (first, last))
-        _numbers(writing, thing, first, middles[0]).add(" to ")
-        return _numbers(writing, thing, last, middles[1])
+        moved.append(_moved(writing, view, thing, axis, view.ends(thing)))
+        return writing
 
-    return _each(writing, view, qa, tell).add(abs(middles[0] - middles[1]), soft=True)
-
-
-def _arrivals(writing: Writing, view: View, qa: QA) -> object:
-    """The first frame in which each thing is in sight."""
-
-    def tell(writing: Writing, thing: int) -> object:
-        first = _ends(view, thing)[0]
-        return writing.add(first, thing=thing, frame=first)
-
-    return _outcome(_each(writing, view, qa, tell), view, qa)
+    _each(writing, view, qa, tell)
+    source, path = moved[0]
+    return writing.copy(path, source, soft=True)
 
 
-def _departures(writing: Writing, view: View, qa: QA) -> object:
-    """The last frame in which each thing is in sight."""
+def _seen(end: int) -> Reason:
+    def reason(writing: Writing, view: View, qa: QA) -> object:
+        """The first frame in which each thing is in sight, or the last: what is earlier is best."""
 
-    def tell(writing: Writing, thing: int) -> object:
-        last = _ends(view, thing)[1]
-        return writing.add(last, thing=thing, frame=last)
+        def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
+            frame = view.ends(thing)[end]
+            start = len(writing.text)
+            writing.add(frame, thing=thing, frame=frame)
+            return (start, len(writing.text)), -frame
 
-    return _outcome(_each(writing, view, qa, tell), view, qa)
+        return _best(writing, view, qa, tell)
+
+    return reason
+
+
+def _comings(writing: Writing, view: View, qa: QA) -> object:
+    """What comes into the picture, with the frame, one after the other, and their number."""
+
+    def first(thing: int) -> tuple[int, int]:
+        return view.ends(thing)[0], thing
+
+    for place, thing in enumerate(sorted({thing for thing, _ in qa.named}, key=first)):
+        frame, _ = first(thing)
+        writing.add(", " if place else "")
+        writing.add(name(view.scene.things[thing]), thing=thing, frame=_clearest(view, thing))
+        writing.add(" ").add(frame, thing=thing, frame=frame)
+    return _outcome(writing.add(": "), view, qa)
 
 
 def _counted(writing: Writing, view: View, qa: QA) -> object:
@@ -243,15 +343,15 @@ def _counted(writing: Writing, view: View, qa: QA) -> object:
     frame = view.frames[0]
     for place, thing in enumerate(view.in_order({thing for thing, _ in qa.named}, frame)):
         writing.add(", " if place else "")
-        _numbers(writing, thing, frame, *view.middle(thing, frame))
+        writing.numbers(thing, frame, *view.middle(thing, frame))
     return _outcome(writing.add(": "), view, qa)
 
 
 REASONS: Mapping[str, Reason] = {
     "relation": _places,
-    "relation4": _places,
+    "relation4": _corner,
     "nearest": _gaps,
-    "extreme": _places,
+    "extreme": _furthest,
     "depth": _places,
     "exists": _places,
     "colour": _places,
@@ -265,10 +365,11 @@ REASONS: Mapping[str, Reason] = {
     "distance": _apart,
     "direction": _ways,
     "speed": _steps,
-    "order": _arrivals,
-    "order3": _arrivals,
-    "leaves": _departures,
+    "order": _seen(0),
+    "order3": _seen(0),
+    "leaves": _seen(1),
     "end_relation": _last_places,
     "path": _path,
+    "enter_count": _comings,
 }
 """What is told before the answer, by the kind of question."""

@@ -14,7 +14,13 @@ KEPT = ("loss", "stills/error", "clips/error", "stills/right", "clips/right")
 
 
 def record(
-    *, settings: "PocketTrainer", seed: int, seconds: float, cpu_seconds: float, curve: Curve
+    *,
+    settings: "PocketTrainer",
+    seed: int,
+    seconds: float,
+    cpu_seconds: float,
+    curve: Curve,
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Settings, seed, seconds, the first losses one by one, and the curve in short.
 
@@ -24,6 +30,7 @@ def record(
         seconds: Of steps, by the clock.
         cpu_seconds: Of each process's core: what the steps take where nothing else runs.
         curve: What was logged.
+        before: The record of the training that it went on from.
     """
     rows = curve.read()
     return {
@@ -35,6 +42,7 @@ def record(
         "cpu_seconds": round(cpu_seconds),
         "first_losses": [row["loss"] for row in rows if row["step"] <= FIRST],
         "curve": [_short(row) for row in rows if row["step"] % 100 == 0],
+        **({} if before is None else {"before": dict(before)}),
     }
 
 

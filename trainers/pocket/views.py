@@ -15,6 +15,8 @@ from harness.world.scene import Scene
 CELLS = 6  # image tokens along each side
 FEWEST_PIXELS = 0.04
 """The part of an image token's area that a thing must cover for the token to speak of it."""
+MOST = 0.8
+"""The part of what is ever seen of a thing that counts as most of it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,19 @@ class View:
             return min(y * CELLS // CANVAS, CELLS - 1), x, y
 
         return sorted((one for one in things if self.in_sight(one, frame)), key=place)
+
+    def ends(self, thing: int) -> tuple[int, int]:
+        """The first and the last frame in which a thing is in sight."""
+        seen = [frame for frame in self.frames if self.in_sight(thing, frame)]
+        return seen[0], seen[-1]
+
+    def clear_ends(self, thing: int) -> tuple[int, int]:
+        """The first and the last frame in which most of a thing is in sight: its middle is there
+        what it is without an edge of the picture, or another thing, that covers a part.
+        """
+        areas = {frame: int(self.masks[frame][thing].sum()) for frame in self.frames}
+        clear = [frame for frame, area in areas.items() if area >= MOST * max(areas.values())]
+        return clear[0], clear[-1]
 
     def in_sight(self, thing: int, frame: int) -> bool:
         """Whether anything of it is visible."""

@@ -30,9 +30,12 @@ IMAGE, VIDEO = "<|image_pad|>", "<|video_pad|>"
 
 JSON_PARTS = ('[{"bbox_2d": [', '], "point_2d": [', ']}, {"bbox_2d": [', "]}]", ", ")
 OTHERS = ("<description>", "</description>", '], "points_1": [', '], "points_2": [',
-          '], "point_pos": [', '], "point_neg": [')  # fmt: skip
-"""Parts of the grammars of DR2Seg, Seg-Zero and VideoSeg-R1, which pocket is not taught: they are
-one token each, so that learning them is learning when to say them and not how to spell them."""
+          '], "point_pos": [', '], "point_neg": [',
+          '<graph>{"', '": [', '], "', "]}</graph>")  # fmt: skip
+"""Parts of the grammars of DR2Seg, Seg-Zero, VideoSeg-R1 and Video-STR, which pocket is not
+taught: they are one token each, so that learning them is learning when to say them."""
+OUTCOMES = (" best", " out", " yes")
+"""Words of reasoning that the byte-pair vocabulary would spell."""
 TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<frame>", "</frame>", "</think><answer>")
 
 
@@ -87,7 +90,7 @@ def make_tokenizer() -> Any:
         extra_special_tokens=[START, VISION_START, VISION_END, IMAGE, VIDEO],
         padding_side="left",
     )
-    whole = (*JSON_PARTS, *TAGS, *phrases(), *numbers(), *OTHERS)
+    whole = (*JSON_PARTS, *TAGS, *phrases(), *numbers(), *OTHERS, *OUTCOMES)
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in whole])
     return tokenizer
 

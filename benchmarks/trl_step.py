@@ -1,0 +1,182 @@
+"""What our trainers cost beside TRL: seconds a step of VisionReasoner and of plain GRPO.
+
+    python benchmarks/trl_step.py --checkpoint FOLDER [--data ROOT] [--prompts 2] [--group 8]
+        [--batch 16] [--new 96] [--steps 20] [--rounds 3] [--save]
+
+The plain side is TRL's own `GRPOTrainer` on the same network, pictures, prompts and settings, with
+a reward that is always 0; ours is `harness train --method visionreasoner` with its reward. Nothing
+is learned (learning rate 0), and tokens are drawn at a temperature near 0, so that both write the
+same replies; each sees every prompt once. The two take turns; the first turn warms up and is not
+counted. The aim is at most 1.05.
+
+Seconds are those from the end of a training's first step to the end of its last. The table says how
+many tokens (prompts and replies, as TRL counts them) each has gone through in them.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from dr2seg import Clock, data
+
+from harness import plugins, provenance
+from harness.run.train import TrainingOptions, train
+from harness.spec import Spec, parse
+from harness.task import Task
+from harness.trainer import TrainingRun
+from harness.trainers.grpo.examples import Preparation
+from harness.trainers.grpo.tokens import pictures_of
+from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.sft import network as networks
+
+RESULT = Path(__file__).parent / "results" / "trl_step.json"
+AIM = 1.05
+COLD = 0.01
+"""The temperature: tokens are all but the likeliest ones."""
+
+
+@dataclass
+class Turn:
+    """One training: when each step ended, and what was logged of it."""
+
+    ends: list[float] = field(default_factory=list)
+    lengths: list[float] = field(default_factory=list)
+    tokens: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """From the end of the first step to that of the last."""
+        return self.ends[-1] - self.ends[0]
+
+    @property
+    def seen(self) -> float:
+        """Tokens gone through in these seconds."""
+        return self.tokens[-1] - self.tokens[0]
+
+
+def ours(method: Spec, model: Spec, task: Task) -> Turn:
+    """A training of the method, in a folder that is thrown away."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        train(plugins.build("trainers", method), [task], model, Path(folder) / "out",
+              TrainingOptions(seed=0, progress=clock))  # fmt: skip
+    return Turn(
+        clock.ends,
+        [row["completions/mean_length"] for row in clock.numbers],
+        [row["num_tokens"] for row in clock.numbers],
+    )
+
+
+def plain(method: Spec, model: Spec, task: Task) -> Turn:
+    """TRL's trainer on the prompts that the method asks."""
+    import trl
+    from datasets import Dataset
+    from transformers import TrainerCallback
+
+    trainer = plugins.build("trainers", method)
+    assert isinstance(trainer, GrpoTrainer)
+    given, chat = trainable(trainer.name, model)
+    turn = Turn()
+
+    class Watch(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            turn.ends.append(perf_counter())
+
+        def on_log(self, *_: Any, logs: dict[str, float], **__: Any) -> None:
+            if "reward" in logs:
+                turn.lengths.append(logs["completions/mean_length"])
+                turn.tokens.append(logs["num_tokens"])
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = TrainingRun(out=Path(folder), tasks=(task,), model=model)
+        arguments = trainer._arguments(run, cpu=chat.device == "cpu")
+        examples, _ = Preparation(
+            model=trainer.fitted(given), processor=chat.processor, ask=trainer.ask,
+            usable=trainer.usable, max_new_tokens=trainer.settings.max_new_tokens, max_prompt=None,
+        ).prepared(run)  # fmt: skip
+        arguments.max_steps, arguments.save_strategy = trainer.settings.steps(len(examples)), "no"
+        engine = trl.GRPOTrainer(
+            model=networks.load(chat, dtype=chat.dtype),
+            args=arguments,
+            train_dataset=Dataset.from_list([
+                {"prompt": [{"role": "user", "content": one.request.text}],
+                 "images": pictures_of(one.request)}
+                for one in examples
+            ]),
+            reward_funcs=[nothing],
+            processing_class=chat.processor,
+            callbacks=[Watch()],
+        )  # fmt: skip
+        engine.train()
+    return turn
+
+
+def nothing(prompts: Sequence[Any], **_: Any) -> list[float]:
+    """The reward that costs least."""
+    return [0.0] * len(prompts)
+
+
+def told(turns: Sequence[Turn]) -> dict[str, float]:
+    """What several trainings of one side have in the middle."""
+    return {
+        "seconds_a_step": statistics.median(one.seconds / (len(one.ends) - 1) for one in turns),
+        "tokens_a_second": statistics.median(one.seen / one.seconds for one in turns),
+        "mean_length": statistics.fmean(length for one in turns for length in one.lengths),
+        "tokens": statistics.fmean(one.seen for one in turns),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--checkpoint", required=True, help="of pocket, or another SPEC's")
+    parser.add_argument("--model", default="pocket", help="the plugin that takes the checkpoint")
+    parser.add_argument("--data", type=Path, help="a data root; none: a small world is made")
+    parser.add_argument("--train-tasks", default="reason_seg(split=train)")
+    parser.add_argument("--prompts", type=int, default=2)
+    parser.add_argument("--group", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--new", type=int, default=96, metavar="TOKENS")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--save", action="store_true", help=f"write {RESULT.name}")
+    given = parser.parse_args()
+
+    settings = {
+        "max_steps": given.steps, "prompts": given.prompts, "group": given.group,
+        "batch_size": given.batch, "max_new_tokens": given.new, "temperature": COLD,
+        "noise": "torch", "learning_rate": 0.0, "loggers": "none", "keep_rollouts": 0,
+        "save_every": given.steps + 1,
+    }  # fmt: skip
+    method, model = (
+        Spec("visionreasoner", settings),
+        Spec(given.model, {"checkpoint": given.checkpoint}),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        task = plugins.build("tasks", parse(given.train_tasks), given.data or data(Path(folder)))
+        turns: dict[str, list[Turn]] = {"ours": [], "plain": []}
+        for number in range(given.rounds + 1):
+            for name, side in (("plain", plain), ("ours", ours))[:: 1 if number % 2 else -1]:
+                turn = side(method, model, task)
+                if number:
+                    turns[name].append(turn)
+    found = {name: told(several) for name, several in turns.items()}
+    ratios = sorted(one.seconds / other.seconds
+                    for one, other in zip(turns["ours"], turns["plain"], strict=True))  # fmt: skip
+    print(json.dumps(found, indent=1))
+    print(f"ratio {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}), aim {AIM}")
+    if given.save:
+        result = {"ratio": statistics.median(ratios), "ratios": ratios, "aim": AIM, **found,
+                  "settings": settings, "model": str(model), "device": provenance.device(),
+                  "provenance": provenance.collect()}  # fmt: skip
+        RESULT.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    return int(statistics.median(ratios) > AIM)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
