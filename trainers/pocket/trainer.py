@@ -65,6 +65,7 @@ class PocketTrainer:
     def describe(self) -> Mapping[str, Any]:
         """Every setting that changes what is learned."""
         aside = {"workers", "processes", "save_every", "log_every", "makes"}
+        aside |= {"start"} if self.start is None else set()
         plain = asdict(self)
         return {key: value for key, value in plain.items() if key not in aside}
 
