@@ -54,6 +54,7 @@ def test_the_weights_say_how_they_were_made():
     assert record["seconds"] + before["seconds"] <= 90 * 60
     assert len(record["first_losses"]) == len(before["first_losses"]) == 50
     assert before["curve"][-1]["loss"] < before["first_losses"][0] / 2
+    assert record["curve"][-1]["loss"] < record["first_losses"][0]
     assert json.loads((BASE / "training.json").read_text())["settings"] == before["settings"]
 
 
