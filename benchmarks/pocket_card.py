@@ -51,8 +51,14 @@ LINES = (
     Line("ReasonSeg layout: gIoU", "reason_seg", "gIoU"),
     Line("MeViS layout: J&F", "mevis", "J&F", 0.55),
 )
-TASKS = tuple(dict.fromkeys(line.task for line in LINES))
-DATA = ("shapes_referring", "shapes_qa", "counting", "reason_seg", "mevis")
+BROKEN_DOWN = {
+    "one thing: box accuracy at 0.5": ("kind", "level"),
+    "all choices: accuracy": ("kind",),
+    "numbers within 10 %": ("kind",),
+}
+"""Lines that are also told by what is asked, or by how difficult it is."""
+DATA = {"shapes_referring": 3, "shapes_qa": 1, "counting": 1, "reason_seg": 1, "mevis": 1}
+"""What is made, and how many times as large: a third of what refers to things is of each line."""
 
 
 def main() -> None:
@@ -65,12 +71,14 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     data = given.runs / f"data-{given.seed}-{given.size}"
-    if not (data / "shapes.json").exists():
-        harness("data", "make", "shapes", "--out", str(data), "--seed", str(given.seed), "--size",
-                str(given.size), "--tasks", ",".join(DATA))  # fmt: skip
+    for task, times in DATA.items():
+        root = data / task
+        if not (root / "shapes.json").exists():
+            harness("data", "make", "shapes", "--out", str(root), "--seed", str(given.seed),
+                    "--size", str(times * given.size), "--tasks", task)  # fmt: skip
     ways = given.ways.split(",")
     results = {way: evaluated(given.model, way, data, given.runs / way) for way in ways}
-    text = "\n".join(table(results, given))
+    text = "\n".join([*table(results, given), *broken_down(results[ways[0]], TITLES[ways[0]])])
     print(text)
     if given.save:
         RESULT.write_text(text + "\n", encoding="utf-8")
@@ -78,8 +86,10 @@ def main() -> None:
 
 def evaluated(model: str, way: str, data: Path, out: Path) -> dict[str, Mapping[str, Any]]:
     """The results of every task, by its SPEC."""
-    harness("eval", "--model", spec(model, way), "--tasks", ",".join(TASKS), "--data", str(data),
-            "--out", str(out))  # fmt: skip
+    for made in DATA:
+        lines = [line.task for line in LINES if line.task.startswith(made)]
+        harness("eval", "--model", spec(model, way), "--tasks", ",".join(dict.fromkeys(lines)),
+                "--data", str(data / made), "--out", str(out))  # fmt: skip
     found = {}
     for path in sorted(out.rglob("results.json")):
         manifest = json.loads(path.with_name("manifest.json").read_text("utf-8"))
@@ -102,7 +112,8 @@ def spec(model: str, way: str) -> str:
 def table(results: Mapping[str, Mapping[str, Any]], given: Any) -> Iterator[str]:
     """The card's table, in markdown."""
     ways = list(results)
-    yield f"`{given.model}` on `shapes`, split val, seed {given.seed}, {given.size} samples a task."
+    yield (f"`{given.model}` on `shapes`, split val, seed {given.seed}: {given.size} samples a "
+           "task, and three times as many that refer to things.")  # fmt: skip
     yield ""
     yield "| | aim | n | " + " | ".join(TITLES[way] for way in ways) + " |"
     yield "| --- | --- " + "| --- " * (1 + len(ways)) + "|"
@@ -112,6 +123,18 @@ def table(results: Mapping[str, Mapping[str, Any]], given: Any) -> Iterator[str]
         yield f"| {line.title} | {line.aim or ''} | {count} | " + " | ".join(cells) + " |"
     cells = [f"{valid(results[way]):.3f}" for way in ways]
     yield "| replies in the grammar | 0.98 | | " + " | ".join(cells) + " |"
+
+
+def broken_down(results: Mapping[str, Mapping[str, Any]], title: str) -> Iterator[str]:
+    """A table of what is behind some of the lines, in markdown."""
+    yield ""
+    yield f"| | n | {title} |"
+    yield "| --- | --- | --- |"
+    for line in LINES:
+        for by in BROKEN_DOWN.get(line.title, ()):
+            for value, part in results[line.task]["breakdowns"][by].items():
+                found = part["metrics"][line.metric]
+                yield f"| {line.title}, {by} {value} | {part['n']} | {found:.3f} |"
 
 
 def cell(result: Mapping[str, Any], metric: str) -> str:

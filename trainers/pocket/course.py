@@ -20,7 +20,7 @@ from harness.trainers.pocket.losses import Heads, Targets, number_tokens, word_l
 from harness.trainers.pocket.mixture import draw_exam
 from harness.trainers.pocket.network import PATCH, make_network, save_checkpoint
 from harness.trainers.pocket.record import RECORD, record
-from harness.trainers.pocket.start import begin_from
+from harness.trainers.pocket.start import averaged, begin_from
 from harness.trainers.pocket.together import Alone, Together, processes
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ class Course:
         self._collator = Collator(self._tokenizer, text_first=settings.text_first)
         self._network = make_network(self._tokenizer, settings.architecture, seed=run.seed)
         self._before = None if settings.start is None else begin_from(settings.start, self._network)
+        self._kept = {
+            name: weight.clone()
+            for name, weight in self._network.state_dict().items()
+            if settings.start is not None and settings.start_kept
+        }
         text = self._network.config.text_config
         self._heads = Heads(width=text.hidden_size)
         self._forward = Forward(
@@ -145,6 +150,9 @@ class Course:
         last = step == self._set.steps
         folder = self._run.checkpoint if last else self._run.out / BASE
         self._network.eval()
+        if last and self._kept:
+            self._network.load_state_dict(averaged(self._network.state_dict(), self._kept,
+                                                   part=self._set.start_kept))  # fmt: skip
         save_checkpoint(self._network, self._tokenizer, folder, text_first=self._set.text_first)
         told = record(
             settings=self._set, seed=self._run.seed, curve=self._run.curve, before=self._before,

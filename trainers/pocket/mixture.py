@@ -68,6 +68,11 @@ class Shares:
     swapped: float = 0.3
     """Part of the lessons with one thing meant whose reasoning is made to name another thing."""
 
+    sizes_held: bool = False
+    """Of sizes, each is held against the best so far, as of other comparisons, where otherwise all
+    are told and then the outcome. It was not learned: what was told was right, what it came to a
+    guess. The first part of the training of the shipped weights had it."""
+
     def at_first(self, pictures: int) -> "Shares":
         """The shares while the vision tower learns: many pictures, few lessons."""
         return replace(self, stills=1, counts=0, videos=1, pictures=pictures)
@@ -150,7 +155,7 @@ def _still_lessons(chance: Chance, view: View, shares: Shares) -> Iterator[Lesso
     for _ in range(shares.still_lessons):
         qa = _balanced(chance, quizzes.some(chance)) if chance.random() < shares.words else None
         if qa is not None:
-            yield in_words(view, qa)
+            yield in_words(view, qa, sizes_held=shares.sizes_held)
         elif chance.random() < shares.absent and (absent := _absent(chance, view)) is not None:
             yield located(view, absent)
         elif options := asked.some(chance):
@@ -240,7 +245,7 @@ def _video_lessons(chance: Chance, view: View, shares: Shares, *, words: bool) -
         in_word = words and chance.random() < shares.words
         qa = _balanced(chance, quizzes.some(chance)) if in_word else None
         if qa is not None:
-            yield in_words(view, qa)
+            yield in_words(view, qa, sizes_held=shares.sizes_held)
         elif options := asked.some(chance):
             question = _worded(chance, _pick(chance, options))
             frame = named_frame(view, question)

@@ -15,14 +15,21 @@ from harness.world.qa_video import WAYS
 from harness.world.referring import DIRECTIONS
 
 
-def in_words(view: View, qa: QA) -> Lesson:
-    """A question that is answered with a letter or a number."""
+def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> Lesson:
+    """A question that is answered with a letter or a number.
+
+    Args:
+        view: What is seen.
+        qa: What is asked.
+        sizes_held: Of sizes too, each is held against the best so far; see `Shares`.
+    """
     form = AnswerForm.NUMBER if qa.is_number else AnswerForm.CHOICE
     query = Query(id="", text=qa.text, media=(), forms=(form,), options=qa.options)
     prompt = WORDS.ask(query, form)
     options = _options(prompt, qa)
     writing = Writing().add("<think>")
-    REASONS.get(qa.kind, _outcome)(writing, view, qa)
+    reasons = {**REASONS, **SIZES_HELD} if sizes_held else REASONS
+    reasons.get(qa.kind, _outcome)(writing, view, qa)
     writing.add("</think><answer>")
     if qa.is_number:
         writing.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
@@ -200,16 +207,34 @@ def _last_places(writing: Writing, view: View, qa: QA) -> object:
     return _outcome(_each(writing, view, qa, tell), view, qa)
 
 
+def _extent(writing: Writing, view: View, thing: int) -> tuple[tuple[int, int], int]:
+    """Write how wide and how high a thing is, and the side of a square as large as what is seen.
+
+    Returns where the side is told, and the side.
+    """
+    frame = view.frames[0]
+    left, top, right, bottom = view.boxes[frame][thing]
+    side = round(math.sqrt(float(view.masks[frame][thing].mean())) * CANVAS)
+    writing.numbers(thing, frame, right - left, bottom - top)
+    return writing.add(" ").numbers(thing, frame, side), side
+
+
 def _extents(writing: Writing, view: View, qa: QA) -> object:
-    """How wide and how high each thing is, and the side of a square as large as what is seen."""
+    """How large each thing is."""
+
+    def tell(writing: Writing, thing: int) -> object:
+        return _extent(writing, view, thing)
+
+    return _outcome(_each(writing, view, qa, tell), view, qa)
+
+
+def _extents_held(writing: Writing, view: View, qa: QA) -> object:
+    """How large each thing is, and whether it is what is asked for among those before."""
     sign = -1 if "small" in qa.text.split(", ")[0] else 1
 
     def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
-        frame = view.frames[0]
-        left, top, right, bottom = view.boxes[frame][thing]
-        side = round(math.sqrt(float(view.masks[frame][thing].mean())) * CANVAS)
-        writing.numbers(thing, frame, right - left, bottom - top)
-        return writing.add(" ").numbers(thing, frame, side), side * sign
+        stretch, side = _extent(writing, view, thing)
+        return stretch, side * sign
 
     return _best(writing, view, qa, tell)
 
@@ -373,3 +398,6 @@ REASONS: Mapping[str, Reason] = {
     "enter_count": _comings,
 }
 """What is told before the answer, by the kind of question."""
+
+SIZES_HELD: Mapping[str, Reason] = {"size": _extents_held, "largest": _extents_held}
+"""What is told of sizes where each is held against the best so far."""

@@ -1,16 +1,21 @@
 """Weights to go on from: those of an earlier training of pocket."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from harness.errors import ModelError
-from harness.models.backends.checkpoint import find
+from harness.models.backends.checkpoint import find, fingerprint
 from harness.models.backends.networks import load_network
 from harness.trainers.pocket.record import RECORD
 
 
 def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
-    """Put a checkpoint of pocket into a network of the same sizes; the record of its training.
+    """Put a checkpoint of pocket into a network of the same sizes.
+
+    Returns the record of its training, with the `fingerprint` of what was read.
 
     Its heads and its optimisers' moments are not there any more.
 
@@ -27,4 +32,15 @@ def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
             f"start={checkpoint}", expected="a checkpoint of `harness train --method pocket` of "
             "these sizes", found=" ".join(str(error).split())[:200],
         ) from error  # fmt: skip
-    return told
+    return told | {"fingerprint": fingerprint(folder)}
+
+
+def averaged(
+    trained: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tensor], *, part: float
+) -> dict[str, torch.Tensor]:
+    """Weights of which `part` is those that training began with.
+
+    >>> averaged({"w": torch.tensor([1.0])}, {"w": torch.tensor([3.0])}, part=0.25)
+    {'w': tensor([1.5000])}
+    """
+    return {name: torch.lerp(weight, start[name], part) for name, weight in trained.items()}

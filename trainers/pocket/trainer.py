@@ -1,7 +1,8 @@
 """pocket from random weights: the real architecture, small, on the generated world.
 
     harness train --method pocket --out runs/pocket --config two_cores
-    harness train --method pocket --out runs/pocket_more --config two_cores_more --seed 1
+    harness train --method pocket --out runs/pocket_more --config two_cores_more --seed 1 \
+        --set start=runs/pocket
     harness train --method pocket --out DIR --set steps=50
 
 The first two make the shipped weights in 90 minutes on two cores. No task is read: scenes,
@@ -55,6 +56,7 @@ class PocketTrainer:
     shares: Shares
     architecture: Architecture
     start: str | None = None
+    start_kept: float = 0.0
     makes: str = "pocket"
 
     @property
@@ -65,7 +67,7 @@ class PocketTrainer:
     def describe(self) -> Mapping[str, Any]:
         """Every setting that changes what is learned."""
         aside = {"workers", "processes", "save_every", "log_every", "makes"}
-        aside |= {"start"} if self.start is None else set()
+        aside |= {"start", "start_kept"} if self.start is None else set()
         plain = asdict(self)
         return {key: value for key, value in plain.items() if key not in aside}
 
@@ -110,7 +112,9 @@ def pocket(
     pictures: int = 16,
     words: float = 0.5,
     swapped: float = 0.3,
+    sizes_held: bool = False,
     start: str | None = None,
+    start_kept: float = 0.0,
     layers: int = 6,
     hidden_size: int = 128,
     intermediate_size: int = 352,
@@ -151,8 +155,12 @@ def pocket(
         pictures: Further stills, likewise, without lessons: they teach the vision tower alone.
         words: Part of the lessons that are answered in words.
         swapped: Part of the lessons about one thing whose reasoning is made to name another.
+        sizes_held: Comparisons of sizes tell of each thing whether it is the best so far. It is not
+            learned; the first part of the shipped weights' training has it.
         start: A training to go on from, perhaps with another mixture: its folder, or a checkpoint;
             None: random weights.
+        start_kept: How much of `start` the weights at the end are: an average of both, as in
+            WiSE-FT (arXiv:2109.01903).
         layers: Of the text network.
         hidden_size: Of the text network.
         intermediate_size: Of the text network's feed-forward parts.
@@ -199,8 +207,10 @@ def pocket(
             videos=videos,
             words=words,
             swapped=swapped,
+            sizes_held=sizes_held,
         ),
         start=start,
+        start_kept=start_kept,
         architecture=Architecture(
             layers=layers,
             hidden_size=hidden_size,
