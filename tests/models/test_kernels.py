@@ -50,7 +50,9 @@ def test_a_convolution_that_is_not_one_product_a_patch_is_left_alone(tiny_qwen):
     assert "forward" not in vars(overlapping)
 
 
-@pytest.mark.parametrize("shape", [(63, 24), (65, 24), (2, 71, 24), (128, 24), (0, 24)])
+@pytest.mark.parametrize(
+    "shape", [(0, 24), (8, 1, 24), (16, 24), (17, 24), (63, 24), (65, 24), (2, 71, 24), (128, 24)]
+)
 @pytest.mark.parametrize("biased", [True, False])
 def test_products_of_made_up_rows_are_the_layers_own(shape, biased):
     layer = torch.nn.Linear(24, 40, bias=biased).bfloat16()
@@ -59,6 +61,22 @@ def test_products_of_made_up_rows_are_the_layers_own(shape, biased):
         ours, whole = kernels._made_up(layer, values), layer(values)
     assert ours.shape == whole.shape
     assert torch.allclose(ours.float(), whole.float(), atol=2**-6, rtol=2**-7)
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_products_of_few_rows_follow_the_weights_and_leave_gradients_alone(biased):
+    layer = torch.nn.Linear(24, 40, bias=biased).bfloat16()
+    values = torch.randn(8, 24).bfloat16()
+    with torch.no_grad():
+        before = kernels._made_up(layer, values)
+        for weight in layer.parameters():
+            weight.mul_(2)
+        assert torch.allclose(kernels._made_up(layer, values), 2 * before, atol=2**-6, rtol=2**-7)
+        layer.weight.data = torch.zeros_like(layer.weight)
+        assert torch.equal(kernels._made_up(layer, values), layer(torch.zeros_like(values)))
+    kernels._made_up(layer, values).sum().backward()
+    expected = values.sum(dim=0).expand_as(layer.weight)
+    assert torch.allclose(layer.weight.grad, expected, atol=2**-6, rtol=2**-6)
 
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
