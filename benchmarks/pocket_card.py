@@ -63,7 +63,10 @@ DATA = {"shapes_referring": 3, "shapes_qa": 1, "counting": 1, "reason_seg": 1, "
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--model", default="pocket", help="NAME or NAME(settings)")
+    # First replies count: what is in the grammar only when asked again is not.
+    parser.add_argument(
+        "--model", default="pocket(second_try=false)", help="NAME or NAME(settings)"
+    )
     parser.add_argument("--seed", type=int, default=2025)
     parser.add_argument("--size", type=int, default=200)
     parser.add_argument("--runs", type=Path, default=Path("runs/pocket_card"))

@@ -174,6 +174,8 @@ class ChatReply:
     """It reached the limit of new tokens, and no stop string."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each picture or frame set as the network saw it."""
+    again: bool = False
+    """It is the second one: the first could not be read. Tokens are of both."""
 
 
 class Chat(Protocol):

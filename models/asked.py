@@ -18,10 +18,12 @@ class Asked:
         """A prediction with what the network counted while it was asked."""
         cut = [f"cut off after {reply.completion_tokens} tokens"
                for reply in self.replies if reply.cut]  # fmt: skip
+        again = ["asked again: the first reply could not be read"
+                 for reply in self.replies if reply.again]  # fmt: skip
         usage = replace(
             prediction.usage,
             prompt_tokens=sum(reply.prompt_tokens for reply in self.replies),
             completion_tokens=sum(reply.completion_tokens for reply in self.replies),
             frames=prediction.usage.frames if self.frames is None else self.frames,
         )
-        return replace(prediction, usage=usage, notes=(*prediction.notes, *cut))
+        return replace(prediction, usage=usage, notes=(*prediction.notes, *again, *cut))

@@ -13,11 +13,12 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy
 from harness.media import Media
-from harness.model import Chat, ChatRequest, Propagator, Segmenter, settings
+from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
 from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
+from harness.models.second_try import asked_again, both
 from harness.models.shown import budgeted, seen, spread
 from harness.models.tracks import joint_masks
 from harness.models.truth import key_frame_of, objects_of
@@ -77,6 +78,8 @@ class PromptedModel:
     batch_size: int = 8
     words_resize: tuple[int, int] | None = None
     """(width, height) to squash pictures to for questions in words; None: the processor's rule."""
+    second_try: bool = False
+    """Ask again for what cannot be read (`second_try`), where the backend goes on from a prefix."""
 
     def __post_init__(self) -> None:
         for setting in ("frames", "max_new_tokens", "batch_size"):
@@ -105,6 +108,7 @@ class PromptedModel:
             "frames": self.frames if isinstance(self.frames, int) else str(self.frames),
             "max_new_tokens": self.max_new_tokens,
             "batch_size": self.batch_size,
+            **({"second_try": True} if self.second_try else {}),
         }
 
     def prepare(self) -> None:
@@ -154,8 +158,54 @@ class PromptedModel:
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Ask the network: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
-        replies = iter(self.chat.generate([one for several in requests for one in several]))
-        return [Asked(tuple(next(replies) for _ in several)) for several in requests]
+        replies = self.chat.generate([one for several in requests for one in several])
+        if self.second_try and getattr(self.chat, "goes_on", False):
+            replies = self._tried_again(queries, requests, replies)
+        said = iter(replies)
+        return [Asked(tuple(next(said) for _ in several)) for several in requests]
+
+    def _tried_again(
+        self,
+        queries: Sequence[Query],
+        requests: Sequence[Sequence[ChatRequest]],
+        replies: Sequence[ChatReply],
+    ) -> list[ChatReply]:
+        """The replies, with second ones for those that cannot be read, if these can."""
+        asked = [
+            (query, form, request)
+            for query, several in zip(queries, requests, strict=True)
+            for form, request in zip(query.forms, several, strict=True)
+        ]
+        again = {
+            place: asked_again(
+                request,
+                reply,
+                numbered=request.frames[0] if self._must_name(query, form) else (),
+            )
+            for place, ((query, form, request), reply) in enumerate(
+                zip(asked, replies, strict=True)
+            )
+            if not self._readable(query, form, reply.text)
+        }
+        best = list(replies)
+        second = self.chat.generate(list(again.values())) if again else []
+        for place, reply in zip(again, second, strict=True):
+            query, form, _ = asked[place]
+            if self._readable(query, form, reply.text):
+                best[place] = both(replies[place], reply)
+        return best
+
+    def _readable(self, query: Query, form: AnswerForm, reply: str) -> bool:
+        text = storable(reply)
+        try:
+            if form not in LOCATED:
+                self.words.read(query, form, text)
+                return True
+            said = self.prompt.parse(text)
+            self._start(query, form, said)
+        except ParseError:
+            return False
+        return said.ok
 
     def begin(self, query: Query, asked: Asked) -> Pending[Prediction]:
         """Read replies and segment: the second stage; what it returns is the third."""

@@ -18,7 +18,7 @@ from typing import Any
 from harness.errors import MissingDependency, UsageError
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends.known import Known, known
-from harness.models.backends.openai_form import Clips, Form, Server
+from harness.models.backends.openai_form import GOES_ON, Clips, Form, Server
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
 from harness.models.backends.openai_pace import Pace
 from harness.models.backends.openai_reply import check_listed, check_model, read_answer
@@ -54,6 +54,11 @@ class OpenAIChat:
     def turns(self) -> int:
         """How many batches are to be asked for at once, so that one slow reply holds up nobody."""
         return 2 + self.concurrency // self.batch_size
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether requests may begin the reply."""
+        return self.form.server in GOES_ON
 
     def halt(self) -> None:
         """Give up what is under way."""

@@ -58,6 +58,11 @@ class TransformersChat:
     """Whether the limits on pixels are of each frame of a clip too, and not of pictures only."""
 
     @property
+    def goes_on(self) -> bool:
+        """Whether requests may begin the reply."""
+        return True
+
+    @property
     def rounds(self) -> int:
         """How many batches `generate` is best given at once: to be sorted, and to roll."""
         return ROUNDS

@@ -111,6 +111,11 @@ class VllmChat:
                 mm_processor_kwargs=limits or None,
             )
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether requests may begin the reply."""
+        return True
+
     def prepare(self) -> None:
         """Load the processor and the network."""
         assert self.network.processor is not None and self.engine is not None, "they raise"

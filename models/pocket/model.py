@@ -32,6 +32,7 @@ def pocket(
     keyframe: KeyFrame = "named",
     frames: int = MOST_FRAMES,
     max_new_tokens: int = 256,
+    second_try: bool = True,
     batch_size: int = 32,
     seed: int = 0,
 ) -> PromptedModel:
@@ -47,6 +48,8 @@ def pocket(
         keyframe: The frame of a video that is marked: `named` by the reply, `first` or `middle`.
         frames: How many frames of a video are shown.
         max_new_tokens: Longest reply.
+        second_try: Ask again for a reply that cannot be read, with its reasoning begun and ended;
+            of `transformers`, `vllm`, and `openai` with a server that goes on from a beginning.
         batch_size: Queries at once.
         seed: Of a backend that samples, unless the backend's SPEC names one.
     """
@@ -60,6 +63,7 @@ def pocket(
         keyframe=keyframe,
         frames=frames,
         max_new_tokens=max_new_tokens,
+        second_try=second_try,
         batch_size=batch_size,
         words_resize=CANVAS,
     )

@@ -1,0 +1,129 @@
+"""What cannot be read is asked for once more, begun; nothing else is, and what it costs is told."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import media, plugins
+from harness.model import ChatReply, ChatRequest
+from harness.models.compose import PromptedModel
+from harness.models.qwen_vl.questions import Questions
+from harness.models.second_try import begun
+from harness.models.visionreasoner import grammar
+from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.types import AnswerForm, Query
+
+BOX = '[{"bbox_2d": [1, 2, 30, 40], "point_2d": [10, 20]}]'
+
+
+@dataclass
+class Says:
+    """A chat with a rule for its replies, which are counted as three tokens each."""
+
+    rule: Callable[[ChatRequest], str]
+    goes_on: bool = True
+    asked: list[list[ChatRequest]] = field(default_factory=list)
+    batch_size: int = 4
+    coordinates: str = "pixels"
+
+    def describe(self) -> dict[str, Any]:
+        return {"backend": "says"}
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        self.asked.append(list(requests))
+        return [
+            ChatReply(text=f"{one.prefix}{self.rule(one)}", prompt_tokens=7, completion_tokens=3)
+            for one in requests
+        ]
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        return (64, 64)
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+def model(rule, *, goes_on=True, **settings):
+    chat = Says(rule, goes_on=goes_on)
+    made = PromptedModel(
+        name="test", chat=chat, prompt=VisionReasoner(resize=None), words=Questions(),
+        segmenter=plugins.build("segmenters", "box"),
+        propagator=plugins.build("propagators", "still"),
+        **{"second_try": True, "keyframe": "named", **settings},
+    )  # fmt: skip
+    return made, chat
+
+
+def query(form=AnswerForm.BOXES, frames=1, key="one", **more):
+    shown = np.zeros((frames, 64, 64, 3), dtype=np.uint8)
+    seen = media.pixels(list(shown), times=range(frames), is_video=frames > 1, id=key)
+    return Query(id=key, text="the red circle", media=(seen,), forms=(form,), **more)
+
+
+def test_only_what_cannot_be_read_is_asked_again():
+    def rule(request):
+        if request.key.startswith("good") or request.prefix:
+            return f"<think>it</think><answer>{BOX}</answer>" if not request.prefix else (
+                f"{BOX}</answer>")  # fmt: skip
+        return "<think>red circle, red circle 41, red"
+
+    made, chat = model(rule)
+    good, bad = made.predict([query(key="good"), query(key="bad")])
+    assert [len(one) for one in chat.asked] == [2, 1]
+    assert chat.asked[1][0].prefix == "<think>red circle</think><answer>"
+    assert chat.asked[1][0].key != chat.asked[0][1].key, "sampling is keyed by it"
+    assert good.failure is None and good.notes == () and good.usage.completion_tokens == 3
+    assert bad.failure is None and bad.answer.boxes == good.answer.boxes
+    assert bad.notes == ("asked again: the first reply could not be read",)
+    assert bad.usage.completion_tokens == 6 and bad.usage.prompt_tokens == 14
+    again = made.read(query(key="bad"), bad.replies)
+    assert again.answer.boxes == bad.answer.boxes, "what is stored is read as it was"
+
+
+def test_a_frame_that_was_not_named_is_the_middle_one_of_those_shown():
+    made, chat = model(lambda one: f"{'' if one.prefix else '<think>it</think><answer>'}{BOX}"
+                                   "</answer>", frames=4)  # fmt: skip
+    (found,) = made.predict([query(AnswerForm.MASK_TRACK, frames=9)])
+    shown = chat.asked[0][0].frames[0]
+    assert chat.asked[1][0].prefix == f"<frame>{shown[2]}</frame><think>it</think><answer>"
+    assert found.failure is None
+
+
+def test_a_choice_is_asked_again_too():
+    made, chat = model(lambda one: "B</answer>" if one.prefix else "<think>red, blue 12")
+    (found,) = made.predict([query(AnswerForm.CHOICE, options=("red", "blue"))])
+    assert found.answer.choice == "B" and len(chat.asked) == 2
+
+
+def test_the_first_reply_stays_where_the_second_is_no_better():
+    made, chat = model(lambda one: "nothing at all")
+    (found,) = made.predict([query()])
+    assert found.replies == ("nothing at all",) and found.failure is not None
+    assert len(chat.asked) == 2 and found.usage.completion_tokens == 3
+
+
+@pytest.mark.parametrize("settings", [{"second_try": False}, {"goes_on": False}])
+def test_nothing_is_asked_twice_unless_it_may_and_can_be(settings):
+    made, chat = model(lambda one: "nothing at all", **settings)
+    (found,) = made.predict([query()])
+    assert len(chat.asked) == 1 and found.failure is not None
+
+
+def test_the_record_says_so():
+    assert model(str)[0].describe()["second_try"] is True
+    assert "second_try" not in model(str, second_try=False)[0].describe()
+
+
+CUT = st.from_regex(r"(<frame>\d</frame>)?(<think>.{0,20})?", fullmatch=True)
+
+
+@given(st.text(max_size=60) | CUT, st.sampled_from([(), (3,), (0, 4, 9)]))
+def test_what_is_begun_can_be_ended(reply, numbered):
+    said = grammar.parse(f"{begun(reply, numbered=numbered)}{BOX}</answer>")
+    assert said.ok and len(said.items) == 1
+    assert (said.frame in numbered) if numbered else said.frame is None
