@@ -62,8 +62,8 @@ ALIKE = 0.8  # the share of equal replies below which a comparison says nothing
 LONGER = 0.05  # how much more one side may write, as a share
 MODEL = (
     "pocket(checkpoint={checkpoint},segmenter=box,propagator=still,batch_size={batch},"
-    "max_new_tokens={max_new_tokens},backend=transformers(dtype=bfloat16,device={device},"
-    "roll={roll},min_pixels={min_pixels},max_pixels={max_pixels}))"
+    "second_try=false,max_new_tokens={max_new_tokens},"
+    "backend=transformers(dtype=bfloat16,device={device},roll={roll},min_pixels={min_pixels},max_pixels={max_pixels}))"
 )
 
 

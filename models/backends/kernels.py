@@ -78,22 +78,21 @@ def _products_of_few_shapes(network: Any) -> None:
 def _made_up(layer: Any, values: "Tensor") -> "Tensor":
     import torch
 
-    few = values.numel() // values.shape[-1] <= FEW and layer.weight.numel() <= SMALL
+    weight, rows = layer.weight, values.numel() // values.shape[-1]
     half = values.device.type == "cpu" and values.dtype.itemsize == 2
-    if not few or not half or torch.is_grad_enabled():
-        return _linear(values, layer.weight, layer.bias)
-    weight, bias = _in_float32(layer)
-    return torch.nn.functional.linear(values.float(), weight, bias).to(values.dtype)
+    if rows > FEW or weight.numel() > SMALL or not half or torch.is_grad_enabled():
+        return _linear(values, weight, layer.bias)
+    known, bias = layer.__dict__.get("in_float32"), layer.bias
+    state = _state(weight), None if bias is None else _state(bias)
+    if known is None or known[0] != state:  # converted again whenever they have changed
+        known = state, weight.float(), None if bias is None else bias.float()
+        layer.__dict__["in_float32"] = known
+    return torch.nn.functional.linear(values.float(), *known[1:]).to(values.dtype)
 
 
-def _in_float32(layer: Any) -> "tuple[Tensor, Tensor | None]":
-    """A layer's weights in float32, converted again whenever they have changed."""
-    numbers = [one for one in (layer.weight, layer.bias) if one is not None]
-    state = [(one.data_ptr(), None if one.is_inference() else one._version) for one in numbers]
-    if layer.__dict__.get("in_float32", (None,))[0] != state:
-        layer.__dict__["in_float32"] = state, [one.float() for one in numbers]
-    weight, *bias = layer.__dict__["in_float32"][1]
-    return weight, bias[0] if bias else None
+def _state(weight: "Tensor") -> tuple[int, int]:
+    """Another one after each change."""
+    return weight.data_ptr(), -1 if weight.is_inference() else weight._version
 
 
 def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tensor":
