@@ -80,7 +80,8 @@ def main() -> None:
             harness("data", "make", "shapes", "--out", str(root), "--seed", str(given.seed),
                     "--size", str(times * given.size), "--tasks", task)  # fmt: skip
     ways = given.ways.split(",")
-    results = {way: evaluated(given.model, way, data, given.runs / way) for way in ways}
+    runs = given.runs / f"runs-{given.seed}-{given.size}"
+    results = {way: evaluated(given.model, way, data, runs / way) for way in ways}
     text = "\n".join([*table(results, given), *broken_down(results[ways[0]], TITLES[ways[0]])])
     print(text)
     if given.save:
@@ -96,6 +97,8 @@ def evaluated(model: str, way: str, data: Path, out: Path) -> dict[str, Mapping[
     found = {}
     for path in sorted(out.rglob("results.json")):
         manifest = json.loads(path.with_name("manifest.json").read_text("utf-8"))
+        if manifest["model"]["spec"] != spec(model, way):
+            continue  # of another model, in the same folder
         found[manifest["task"]["spec"]] = json.loads(path.read_text("utf-8"))
     return found
 

@@ -174,8 +174,9 @@ class ChatReply:
     """It reached the limit of new tokens, and no stop string."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each picture or frame set as the network saw it."""
-    again: bool = False
-    """It is the second one: the first could not be read. Tokens are of both."""
+    again: str = ""
+    """What the network was made to begin with when asked again, as its first reply could not be
+    read; empty: it was asked once. Tokens are of both."""
 
 
 class Chat(Protocol):

@@ -16,10 +16,14 @@ class Asked:
 
     def counted(self, prediction: Prediction) -> Prediction:
         """A prediction with what the network counted while it was asked."""
+        again = [
+            f"asked again, begun with {reply.again!r}"
+            + ("" if reply.text.startswith(reply.again) else ", to no avail")
+            for reply in self.replies
+            if reply.again
+        ]
         cut = [f"cut off after {reply.completion_tokens} tokens"
                for reply in self.replies if reply.cut]  # fmt: skip
-        again = ["asked again: the first reply could not be read"
-                 for reply in self.replies if reply.again]  # fmt: skip
         usage = replace(
             prediction.usage,
             prompt_tokens=sum(reply.prompt_tokens for reply in self.replies),

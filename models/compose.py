@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
-from harness.errors import ParseError, UsageError
+from harness.errors import ModelError, ParseError, Unavailable, UsageError
 from harness.frames import FramePolicy
 from harness.media import Media
 from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
@@ -18,7 +18,7 @@ from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
-from harness.models.second_try import asked_again, both
+from harness.models.second_try import asked_again, tried_twice
 from harness.models.shown import budgeted, seen, spread
 from harness.models.tracks import joint_masks
 from harness.models.truth import key_frame_of, objects_of
@@ -187,12 +187,19 @@ class PromptedModel:
             )
             if not self._readable(query, form, reply.text)
         }
+        try:
+            second = self.chat.generate(list(again.values())) if again else []
+        except (ModelError, Unavailable):  # the first replies are good, and are not lost for it
+            return list(replies)
         best = list(replies)
-        second = self.chat.generate(list(again.values())) if again else []
-        for place, reply in zip(again, second, strict=True):
+        for (place, request), reply in zip(again.items(), second, strict=True):
             query, form, _ = asked[place]
-            if self._readable(query, form, reply.text):
-                best[place] = both(replies[place], reply)
+            best[place] = tried_twice(
+                replies[place],
+                reply,
+                prefix=request.prefix,
+                helped=self._readable(query, form, reply.text),
+            )
         return best
 
     def _readable(self, query: Query, form: AnswerForm, reply: str) -> bool:

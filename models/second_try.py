@@ -12,8 +12,8 @@ from dataclasses import replace
 from harness.model import ChatReply, ChatRequest
 from harness.models.grammar import frame_tag, reasoning, split_frame
 
-NAMED = re.compile(r"[^\d,:;<>]*")
-"""What a reasoning names before it tells of it, or names something else."""
+NAMED = re.compile(r"[^\d,:;<>]{0,80}")
+"""What a reasoning names before it tells of it, or names another; not all that it repeats."""
 
 
 def begun(reply: str, *, numbered: Sequence[int] = ()) -> str:
@@ -39,11 +39,12 @@ def asked_again(request: ChatRequest, reply: ChatReply, *, numbered: Sequence[in
     return replace(request, key=f"{request.key}:again", prefix=begun(reply.text, numbered=numbered))
 
 
-def both(first: ChatReply, second: ChatReply) -> ChatReply:
-    """The second reply, with what both cost."""
+def tried_twice(first: ChatReply, second: ChatReply, *, prefix: str, helped: bool) -> ChatReply:
+    """The second reply if it helped, else the first, with what both cost."""
     return replace(
-        second,
+        second if helped else first,
         prompt_tokens=first.prompt_tokens + second.prompt_tokens,
         completion_tokens=first.completion_tokens + second.completion_tokens,
-        again=True,
+        cut=second.cut if helped else first.cut,
+        again=prefix,
     )

@@ -80,19 +80,21 @@ def _made_up(layer: Any, values: "Tensor") -> "Tensor":
 
     weight, rows = layer.weight, values.numel() // values.shape[-1]
     half = values.device.type == "cpu" and values.dtype.itemsize == 2
-    if rows > FEW or weight.numel() > SMALL or not half or torch.is_grad_enabled():
+    few = rows <= FEW and weight.numel() <= SMALL
+    if not few or not half or torch.is_grad_enabled() or weight.is_inference():
         return _linear(values, weight, layer.bias)
-    known, bias = layer.__dict__.get("in_float32"), layer.bias
+    bias = layer.bias
     state = _state(weight), None if bias is None else _state(bias)
-    if known is None or known[0] != state:  # converted again whenever they have changed
+    known = layer.__dict__.get("in_float32")
+    if known is None or known[0] != state:
         known = state, weight.float(), None if bias is None else bias.float()
         layer.__dict__["in_float32"] = known
     return torch.nn.functional.linear(values.float(), *known[1:]).to(values.dtype)
 
 
 def _state(weight: "Tensor") -> tuple[int, int]:
-    """Another one after each change."""
-    return weight.data_ptr(), -1 if weight.is_inference() else weight._version
+    """Another one after each change, but for changes behind torch's back, as of `weight.data`."""
+    return weight.data_ptr(), weight._version
 
 
 def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tensor":

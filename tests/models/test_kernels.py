@@ -74,9 +74,24 @@ def test_products_of_few_rows_follow_the_weights_and_leave_gradients_alone(biase
         assert torch.allclose(kernels._made_up(layer, values), 2 * before, atol=2**-6, rtol=2**-7)
         layer.weight.data = torch.zeros_like(layer.weight)
         assert torch.equal(kernels._made_up(layer, values), layer(torch.zeros_like(values)))
+        assert torch.is_tensor(vars(layer)["in_float32"][1]), "which is what was asked"
     kernels._made_up(layer, values).sum().backward()
     expected = values.sum(dim=0).expand_as(layer.weight)
     assert torch.allclose(layer.weight.grad, expected, atol=2**-6, rtol=2**-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "dtype", "quick"),
+    [(16, 24, "bfloat16", True), (17, 24, "bfloat16", False), (8, 24, "float32", False),
+     (8, 1 + kernels.SMALL // 40, "bfloat16", False)],
+)  # fmt: skip
+def test_only_small_products_of_few_rows_in_half_precision_are_made_in_float32(
+    rows, width, dtype, quick
+):
+    layer = torch.nn.Linear(width, 40).to(getattr(torch, dtype))
+    with torch.inference_mode():
+        kernels._made_up(layer, torch.ones(rows, width, dtype=layer.weight.dtype))
+    assert ("in_float32" in vars(layer)) == quick
 
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)

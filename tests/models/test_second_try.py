@@ -1,7 +1,7 @@
 """What cannot be read is asked for once more, begun; nothing else is, and what it costs is told."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import media, plugins
+from harness.errors import ModelError, OutOfMemory, Unavailable
 from harness.model import ChatReply, ChatRequest
 from harness.models.compose import PromptedModel
 from harness.models.qwen_vl.questions import Questions
@@ -79,7 +80,7 @@ def test_only_what_cannot_be_read_is_asked_again():
     assert chat.asked[1][0].key != chat.asked[0][1].key, "sampling is keyed by it"
     assert good.failure is None and good.notes == () and good.usage.completion_tokens == 3
     assert bad.failure is None and bad.answer.boxes == good.answer.boxes
-    assert bad.notes == ("asked again: the first reply could not be read",)
+    assert bad.notes == ("asked again, begun with '<think>red circle</think><answer>'",)
     assert bad.usage.completion_tokens == 6 and bad.usage.prompt_tokens == 14
     again = made.read(query(key="bad"), bad.replies)
     assert again.answer.boxes == bad.answer.boxes, "what is stored is read as it was"
@@ -104,7 +105,33 @@ def test_the_first_reply_stays_where_the_second_is_no_better():
     made, chat = model(lambda one: "nothing at all")
     (found,) = made.predict([query()])
     assert found.replies == ("nothing at all",) and found.failure is not None
-    assert len(chat.asked) == 2 and found.usage.completion_tokens == 3
+    assert len(chat.asked) == 2 and found.usage.completion_tokens == 6, "both were paid for"
+    assert found.notes == ("asked again, begun with '<think></think><answer>', to no avail",)
+
+
+@pytest.mark.parametrize("error", [ModelError, OutOfMemory, Unavailable])
+def test_first_replies_are_not_lost_to_a_second_try_that_fails(error):
+    def rule(request):
+        if request.prefix:
+            raise error("the network", expected="a reply", found="none")
+        return "no" if request.key == "bad" else f"<think>it</think><answer>{BOX}</answer>"
+
+    good, bad = model(rule)[0].predict([query(key="good"), query(key="bad")])
+    assert good.failure is None and bad.failure.kind == "parse" and bad.replies == ("no",)
+
+
+def test_of_several_forms_only_the_one_that_cannot_be_read_is_asked_again():
+    def rule(request):
+        if request.prefix:
+            return f"{BOX}</answer>"
+        return "no" if request.key.endswith("boxes") else "<think>two</think><answer>B</answer>"
+
+    made, chat = model(rule)
+    forms = (AnswerForm.CHOICE, AnswerForm.BOXES)
+    asked = replace(query(options=("red", "blue")), forms=forms)
+    (found,) = made.predict([asked])
+    assert [one.key for one in chat.asked[1]] == ["one:boxes:again"]
+    assert found.answer.choice == "B" and len(found.answer.boxes) == 1
 
 
 @pytest.mark.parametrize("settings", [{"second_try": False}, {"goes_on": False}])
@@ -120,6 +147,10 @@ def test_the_record_says_so():
 
 
 CUT = st.from_regex(r"(<frame>\d</frame>)?(<think>.{0,20})?", fullmatch=True)
+
+
+def test_what_repeats_itself_is_not_sent_back_whole():
+    assert len(begun(f"<think>{'red cross ' * 20_000}")) < 120
 
 
 @given(st.text(max_size=60) | CUT, st.sampled_from([(), (3,), (0, 4, 9)]))

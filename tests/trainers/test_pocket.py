@@ -548,6 +548,12 @@ def test_a_part_of_what_a_training_started_from_is_kept(undisturbed, tmp_path):
     assert any(not torch.equal(moved[name], kept[name]) for name in kept)
 
 
+@pytest.mark.parametrize("given", [{"start_kept": 0.5}, {"start": "x", "start_kept": 1.5}])
+def test_a_part_of_nothing_or_more_than_all_is_not_kept(given):
+    with pytest.raises(UsageError, match=r"start_kept.*start=DIR"):
+        small(**given)
+
+
 def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
     with pytest.raises(UsageError, match="draws its own world"):
         small().train(TrainingRun(out=tmp_path, model=Spec("pocket")))

@@ -173,6 +173,10 @@ def pocket(
         log_every: Steps between lines of the curve.
         examine_every: Steps between looks at unseen questions; 0: none.
     """
+    if not 0 <= start_kept < 1 or (start_kept and start is None):
+        raise UsageError(f"pocket(start_kept={start_kept})", expected="a part of `start`, below 1",
+                         found="no start" if start is None else str(start_kept),
+                         fix="Give --set start=DIR, the training to go on from.")  # fmt: skip
     return PocketTrainer(
         steps=steps,
         learning_rate=learning_rate,
