@@ -549,9 +549,9 @@ def test_a_part_of_what_a_training_started_from_is_kept(undisturbed, tmp_path):
 
 
 @pytest.mark.parametrize("given", [{"start_kept": 0.5}, {"start": "x", "start_kept": 1.5}])
-def test_a_part_of_nothing_or_more_than_all_is_not_kept(given):
+def test_a_part_of_nothing_or_more_than_all_is_not_kept(given, tmp_path):
     with pytest.raises(UsageError, match=r"start_kept.*start=DIR"):
-        small(**given)
+        small(**given).train(TrainingRun(out=tmp_path))
 
 
 def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):

@@ -76,6 +76,12 @@ class PocketTrainer:
         if run.tasks or run.model is not None:
             raise UsageError("method pocket", expected="neither --model nor --train-tasks, as it "
                              "draws its own world", found="one of them")  # fmt: skip
+        if not 0 <= self.start_kept < 1 or (self.start_kept and self.start is None):
+            raise UsageError(
+                f"pocket(start_kept={self.start_kept})", expected="a part of `start`, below 1",
+                found="no start" if self.start is None else str(self.start_kept),
+                fix="Give --set start=DIR, the training to go on from.",
+            )  # fmt: skip
         ensure_torchvision()
         # Compiled matrix products, one a shape; of the thousand that are kept otherwise some are
         # compiled again and again. Read when the first one is made, here and in other processes.
@@ -173,10 +179,6 @@ def pocket(
         log_every: Steps between lines of the curve.
         examine_every: Steps between looks at unseen questions; 0: none.
     """
-    if not 0 <= start_kept < 1 or (start_kept and start is None):
-        raise UsageError(f"pocket(start_kept={start_kept})", expected="a part of `start`, below 1",
-                         found="no start" if start is None else str(start_kept),
-                         fix="Give --set start=DIR, the training to go on from.")  # fmt: skip
     return PocketTrainer(
         steps=steps,
         learning_rate=learning_rate,
