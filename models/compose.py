@@ -8,17 +8,18 @@ stored ones, and for perfect ones that `write` wrote from the truth.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
-from harness.errors import ModelError, ParseError, Unavailable, UsageError
+from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy
 from harness.media import Media
-from harness.model import Chat, ChatReply, ChatRequest, Propagator, Segmenter, settings
+from harness.model import Chat, ChatRequest, Propagator, Segmenter, settings
 from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
-from harness.models.second_try import asked_again, tried_twice
+from harness.models.second_try import Try, tried_again
 from harness.models.shown import budgeted, seen, spread
 from harness.models.tracks import joint_masks
 from harness.models.truth import key_frame_of, objects_of
@@ -160,47 +161,20 @@ class PromptedModel:
         requests = [self.requests(query) for query in queries]
         replies = self.chat.generate([one for several in requests for one in several])
         if self.second_try and getattr(self.chat, "goes_on", False):
-            replies = self._tried_again(queries, requests, replies)
+            tries = [
+                self._try(query, form, request)
+                for query, several in zip(queries, requests, strict=True)
+                for form, request in zip(query.forms, several, strict=True)
+            ]
+            replies = tried_again(self.chat, tries, replies)
         said = iter(replies)
         return [Asked(tuple(next(said) for _ in several)) for several in requests]
 
-    def _tried_again(
-        self,
-        queries: Sequence[Query],
-        requests: Sequence[Sequence[ChatRequest]],
-        replies: Sequence[ChatReply],
-    ) -> list[ChatReply]:
-        """The replies, with second ones for those that cannot be read, if these can."""
-        asked = [
-            (query, form, request)
-            for query, several in zip(queries, requests, strict=True)
-            for form, request in zip(query.forms, several, strict=True)
-        ]
-        again = {
-            place: asked_again(
-                request,
-                reply,
-                numbered=request.frames[0] if self._must_name(query, form) else (),
-            )
-            for place, ((query, form, request), reply) in enumerate(
-                zip(asked, replies, strict=True)
-            )
-            if not self._readable(query, form, reply.text)
-        }
-        try:
-            second = self.chat.generate(list(again.values())) if again else []
-        except (ModelError, Unavailable):  # the first replies are good, and are not lost for it
-            return list(replies)
-        best = list(replies)
-        for (place, request), reply in zip(again.items(), second, strict=True):
-            query, form, _ = asked[place]
-            best[place] = tried_twice(
-                replies[place],
-                reply,
-                prefix=request.prefix,
-                helped=self._readable(query, form, reply.text),
-            )
-        return best
+    def _try(self, query: Query, form: AnswerForm, request: ChatRequest) -> Try:
+        named = self._must_name(query, form)
+        return Try(
+            request, partial(self._readable, query, form), request.frames[0] if named else ()
+        )
 
     def _readable(self, query: Query, form: AnswerForm, reply: str) -> bool:
         text = storable(reply)
