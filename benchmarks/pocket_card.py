@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.spec import parse
+
 RESULT = Path(__file__).parent / "results" / "pocket_card.md"
 WAYS = {
     "own": "{name}{own}",
@@ -104,12 +106,12 @@ def evaluated(model: str, way: str, data: Path, out: Path) -> dict[str, Mapping[
 
 
 def spec(model: str, way: str) -> str:
-    """The model's SPEC with its pictures or its reasoning changed.
+    """The model's SPEC with its pictures or its reasoning changed, as manifests write it.
 
-    >>> spec("pocket(segmenter=box)", "grey")
-    'pocket(backend=altered(pictures=grey),segmenter=box)'
+    >>> spec("pocket(segmenter=box, seed=1)", "grey")
+    'pocket(backend=altered(pictures=grey),segmenter=box,seed=1)'
     """
-    name, _, rest = model.partition("(")
+    name, _, rest = str(parse(model)).partition("(")
     inner = rest.removesuffix(")")
     more = f",{inner}" if inner else ""
     return WAYS[way].format(name=name, own=f"({inner})" if inner else "", more=more)

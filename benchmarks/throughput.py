@@ -298,7 +298,8 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
                      f"{spread([given.samples / one['whole'] for one in side])} |")  # fmt: skip
     ratios = [a["window"] / b["window"] for a, b in zip(theirs, mine, strict=True)]
     wholes = [a["whole"] / b["whole"] for a, b in zip(theirs, mine, strict=True)]
-    lines += ["", f"Ratio: {spread(ratios)}; of whole calls {spread(wholes)}.",
+    lines += ["", f"Ratio, the median of the turns' ratios: {spread(ratios)}; of whole calls "
+              f"{spread(wholes)}.",
               f"Equal replies, up to {NEAR} in a number: {same:.1%}; characters written: ours "
               f"{longer:+.1%}; prompts, token by token: "
               f"{'equal' if asked else 'NOT EQUAL'}."]  # fmt: skip
@@ -316,7 +317,7 @@ def overhead(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
         about(given), "", "| | samples/s |", "| --- | --- |",
         f"| bare `generate` loop | {spread([given.samples / one['bare'] for one in mine])} |",
         f"| harness | {spread([given.samples / one['window'] for one in mine])} |", "",
-        f"Overhead: {spread(costs, 1)} %; busy {busy}.",
+        f"Overhead, the median of the turns': {spread(costs, 1)} %; busy {busy}.",
     ])  # fmt: skip
 
 

@@ -177,6 +177,8 @@ class ChatReply:
     again: str = ""
     """What the network was made to begin with when asked again, as its first reply could not be
     read; empty: it was asked once. Tokens are of both."""
+    in_vain: str = ""
+    """Why this is the first reply although it was asked again; empty: it is the second one."""
 
 
 class Chat(Protocol):

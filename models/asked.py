@@ -18,12 +18,15 @@ class Asked:
         """A prediction with what the network counted while it was asked."""
         again = [
             f"asked again, begun with {reply.again!r}"
-            + ("" if reply.text.startswith(reply.again) else ", to no avail")
+            + (f", to no avail: {reply.in_vain}" if reply.in_vain else "")
             for reply in self.replies
             if reply.again
         ]
-        cut = [f"cut off after {reply.completion_tokens} tokens"
-               for reply in self.replies if reply.cut]  # fmt: skip
+        cut = [
+            "cut off" if reply.again else f"cut off after {reply.completion_tokens} tokens"
+            for reply in self.replies
+            if reply.cut
+        ]
         usage = replace(
             prediction.usage,
             prompt_tokens=sum(reply.prompt_tokens for reply in self.replies),

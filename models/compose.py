@@ -109,7 +109,7 @@ class PromptedModel:
             "frames": self.frames if isinstance(self.frames, int) else str(self.frames),
             "max_new_tokens": self.max_new_tokens,
             "batch_size": self.batch_size,
-            **({"second_try": True} if self.second_try else {}),
+            **({"second_try": True} if self.asks_again else {}),
         }
 
     def prepare(self) -> None:
@@ -147,6 +147,11 @@ class PromptedModel:
         """How many times `batch_size` queries the network is best given at once."""
         return int(getattr(self.chat, "rounds", 1))
 
+    @property
+    def asks_again(self) -> bool:
+        """Whether there are second tries: wanted, and of a backend that goes on from a prefix."""
+        return self.second_try and bool(getattr(self.chat, "goes_on", False))
+
     def halt(self) -> None:
         """Give up what the network is asked."""
         getattr(self.chat, "halt", lambda: None)()
@@ -160,7 +165,7 @@ class PromptedModel:
         """Ask the network: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
         replies = self.chat.generate([one for several in requests for one in several])
-        if self.second_try and getattr(self.chat, "goes_on", False):
+        if self.asks_again:
             tries = [
                 self._try(query, form, request)
                 for query, several in zip(queries, requests, strict=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from harness.errors import ModelError, Unavailable
+from harness.errors import ModelError, OutOfMemory
 from harness.model import Chat, ChatReply, ChatRequest
 from harness.models.grammar import frame_tag, reasoning, split_frame
 
@@ -48,33 +48,51 @@ class Try:
 def tried_again(chat: Chat, tries: Sequence[Try], replies: Sequence[ChatReply]) -> list[ChatReply]:
     """The replies, with second ones in place of those that cannot be read, if these can.
 
-    Where the network fails at second ones, the first stay as they are: none is lost for it.
+    Where the network fails at a second one, the first stays as it is: none is lost for it. What
+    says nothing of the network, a server that is not there or memory that is full, is left to the
+    engine. A greedy network is not asked for what it began by itself: it would write the same once
+    more, or what was cut off, as many tokens longer as it is given.
+
+    Raises:
+        OutOfMemory, Unavailable: as for first requests.
     """
-    again = {
-        place: replace(
-            one.request,
-            key=f"{one.request.key}:again",
-            prefix=begun(reply.text, numbered=one.numbered),
-        )
-        for place, (one, reply) in enumerate(zip(tries, replies, strict=True))
-        if not one.readable(reply.text)
-    }
-    try:
-        second = chat.generate(list(again.values())) if again else []
-    except (ModelError, Unavailable):
-        return list(replies)
+    greedy = getattr(chat, "temperature", None) == 0
+    again: dict[int, ChatRequest] = {}
+    for place, (one, reply) in enumerate(zip(tries, replies, strict=True)):
+        if one.readable(reply.text):
+            continue
+        prefix = begun(reply.text, numbered=one.numbered)
+        if not (greedy and reply.text.startswith(prefix)):
+            again[place] = replace(one.request, key=f"{one.request.key}:again", prefix=prefix)
     best = list(replies)
-    for (place, request), reply in zip(again.items(), second, strict=True):
-        helped = tries[place].readable(reply.text)
-        best[place] = _both(replies[place], reply, prefix=request.prefix, helped=helped)
+    if again:
+        said = _said(chat, list(again.values()))
+        for (place, request), second in zip(again.items(), said, strict=True):
+            best[place] = _both(tries[place], replies[place], second, prefix=request.prefix)
     return best
 
 
-def _both(first: ChatReply, second: ChatReply, *, prefix: str, helped: bool) -> ChatReply:
+def _said(chat: Chat, requests: Sequence[ChatRequest]) -> list[ChatReply | ModelError]:
+    """A reply a request, or the network's failure at it; where it fails, each is asked alone."""
+    try:
+        return [*chat.generate(requests)]
+    except OutOfMemory:
+        raise
+    except ModelError as error:
+        if len(requests) == 1:
+            return [error]
+    return [said for one in requests for said in _said(chat, [one])]
+
+
+def _both(one: Try, first: ChatReply, second: ChatReply | ModelError, *, prefix: str) -> ChatReply:
     """The second reply if it helped, else the first, with what both cost."""
+    if isinstance(second, ModelError):
+        return replace(first, again=prefix, in_vain=str(second))
+    helped = one.readable(second.text)
     return replace(
         second if helped else first,
         prompt_tokens=first.prompt_tokens + second.prompt_tokens,
         completion_tokens=first.completion_tokens + second.completion_tokens,
         again=prefix,
+        in_vain="" if helped else "the second reply cannot be read either",
     )

@@ -140,7 +140,8 @@ def known(
         checkpoint: The same, if it is here; else only a name.
         coordinates: What its numbers mean; None: as its architecture has it.
         factor: Patch size times merge size.
-        min_pixels: Smallest picture; pictures are brought to it before they are sent.
+        min_pixels: Smallest picture, or frame of a clip; they are brought to it before they are
+            sent.
         max_pixels: Largest picture, likewise.
         clips: How a clip is sent.
 
@@ -150,8 +151,9 @@ def known(
         ModelError: the folder is not there, or asks for code to run.
     """
     folder = _folder(tokenizer, checkpoint)
-    network = None if folder is None else described(
-        folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
+    network = None if folder is None else replace(
+        described(folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels),
+        limits_clips=clips == "video",
     )  # fmt: skip
     if network is None and coordinates is None:
         raise UsageError(

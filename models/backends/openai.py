@@ -56,6 +56,11 @@ class OpenAIChat:
         return 2 + self.concurrency // self.batch_size
 
     @property
+    def temperature(self) -> float:
+        """0 is greedy."""
+        return self.form.temperature
+
+    @property
     def goes_on(self) -> bool:
         """Whether requests may begin the reply."""
         return self.form.server in GOES_ON
@@ -178,7 +183,8 @@ def openai(
         tokenizer: A folder with the network's tokenizer and processor.
         coordinates: What numbers in replies mean; needed where no such folder is here.
         factor: Patch size times merge size of its processor, where no such folder is here.
-        min_pixels: Smallest picture; pictures are brought to the limits before they are sent.
+        min_pixels: Smallest picture, or frame of a clip; they are brought to the limits before they
+            are sent.
         max_pixels: Largest picture, likewise.
         clips: Several frames are sent as `images`, which every server takes, or as one `video`
             with its times, which vLLM takes.

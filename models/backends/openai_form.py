@@ -48,7 +48,8 @@ class Form:
     repetition_penalty: float | None
     seed: int
     fit: Callable[[tuple[int, int]], tuple[int, int]] | None
-    """(width, height) to which a picture of such a size is brought here; None: as it is."""
+    """(width, height) to which a picture of such a size, or a frame, is brought here; None: as it
+    is."""
     plain: Callable[[str], str]
     """Text in which no special token is left."""
 
@@ -127,7 +128,7 @@ class Form:
     def _parts(
         self, media: Media, frames: tuple[int, ...], resize: tuple[int, int] | None
     ) -> list[dict[str, Any]]:
-        pictures = [squashed(media.frame(index), resize) for index in frames]
+        pictures = [self._fitted(squashed(media.frame(index), resize)) for index in frames]
         if len(pictures) > 1 and self.clips == "video":
             # The frames of a `video/jpeg` are decoded as pictures, whatever their own format.
             inlined = ",".join(_base64(encoded(one, self.quality)) for one in pictures)
@@ -136,7 +137,7 @@ class Form:
         kind = "png" if self.quality is None else "jpeg"
         return [
             {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{inlined}"}}
-            for inlined in (_base64(encoded(self._fitted(one), self.quality)) for one in pictures)
+            for inlined in (_base64(encoded(one, self.quality)) for one in pictures)
         ]
 
     def _fitted(self, picture: Frame) -> Frame:

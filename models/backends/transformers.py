@@ -23,6 +23,7 @@ from harness.models.backends.inputs import planned_canvas, processor_inputs, see
 from harness.models.backends.kernels import quickened
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import end_tokens, load_network, load_processor
+from harness.models.backends.room import Room
 from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
 from harness.models.backends.stops import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import Coordinates, declared_coordinates
@@ -135,24 +136,32 @@ class TransformersChat:
         They are answered `batch_size` at a time, the longest first: what does not fit is known at
         once, and little is padded. Of more than that, the next ones take the places of those
         whose replies have ended, where the architecture allows it (`rolling`). Where memory runs
-        out, half as many at a time are tried, of those that are not answered yet.
+        out, half as many at a time are tried, of those that are not answered yet, and no more than
+        that in the next calls either (`Room`).
 
         Raises:
             OutOfMemory: a single request does not fit.
             ModelError: a logit is no number.
         """
         replies: dict[int, ChatReply] = {}
-        size = self.batch_size
+        ran_out = False
         while left := [place for place in range(len(requests)) if place not in replies]:
-            size = min(size, len(left))
+            size = min(self._room.rows, len(left))
             try:
                 for at, reply in self._answered([requests[place] for place in left], size=size):
                     replies[left[at]] = reply
             except OutOfMemory:
                 if size == 1:
                     raise
-                size //= 2
+                ran_out = True
+                self._room.halve(size)
+        if not ran_out:
+            self._room.grow()
         return [replies[place] for place in range(len(requests))]
+
+    @cached_property
+    def _room(self) -> Room:
+        return Room(most=self.batch_size, rows=self.batch_size)
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it, by the processor's rule."""

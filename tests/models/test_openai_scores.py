@@ -163,3 +163,17 @@ def test_limits_on_pixels_are_kept_before_pictures_are_sent(tiny_qwen, network, 
     assert chat.canvas(request) == small.canvas(request) != network.canvas(request)
     (expected,) = small.generate([request])
     assert reply.prompt_tokens == expected.prompt_tokens
+
+
+def test_limits_on_pixels_are_kept_by_the_frames_of_a_clip(tiny_qwen, network):
+    asked = contract.requests(clips=True)
+    request = next(one for one in asked.values() if len(one.media[0]) > 1)
+    request = replace(request, resize=(200, 100), resize_others=None)
+    limits = {"min_pixels": 3136, "max_pixels": 9_000}
+    with serving(network) as served:
+        chat = reached(served, tiny_qwen, clips="video", **limits)
+        (reply,) = chat.generate([request])
+    small = transformers(checkpoint=str(tiny_qwen), **limits)
+    assert chat.canvas(request) == small.canvas(request) != network.canvas(request)
+    (expected,) = small.generate([request])
+    assert reply.prompt_tokens == expected.prompt_tokens

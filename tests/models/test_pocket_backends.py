@@ -22,6 +22,9 @@ from chat_server import Scripted, serving
 TASKS = ("reason_seg", "counting", "mevis")  # pictures, numbers, and a video
 PERCEPTION = "segmenter=grabcut,propagator=flow"
 NETWORK = {"checkpoint": "pocket", "dtype": "float32", "device": "cpu"}
+IN_PROCESS = "transformers(dtype=float32,device=cpu)"
+FEW = ",max_new_tokens=24"
+"""With which replies about videos are cut off before their answer."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,9 +48,18 @@ def evaluated(data, out, model):
     return by_task
 
 
-def served_model(url):
-    backend = f"openai(model=served,base_url={url},clips=video)"
-    return f"pocket({PERCEPTION},backend={backend})"
+def served_model(url, *, server="vllm", clips="video", more=""):
+    backend = f"openai(model=served,base_url={url},server={server},clips={clips})"
+    return f"pocket({PERCEPTION},backend={backend}{more})"
+
+
+def notes(runs):
+    """What predictions note, by task and query."""
+    return {
+        (name, one): run.journal.record(one)["prediction"].get("notes", [])
+        for name, run in runs.items()
+        for one in run.journal.places
+    }
 
 
 def said(data, runs, file):
@@ -75,9 +87,8 @@ def assert_same_scores(runs, others):
 
 @pytest.fixture(scope="module")
 def here(shapes, tmp_path_factory):
-    backend = "transformers(dtype=float32,device=cpu)"
     out = tmp_path_factory.mktemp("here") / "runs"
-    return evaluated(shapes, out, f"pocket({PERCEPTION},backend={backend})")
+    return evaluated(shapes, out, f"pocket({PERCEPTION},backend={IN_PROCESS})")
 
 
 def test_behind_a_server_the_scores_are_the_same(shapes, here, tmp_path):
@@ -96,6 +107,31 @@ def test_replayed_from_its_replies_the_scores_are_the_same(shapes, here, tmp_pat
     assert_same_scores(
         here, evaluated(shapes, tmp_path / "runs", f"replay(file={file},model={reader})")
     )
+
+
+def test_second_tries_are_the_same_behind_a_server_that_goes_on_from_a_beginning(shapes, tmp_path):
+    model = f"pocket({PERCEPTION},backend={IN_PROCESS}{FEW})"
+    few = evaluated(shapes, tmp_path / "here", model)
+    with serving(transformers(**NETWORK)) as served:
+        there = evaluated(shapes, tmp_path / "there", served_model(served.url, more=FEW))
+    assert_same_scores(few, there)
+    assert notes(few) == notes(there)
+    again = [
+        note for told in notes(few).values() for note in told if note.startswith("asked again")
+    ]
+    assert any("to no avail" not in note for note in again), "no second reply was read"
+    assert len(served.asked) == len(notes(few)) + len(again)
+    assert all(second_tries(run) for run in (*few.values(), *there.values()))
+    with serving(transformers(**NETWORK)) as served:
+        model = served_model(served.url, server="plain", clips="images", more=FEW)
+        plain = evaluated(shapes, tmp_path / "plain", model)
+    assert len(served.asked) == len(notes(plain))
+    assert not any(second_tries(run) for run in plain.values()), "the record says what is not done"
+    assert plain["mevis"].results["n_failed"] > few["mevis"].results["n_failed"]
+
+
+def second_tries(run):
+    return run.manifest["model"]["description"].get("second_try", False)
 
 
 def test_a_server_that_does_not_look_at_its_requests_has_other_scores(shapes, here, tmp_path):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harness.errors import OutOfMemory
 from harness.model import ChatRequest
 from harness.models.backends.rolling import plan
+from harness.models.backends.room import CLEAN
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -86,6 +87,18 @@ def test_fewer_rows_are_tried_where_memory_runs_out(tiny_qwen, ask, roll):
     assert made.generate(asked) == expected
     assert called[:2] == [4, 2]
     assert max(called[1:]) == 2  # one try was enough to learn it, for all that follow
+
+
+def test_the_next_call_begins_with_what_fitted_and_tries_more_after_a_while(tiny_qwen, ask):
+    asked = [replace(one, max_new_tokens=2) for one in requests(ask)]
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=4)
+    called = full_above(made.network, 2)
+    tries = []
+    for _ in range(CLEAN + 2):
+        called.clear()
+        made.generate(asked)
+        tries.append(max(called))
+    assert tries == [4] + [2] * CLEAN + [4]
 
 
 def test_what_is_answered_is_not_asked_again_when_memory_runs_out(tiny_qwen, ask):

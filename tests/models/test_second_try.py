@@ -17,6 +17,8 @@ from harness.models.qwen_vl.questions import Questions
 from harness.models.second_try import begun
 from harness.models.visionreasoner import grammar
 from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.run.predict import predict
+from harness.run.stages import Stage
 from harness.types import AnswerForm, Query
 
 BOX = '[{"bbox_2d": [1, 2, 30, 40], "point_2d": [10, 20]}]'
@@ -28,6 +30,8 @@ class Says:
 
     rule: Callable[[ChatRequest], str]
     goes_on: bool = True
+    temperature: float = 1.0
+    cut: bool = False
     asked: list[list[ChatRequest]] = field(default_factory=list)
     batch_size: int = 4
     coordinates: str = "pixels"
@@ -38,9 +42,10 @@ class Says:
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         self.asked.append(list(requests))
         return [
-            ChatReply(text=f"{one.prefix}{self.rule(one)}", prompt_tokens=7, completion_tokens=3)
+            ChatReply(text=f"{one.prefix}{self.rule(one)}", prompt_tokens=7, completion_tokens=3,
+                      cut=self.cut)
             for one in requests
-        ]
+        ]  # fmt: skip
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         return (64, 64)
@@ -49,8 +54,8 @@ class Says:
         return len(text.split())
 
 
-def model(rule, *, goes_on=True, **settings):
-    chat = Says(rule, goes_on=goes_on)
+def model(rule, *, goes_on=True, temperature=1.0, cut=False, **settings):
+    chat = Says(rule, goes_on=goes_on, temperature=temperature, cut=cut)
     made = PromptedModel(
         name="test", chat=chat, prompt=VisionReasoner(resize=None), words=Questions(),
         segmenter=plugins.build("segmenters", "box"),
@@ -106,18 +111,77 @@ def test_the_first_reply_stays_where_the_second_is_no_better():
     (found,) = made.predict([query()])
     assert found.replies == ("nothing at all",) and found.failure is not None
     assert len(chat.asked) == 2 and found.usage.completion_tokens == 6, "both were paid for"
-    assert found.notes == ("asked again, begun with '<think></think><answer>', to no avail",)
+    (note,) = found.notes
+    assert note == ("asked again, begun with '<think></think><answer>', to no avail: the second "
+                    "reply cannot be read either")  # fmt: skip
 
 
-@pytest.mark.parametrize("error", [ModelError, OutOfMemory, Unavailable])
-def test_first_replies_are_not_lost_to_a_second_try_that_fails(error):
+NAMES = ("good", "bad", "fails", "worse")
+
+
+def failing(error):
+    """A network that raises at one of three second requests."""
+
     def rule(request):
-        if request.prefix:
+        if request.key == "fails:again":
             raise error("the network", expected="a reply", found="none")
-        return "no" if request.key == "bad" else f"<think>it</think><answer>{BOX}</answer>"
+        if request.prefix:
+            return f"{BOX}</answer>"
+        return "no" if request.key != "good" else f"<think>it</think><answer>{BOX}</answer>"
 
-    good, bad = model(rule)[0].predict([query(key="good"), query(key="bad")])
-    assert good.failure is None and bad.failure.kind == "parse" and bad.replies == ("no",)
+    return model(rule)
+
+
+def test_a_second_try_that_fails_costs_neither_first_replies_nor_other_second_ones():
+    made, chat = failing(ModelError)
+    good, bad, fails, worse = made.predict([query(key=name) for name in NAMES])
+    assert [len(one) for one in chat.asked] == [4, 3, 1, 1, 1], "then each on its own"
+    assert good.failure is None and good.notes == ()
+    for found in (bad, worse):
+        assert found.failure is None and found.answer.boxes == good.answer.boxes
+        assert found.notes == ("asked again, begun with '<think></think><answer>'",)
+    assert fails.failure.kind == "parse" and fails.replies == ("no",)
+    assert fails.usage.completion_tokens == 3
+    (note,) = fails.notes
+    assert note.endswith("to no avail: the network: expected a reply, found none")
+
+
+@pytest.mark.parametrize("error", [OutOfMemory, Unavailable])
+def test_what_says_nothing_of_the_network_is_no_failure_of_it(error):
+    """It would be scored as a reply that cannot be read, though another day it might be."""
+    made, _ = failing(error)
+    with pytest.raises(error):
+        made.predict([query(key=name) for name in NAMES])
+    good, bad, fails, worse = predict(made, [query(key=name) for name in NAMES], Stage())
+    assert [one.failure for one in (good, bad, worse)] == [None] * 3
+    assert fails.failure.kind == "infrastructure"
+
+
+ENDLESS = '<think>red circle</think><answer>[{"bbox_2d": [1, 2'
+
+
+def test_whether_a_second_try_helped_does_not_hang_on_how_the_first_reply_began():
+    made, chat = model(lambda one: " 3" if one.prefix else ENDLESS, cut=True)
+    (found,) = made.predict([query()])
+    assert ENDLESS.startswith(chat.asked[1][0].prefix)
+    assert found.replies == (ENDLESS,) and found.failure is not None
+    again, cut = found.notes
+    assert again.endswith("to no avail: the second reply cannot be read either")
+    assert cut == "cut off", "tokens are of both"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_a_greedy_network_is_not_asked_for_what_it_began_by_itself(temperature):
+    said = {"endless": ENDLESS, "other": "<think>red circle, red"}
+    made, chat = model(
+        lambda one: f"{BOX}</answer>" if one.prefix else said[one.key], temperature=temperature
+    )
+    endless, other = made.predict([query(key=name) for name in said])
+    assert [one.key for one in chat.asked[1]] == ["endless:again"] * (temperature > 0) + [
+        "other:again"
+    ]
+    assert other.failure is None
+    assert bool(endless.notes) == (endless.failure is None) == (temperature > 0)
 
 
 def test_of_several_forms_only_the_one_that_cannot_be_read_is_asked_again():
@@ -144,6 +208,7 @@ def test_nothing_is_asked_twice_unless_it_may_and_can_be(settings):
 def test_the_record_says_so():
     assert model(str)[0].describe()["second_try"] is True
     assert "second_try" not in model(str, second_try=False)[0].describe()
+    assert "second_try" not in model(str, goes_on=False)[0].describe(), "nothing is asked again"
 
 
 CUT = st.from_regex(r"(<frame>\d</frame>)?(<think>.{0,20})?", fullmatch=True)

@@ -98,6 +98,7 @@ def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat)
 
 
 def test_a_reply_begins_with_what_it_was_made_to(chat):
+    assert chat.goes_on
     (reply,) = chat.generate([contract.requests()["prefix"]])
     assert reply.text.startswith("<think>it is")
     assert (reply.prompt_tokens, reply.completion_tokens, reply.cut) == (3, 12, True)

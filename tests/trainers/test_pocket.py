@@ -28,10 +28,17 @@ from harness.trainers.pocket.examine import _both_moments, _prompt
 from harness.trainers.pocket.forward import Forward, States, patches
 from harness.trainers.pocket.lessons import located
 from harness.trainers.pocket.lessons import name as words_for
-from harness.trainers.pocket.losses import Targets, _copy_loss, number_tokens, word_losses
+from harness.trainers.pocket.losses import (
+    Heads,
+    Targets,
+    _copy_loss,
+    number_tokens,
+    word_losses,
+)
 from harness.trainers.pocket.mixture import Drawn, Shares, draw_exam, draw_videos, named_frame
 from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
 from harness.trainers.pocket.reasons import in_words
+from harness.trainers.pocket.together import Alone
 from harness.trainers.pocket.trainer import pocket
 from harness.trainers.pocket.views import View
 from harness.types import AnswerForm, Query
@@ -393,6 +400,55 @@ def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer, text_f
     assert seen > 50
 
 
+@pytest.mark.parametrize("family", ["referring", "video"])
+def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(tokenizer, family):
+    """Cell by cell they are the mask of the token's thing, and on average its part of the token."""
+    scene = draw_scene(3, family=family, split="train", index=5)
+    view = View(scene, tuple(range(scene.frames)))
+    drawn = [Drawn(view, (located(view, next(iter(attributes(scene)))),))]
+    batch = Collator(tokenizer, outlines=True).batch(drawn, intervals=[1])
+    assert Collator(tokenizer).batch(drawn, intervals=[1]).outlines.shape[-1] == 0
+    grids = (scene.frames + 1) // 2
+    assert batch.outlines.shape == (1, grids * 36, 49)
+    shown = batch.kinds[0, :, 0] > 0
+    assert shown.any() and not batch.outlines[0, ~shown].any()
+    shares = view.shares[::2].max(1).reshape(-1)
+    assert np.allclose(batch.outlines[0].mean(-1)[shown], shares[shown], atol=0.03)
+    for token in np.flatnonzero(shown):
+        grid, place = divmod(int(token), 36)
+        row, column = divmod(place, 6)
+        masks = view.masks[2 * grid]
+        owner = int(view.shares[2 * grid][:, place].argmax())
+        for cell in range(49):
+            down, across = divmod(cell, 7)
+            y = int((row * 7 + down + 0.5) * scene.height / 42)
+            x = int((column * 7 + across + 0.5) * scene.width / 42)
+            around = masks[owner, max(0, y - 3) : y + 4, max(0, x - 3) : x + 4]
+            if around.all() or not around.any():
+                assert batch.outlines[0, token, cell] == around.all()
+
+
+def test_a_head_that_is_not_asked_for_changes_no_other():
+    heads = []
+    for outlines in (False, True):
+        torch.manual_seed(5)
+        heads.append(dict(Heads(width=8, outlines=outlines).named_parameters()))
+    assert heads[1].keys() - heads[0].keys() == {"outline.weight", "outline.bias"}
+    assert all(torch.equal(weight, heads[1][name]) for name, weight in heads[0].items())
+
+
+def test_outlines_teach_the_vision_tower(tmp_path):
+    """What is told of outlines is learned, and no weight of it is asked for otherwise."""
+    told = {}
+    for weight in (0.0, 4.0):
+        settings = small(steps=25, learning_rate=3e-3, warm_up=2, outlines_weight=weight)
+        run = TrainingRun(out=tmp_path / str(weight))
+        course = Course(settings, run)
+        told[weight] = [one["stills/outlines"] for _, one in course.steps(Alone())]
+    assert not any(told[0.0])
+    assert np.mean(told[4.0][-5:]) < 0.8 * told[4.0][0] and told[4.0][0] > 0.5
+
+
 def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
     tokens, width = 6, 4
     directions = torch.eye(tokens)[None, None].repeat(1, 2, 1, 1)  # each token's key is its own
@@ -548,9 +604,16 @@ def test_a_part_of_what_a_training_started_from_is_kept(undisturbed, tmp_path):
     assert any(not torch.equal(moved[name], kept[name]) for name in kept)
 
 
-@pytest.mark.parametrize("given", [{"start_kept": 0.5}, {"start": "x", "start_kept": 1.5}])
-def test_a_part_of_nothing_or_more_than_all_is_not_kept(given, tmp_path):
-    with pytest.raises(UsageError, match=r"start_kept.*start=DIR"):
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"start_kept": 0.5}, r"start_kept=0.5.*no start.*start=DIR"),
+        ({"start": "x", "start_kept": 1.5}, r"from 0 to below 1, found 1.5"),
+        ({"start": "x", "start_kept": -0.5}, r"from 0 to below 1, found -0.5"),
+    ],
+)
+def test_a_part_of_nothing_or_more_than_all_is_not_kept(given, said, tmp_path):
+    with pytest.raises(UsageError, match=said):
         small(**given).train(TrainingRun(out=tmp_path))
 
 
@@ -564,8 +627,6 @@ def test_a_few_lessons_can_be_learned_by_heart(tmp_path, monkeypatch):
     course = Course(small(steps=60, learning_rate=3e-3, warm_up=5), TrainingRun(out=tmp_path))
     part = Drawing(replace(FEW, easy_until=1.0), seed=0).part(0, 0)
     monkeypatch.setattr(courses, "batches", lambda *_, **__: iter([[part]] * 60))
-    from harness.trainers.pocket.together import Alone
-
     told = [numbers for _, numbers in course.steps(Alone())]
     assert told[-1]["stills/text"] < 0.25 * told[0]["stills/text"]
     assert told[-1]["stills/looks"] < 0.8 * told[0]["stills/looks"]

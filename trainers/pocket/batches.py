@@ -23,6 +23,7 @@ STEP = 16
 """Rows are padded to multiples of it: for every further length the matrix products are compiled
 anew, and only about a thousand of them are kept; without it a step takes a quarter longer."""
 NOTHING = 0  # class of an image token without a thing
+OUTLINE = 7  # cells along each side of an image token in which outlines are told: 4 × 4 pixels each
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -62,6 +63,9 @@ class Batch:
     """Pictures × image tokens × 3: shape (0: none, or its number from 1), colour, size."""
     boxes: Floats
     """Pictures × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
+    outlines: Floats
+    """Pictures × image tokens × 49: the part that the token's thing covers of each cell of a grid
+    over the token; × 0 where no head asks for it."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays by name."""
@@ -71,8 +75,9 @@ class Batch:
 class Collator:
     """Makes batches with one tokenizer."""
 
-    def __init__(self, tokenizer: Any, *, text_first: bool = True) -> None:
+    def __init__(self, tokenizer: Any, *, text_first: bool = True, outlines: bool = False) -> None:
         self._tokenizer = tokenizer
+        self._outlines = outlines
         self._text_first = text_first
         self._encode = lru_cache(maxsize=50_000)(self._ids)
         self._image = tokenizer.convert_tokens_to_ids(vocabulary.IMAGE)
@@ -120,6 +125,9 @@ class Collator:
             options=options,
             kinds=np.stack([_kinds(one.view) for one in drawn]),
             boxes=np.stack([_boxes(one.view) for one in drawn]).astype(np.float32),
+            outlines=np.stack(
+                [_outlines(one.view) if self._outlines else _no_outlines(one.view) for one in drawn]
+            ).astype(np.float32),
         )
 
     def _row(self, picture: int, view: View, lesson: Lesson, interval: int) -> dict[str, Any]:
@@ -289,6 +297,22 @@ def _kinds(view: View) -> Ints:
     )
     found: Ints = table[_owners(view)].reshape(-1, 3)
     return found
+
+
+def _outlines(view: View) -> Floats:
+    """The outline of each token's thing within the token; nothing where it shows none."""
+    owners = _owners(view)
+    whole = np.zeros((*owners.shape, OUTLINE**2), dtype=np.float32)
+    for grid, owner in enumerate(owners):
+        parts = view.outlines(view.frames[2 * grid], CELLS * OUTLINE) / 255
+        split = parts.reshape(-1, CELLS, OUTLINE, CELLS, OUTLINE).swapaxes(2, 3)
+        by_token = split.reshape(len(parts), TOKENS, OUTLINE**2)
+        whole[grid] = np.where(owner[:, None] >= 0, by_token[owner, np.arange(TOKENS)], 0)
+    return whole.reshape(-1, OUTLINE**2)
+
+
+def _no_outlines(view: View) -> Floats:
+    return np.zeros((_owners(view).size, 0), dtype=np.float32)
 
 
 def _boxes(view: View) -> Floats:

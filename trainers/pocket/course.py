@@ -59,7 +59,7 @@ class Course:
             if settings.start is not None and settings.start_kept
         }
         text = self._network.config.text_config
-        self._heads = Heads(width=text.hidden_size)
+        self._heads = Heads(width=text.hidden_size, outlines=settings.outlines_weight > 0)
         self._forward = Forward(
             self._network,
             tap=max(0, text.num_hidden_layers - 3),
@@ -242,6 +242,7 @@ class Course:
         late = self._part(step) >= settings.heads_until
         guided = (
             settings.things_weight * heads.things
+            + settings.outlines_weight * heads.outlines
             + settings.meant_weight * heads.meant
             + settings.looks_weight * (heads.looks + heads.attends)
             + settings.copies_weight * (heads.copies + heads.options)
@@ -249,8 +250,8 @@ class Course:
         loss = (said + guided) / PARTS
         loss.backward()
         told = {"loss": loss, "text": words.text, "measured": words.measured,
-                "things": heads.things, "meant": heads.meant, "looks": heads.looks,
-                "attends": heads.attends, "copies": heads.copies,
+                "things": heads.things, "outlines": heads.outlines, "meant": heads.meant,
+                "looks": heads.looks, "attends": heads.attends, "copies": heads.copies,
                 "options": heads.options}  # fmt: skip
         plain = {name: float(value.detach()) for name, value in told.items()}
         plain["loss"] *= PARTS

@@ -28,7 +28,9 @@ class Drawing:
         self._set = settings
         self._seed = seed
         tokenizer = vocabulary.make_tokenizer()
-        self._collator = Collator(tokenizer, text_first=settings.text_first)
+        self._collator = Collator(
+            tokenizer, text_first=settings.text_first, outlines=settings.outlines_weight > 0
+        )
 
     def part(self, step: int, part: int) -> dict[str, Batch]:
         """The batches of one of a step's `PARTS`, by what they show."""

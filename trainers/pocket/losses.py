@@ -6,6 +6,8 @@ The heads here tell it; they exist in training only.
 - `things`: each image token, as the vision tower gives it, says shape, colour, size, box and motion
   of the thing that it shows; after the middle text layer also where on the canvas that box is, and
   its motion.
+- `outlines`: each image token, as the vision tower gives it, says which parts of it the thing
+  covers. What shape a thing has is learned from where its edges are, of small things most of all.
 - `meant`: after the middle text layer each image token says whether the question is about it.
 - `looks`: wherever the reply is about to speak of a thing, the hidden state picks the image tokens
   that show it, by a product of queries and keys; and in the next layer one head attends to them.
@@ -22,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harness.trainers.pocket.batches import OUTLINE
 from harness.trainers.pocket.forward import States
 from harness.trainers.pocket.views import CELLS
 from harness.trainers.pocket.vocabulary import CANVAS
@@ -43,6 +46,7 @@ class Targets(NamedTuple):
 
     kinds: Tensor
     boxes: Tensor
+    outlines: Tensor
     owner: Tensor
     seen: Tensor
     meant: Tensor
@@ -58,6 +62,7 @@ class HeadLosses:
     """The losses of the heads, and how often the right thing was looked at."""
 
     things: Tensor
+    outlines: Tensor
     meant: Tensor
     looks: Tensor
     attends: Tensor
@@ -69,7 +74,7 @@ class HeadLosses:
 class Heads(nn.Module):
     """The heads of training."""
 
-    def __init__(self, *, width: int) -> None:
+    def __init__(self, *, width: int, outlines: bool = False) -> None:
         super().__init__()
         self.things = nn.Linear(width, sum(SPLITS))
         self.place = nn.Linear(width, 6)
@@ -77,6 +82,8 @@ class Heads(nn.Module):
         self.query = nn.Linear(width, LOOK_WIDTH)
         self.key = nn.Linear(width, LOOK_WIDTH)
         self.option = nn.Linear(width, MOST_OPTIONS)
+        # The last one, and only where it is asked for: the others begin as they do without it.
+        self.outline = nn.Linear(width, OUTLINE**2) if outlines else None
 
     def forward(self, states: States, targets: Targets) -> HeadLosses:
         """The losses of a batch."""
@@ -93,12 +100,21 @@ class Heads(nn.Module):
         )
         return HeadLosses(
             things=self._things(states.image.float(), image, targets),
+            outlines=self._outlines(states.image.float(), targets),
             meant=meant,
             looks=-_mean((targets.looked_at * shares).sum(-1)),
             attends=_attention_loss(states, targets),
             copies=_copy_loss(states, targets),
             options=self._options(middle, targets.options),
             right_looks=float(_mean(hit.float())),
+        )
+
+    def _outlines(self, image: Tensor, targets: Targets) -> Tensor:
+        if self.outline is None:
+            return image.new_zeros(())
+        shown = targets.kinds[..., 0] > 0
+        return functional.binary_cross_entropy_with_logits(
+            self.outline(image[shown]), targets.outlines[shown]
         )
 
     def _options(self, middle: Tensor, options: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ class PocketTrainer:
     last_spread: float
     spread_until: float
     things_weight: float
+    outlines_weight: float
     meant_weight: float
     looks_weight: float
     copies_weight: float
@@ -76,12 +77,12 @@ class PocketTrainer:
         if run.tasks or run.model is not None:
             raise UsageError("method pocket", expected="neither --model nor --train-tasks, as it "
                              "draws its own world", found="one of them")  # fmt: skip
-        if not 0 <= self.start_kept < 1 or (self.start_kept and self.start is None):
-            raise UsageError(
-                f"pocket(start_kept={self.start_kept})", expected="a part of `start`, below 1",
-                found="no start" if self.start is None else str(self.start_kept),
-                fix="Give --set start=DIR, the training to go on from.",
-            )  # fmt: skip
+        kept = f"pocket(start_kept={self.start_kept})"
+        if not 0 <= self.start_kept < 1:
+            raise UsageError(kept, expected="a part, from 0 to below 1", found=str(self.start_kept))
+        if self.start_kept and self.start is None:
+            raise UsageError(kept, expected="a training that a part is kept of", found="no start",
+                             fix="Give --set start=DIR, the training to go on from.")  # fmt: skip
         ensure_torchvision()
         # Compiled matrix products, one a shape; of the thousand that are kept otherwise some are
         # compiled again and again. Read when the first one is made, here and in other processes.
@@ -104,6 +105,7 @@ def pocket(
     last_spread: float = 0.7,
     spread_until: float = 0.6,
     things_weight: float = 1.0,
+    outlines_weight: float = 4.0,
     meant_weight: float = 0.5,
     looks_weight: float = 0.5,
     copies_weight: float = 0.5,
@@ -147,6 +149,7 @@ def pocket(
         last_spread: Width at the end.
         spread_until: Part of the steps in which it falls, by equal factors.
         things_weight: Weight of the loss on what image tokens show.
+        outlines_weight: Weight of the loss on which parts of image tokens things cover.
         meant_weight: Weight of the loss on which image tokens are asked about.
         looks_weight: Weight of the loss on where replies look.
         copies_weight: Weight of the loss on which text replies look at for what it tells.
@@ -191,6 +194,7 @@ def pocket(
         last_spread=last_spread,
         spread_until=spread_until,
         things_weight=things_weight,
+        outlines_weight=outlines_weight,
         meant_weight=meant_weight,
         looks_weight=looks_weight,
         copies_weight=copies_weight,
