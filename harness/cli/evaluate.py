@@ -3,8 +3,10 @@
 import math
 import os
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from harness.cli.ask import needed, run_folder, specs
@@ -16,11 +18,12 @@ from harness.errors import UsageError
 from harness.record import Run, public
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
-from harness.run.launched import launched, own_gpu
+from harness.run.launched import Launch, launched, living, own_gpu
 from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
 from harness.run.trained import Overlap, write_trainings
 from harness.run.workers import build_model
+from harness.spec import Spec
 from harness.task import Task
 
 
@@ -38,6 +41,17 @@ def evaluate(arguments: Namespace) -> int:
         raise UsageError("--workers, --isolate, --timeout and --ray", expected="none of them where "
                          "a launcher has begun several processes", found=f"{launch.size} processes",
                          )  # fmt: skip
+    with nullcontext() if launch is None else living(launch, out) as launch:
+        shown = _evaluated(arguments, out, models, options, launch)
+    if launch is None or launch.leads:
+        _show(arguments, shown)
+    return 0
+
+
+def _evaluated(
+    arguments: Namespace, out: Path, models: Sequence[Spec], options: Options, launch: Launch | None
+) -> dict[str, dict[str, Any]]:
+    """What is shown of every model, task by task; nothing where another process leads."""
     asked = list(asked_tasks(arguments))
     judge = judge_for(arguments, [task for _, _, task in asked])
     shown: dict[str, dict[str, Any]] = {}
@@ -64,9 +78,7 @@ def evaluate(arguments: Namespace) -> int:
                 )  # fmt: skip
                 if leads:
                     shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
-    if leads:
-        _show(arguments, shown)
-    return 0
+    return shown
 
 
 def _options(arguments: Namespace) -> Options:

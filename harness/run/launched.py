@@ -12,6 +12,12 @@ its own, so that results are those of one process. They meet in the run folder, 
     launch/alive.<rank>.json   it is at work, with another count every ten seconds
     launch/stages.<rank>.json  what the stages of its share cost, with the leader's number
 
+Each process also tells that it lives in `--out` itself, from its first line to its last: who waits
+in a run's folder for one that loads its model, or is at work on another task, waits as long as that
+takes.
+
+    .launch/alive.<rank>.json  it lives, with another count every ten seconds
+
 Each side goes on when it reads its own number from the other, so that what an earlier launch left
 behind is never mistaken for this one's. If one of them dies, the launcher ends the others; where it
 does not, the leader ends when a helper that has work is not heard of any more. The same command
@@ -23,7 +29,7 @@ import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
@@ -40,7 +46,8 @@ from harness.store.journal import Journal, number
 from harness.types import FailureKind
 
 MEETING = "launch"
-PATIENCE = 600.0  # seconds that one waits for the other to begin, which may be loading its model
+LIVES = ".launch"
+PATIENCE = 600.0  # seconds that one waits for another that has not been heard of
 BEAT = 10.0  # seconds between a helper's signs of life
 SILENCE = 300.0  # seconds without one, after which a helper is dead: shared folders show files late
 LATE = 10.0  # seconds that a helper may take, after its last batch, to tell what it cost
@@ -53,6 +60,15 @@ class Launch:
 
     rank: int
     size: int
+    lives: Path | None = None
+    """The folder in which the processes tell that they live; None: they do not."""
+
+    def life(self, rank: int) -> bytes:
+        """What a process last told of its life; it lives if that changes."""
+        with suppress(OSError):  # it is not there, or is being replaced
+            if self.lives is not None:
+                return (self.lives / f"alive.{rank}.json").read_bytes()
+        return b""
 
     @property
     def leads(self) -> bool:
@@ -209,7 +225,7 @@ class _Signs:
         for name in ("hello", "seen", "alive"):
             with suppress(OSError):  # it is not there, or is being replaced
                 written.append((self._there / f"{name}.{rank}.json").read_bytes())
-        return written
+        return [*written, self._launch.life(rank)]
 
     def check(self, awaited: Iterable[int]) -> None:
         """Look at what is new.
@@ -237,6 +253,22 @@ class _Signs:
                     fix="What was finished is kept. See why in its own output, and start the same "
                     "command again, with any number of processes.",
                 )  # fmt: skip
+
+
+@contextmanager
+def living(launch: Launch, out: Path) -> Iterator[Launch]:
+    """Tell in `out` that this process lives, until the block ends; the launch that knows where."""
+    lives = out / LIVES
+    with suppress(OSError):  # whoever writes a run there will say it
+        lives.mkdir(parents=True, exist_ok=True)
+    told = lives / f"alive.{launch.rank}.json"
+    try:
+        with _beating(told):
+            yield replace(launch, lives=lives)
+    finally:
+        with suppress(StoreError, OSError):
+            forget(told)
+            lives.rmdir()  # by the last one: it is not empty for the others
 
 
 @contextmanager
@@ -276,13 +308,18 @@ def meet(launch: Launch, folder: Path) -> dict[str, Any]:
     """Wait for the leader's answer, as a helper: `attempt`, and `run` (None: nothing is to do).
 
     Raises:
-        StoreError: none comes.
+        StoreError: none comes, and no sign that the leader lives.
     """
     own = secrets.token_hex(8)
     there = folder / MEETING
     mine = there / f"hello.{launch.rank}.json"
-    begun = monotonic()
-    while monotonic() - begun < PATIENCE:
+    heard = looked = monotonic()
+    life = launch.life(0)
+    while monotonic() - heard < PATIENCE:
+        if monotonic() - looked > BEAT:
+            looked = monotonic()
+            if (now := launch.life(0)) != life:
+                heard, life = looked, now
         if not mine.exists() or read_json(mine)["number"] != own:  # the leader has set a run aside
             there.mkdir(parents=True, exist_ok=True)
             write_json(mine, {"number": own})

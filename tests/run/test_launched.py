@@ -10,8 +10,18 @@ import time
 
 import pytest
 
-from harness.errors import Unavailable, UsageError
-from harness.run.launched import Launch, Leader, _beating, launched, meet, own_gpu, share
+from harness.errors import StoreError, Unavailable, UsageError
+from harness.run.launched import (
+    LIVES,
+    Launch,
+    Leader,
+    _beating,
+    launched,
+    living,
+    meet,
+    own_gpu,
+    share,
+)
 from harness.run.stages import summed
 from harness.run.timing import add_attempt
 from harness.run.workers import Here
@@ -174,9 +184,9 @@ def quickly(monkeypatch, **seconds):
         monkeypatch.setattr(f"harness.run.launched.{name}", value)
 
 
-def led(folder, own=None):
+def led(folder, own=None, launch=None):
     """Lead four batches, of which another process has the last two."""
-    leader = Leader(Launch(0, 2), Here(own or Staged(), folder, 1), folder, 1)
+    leader = Leader(launch or Launch(0, 2), Here(own or Staged(), folder, 1), folder, 1)
     return list(leader.run([batch(index, str(index)) for index in (0, 2, 1, 3)]))
 
 
@@ -235,6 +245,51 @@ def test_a_leader_that_was_long_busy_looks_before_it_calls_anyone_dead(tmp_path,
     helper.start()
     outcomes = led(tmp_path, Staged(on_ask=after_the_helper))
     helper.join(10)
+    assert sum(len(one.samples) for one in outcomes) == 4
+
+
+def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
+    tmp_path, monkeypatch
+):
+    quickly(monkeypatch, PATIENCE=0.5)
+    with living(Launch(0, 2), tmp_path), living(Launch(1, 2), tmp_path) as launch:
+        outcomes = []
+
+        def late():
+            time.sleep(1.5)
+            outcomes.extend(led(tmp_path / "run"))
+
+        leader = threading.Thread(target=late)
+        leader.start()
+        answer = meet(launch, tmp_path / "run")
+        share(launch, Staged(), tmp_path / "run", attempt=answer["attempt"],
+              batches=[batch(1, "1"), batch(3, "3")])  # fmt: skip
+        leader.join(10)
+    assert sum(len(one.samples) for one in outcomes) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["run"], "nothing is left of it"
+
+
+def test_a_leader_that_has_died_is_not_waited_for(tmp_path, monkeypatch):
+    quickly(monkeypatch, PATIENCE=0.5)
+    with living(Launch(1, 2), tmp_path) as launch:
+        (tmp_path / LIVES / "alive.0.json").write_text('{"process": 1, "beats": 3}')
+        with pytest.raises(StoreError, match="the first process to begin"):
+            meet(launch, tmp_path / "run")
+
+
+def test_a_helper_that_loads_its_model_for_long_is_waited_for(tmp_path, monkeypatch):
+    quickly(monkeypatch, PATIENCE=0.5, SILENCE=0.5)
+    (tmp_path / "run").mkdir()
+    with living(Launch(0, 2), tmp_path) as launch, living(Launch(1, 2), tmp_path):
+
+        def late():
+            time.sleep(1.5)
+            help_out(tmp_path / "run", Staged(), [batch(1, "1"), batch(3, "3")])
+
+        helper = threading.Thread(target=late)
+        helper.start()
+        outcomes = led(tmp_path / "run", launch=launch)
+        helper.join(10)
     assert sum(len(one.samples) for one in outcomes) == 4
 
 
