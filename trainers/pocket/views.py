@@ -62,7 +62,7 @@ class View:
         return parts.reshape(len(masks), -1)
 
     def outlines(self, frame: int, side: int) -> NDArray[np.uint8]:
-        """Things × side × side: about which part of each cell of a grid a thing covers; 255 for all.
+        """Things × side × side: about what part of each cell of a grid a thing covers; 255: all.
 
         Not by products of matrices as above: at this size NumPy's library starts threads for them,
         and in two processes on two cores a step took twice as long.
