@@ -54,7 +54,8 @@ def tried_again(chat: Chat, tries: Sequence[Try], replies: Sequence[ChatReply]) 
     more, or what was cut off, as many tokens longer as it is given.
 
     Raises:
-        OutOfMemory, Unavailable: as for first requests.
+        OutOfMemory, Unavailable: as for first requests; the engine then asks sample by sample,
+            first requests included.
     """
     greedy = getattr(chat, "temperature", None) == 0
     again: dict[int, ChatRequest] = {}

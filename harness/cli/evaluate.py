@@ -41,18 +41,23 @@ def evaluate(arguments: Namespace) -> int:
         raise UsageError("--workers, --isolate, --timeout and --ray", expected="none of them where "
                          "a launcher has begun several processes", found=f"{launch.size} processes",
                          )  # fmt: skip
+    asked = list(asked_tasks(arguments))
     with nullcontext() if launch is None else living(launch, out) as launch:
-        shown = _evaluated(arguments, out, models, options, launch)
+        shown = _evaluated(arguments, out, models, asked, options, launch)
     if launch is None or launch.leads:
         _show(arguments, shown)
     return 0
 
 
 def _evaluated(
-    arguments: Namespace, out: Path, models: Sequence[Spec], options: Options, launch: Launch | None
+    arguments: Namespace,
+    out: Path,
+    models: Sequence[Spec],
+    asked: Sequence[tuple[str, Spec, Task]],
+    options: Options,
+    launch: Launch | None,
 ) -> dict[str, dict[str, Any]]:
     """What is shown of every model, task by task; nothing where another process leads."""
-    asked = list(asked_tasks(arguments))
     judge = judge_for(arguments, [task for _, _, task in asked])
     shown: dict[str, dict[str, Any]] = {}
     leads = launch is None or launch.leads

@@ -16,7 +16,7 @@ Each process also tells that it lives in `--out` itself, from its first line to 
 in a run's folder for one that loads its model, or is at work on another task, waits as long as that
 takes.
 
-    .launch/alive.<rank>.json  it lives, with another count every ten seconds
+    .launch/<launch>/alive.<rank>.json  it lives, with another count every ten seconds
 
 Each side goes on when it reads its own number from the other, so that what an earlier launch left
 behind is never mistaken for this one's. If one of them dies, the launcher ends the others; where it
@@ -24,10 +24,11 @@ does not, the leader ends when a helper that has work is not heard of any more. 
 then goes on, with any number of processes.
 """
 
+import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -47,6 +48,8 @@ from harness.types import FailureKind
 
 MEETING = "launch"
 LIVES = ".launch"
+SHARED = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID")
+"""Variables that are the same for the processes of a launch, and others for other launches."""
 PATIENCE = 600.0  # seconds that one waits for another that has not been heard of
 BEAT = 10.0  # seconds between a helper's signs of life
 SILENCE = 300.0  # seconds without one, after which a helper is dead: shared folders show files late
@@ -60,6 +63,8 @@ class Launch:
 
     rank: int
     size: int
+    name: str = "launch"
+    """What sets it apart from others that write into the same folder."""
     lives: Path | None = None
     """The folder in which the processes tell that they live; None: they do not."""
 
@@ -91,7 +96,11 @@ def launched(environment: Mapping[str, str]) -> Launch | None:
     if not (size.isdigit() and rank.isdigit() and int(rank) < int(size)):
         raise UsageError("the variables WORLD_SIZE and RANK", expected="whole numbers, the second "
                          "below the first", found=f"{size!r} and {rank!r}")  # fmt: skip
-    return Launch(int(rank), int(size)) if int(size) > 1 else None
+    if int(size) == 1:
+        return None
+    shared = "\n".join(environment.get(name, "") for name in SHARED)
+    name = hashlib.blake2b(shared.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return Launch(int(rank), int(size), name)
 
 
 def own_gpu() -> None:
@@ -132,7 +141,7 @@ class Leader:
         others: dict[int, tuple[str, ...]] = {}
         journal = Journal(self.folder)
         said: dict[str, Any] = {"run": None}
-        signs = _Signs(self.launch, self.folder / MEETING)
+        signs = _Signs(self.launch, self.folder / MEETING, self._seen)
 
         def mine() -> Iterator[Batch]:
             for batch in batches:
@@ -213,8 +222,8 @@ class _Signs:
     what an earlier launch has left is none.
     """
 
-    def __init__(self, launch: Launch, there: Path) -> None:
-        self._launch, self._there = launch, there
+    def __init__(self, launch: Launch, there: Path, seen: Callable[[int], bool]) -> None:
+        self._launch, self._there, self._seen = launch, there, seen
         self._written = {rank: self._read(rank) for rank in range(1, launch.size)}
         self._since = dict.fromkeys(self._written, monotonic())
         self._looked = monotonic()
@@ -225,7 +234,9 @@ class _Signs:
         for name in ("hello", "seen", "alive"):
             with suppress(OSError):  # it is not there, or is being replaced
                 written.append((self._there / f"{name}.{rank}.json").read_bytes())
-        return [*written, self._launch.life(rank)]
+        # Once it has its share, its signs are those of the share: it may be done with that by
+        # its own count, and live on in the next run.
+        return written if self._seen(rank) else [*written, self._launch.life(rank)]
 
     def check(self, awaited: Iterable[int]) -> None:
         """Look at what is new.
@@ -258,9 +269,7 @@ class _Signs:
 @contextmanager
 def living(launch: Launch, out: Path) -> Iterator[Launch]:
     """Tell in `out` that this process lives, until the block ends; the launch that knows where."""
-    lives = out / LIVES
-    with suppress(OSError):  # whoever writes a run there will say it
-        lives.mkdir(parents=True, exist_ok=True)
+    lives = out / LIVES / launch.name
     told = lives / f"alive.{launch.rank}.json"
     try:
         with _beating(told):
@@ -269,6 +278,7 @@ def living(launch: Launch, out: Path) -> Iterator[Launch]:
         with suppress(StoreError, OSError):
             forget(told)
             lives.rmdir()  # by the last one: it is not empty for the others
+            lives.parent.rmdir()
 
 
 @contextmanager
@@ -279,6 +289,7 @@ def _beating(path: Path) -> Iterator[None]:
     def beat() -> None:
         for beats in count():
             with suppress(StoreError, OSError):  # a full disk: the journal will say it
+                path.parent.mkdir(parents=True, exist_ok=True)
                 write_json(path, {"process": os.getpid(), "beats": beats})
             if stop.wait(BEAT):
                 return

@@ -81,6 +81,10 @@ class Known:
         if self.network is not None:
             if len(frames) > 1 and self.clips == "images":
                 request = replace(request, media=request.media[:1], frames=(frames[:1],))
+            elif len(frames) > 1 and self.fit is not None:
+                # The server's own rule for clips, on frames as they are sent.
+                sent = self.fit(request.resize or request.media[0].size)
+                request = replace(request, resize=sent)
             return self.network.canvas(request)
         if len(frames) > 1 and self.clips == "video":
             raise _unknown("the canvas of a clip")
@@ -151,9 +155,8 @@ def known(
         ModelError: the folder is not there, or asks for code to run.
     """
     folder = _folder(tokenizer, checkpoint)
-    network = None if folder is None else replace(
-        described(folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels),
-        limits_clips=clips == "video",
+    network = None if folder is None else described(
+        folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
     )  # fmt: skip
     if network is None and coordinates is None:
         raise UsageError(

@@ -7,10 +7,10 @@ CLEAN = 8  # calls that fit, after which more is tried again: what comes may be 
 
 @dataclass
 class Room:
-    """Half as many after a batch that did not fit; twice as many after some calls that did.
+    """Fewer after a batch that did not fit; twice as many after some calls that did.
 
     >>> room = Room(most=8, rows=8)
-    >>> room.halve(8)
+    >>> room.keep(4)
     >>> for _ in range(CLEAN): room.grow()
     >>> room.rows
     8
@@ -20,12 +20,12 @@ class Room:
     rows: int
     fitted: int = 0
 
-    def halve(self, size: int) -> None:
-        """A batch of `size`, above 1, did not fit."""
-        self.rows, self.fitted = size // 2, 0
+    def keep(self, rows: int) -> None:
+        """Twice as many did not fit."""
+        self.rows, self.fitted = rows, 0
 
     def grow(self) -> None:
-        """All of a call fitted."""
+        """All of a call of at least `rows` fitted."""
         self.fitted += 1
         if self.fitted >= CLEAN:
             self.rows, self.fitted = min(self.most, 2 * self.rows), 0

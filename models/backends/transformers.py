@@ -144,9 +144,9 @@ class TransformersChat:
             ModelError: a logit is no number.
         """
         replies: dict[int, ChatReply] = {}
-        ran_out = False
+        size, ran_out = self._room.rows, False
         while left := [place for place in range(len(requests)) if place not in replies]:
-            size = min(self._room.rows, len(left))
+            size = min(size, len(left))
             try:
                 for at, reply in self._answered([requests[place] for place in left], size=size):
                     replies[left[at]] = reply
@@ -154,8 +154,11 @@ class TransformersChat:
                 if size == 1:
                     raise
                 ran_out = True
-                self._room.halve(size)
-        if not ran_out:
+                size //= 2
+                # Of fewer than fit otherwise, large ones as they were, nothing is kept.
+                if len(left) >= self._room.rows:
+                    self._room.keep(size)
+        if not ran_out and len(requests) >= self._room.rows:
             self._room.grow()
         return [replies[place] for place in range(len(requests))]
 

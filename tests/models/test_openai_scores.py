@@ -165,6 +165,22 @@ def test_limits_on_pixels_are_kept_before_pictures_are_sent(tiny_qwen, network, 
     assert reply.prompt_tokens == expected.prompt_tokens
 
 
+def test_a_clip_is_seen_as_the_server_has_it_where_frames_are_below_its_own_limits(
+    tiny_qwen, network
+):
+    asked = contract.requests(clips=True)
+    request = next(one for one in asked.values() if len(one.media[0]) > 1)
+    request = replace(request, resize=(200, 100), resize_others=None)
+    with serving(network) as served:
+        chat = reached(served, tiny_qwen, clips="video", min_pixels=784, max_pixels=2_000)
+        (reply,) = chat.generate([request])
+    sent = chat.known.fit((200, 100))
+    assert sent[0] * sent[1] <= 2_000
+    (seen,) = network.generate([replace(request, resize=sent)])
+    assert chat.canvas(request) == seen.canvases[0] != sent
+    assert (reply.canvases, reply.prompt_tokens) == (seen.canvases, seen.prompt_tokens)
+
+
 def test_limits_on_pixels_are_kept_by_the_frames_of_a_clip(tiny_qwen, network):
     asked = contract.requests(clips=True)
     request = next(one for one in asked.values() if len(one.media[0]) > 1)

@@ -101,6 +101,22 @@ def test_the_next_call_begins_with_what_fitted_and_tries_more_after_a_while(tiny
     assert tries == [4] + [2] * CLEAN + [4]
 
 
+def test_what_a_small_call_needed_says_nothing_of_others(tiny_qwen, ask):
+    asked = [replace(one, max_new_tokens=2) for one in requests(ask)]
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=4)
+    called = full_above(made.network, 2)
+    for _ in range(CLEAN):
+        made.generate(asked[:1])  # each fits, and so would have any
+    called.clear()
+    made.generate(asked[:3])
+    assert made._room.rows == 4, "three are fewer than fit, as far as is known"
+    made.generate(asked)
+    assert made._room.rows == 2
+    for _ in range(CLEAN):
+        made.generate(asked[:1])
+    assert made._room.rows == 2
+
+
 def test_what_is_answered_is_not_asked_again_when_memory_runs_out(tiny_qwen, ask):
     """Late, when rows that were answered have left their places to others."""
     asked = requests(ask)

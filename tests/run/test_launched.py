@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -272,9 +273,54 @@ def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
 def test_a_leader_that_has_died_is_not_waited_for(tmp_path, monkeypatch):
     quickly(monkeypatch, PATIENCE=0.5)
     with living(Launch(1, 2), tmp_path) as launch:
-        (tmp_path / LIVES / "alive.0.json").write_text('{"process": 1, "beats": 3}')
+        there = tmp_path / LIVES / launch.name
+        there.mkdir(parents=True, exist_ok=True)
+        (there / "alive.0.json").write_text('{"process": 1, "beats": 3}')
         with pytest.raises(StoreError, match="the first process to begin"):
             meet(launch, tmp_path / "run")
+
+
+def test_another_launch_that_lives_in_the_same_folder_is_not_taken_for_this_one(
+    tmp_path, monkeypatch
+):
+    quickly(monkeypatch, PATIENCE=0.5)
+    two = [launched({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": port}) for port in "12"]
+    assert two[0].name != two[1].name
+    with (
+        living(two[0], tmp_path),
+        living(replace(two[1], rank=1), tmp_path) as launch,
+        pytest.raises(StoreError, match="the first process to begin"),
+    ):
+        meet(launch, tmp_path / "run")
+
+
+def test_a_helper_that_has_its_share_and_is_silent_there_is_not_excused_by_its_life(
+    tmp_path, monkeypatch
+):
+    """It does one of its two batches, believes that it is done, and waits in the next run."""
+    quickly(monkeypatch, SILENCE=0.5)
+    (tmp_path / "run").mkdir()
+    with living(Launch(0, 2), tmp_path) as launch, living(Launch(1, 2), tmp_path):
+        given = (tmp_path / "run", Staged(), [batch(1, "1")])
+        helper = threading.Thread(target=help_out, args=given)
+        helper.start()
+        with pytest.raises(Unavailable, match="a sign of life"):
+            led(tmp_path / "run", launch=launch)
+        helper.join(10)
+
+
+def test_processes_of_a_launch_tell_that_they_live_while_they_do(toy_command, dots, tmp_path):
+    out = tmp_path / "runs"
+    begun = [start(toy_command, dots, out, rank=rank, size=2, model="dot_finder(batch=2,delay=0.2)")
+             for rank in range(2)]  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(out.glob(f"{LIVES}/*/alive.*.json"))) < 2:
+        time.sleep(0.05)
+    told = {path.name for path in out.glob(f"{LIVES}/*/alive.*.json")}
+    ended = [process.communicate(timeout=120) for process in begun]
+    assert [process.returncode for process in begun] == [0, 0], ended
+    assert told == {"alive.0.json", "alive.1.json"}
+    assert not (out / LIVES).exists()
 
 
 def test_a_helper_that_loads_its_model_for_long_is_waited_for(tmp_path, monkeypatch):
@@ -311,7 +357,8 @@ def test_signs_of_life_end_with_the_work(tmp_path, monkeypatch):
 def test_a_process_that_stands_alone_is_none_of_several():
     assert launched({}) is None
     assert launched({"WORLD_SIZE": "1", "RANK": "0"}) is None
-    assert launched({"WORLD_SIZE": "4", "RANK": "3"}) == Launch(3, 4)
+    several = launched({"WORLD_SIZE": "4", "RANK": "3"})
+    assert (several.rank, several.size, several.leads) == (3, 4, False)
     with pytest.raises(UsageError, match="WORLD_SIZE"):
         launched({"WORLD_SIZE": "2", "RANK": "2"})
 
