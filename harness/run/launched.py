@@ -12,9 +12,9 @@ its own, so that results are those of one process. They meet in the run folder, 
     launch/alive.<rank>.json   it is at work, with another count every ten seconds
     launch/stages.<rank>.json  what the stages of its share cost, with the leader's number
 
-Each process also tells that it lives in `--out` itself, from its first line to its last: who waits
-in a run's folder for one that loads its model, or is at work on another task, waits as long as that
-takes.
+Each process also tells in `--out` itself that it lives, before any model is loaded and until all
+tasks are done: who waits in a run's folder for one that loads its model, or is at work on another
+task, waits as long as that takes.
 
     .launch/<launch>/alive.<rank>.json  it lives, with another count every ten seconds
 
