@@ -16,6 +16,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.store.atomic import cannot_write
 from harness.tasks.training.stv import spatial, temporal
+from harness.tasks.training.stv.answers import LEAD, Answers
 from harness.tasks.training.stv.clips import Clip, Source
 from harness.tasks.training.stv.drafts import (
     KINDS,
@@ -54,6 +55,7 @@ GENERATORS: Mapping[Kind, Callable[[Clip, Tally], Iterator[Draft]]] = {
 PARTIAL = ("questions.jsonl.partial", "graphs.jsonl.partial")
 PER_CLIP = "beyond the questions of a type that one clip may have"
 AGAIN = "the same question again"
+TOO_OFTEN = f"{{}}: its right option leads another by {LEAD} questions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,30 +125,33 @@ class Asked:
 
 def questions(found: Iterable[Clip], settings: Settings, tally: Tally) -> Iterator[Asked]:
     """Every question about these clips, in order; `tally` counts what is dropped."""
-    letters = Letters(settings.seed)
+    letters, answers = Letters(settings.seed), Answers()
     for clip in found:
         known = cleared(clip, settings.limits, tally)
         for shown in (known, *_pictures(known, settings)):
             for kind in KINDS:
                 if shown.is_video or kind not in TEMPORAL:
-                    yield from _of_kind(shown, kind, settings, letters, tally)
+                    yield from _of_kind(shown, kind, settings, letters, answers, tally)
 
 
 def _pictures(clip: Clip, settings: Settings) -> Iterator[Clip]:
-    """Some frames as pictures of their own, those with something clear in them.
+    """Some frames as pictures of their own, those with something clear that can be asked about.
 
     A clip of one frame is a picture already.
     """
     if not clip.is_video:
         return
-    frames = [one for one, sights in enumerate(clip.sights) if any(s.clear for s in sights)]
+    frames = [
+        one for one, sights in enumerate(clip.sights)
+        if any(sight.clear and sight.category not in clip.unnamed_at(one) for sight in sights)
+    ]  # fmt: skip
     draws = Draws(settings.seed, "stv", clip.id, "pictures")
     for frame in sorted(draws.shuffled(frames)[: settings.pictures]):
         yield clip.picture(frame)
 
 
 def _of_kind(
-    clip: Clip, kind: Kind, settings: Settings, letters: Letters, tally: Tally
+    clip: Clip, kind: Kind, settings: Settings, letters: Letters, answers: Answers, tally: Tally
 ) -> Iterator[Asked]:
     drafts, seen = [], set()
     for draft in GENERATORS[kind](clip, tally):
@@ -157,8 +162,10 @@ def _of_kind(
         seen.add(key)
         drafts.append(draft)
     draws = Draws(settings.seed, "stv", clip.id, kind)
-    chosen = draws.shuffled(drafts)[: settings.per_clip]
-    tally.add(clip.source, PER_CLIP, len(drafts) - len(chosen))
+    chosen, refused = answers.chosen(clip, draws.shuffled(drafts), settings.per_clip)
+    if refused:
+        tally.add(clip.source, TOO_OFTEN.format(kind), refused)
+    tally.add(clip.source, PER_CLIP, len(drafts) - len(chosen) - refused)
     frames = graphs_of(clip) if chosen else []
     for number, draft in enumerate(chosen):
         line = _line(clip, draft, f"{clip.id}/{kind}-{number}", draws, settings, letters)

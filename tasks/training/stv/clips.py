@@ -49,8 +49,11 @@ class Clip:
     """(width, height) in pixels."""
     sights: tuple[tuple[Sight, ...], ...]
     """One tuple a frame."""
-    uncounted: frozenset[str] = frozenset()
-    """Categories of which not every instance is annotated."""
+    uncounted: tuple[frozenset[str], ...] = ()
+    """Of each frame, categories of which it may show more than is annotated; empty if all is."""
+    unnamed: tuple[frozenset[str], ...] = ()
+    """Likewise, where what is not annotated may be as clear as what is, so that "the car" says too
+    little."""
     room: float | None = None
     """Square metres of the room, indoors."""
     still: bool = False
@@ -65,7 +68,23 @@ class Clip:
         """When a frame is shown, from the clip's beginning."""
         return frame / self.rate
 
+    @property
+    def uncounted_ever(self) -> frozenset[str]:
+        """Categories of which some frame may show more than is annotated."""
+        return frozenset[str]().union(*self.uncounted)
+
+    def unnamed_at(self, frame: int) -> frozenset[str]:
+        """Categories of which a frame may show another one that is as clear."""
+        return self.unnamed[frame] if self.unnamed else frozenset()
+
+    @property
+    def unnamed_ever(self) -> frozenset[str]:
+        """Categories of which some frame may show another one that is as clear."""
+        return frozenset[str]().union(*self.unnamed)
+
     def picture(self, frame: int) -> "Clip":
         """One frame by itself."""
         return replace(self, id=f"{self.id}/{frame}", pictures=(self.pictures[frame],),
-                       sights=(self.sights[frame],))  # fmt: skip
+                       sights=(self.sights[frame],),
+                       uncounted=self.uncounted[frame : frame + 1],
+                       unnamed=self.unnamed[frame : frame + 1])  # fmt: skip

@@ -23,6 +23,8 @@ class Choice:
 
     right: str
     wrong: tuple[str, ...]
+    offered: int | None = None
+    """How many of the wrong ones are offered, drawn with the question's own draws; None: all."""
 
 
 @dataclass(frozen=True, slots=True)

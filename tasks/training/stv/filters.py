@@ -78,6 +78,8 @@ class Tally:
 KEPT = "kept"
 SEVERAL = "clear, but one of several of its category: counted, not named"
 """Of the clip as a whole; in a picture of it by itself the same object may be the only one."""
+UNSURE = "clear, but more of its category may be there without annotation: not named"
+"""Of the frame, and not tallied where the clip shows several anyway."""
 
 
 def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
@@ -94,11 +96,12 @@ def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
     ))  # fmt: skip
     alone = named(known)
     frames = []
-    for frame in known.sights:
-        marked = []
+    for number, frame in enumerate(known.sights):
+        unsure, marked = unsure_at(known, number), []
         for sight in frame:
             reason = limits.reason(sight, clip.size)
-            tally.add(clip.source, reason or (KEPT if sight.category in alone else SEVERAL))
+            kept = UNSURE if sight.category in unsure else KEPT
+            tally.add(clip.source, reason or (kept if sight.category in alone else SEVERAL))
             marked.append(replace(sight, clear=reason is None))
         frames.append(tuple(marked))
     return replace(known, sights=tuple(frames))
@@ -109,7 +112,7 @@ def _is_part(name: str, names: set[str]) -> bool:
 
 
 def named(clip: Clip) -> Mapping[str, str]:
-    """Categories of which the clip shows one object only, clear or not: category → its track.
+    """Categories of which one object only is annotated, clear or not: category → its track.
 
     "The chair" means something only where there is one.
     """
@@ -121,9 +124,17 @@ def named(clip: Clip) -> Mapping[str, str]:
     return {name: next(iter(found)) for name, found in sorted(tracks.items()) if len(found) == 1}
 
 
+def unsure_at(clip: Clip, frame: int) -> frozenset[str]:
+    """Categories that name nothing in a frame, since another may be as clear and unannotated.
+
+    Where nothing moves, questions about a frame may tell no time, so that all frames count.
+    """
+    return clip.unnamed_ever if clip.still else clip.unnamed_at(frame)
+
+
 def clear_at(clip: Clip, frame: int) -> dict[str, Sight]:
-    """What is clear in a frame and has a name of its own in the clip, by category."""
-    alone = named(clip)
+    """What is clear in a frame and has a name of its own there and in the clip, by category."""
+    alone = named(clip).keys() - unsure_at(clip, frame)
     return {
         sight.category: sight
         for sight in sorted(clip.sights[frame], key=lambda one: one.category)

@@ -7,6 +7,10 @@ and `oxts/%04d.txt` for where the car was. A line of labels has 17 columns:
 
 The box in space stands on its bottom face's centre (x, y, z) in the rectified frame of camera 0
 (x right, y *down*, z ahead) and is turned by ry around y; pictures are those of camera 2.
+
+A line of type `DontCare` is no object but an area in which objects were left without labels, since
+they are too far away (the development kit's readme), of any type and number: how many objects such
+a frame shows is not known, and what is named is what is near enough to be labelled.
 """
 
 from collections import defaultdict
@@ -43,7 +47,11 @@ WORDS: Mapping[str, str] = {
     "Person_sitting": "sitting person", "Person": "sitting person", "Cyclist": "cyclist",
     "Tram": "tram", "Misc": "",
 }  # fmt: skip
-"""What a reader would call each type; `DontCare` is no object and is left out."""
+"""What a reader would call each type of object."""
+
+UNLABELLED = "DontCare"
+ANYTHING = frozenset(WORDS.values()) - {""}
+"""What may be in an area that was left without labels."""
 
 SEEN_AT: Mapping[int, float] = {0: 1.0, 1: 0.5, 2: 0.1, 3: 0.0}
 """The share taken to be seen at each level of occlusion: fully, partly, largely hidden, unknown."""
@@ -94,6 +102,7 @@ def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip
     labels: dict[int, list[Label]] = defaultdict(list)
     for label in read_labels(root / "label_02" / f"{name}.txt"):
         labels[label.frame].append(label)
+    partly = read_partly_labelled(root / "label_02" / f"{name}.txt")
     calibration = read_calibration(root / "calib" / f"{name}.txt")
     pictures = sorted((root / "image_02" / name).glob("*.png"))
     if not pictures:
@@ -111,7 +120,9 @@ def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip
         ]  # fmt: skip
         shown = [f"kitti_tracking/training/image_02/{name}/{pictures[one].name}" for one in window]
         yield Clip(id=f"kitti/{name}/{window[0]}", source="kitti", pictures=tuple(shown),
-                   rate=RATE / step, size=size, sights=tuple(sights))  # fmt: skip
+                   rate=RATE / step, size=size, sights=tuple(sights),
+                   uncounted=tuple(ANYTHING if one in partly else frozenset() for one in window),
+                   )  # fmt: skip
 
 
 def read_labels(path: Path) -> Iterator[Label]:
@@ -120,12 +131,8 @@ def read_labels(path: Path) -> Iterator[Label]:
     Raises:
         DataError: a line has other columns.
     """
-    for number, line in enumerate(_lines(path), start=1):
-        columns = line.split()
-        where = f"{path}, line {number}"
-        if len(columns) != COLUMNS:
-            raise DataError(where, expected=f"{COLUMNS} columns", found=str(len(columns)))
-        if columns[2] == "DontCare":
+    for where, columns in _rows(path):
+        if columns[2] == UNLABELLED:
             continue
         if columns[2] not in WORDS:
             raise DataError(f"{where}: type", expected=", ".join(WORDS), found=columns[2][:40])
@@ -138,6 +145,25 @@ def read_labels(path: Path) -> Iterator[Label]:
             box=Box(*numbers[5:9]), dimensions=(numbers[9], numbers[10], numbers[11]),
             location=place(numbers[12:15]), turned=numbers[15],
         )  # fmt: skip
+
+
+def read_partly_labelled(path: Path) -> frozenset[int]:
+    """The frames of a sequence with an area in which objects were left without labels.
+
+    Raises:
+        DataError: a line has other columns.
+    """
+    return frozenset(int(_numbers(columns[:1], where)[0]) for where, columns in _rows(path)
+                     if columns[2] == UNLABELLED)  # fmt: skip
+
+
+def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """(where it stands, columns) of every line of labels."""
+    for number, line in enumerate(_lines(path), start=1):
+        columns, where = line.split(), f"{path}, line {number}"
+        if len(columns) != COLUMNS:
+            raise DataError(where, expected=f"{COLUMNS} columns", found=str(len(columns)))
+        yield where, columns
 
 
 def read_calibration(path: Path) -> Calibration:

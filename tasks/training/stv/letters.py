@@ -27,8 +27,12 @@ class Letters:
         return Draws(self.seed, "stv", "letters", kind, count, block).shuffled(range(count))[within]
 
     def options(self, kind: str, choice: Choice, draws: Draws) -> tuple[list[str], str]:
-        """(options with their letters, the right letter); the wrong ones are shuffled."""
-        texts = draws.shuffled(choice.wrong)
+        """(options with their letters, the right letter); the wrong ones are drawn and shuffled.
+
+        All sets of wrong options must be equally likely: then, given the options, each is right
+        with the same chance, and they tell nothing without the video.
+        """
+        texts = draws.shuffled(choice.wrong)[: choice.offered]
         place = self.place(kind, len(texts) + 1)
         texts.insert(place, choice.right)
         lettered = [f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False)]

@@ -30,6 +30,7 @@ TOGETHER = f"relative_direction: within {APART:g} m of where one stands"
 BORDER = f"relative_direction: within {SLACK:g} degrees of a border"
 TOUCHING = f"relative_distance: below {SHORTEST:g} m"
 FLAT = "object_size: no side above 0 m"
+PARTLY_NAMED = "object_size: not every one of the category is annotated"
 CLOSET = f"object_size: a room below {SMALLEST:g} square metres"
 
 
@@ -45,7 +46,7 @@ def counting(clip: Clip, tally: Tally) -> Iterator[Draft]:
     for category in sorted(clear):
         if tracks[category] != clear[category]:
             tally.add(clip.source, PARTLY_CLEAR)
-        elif category in clip.uncounted:
+        elif category in clip.uncounted_ever:
             tally.add(clip.source, PARTLY_LISTED)
         else:
             yield Draft("object_counting", "video" if clip.is_video else "image",
@@ -130,6 +131,9 @@ def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
                 continue
             if max(sight.sides) <= 0:
                 tally.add(clip.source, FLAT)
+                continue
+            if category in clip.unnamed_ever:  # the question tells no time
+                tally.add(clip.source, PARTLY_NAMED)
                 continue
             asked.add(category)
             yield Draft("object_size", _name(clip, "", timed=False),

@@ -132,4 +132,5 @@ def _clip(
             for track, category, box in boxes.get(field(image, "id", int, where), ())
         ))  # fmt: skip
     return Clip(id=f"tao/{number}/{start}", source="tao", pictures=tuple(pictures), rate=RATE,
-                size=size, sights=tuple(sights), uncounted=partly)  # fmt: skip
+                size=size, sights=tuple(sights), uncounted=(partly,) * len(images),
+                unnamed=(partly,) * len(images))  # fmt: skip

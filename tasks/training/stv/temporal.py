@@ -49,20 +49,16 @@ def order(clip: Clip, tally: Tally) -> Iterator[Draft]:
                 tally.add(clip.source, SURPLUS)
                 continue
             found += 1
-            others = list(islice(permutations(right), 1, None))
-            spread = others[:: max(1, len(others) // OTHERS)][:OTHERS]
-            yield Draft(
-                "appearance_order", "video",
-                Choice(", ".join(right), tuple(", ".join(one) for one in spread)),
-                {"object_list": ", ".join(chosen)},
-            )  # fmt: skip
+            wrong = tuple(", ".join(one) for one in islice(permutations(right), 1, None))
+            yield Draft("appearance_order", "video", Choice(", ".join(right), wrong, OTHERS),
+                        {"object_list": ", ".join(chosen)})  # fmt: skip
 
 
 class FirstSeen(NamedTuple):
     """When a category comes into view."""
 
     there: int
-    """The frame from which an instance is annotated, however small or hidden."""
+    """The frame from which one may be there: annotated, however small or hidden, or not."""
     clear: int
     """The frame from which one is clear: nobody has missed it by then."""
 
@@ -72,6 +68,8 @@ def first_seen(clip: Clip) -> dict[str, FirstSeen]:
     there: dict[str, int] = {}
     clear: dict[str, int] = {}
     for frame, sights in enumerate(clip.sights):
+        for category in clip.unnamed_at(frame):
+            there.setdefault(category, frame)
         for sight in sights:
             if sight.category:
                 there.setdefault(sight.category, frame)

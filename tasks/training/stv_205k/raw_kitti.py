@@ -68,7 +68,8 @@ def labels(scene: Scene) -> Iterator[str]:
     """The lines of a sequence's labels, frame by frame."""
     whole = whole_areas(scene)
     for frame in range(scene.frames):
-        yield f"{frame} -1 DontCare -1 -1 -10 0 0 5 5 -1 -1 -1 -1000 -1000 -1000 -10"
+        if frame == scene.frames - 1:  # such a frame is not counted in
+            yield f"{frame} -1 DontCare -1 -1 -10 0 0 5 5 -1 -1 -1 -1000 -1000 -1000 -10"
         masks = visible_masks(scene, frame)
         for track, (thing, mask) in enumerate(zip(scene.things, masks, strict=True)):
             if mask.any():

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,7 @@ from harness.tasks.training.stv.__main__ import main
 from harness.tasks.training.stv.build import AGAIN, PER_CLIP, Settings, build, clips, questions
 from harness.tasks.training.stv.drafts import KINDS
 from harness.tasks.training.stv.filters import KEPT, SEVERAL, Tally
+from harness.tasks.training.stv.spatial import PARTLY_LISTED
 from harness.tasks.training.stv.statistics import page
 from harness.tasks.training.stv.temporal import DOUBTFUL, RESTING, STAYING
 from harness.tasks.training.stv_205k import raw_kitti, raw_scannet
@@ -208,6 +210,39 @@ def test_the_page_shows_what_the_report_counts(stv, lines):
     for source, reasons in report["filters"].items():
         assert all(f"| {source} | {why} | {number} |" in shown for why, number in reasons.items())
     assert "less than 15% visible" in shown or "smaller than 400 px" in shown
+
+
+LAST = 7  # the frame of every sequence of KITTI that has an area without labels
+
+
+def of_kitti(folder, lines):
+    return [row for row in lines(folder / "questions.jsonl") if row["source"] == "kitti"]
+
+
+def test_of_a_frame_with_an_area_without_labels_nothing_is_counted(stv, copy, lines, tmp_path):
+    """And it is, once the rows of these areas are taken away; all else is asked of both."""
+    everything = replace(settings(SEED), sources=("kitti",), per_clip=1000, pictures=1000)
+    build(stv, tmp_path / "with", everything)
+    for path in (copy / "kitti_tracking" / "training" / "label_02").glob("*.txt"):
+        edit(path, lambda text: "".join(
+            f"{row}\n" for row in text.splitlines() if "DontCare" not in row
+        ))  # fmt: skip
+    build(copy, tmp_path / "without", everything)
+    partly, wholly = (of_kitti(tmp_path / name, lines) for name in ("with", "without"))
+    counted = [[row for row in rows if row["task"] == "object_counting"]
+               for rows in (partly, wholly)]  # fmt: skip
+    frames = [{row["frames"][0] for row in rows if row["data_type"] == "image"} for rows in counted]
+    assert [len(pictures) for pictures in frames] == [MOST * LAST, MOST * (LAST + 1)]
+    assert [any(row["data_type"] == "video" for row in rows) for rows in counted] == [False, True]
+    others = [sum(row["task"] != "object_counting" for row in rows) for rows in (partly, wholly)]
+    assert others[0] == others[1] > 0
+    reasons = [
+        json.loads((tmp_path / name / "report.json").read_text("utf-8"))["filters"]["kitti"]
+        for name in ("with", "without")
+    ]
+    page_of = (tmp_path / "with" / "statistics.md").read_text("utf-8")
+    assert reasons[0][PARTLY_LISTED] > 0 and PARTLY_LISTED not in reasons[1]
+    assert f"| kitti | {PARTLY_LISTED} | {reasons[0][PARTLY_LISTED]} |" in page_of
 
 
 @pytest.fixture

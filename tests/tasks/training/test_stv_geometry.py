@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from harness.errors import DataError
 from harness.tasks.training.stv import kitti, scannet
@@ -131,6 +132,38 @@ def test_mercator_goes_east_and_north_by_the_radius_of_the_earth():
 def test_a_wrong_line_of_kitti_is_named(tmp_path, line, named):
     with pytest.raises(DataError, match=named):
         label(line, tmp_path)
+
+
+AREA = "{} -1 DontCare -1 -1 -10.000000 219.31 188.49 245.5 218.56 -1000 -1000 -1000 -10 -1 -1 -1"
+CAR = "{} 7 Car 0 0 0 550 150 750 300 1.5 1.6 4.0 1.0 1.6 10.0 0.0"
+
+
+def test_areas_without_labels_are_no_objects_but_are_told_of_their_frames(tmp_path):
+    path = tmp_path / "labels.txt"
+    rows = [AREA.format(0), CAR.format(0), CAR.format(1), AREA.format(3), AREA.format(3)]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    assert [one.frame for one in kitti.read_labels(path)] == [0, 1]
+    assert kitti.read_partly_labelled(path) == {0, 3}
+    path.write_text(AREA.format("x"), encoding="utf-8")
+    with pytest.raises(DataError, match="line 1: expected numbers"):
+        kitti.read_partly_labelled(path)
+
+
+def test_a_clip_of_kitti_knows_in_which_frames_anything_may_be_there(tmp_path):
+    """Frames 0, 2, 4 and 6 are used, in clips of two; there is an area in frames 2 and 3."""
+    root = tmp_path / "kitti_tracking" / "training"
+    rows = [*(CAR.format(frame) for frame in range(7)), AREA.format(2), AREA.format(3)]
+    for name, text in (("calib", CALIBRATION), ("label_02", "\n".join(rows))):
+        (root / name).mkdir(parents=True)
+        (root / name / "0000.txt").write_text(text, encoding="utf-8")
+    (root / "image_02" / "0000").mkdir(parents=True)
+    for frame in range(7):
+        Image.new("RGB", SIZE).save(root / "image_02" / "0000" / f"{frame:06d}.png")
+    first, second = kitti.read_kitti(tmp_path, frames=2, step=2)
+    everything = {"car", "van", "truck", "pedestrian", "sitting person", "cyclist", "tram"}
+    assert first.uncounted == (frozenset(), everything) and not any(second.uncounted)
+    assert first.uncounted_ever == everything and not second.uncounted_ever
+    assert not first.picture(0).uncounted_ever and first.picture(1).uncounted_ever == everything
 
 
 @pytest.mark.parametrize("lost", ["P2", "R_rect", "Tr_velo_cam", "Tr_imu_velo"])

@@ -1,6 +1,9 @@
 """What is asked of a clip: filters with their numbers, each type's answer, what is not asked."""
 
+import math
+from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
@@ -8,10 +11,19 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.tasks.training.stv import spatial, temporal
-from harness.tasks.training.stv.build import PER_CLIP, Settings, questions
+from harness.tasks.training.stv.answers import LEAD, Answers
+from harness.tasks.training.stv.build import PER_CLIP, TOO_OFTEN, Settings, questions
 from harness.tasks.training.stv.clips import Clip, Sight
 from harness.tasks.training.stv.drafts import KINDS, Choice, Draft, Number
-from harness.tasks.training.stv.filters import KEPT, SEVERAL, Limits, Tally, clear_at, cleared
+from harness.tasks.training.stv.filters import (
+    KEPT,
+    SEVERAL,
+    UNSURE,
+    Limits,
+    Tally,
+    clear_at,
+    cleared,
+)
 from harness.tasks.training.stv.geometry import Place
 from harness.tasks.training.stv.graphs import graphs_of
 from harness.tasks.training.stv.letters import Letters
@@ -82,7 +94,7 @@ def test_limits_that_make_no_sense_are_refused(wrong):
 def test_a_category_is_counted_if_all_of_it_is_clear():
     shown = clip([sight("1", "car"), sight("2", "car"), sight("3", "van"),
                   sight("4", "van", visible=0.1), sight("5", "tram")],
-                 uncounted=frozenset({"tram"}))  # fmt: skip
+                 uncounted=(frozenset({"tram"}),))  # fmt: skip
     (asked,) = spatial.counting(kept(shown), Tally())
     assert asked.fields == {"object": "car"} and asked.answer.text() == "2"
     assert asked.wording == "image"
@@ -110,6 +122,92 @@ def test_one_of_several_is_clear_and_is_not_tallied_as_kept():
     shown = cleared(video, Limits(), tally)
     assert [one.clear for frame in shown.sights for one in frame] == [True, True, False, True]
     assert tally.to_json() == {"kitti": {KEPT: 2, SEVERAL: 1, "less than 15% visible": 1}}
+
+
+ANYTHING = frozenset({"car", "van", "tram"})
+
+
+def passing(category, track, x, **more):
+    """An object with all that can be asked of it; it drives to the right."""
+    spot = Place(x / 20, 0.0, 9.0)
+    return sight(track, category, Box(x, 0, x + 40, 40), at=spot, world=spot, sides=(4.0, 2.0, 1.5),
+                 extent=Box3D(x / 20, 0, 9, 4, 1, 2), **more)  # fmt: skip
+
+
+def passing_by(*unannotated, **more):
+    """A car and a van in three frames, which meet; what each frame may show beside them."""
+    frames = [[passing("car", "1", 20 * k), passing("van", "2", 100 - 20 * k)] for k in range(3)]
+    return clip(*frames, uncounted=unannotated, unnamed=unannotated, **more)
+
+
+NONE = frozenset()
+
+
+def test_what_may_be_there_unannotated_is_not_named_in_its_frame_alone():
+    video = kept(passing_by(NONE, ANYTHING - {"van"}, NONE))
+    assert [list(clear_at(video, k)) for k in range(3)] == [["car", "van"], ["van"], ["car", "van"]]
+    times = [(one.fields["object"], one.fields["timestamp_1"], one.fields["timestamp_2"])
+             for one in temporal.displacement(video, Tally())]  # fmt: skip
+    assert times == [("car", "0.0 s", "1.0 s"), ("van", "0.0 s", "0.5 s"),
+                     ("van", "0.0 s", "1.0 s"), ("van", "0.5 s", "1.0 s")]  # fmt: skip
+    places = [(one.fields["object"], one.frame) for one in spatial.localization(video, Tally())]
+    assert ("car", 1) not in places and len(places) == 5
+    apart = [one.frame for one in spatial.separation(video, Tally())]
+    assert apart == [0, 2]
+    still = replace(video, still=True)
+    assert [list(clear_at(still, k)) for k in range(3)] == [["van"]] * 3, "it may be asked timeless"
+
+
+def test_what_may_be_there_unannotated_is_not_counted():
+    video = kept(passing_by(NONE, ANYTHING, NONE))
+    tally = Tally()
+    assert not list(spatial.counting(video, tally))
+    assert not list(spatial.size(video, tally)), "which car is not said by a time"
+    assert tally.to_json() == {"kitti": {spatial.PARTLY_LISTED: 2, spatial.PARTLY_NAMED: 4}}
+    for frame, number in enumerate((2, 0, 2)):
+        picture = video.picture(frame)
+        assert len(list(spatial.counting(picture, Tally()))) == number
+        assert len(list(spatial.size(picture, Tally()))) == number
+        assert len(list(spatial.localization(picture, Tally()))) == number
+
+
+def test_what_is_too_far_to_be_annotated_is_not_counted_and_leaves_names_alone():
+    video = kept(replace(passing_by(), uncounted=(NONE, ANYTHING, NONE)))
+    plain, tally = kept(passing_by()), Tally()
+    assert not list(spatial.counting(video, tally))
+    assert tally.to_json() == {"kitti": {spatial.PARTLY_LISTED: 2}}
+    for asked in (spatial.size, spatial.localization, spatial.separation, temporal.displacement):
+        assert list(asked(video, Tally())) == list(asked(plain, Tally())) != []
+    assert not list(spatial.counting(video.picture(1), Tally()))
+    assert len(list(spatial.localization(video.picture(1), Tally()))) == 2
+
+
+def test_an_object_that_is_not_named_for_that_reason_is_tallied_once():
+    several = passing_by(NONE, ANYTHING, NONE)
+    several = replace(
+        several, sights=(*several.sights[:2], (*several.sights[2], sight("3", "van")))
+    )
+    tally = Tally()
+    shown = cleared(several, Limits(), tally)
+    assert all(one.clear for frame in shown.sights for one in frame)
+    assert tally.to_json() == {"kitti": {KEPT: 2, UNSURE: 1, SEVERAL: 4}}
+
+
+def test_pictures_are_of_frames_of_which_something_can_be_asked():
+    video = passing_by(ANYTHING, NONE, ANYTHING)
+    asked = questions([video], Settings(pictures=2), Tally())
+    shown = [one.question for one in asked if one.question["data_type"] == "image"]
+    assert {tuple(one["frames"]) for one in shown} == {("1.png",)}
+    assert {"object_counting", "object_localization"} <= {one["task"] for one in shown}
+
+
+@pytest.mark.parametrize(("doubt", "asked"), [(None, 1), (3, 1), (2, 1), (1, 0), (0, 0)])
+def test_an_order_ends_where_something_may_have_been_there_before(doubt, asked):
+    """Car, van and tram come in frames 0, 1 and 2; an unannotated tram may come before."""
+    frames = [[sight("1", "car")], [sight("2", "van")], [sight("3", "tram")], []]
+    unnamed = tuple(ANYTHING if frame == doubt else NONE for frame in range(4))
+    found = list(temporal.order(kept(clip(*frames, unnamed=unnamed)), Tally()))
+    assert len(found) == asked
 
 
 def test_directions_in_a_picture_need_a_margin():
@@ -183,9 +281,12 @@ def test_order_is_asked_where_nobody_can_doubt_it():
     assert first == {"car": (0, 0), "van": (1, 2), "tram": (1, 3), "truck": (3, 3)}
     (asked,) = temporal.order(kept(video), Tally())
     # The tram is there with the van, small as it is; the truck comes when the van is clear.
-    assert asked.answer.right == "car, van, truck" and len(asked.answer.wrong) == 3
+    assert asked.answer.right == "car, van, truck" and asked.answer.offered == 3
     assert asked.fields == {"object_list": "car, truck, van"}
-    assert asked.answer.right not in asked.answer.wrong
+    assert set(asked.answer.wrong) == {
+        "car, truck, van", "van, car, truck", "van, truck, car", "truck, car, van",
+        "truck, van, car",
+    }  # fmt: skip
 
 
 def test_tracking_gives_one_box_and_asks_for_another():
@@ -232,7 +333,7 @@ DROPS = {
     "counting": (
         spatial.counting,
         clip([sight("1", "car"), sight("2", "van"), sight("3", "van", visible=0.1),
-              sight("4", "tram")], uncounted=frozenset({"tram"})),
+              sight("4", "tram")], uncounted=(frozenset({"tram"}),)),
         1, {spatial.PARTLY_CLEAR: 1, spatial.PARTLY_LISTED: 1},
     ),
     "directions in a picture": (  # cat and cow are level, dog and cow one above the other
@@ -336,6 +437,154 @@ def test_the_right_option_has_its_letter_and_the_others_are_all_there():
         assert options["ABC".index(letter)] == f"{letter}. b"
         assert sorted(option[3:] for option in options) == ["a", "b", "c"]
         assert [option[:3] for option in options] == ["A. ", "B. ", "C. "]
+
+
+def test_wrong_options_are_drawn_and_each_as_often_as_another():
+    letters, draws = Letters(0), Draws(0, "test")
+    seen = Counter()
+    for _ in range(400):
+        options, letter = letters.options("x", Choice("r", tuple("abcde"), 3), draws)
+        texts = [option[3:] for option in options]
+        assert len(set(texts)) == 4 and texts["ABCD".index(letter)] == "r"
+        seen.update(texts)
+    assert all(200 < seen[name] < 280 for name in "abcde"), "240 expected, deviation 10"
+
+
+def told(*rights):
+    return [Draft("relative_direction", "standing", Choice(one, tuple(SIDES - {one})),
+                  {"object_1": str(k)}) for k, one in enumerate(rights)]  # fmt: skip
+
+
+SIDES = frozenset(spatial.SIDES)
+
+
+def test_of_the_same_options_the_one_that_was_right_least_often_comes_first():
+    answers, picture = Answers(), clip([])
+    first, refused = answers.chosen(picture, told("left", "left", "right", "back"), 3)
+    assert ([one.answer.right for one in first], refused) == (["left", "right", "back"], 0)
+    (draft,), refused = answers.chosen(picture, told("left", "left"), 1)
+    assert (draft.fields["object_1"], refused) == ("0", 0), "of equals the first"
+
+
+def test_no_option_is_right_more_than_so_often_more_than_another():
+    answers, picture = Answers(), clip([])
+    chosen, refused = answers.chosen(picture, told(*["left"] * 7), 100)
+    assert (len(chosen), refused) == (LEAD, 7 - LEAD)
+    assert answers.chosen(picture, told("left", "right"), 9)[0] == told("left", "right")[1:]
+    for other in (replace(picture, source="scannet"), clip([], [])):
+        assert len(answers.chosen(other, told("left"), 9)[0]) == 1, "another source, another medium"
+    answers.chosen(picture, told("back", "right"), 9)
+    assert len(answers.chosen(picture, told("left"), 9)[0]) == 1, "both others have come once"
+
+
+def test_what_has_no_options_or_its_own_is_taken_as_it_comes():
+    numbers = [Draft("object_size", "image", Number(1.0))] * 20
+    orders = [Draft("appearance_order", "video", Choice("a, b", ("b, a",), 1))] * 20
+    for drafts in (numbers, orders):
+        assert Answers().chosen(clip([]), drafts, 15) == (drafts[:15], 0)
+    assert Answers().chosen(clip([]), [], 3) == ([], 0)
+
+
+def test_directions_that_are_right_too_often_are_counted():
+    """A car, a van to its right and a tram far ahead: nothing is ever at one's back."""
+    three = places(("car", (0, 0, 5)), ("van", (0, 0, 15)), ("tram", (8, 0, 5)))
+    tally, asked = Tally(), Counter()
+    for number in range(10):
+        shown = replace(clip(three), id=f"c{number}")
+        asked.update(one.question["task"] for one in questions([shown], Settings(), Tally()))
+    assert asked["relative_direction"] == 30, "each by itself"
+    many = [replace(clip(three), id=f"c{number}") for number in range(10)]
+    found = [one.question for one in questions(many, Settings(), tally)]
+    assert sum(one["task"] == "relative_direction" for one in found) == 2 * LEAD
+    reasons = tally.to_json()["kitti"]
+    refused = reasons[TOO_OFTEN.format("relative_direction")]
+    # All six triples of each clip are asked, too many of the clip, or refused.
+    assert 2 * LEAD + refused + reasons[PER_CLIP] == 60
+
+
+HOUSEHOLD = ("bed", "chair", "desk", "door", "lamp", "plant", "sofa", "table")
+
+
+def coming(number):
+    """Four things, each in a frame of its own."""
+    names = Draws(0, "coming", number).shuffled(HOUSEHOLD)[:4]
+    return clip(*[[sight(name, name)] for name in names], source="tao")
+
+
+def strewn(number, *, source, count):
+    """Things anywhere on six by six metres, and anywhere in a picture of 200 × 100 pixels."""
+    draws = Draws(0, "strewn", number)
+    things = []
+    for name in draws.shuffled(HOUSEHOLD)[:count]:
+        at = (draws.between(-30, 30) / 10, 0, draws.between(5, 65) / 10)
+        x, y = draws.below(160), draws.below(60)
+        things.append(sight(name, name, Box(x, y, x + 40, y + 40),
+                            at=None if source == "tao" else at))  # fmt: skip
+    return clip(things, things, source=source, still=source == "scannet")
+
+
+WORLDS = {
+    "orders": ("appearance_order", coming),
+    "directions in a picture": (
+        "relative_direction", lambda number: strewn(number, source="tao", count=3),
+    ),
+    "directions in a room": (
+        "relative_direction", lambda number: strewn(number, source="scannet", count=5),
+    ),
+    "directions on a road": (
+        "relative_direction",
+        lambda number: strewn(number, source="kitti", count=4).picture(number % 2),
+    ),
+}  # fmt: skip
+
+
+def unlike(one, other):
+    """Pairs that two orders have the other way round; 1 for what is no order, if it differs."""
+    first, second = (text.split(", ") for text in (one, other))
+    if len(first) == 1:
+        return one != other
+    return sum(second.index(a) > second.index(b) for a, b in combinations(first, 2))
+
+
+def distances(options):
+    return [sum(unlike(one, other) for other in options) for one in options]
+
+
+def ranked(place):
+    return lambda options: options.index(sorted(options)[place])
+
+
+RULES = {
+    **{f"sorted, {place}": ranked(place) for place in (0, 1, 2, -1)},
+    "most alike the others": lambda options: distances(options).index(min(distances(options))),
+    "least alike the others": lambda options: distances(options).index(max(distances(options))),
+    "first": lambda options: 0,
+    "last": lambda options: len(options) - 1,
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_right_option_cannot_be_told_from_the_options(name):
+    """Four standard deviations of guessing at most, for every rule that sees the options alone."""
+    kind, made = WORLDS[name]
+    lines = [one.question for one in questions(
+        [replace(made(number), id=f"c{number}") for number in range(160)], Settings(pictures=0),
+        Tally())]  # fmt: skip
+    found = {}
+    for line in lines:
+        if line["task"] == kind:
+            options = [option[3:] for option in line["options"]]
+            right = "ABCD".index(line["solution"].removeprefix("<answer>")[0])
+            length = len(options[0].split(", "))
+            found.setdefault(length, []).append((options, right))
+    assert sorted(found) == ([3, 4] if kind == "appearance_order" else [1])
+    for asked in found.values():
+        number, chance = len(asked), 1 / len(asked[0][0])
+        assert number > 80 and all(len(set(options)) == len(options) for options, _ in asked)
+        most = number * chance + 4 * math.sqrt(number * chance * (1 - chance))
+        for rule, guess in RULES.items():
+            hits = sum(guess(options) == right for options, right in asked)
+            assert hits <= most, f"{rule}: {hits} of {number}"
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 30), min_size=1), st.integers(1, 90))
