@@ -25,6 +25,9 @@ class Model(Protocol):
 
     It may have a method `prepare()`, which is called once, before the first batch: what it raises
     (weights that cannot be loaded, …) ends the run instead of failing each sample.
+
+    Where it, or a part of it, computes with torch, that has an attribute `device` (`cpu`, `cuda:1`,
+    `auto`), by which the run's record names the card.
     """
 
     @property

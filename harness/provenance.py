@@ -2,7 +2,9 @@
 
 import platform
 import subprocess
-import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,17 @@ PACKAGES = (
 )  # fmt: skip
 SCORING = frozenset({"pycocoevalcap", "bert-score"})
 """Packages that change scores but no prediction."""
+CPU, AUTO = "cpu", "auto"
+PARTS = ("chat", "segmenter", "propagator")
+"""Where a composition that is no dataclass has its parts."""
 
 
-def collect() -> dict[str, Any]:
-    """Commit, package versions, interpreter and platform, as plain data."""
+def collect(where: str | None = None) -> dict[str, Any]:
+    """Commit, package versions, interpreter, platform and device, as plain data.
+
+    Args:
+        where: The device; None: that of this process, for which torch is loaded.
+    """
     commit, dirty = code_revision(Path(harness.__file__).resolve().parent)
     return {
         "commit": commit,
@@ -27,7 +36,7 @@ def collect() -> dict[str, Any]:
         "packages": packages(),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "device": device(),
+        "device": device() if where is None else where,
     }
 
 
@@ -60,8 +69,60 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def device() -> str:
-    """The accelerator, if torch was loaded and sees one; else "cpu"."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return str(torch.cuda.get_device_name(0))
-    return "cpu"
+    """The GPU that this process takes if none is named, else "cpu". Loads torch, if it is there."""
+    return _named(AUTO)
+
+
+def device_of(model: Any) -> str:
+    """The names of the GPUs on which a model's parts compute, else "cpu".
+
+    It follows from settings alone, so that it is the same before anything is loaded and after. A
+    part with a network has a setting `device`: `cpu`, `cuda:1`, or `auto` (or None), which is CUDA
+    where there is one; or a number `devices`, if the network is spread over so many GPUs. Torch is
+    loaded only where a part has one of them and is not on the CPU.
+
+    >>> from types import SimpleNamespace
+    >>> device_of(SimpleNamespace(chat=SimpleNamespace(device="cpu")))
+    'cpu'
+    """
+    names = dict.fromkeys(_named(setting) for setting in _settings(model, set()))
+    return ", ".join(name for name in names if name != CPU) or CPU
+
+
+def _settings(part: Any, met: set[int]) -> Iterator[str]:
+    """Where a part and the parts of it are told to compute."""
+    if part is None or isinstance(part, type) or id(part) in met:
+        return
+    met.add(id(part))
+    own, several = getattr(part, "device", CPU), getattr(part, "devices", None)
+    if isinstance(several, int):
+        yield from (f"cuda:{index}" for index in range(several))
+    elif not callable(own):
+        yield AUTO if own is None else f"cuda:{own}" if isinstance(own, int) else str(own)
+    names = [one.name for one in fields(part)] if is_dataclass(part) else PARTS
+    for name in names:
+        yield from _settings(getattr(part, name, None), met)
+
+
+def _named(setting: str) -> str:
+    """What a setting means: the name of a CUDA device, `cpu`, or another kind as it is."""
+    kind, _, index = setting.partition(":")
+    if kind not in (AUTO, "cuda"):
+        return CPU if kind == CPU else setting
+    cuda = _cuda()
+    if cuda is None:
+        return CPU
+    if not index:
+        return str(cuda.get_device_name())
+    there = index.isdigit() and int(index) < cuda.device_count()
+    # One that is not there is the model's to refuse, when it is loaded.
+    return str(cuda.get_device_name(int(index))) if there else setting
+
+
+def _cuda() -> Any:
+    """`torch.cuda`, if torch is installed and sees a GPU."""
+    try:
+        torch = import_module("torch")  # by name: nothing that scores needs it
+    except ImportError:
+        return None
+    return torch.cuda if torch.cuda.is_available() else None

@@ -63,7 +63,8 @@ class Trainer(Protocol):
     """Makes a checkpoint. All of its settings were given when it was built.
 
     It may have an attribute `makes`: the name of the model plugin that loads its checkpoints
-    through `checkpoint=DIR`, for trainings that start from no model.
+    through `checkpoint=DIR`, for trainings that start from no model. One with a true attribute
+    `needs_model` is refused without a model before anything is read or written.
     """
 
     @property

@@ -12,9 +12,10 @@ PATHS = ("data", "out", "predictions")
 LISTS = ("tasks", "model", "metrics")
 KINDS: Mapping[str, tuple[type, ...]] = {
     "batch_size": (int,), "subset": (str,), "name": (str,), "timeout": (int, float),
-    "judge": (str,),
+    "worker_gpus": (int, float), "worker_wait": (int, float), "judge": (str,),
 }  # fmt: skip
-"""The types of options whose default is "nothing", which tells no type."""
+"""The types of options whose default is "nothing", which tells no type, and of numbers that may be
+whole."""
 OURS = ("function", "config")  # not to be set from a file
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 

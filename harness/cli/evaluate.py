@@ -92,14 +92,17 @@ def _options(arguments: Namespace) -> Options:
         if value is not None and value < least:
             raise UsageError(f"--{name.replace('_', '-')}", expected=f"a number ≥ {least}",
                              found=str(value))  # fmt: skip
-    if not 0 <= arguments.worker_gpus < math.inf:
-        raise UsageError("--worker-gpus", expected="a number ≥ 0", found=str(arguments.worker_gpus))
+    gpus, wait = arguments.worker_gpus, arguments.worker_wait
+    if gpus is not None and not 0 <= gpus < math.inf:
+        raise UsageError("--worker-gpus", expected="a number ≥ 0", found=str(gpus))
+    if not 0 < wait < math.inf:
+        raise UsageError("--worker-wait", expected="seconds, more than 0", found=str(wait))
     if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
         raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
     return Options(
         subset=arguments.subset, seed=arguments.seed, batch_size=arguments.batch_size,
         workers=arguments.workers, isolate=arguments.isolate, timeout=arguments.timeout,
-        ray=arguments.ray, worker_gpus=arguments.worker_gpus,
+        ray=arguments.ray, worker_gpus=gpus, worker_wait=wait,
         retry_failed=arguments.retry_failed, rescore=arguments.rescore,
         allow_missing=arguments.allow_missing, restart=arguments.restart,
         data_root=str(arguments.data.resolve()), checked=True,

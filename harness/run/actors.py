@@ -11,6 +11,7 @@ process does.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -31,7 +32,6 @@ from harness.spec import Spec
 from harness.store.journal import Writer
 
 FINISH = 60.0  # seconds that an actor has, when a run ends early, to finish what was answered
-PATIENCE = 120.0  # seconds that an actor may wait for a machine with room for it
 LOCAL = "local"  # the address that means a cluster of this machine, begun and ended with the run
 
 
@@ -59,7 +59,10 @@ class Kept:
 class Worker:
     """What runs inside an actor. Faults of ours are returned, for Ray wraps what is raised."""
 
-    def __init__(self, spec: Spec, seed: int) -> None:
+    def __init__(self, spec: Spec, seed: int, *, hides_gpus: bool = False) -> None:
+        if hides_gpus:
+            # Ray leaves the variable as it is where no GPU is asked for: all would be seen.
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
         self._spec, self._seed = spec, seed
         self._journal = Kept()
         self._predictor: Predictor | None = None
@@ -119,7 +122,8 @@ class Actor(Member):
 
     handle: Any
     placed: Any  # what its `here` returns
-    latest: float  # when it must have a machine
+    patience: float  # seconds within which it must have a machine
+    latest: float  # when they are over
     needs: str
     journal: Writer
     owed: list[Any] = field(default_factory=list)
@@ -146,8 +150,9 @@ class Actor(Member):
             if not self._has_a_machine(max(0.0, self.latest - monotonic())):
                 raise Unplaced(
                     "a Ray actor", expected=f"a machine with {self.needs} free within "
-                    f"{PATIENCE:.0f} s", found=f"a cluster of {_resources()}",
-                    fix="Ask for fewer --workers, or another --worker-gpus.",
+                    f"{self.patience:.0f} s", found=f"a cluster of {_resources()}",
+                    fix="Ask for fewer --workers, or another --worker-gpus; where machines are "
+                    "still to come, for a longer --worker-wait.",
                 )  # fmt: skip
             self.placed = None
         try:
@@ -227,7 +232,10 @@ class Actors(Pool):
         isolate: Send decoded pictures.
         timeout: Seconds of silence over one batch after which an actor is replaced.
         address: Of the cluster; `local` begins one; `auto` is the one of this machine.
-        gpus: Of each actor; 0.5 lets two share one.
+        gpus: Of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one
+            each where the cluster has GPUs.
+        wait: Seconds that an actor may wait for a machine with room for it.
+        note: Is told what `gpus` comes to, where it is not given.
 
     Raises:
         MissingDependency: Ray is not installed.
@@ -246,11 +254,15 @@ class Actors(Pool):
         isolate: bool,
         timeout: float | None,
         address: str,
-        gpus: float,
+        gpus: float | None,
+        wait: float,
+        note: Callable[[str], None],
     ) -> None:
         self._began = connected(address, cpus=count)
         self._what = (spec, seed)
-        self._gpus = gpus
+        self._gpus = _one_each(count, note) if gpus is None else gpus
+        self._hides_gpus = gpus == 0
+        self._patience = wait
         super().__init__(
             spec, folder, attempt=attempt, count=count, isolate=isolate, timeout=timeout
         )
@@ -259,11 +271,12 @@ class Actors(Pool):
         import ray
 
         asked = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
-        handle = ray.remote(**asked)(Worker).remote(*self._what)
+        begun = ray.remote(**asked)(Worker)
+        handle = begun.remote(*self._what, hides_gpus=self._hides_gpus)
         return Actor(
-            handle=handle, placed=handle.here.remote(), latest=monotonic() + PATIENCE,
-            needs=f"1 CPU and {self._gpus:g} GPU", owed=[handle.hello.remote()],
-            journal=Writer(self.folder, index, self._attempt),
+            handle=handle, placed=handle.here.remote(), patience=self._patience,
+            latest=monotonic() + self._patience, needs=f"1 CPU and {self._gpus:g} GPU",
+            owed=[handle.hello.remote()], journal=Writer(self.folder, index, self._attempt),
         )  # fmt: skip
 
     def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
@@ -291,6 +304,18 @@ class Actors(Pool):
                 import ray
 
                 ray.shutdown()
+
+
+def _one_each(count: int, note: Callable[[str], None]) -> float:
+    """GPUs of each of so many actors: one where the cluster has any, which is said."""
+    import ray
+
+    there = ray.cluster_resources().get("GPU", 0)
+    if not there:
+        return 0.0
+    note(f"{count} worker(s) ask Ray for one GPU each, of {there:g} in the cluster: --worker-gpus "
+         "0.5 lets two share one, --worker-gpus 0 computes on the CPU")  # fmt: skip
+    return 1.0
 
 
 def _resources() -> str:

@@ -138,7 +138,8 @@ class _Evaluation:
             if answer["run"] != manifest["config_hash"]:
                 raise StoreError(
                     f"process {launch.rank} of {launch.size}", expected="the leader's task and "
-                    "model", found="another", fix="All processes need the same command and data.",
+                    "model", found="another", fix="All processes need the same command and data, "
+                    "and the same kind of GPU.",
                 )  # fmt: skip
             wanted, _ = self._unfinished(Journal(self.folder), manifest)
             todo = (batch for batch in self._plan(manifest) if batch.index in wanted)
@@ -169,8 +170,9 @@ class _Evaluation:
         if options.ray is None:
             return Processes(self.model, self.folder, **given)
         return Actors(
-            self.model, self.folder, **given, address=options.ray, gpus=options.worker_gpus
-        )
+            self.model, self.folder, **given, address=options.ray, gpus=options.worker_gpus,
+            wait=options.worker_wait, note=self.progress.note,
+        )  # fmt: skip
 
     def _manifest(self, hello: Hello) -> dict[str, Any]:
         task, options = self.task, self.options

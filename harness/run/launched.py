@@ -106,15 +106,28 @@ def launched(environment: Mapping[str, str]) -> Launch | None:
 def own_gpu() -> None:
     """Let this process see its own GPU alone, so that `cuda` means that one.
 
-    It has to be called before anything loads torch.
+    It has to be called before anything loads torch. Where all GPUs are hidden (`""`), or the
+    launcher has bound one to each process, that stays.
+
+    Raises:
+        UsageError: of several GPUs that are listed none is left for this process.
     """
     seen, local = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("LOCAL_RANK", "")
-    if local.isdigit():
-        devices = seen.split(",") if seen else []
-        number = int(local)
-        os.environ["CUDA_VISIBLE_DEVICES"] = (
-            devices[number] if number < len(devices) else seen or local
-        )
+    if not local.isdigit():
+        return
+    if seen is None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = local
+        return
+    listed = [one for one in seen.split(",") if one]
+    if len(listed) <= 1:
+        return
+    if int(local) >= len(listed):
+        raise UsageError(
+            f"the process with LOCAL_RANK={local}", expected="a GPU of its own",
+            found=f"CUDA_VISIBLE_DEVICES={seen}", fix="Begin no more processes on a machine than "
+            "GPUs are listed.",
+        )  # fmt: skip
+    os.environ["CUDA_VISIBLE_DEVICES"] = listed[int(local)]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def manifest_of(
     seed: int,
     batch_size: int | None,
     sort: bool,
-    device: str | None,
+    device: str,
     data_root: str,
 ) -> dict[str, Any]:
     """The content of manifest.json.
@@ -33,10 +33,9 @@ def manifest_of(
         seed: Of sampling.
         batch_size: Queries in a batch of the plan; None where nothing is predicted.
         sort: Whether the plan puts queries of similar length together.
-        device: Where the model computes; None: this process.
+        device: Where the model computes.
         data_root: Where the benchmarks lie; recorded, and left out of the hash.
     """
-    made_with = provenance.collect()
     data = {"fingerprint": survey.fingerprint, "pictures": survey.pictures,
             "n_total": survey.n_total, "ids": survey.ids}  # fmt: skip
     plain: dict[str, Any] = {
@@ -56,7 +55,7 @@ def manifest_of(
         "seed": seed,
         "batch_size": batch_size,
         "sorted": sort,
-        "provenance": made_with if device is None else {**made_with, "device": device},
+        "provenance": provenance.collect(device),
     }
     if short := shortage(subset, survey.n_total):
         plain["subset_short"] = short

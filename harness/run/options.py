@@ -51,8 +51,11 @@ class Options:
     """Seconds after which a worker process that is silent over one batch is replaced."""
     ray: str | None = None
     """The address of a Ray cluster whose actors are the workers; `local` begins one."""
-    worker_gpus: float = 0.0
-    """Of each actor; 0.5 lets two share one."""
+    worker_gpus: float | None = None
+    """Of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one each where
+    the cluster has GPUs."""
+    worker_wait: float = 120.0
+    """Seconds that an actor may wait for a machine with room for it."""
     retry_failed: bool = False
     """Predict again what failed, whatever the reason. Lost samples are always tried again."""
     allow_missing: bool = False

@@ -113,10 +113,10 @@ class Pool(ABC):
             self.close()
             raise
         self.hello: Hello = greetings[0]
-        if any(greeting != self.hello for greeting in greetings):
-            self.close()
-            raise ModelError(f"model {spec}", expected="the same model in every worker",
-                             found="models that describe themselves differently")  # fmt: skip
+        for greeting in greetings:
+            if greeting != self.hello:
+                self.close()
+                raise _another(f"model {spec}", self.hello, greeting)
         for member in self._members:
             member.greeted = True
 
@@ -245,7 +245,7 @@ class Pool(ABC):
                 raise
             return  # the others go on with what there is
         if greeting != self.hello:
-            raise ModelError("a replaced worker", expected="the same model", found="another")
+            raise _another("a replaced worker", self.hello, greeting)
         member.greeted = True
         self._unready = 0
 
@@ -281,6 +281,18 @@ class Pool(ABC):
         finally:
             for member in members:
                 _discard(member)
+
+
+def _another(what: str, first: Hello, other: Hello) -> ModelError:
+    """Why workers with these two models cannot work on one run."""
+    if first.device != other.device:
+        return ModelError(
+            what, expected=f"the same device in every worker, here {first.device}",
+            found=other.device, fix="Replies may differ between kinds of devices: let all workers "
+            "compute on one kind.",
+        )  # fmt: skip
+    return ModelError(what, expected="the same model in every worker",
+                      found="models that describe themselves differently")  # fmt: skip
 
 
 def _discard(member: Member) -> None:

@@ -13,6 +13,7 @@ from harness.formats import Matched, read_format
 from harness.interchange import Row, prediction_from_json, prediction_to_json
 from harness.interchange import row_to_prediction as read_row
 from harness.model import ReplyReader
+from harness.provenance import device_of
 from harness.record import (
     MANIFEST,
     Run,
@@ -156,8 +157,8 @@ def _manifest(
         survey=survey(task, selection, allow_missing=submission.allow_missing),
         model={"spec": f"predictions({submission.path.name})", "name": submission.name,
                "description": described},
-        seed=submission.seed, batch_size=None, sort=False, device=None,
-        data_root=submission.data_root,
+        seed=submission.seed, batch_size=None, sort=False,
+        device=device_of(submission.reader), data_root=submission.data_root,
     )  # fmt: skip
 
 

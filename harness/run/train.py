@@ -16,6 +16,7 @@ from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
 from harness.plugins import blamed
 from harness.record import config_hash, differences
 from harness.run.interrupts import interrupts
+from harness.run.memory import gpu_peak
 from harness.run.plan import Selection, lost_picture, samples_of, survey
 from harness.run.problems import told
 from harness.run.trained import (
@@ -29,7 +30,7 @@ from harness.run.trained import (
     with_pictures,
     write_samples,
 )
-from harness.run.workers import build_model, hello
+from harness.run.workers import Hello, build_model, hello
 from harness.spec import Spec
 from harness.store.atomic import cannot_write, write_json
 from harness.store.lease import lease
@@ -79,12 +80,16 @@ def train(
     """Train, and leave a folder that says of itself all that is needed to repeat it.
 
     Raises:
-        UsageError: the folder is not empty, and this is not a resumption.
+        UsageError: the folder is not empty, and this is not a resumption; or there is no model,
+            and the trainer needs one.
         DataError: a file of a benchmark is missing or damaged, or an id comes twice.
         ResumeMismatch: the folder was begun with something else; the differences are named.
         Locked: another process trains in this folder.
         KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` goes on.
     """
+    if model is None and getattr(trainer, "needs_model", False):
+        raise UsageError(f"trainer {trainer.name}", expected="a model to start from (--model)",
+                         found="none")  # fmt: skip
     main = is_main()
     _refuse_used(out, resume=options.resume or not main)
     readable = [_readable(task, options.progress) for task in tasks]
@@ -136,6 +141,7 @@ def manifest_of(
     with blamed(f"trainer {trainer.name}", ModelError):
         settings = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
     specs = options.task_specs or tuple(task.name for task in tasks)
+    said = None if model is None else hello(build_model(model, options.seed))
     plain: dict[str, Any] = {
         "version": VERSION,
         "harness": __version__,
@@ -144,14 +150,14 @@ def manifest_of(
             "settings": settings,
         },
         "finetune": settings.get("finetune"),
-        "model": _described(model, options.seed),
+        "model": None if said is None else {"spec": str(model), **_described(said)},
         "tasks": [
             {**_task(task, spec, rows), "faults": found}
             for task, spec, rows, found in zip(tasks, specs, listed, faults, strict=True)
         ],
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "provenance": provenance.collect(),
+        "provenance": provenance.collect(provenance.CPU if said is None else said.device),
     }  # fmt: skip
     evaluated = {} if options.eval_model is None else {"eval_model": options.eval_model}
     return {**plain, "config_hash": config_hash(repeatable(plain)), "data_root": options.data_root,
@@ -170,14 +176,11 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "provenance": made_with, "tasks": tasks}
 
 
-def _described(model: Spec | None, seed: int) -> dict[str, Any] | None:
-    if model is None:
-        return None
-    said = hello(build_model(model, seed))
+def _described(said: Hello) -> dict[str, Any]:
     description = dict(said.description)
     network = description.get("chat", description)
     base = {name: network.get(name) for name in ("checkpoint", "weights")}
-    return {"spec": str(model), "name": said.name, "base": base, "description": description}
+    return {"name": said.name, "base": base, "description": description}
 
 
 def _task(task: Task, spec: str, rows: Sequence[Trained]) -> dict[str, Any]:
@@ -290,8 +293,9 @@ def _trained(
     finally:
         seconds = manifest.get("seconds", 0.0) + perf_counter() - started
         if run.main:
-            # Only now is it known: torch says it, and was not loaded before.
-            devices = list(dict.fromkeys([*manifest.get("devices", []), provenance.device()]))
+            # Only now is it known: a trainer may take a GPU, and leave one that is there alone.
+            device = provenance.device() if gpu_peak() else provenance.CPU
+            devices = list(dict.fromkeys([*manifest.get("devices", []), device]))
             manifest = {**manifest, **done, "devices": devices, "seconds": seconds}
             if done:
                 _complete(run, manifest, before)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from harness import plugins
 from harness.errors import ModelError
 from harness.model import Model
-from harness.provenance import device
+from harness.provenance import device_of
 from harness.run.pipeline import Predictor, batches_ahead
 from harness.run.plan import Batch
 from harness.run.predict import Outcome
@@ -28,7 +28,7 @@ class Hello:
     sort: bool
     description: Mapping[str, Any]
     device: str = "cpu"
-    """Where the model computes, told by the process that holds it."""
+    """Where the model computes, by its parts' settings in the process that holds it."""
     ahead: int = 1
     """Batches that may be on their way through the model at once."""
 
@@ -44,7 +44,7 @@ def hello(model: Model) -> Hello:
         description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
         ahead = batches_ahead(model)
         size = model.batch_size * getattr(model, "rounds", 1)
-        said = Hello(str(model.name), size, sort, description, device(), ahead)
+        said = Hello(str(model.name), size, sort, description, device_of(model), ahead)
     if type(said.batch_size) is not int or said.batch_size < 1:
         raise ModelError(f"batch_size of model {said.name}", expected="a whole number ≥ 1",
                          found=repr(said.batch_size))  # fmt: skip

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from harness.cli.ask import slug
+from harness.cli.config import read_config
 from harness.cli.main import build_parser, main
 
 FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
@@ -186,6 +187,21 @@ def test_a_config_file_takes_the_same_keys(command, shapes):
     (command.folder / "c.toml").write_text('modle = "whole_frame"\n')
     wrong = command("eval", "--config", "c.toml")
     assert wrong.returncode == 2 and "Did you mean model" in wrong.stderr
+
+
+def test_what_actors_get_may_stand_in_a_config(tmp_path):
+    (tmp_path / "c.toml").write_text("worker-gpus = 1\nworker-wait = 600\n")
+    known = vars(build_parser().parse_args(["eval"]))
+    assert read_config(tmp_path / "c.toml", known=known) == {"worker_gpus": 1, "worker_wait": 600}
+
+
+@pytest.mark.parametrize(("option", "value"), [
+    ("--worker-gpus", "-1"), ("--worker-wait", "0"), ("--worker-wait", "nan"),
+])  # fmt: skip
+def test_what_actors_cannot_get_is_refused(option, value, tmp_path, capsys):
+    asked = ["eval", "--model", "whole_frame", "--tasks", "counting", "--data", str(tmp_path)]
+    assert main([*asked, "--out", str(tmp_path / "runs"), f"{option}={value}"]) == 2
+    assert option in capsys.readouterr().err
 
 
 def test_doctor_tells_what_is_there(command):

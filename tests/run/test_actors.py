@@ -40,7 +40,8 @@ def cluster():
 
 def run(root, folder, spec="dot_finder", **options):
     task = plugins.build("tasks", parse("dots"), root)
-    return evaluate(task, parse(spec), folder, Options(**options))
+    # Two actors of a cluster that has one GPU.
+    return evaluate(task, parse(spec), folder, Options(**{"worker_gpus": 0.0, **options}))
 
 
 def written(folder):
@@ -132,20 +133,18 @@ def test_a_model_that_cannot_be_built_ends_the_run(dots, tmp_path):
         run(dots, tmp_path / "b", "dot_finder(exit=3)", ray="auto", workers=2)
 
 
-def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.run.actors.PATIENCE", 3.0)
+def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_path):
     with pytest.raises(ModelError, match="2 GPU free within 3 s, found a cluster of 2 CPUs"):
-        run(dots, tmp_path / "a", ray="auto", workers=1, worker_gpus=2.0)
+        run(dots, tmp_path / "a", ray="auto", workers=1, worker_gpus=2.0, worker_wait=3.0)
 
 
-def test_two_actors_share_a_gpu_by_halves_and_not_by_wholes(dots, tmp_path, monkeypatch):
+def test_two_actors_share_a_gpu_by_halves_and_not_by_wholes(dots, tmp_path):
     run(dots, tmp_path / "here")
     run(dots, tmp_path / "ray", ray="auto", workers=2, worker_gpus=0.5)
     assert journals(tmp_path / "ray") == [0, 1], "both of them worked"
     assert written(tmp_path / "here") == written(tmp_path / "ray")
-    monkeypatch.setattr("harness.run.actors.PATIENCE", 3.0)
     with pytest.raises(ModelError, match=r"1 GPU free within 3 s, found .* and 1 GPUs"):
-        run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=1.0)
+        run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=None, worker_wait=3.0)
 
 
 POCKET = (

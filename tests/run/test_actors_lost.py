@@ -1,5 +1,6 @@
 """How an actor that is lost is noticed, on a cluster that only pretends to be one."""
 
+import os
 import signal
 import threading
 from types import SimpleNamespace
@@ -7,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from harness.errors import ModelError
-from harness.run.actors import Actor, Actors, connected
+from harness.run.actors import Actor, Actors, Worker, connected
 from harness.run.interrupts import terminable
 from harness.run.pool import READY, Unplaced
 from harness.run.predict import Outcome
 from harness.run.workers import Hello
+from harness.spec import parse
 
 from .test_pipeline import batch
 
@@ -43,6 +45,9 @@ class Cluster:
     def kill(self, handle, no_restart):
         handle.killed = True
 
+    def is_initialized(self):
+        return True
+
 
 class Reference:
     def __init__(self, *there):
@@ -51,7 +56,7 @@ class Reference:
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch):
-    for name in ("get", "wait", "kill"):
+    for name in ("get", "wait", "kill", "is_initialized"):
         monkeypatch.setattr(ray, name, getattr(Cluster(), name))
 
 
@@ -59,6 +64,7 @@ def actor(*owed, placed=True, latest=0.0):
     return Actor(
         handle=SimpleNamespace(killed=False), placed=Reference(*[None] * placed), latest=latest,
         needs="1 CPU", owed=list(owed), journal=SimpleNamespace(append=list, close=lambda: None),
+        patience=600.0,
     )  # fmt: skip
 
 
@@ -127,8 +133,58 @@ def test_an_actor_that_waits_for_a_machine_for_too_long_is_heard_of(tmp_path, mo
     patient = actor(Reference(), placed=False, latest=float("inf"))
     assert pool._wait([loads, patient], 0.0) == []
     assert pool._wait([loads, waits, patient], 0.0) == [waits]
-    with pytest.raises(Unplaced, match="1 CPU free"):
+    with pytest.raises(Unplaced, match=r"1 CPU free within 600 s.*a longer --worker-wait"):
         waits.receive()
+
+
+class Asked:
+    """What Ray was asked for: the resources of each actor, and the actors' arguments."""
+
+    def __init__(self, monkeypatch, **resources):
+        self.each = []
+        monkeypatch.setattr(ray, "cluster_resources", lambda: resources)
+        monkeypatch.setattr(ray, "remote", self.remote)
+
+    def remote(self, **asked):
+        return lambda kind: SimpleNamespace(remote=lambda *_, **given: self.begun(asked, given))
+
+    def begun(self, asked, given):
+        self.each.append((asked["num_gpus"], given["hides_gpus"]))
+        calls = {"here": None, "hello": HELLO}
+        return SimpleNamespace(**{
+            name: SimpleNamespace(remote=lambda said=said: Reference(said))
+            for name, said in calls.items()
+        })  # fmt: skip
+
+
+def actors(folder, *, gpus, note):
+    return Actors(
+        parse("m"), folder, attempt=1, count=2, seed=0, isolate=False, timeout=None,
+        address="auto", gpus=gpus, wait=600.0, note=note,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("cluster_gpus", "gpus", "each"), [
+    ({"GPU": 4.0}, None, (1.0, False)), ({}, None, (0.0, False)), ({"GPU": 4.0}, 0.0, (0.0, True)),
+    ({}, 0.0, (0.0, True)), ({"GPU": 4.0}, 0.5, (0.5, False)), ({}, 1.0, (1.0, False)),
+])  # fmt: skip
+def test_an_actor_gets_a_gpu_if_there_are_any_and_nothing_else_was_said(
+    cluster_gpus, gpus, each, tmp_path, monkeypatch
+):
+    asked, notes = Asked(monkeypatch, CPU=2.0, **cluster_gpus), []
+    pool = actors(tmp_path, gpus=gpus, note=notes.append)
+    assert asked.each == [each, each]
+    assert all(one.patience == 600.0 for one in pool._members)
+    pool.close()
+    said = "2 worker(s) ask Ray for one GPU each, of 4 in the cluster"
+    assert [note.startswith(said) for note in notes] == ([True] if each[0] == 1 != gpus else [])
+
+
+@pytest.mark.parametrize(("hides", "seen"), [(True, ""), (False, "2")])
+def test_an_actor_that_was_given_no_gpu_sees_none(hides, seen, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    Worker(parse("m"), 0, hides_gpus=hides)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == seen
 
 
 def test_ray_does_not_take_sigterm_away(monkeypatch):

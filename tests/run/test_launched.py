@@ -365,6 +365,7 @@ def test_a_process_that_stands_alone_is_none_of_several():
 
 @pytest.mark.parametrize(("seen", "local", "own"), [
     (None, "1", "1"), ("4,6", "1", "6"), ("GPU-a,GPU-b", "0", "GPU-a"), ("7", "", "7"),
+    ("7", "3", "7"), ("", "0", ""), ("", "1", ""), ("4,6", "", "4,6"),
 ])  # fmt: skip
 def test_each_process_sees_its_own_gpu(monkeypatch, seen, local, own):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -373,3 +374,11 @@ def test_each_process_sees_its_own_gpu(monkeypatch, seen, local, own):
     monkeypatch.setenv("LOCAL_RANK", local)
     own_gpu()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == own
+
+
+@pytest.mark.parametrize("seen", ["4,6", "4,6,"])
+def test_a_process_that_no_gpu_is_left_for_shares_none(monkeypatch, seen):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(UsageError, match="LOCAL_RANK=2: expected a GPU of its own, found CUDA_VIS"):
+        own_gpu()

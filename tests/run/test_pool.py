@@ -1,6 +1,6 @@
 """Workers that fail to begin, to go on or to end: none is left behind."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -75,6 +75,21 @@ def test_a_replacement_whose_greeting_fails_is_not_left_behind(greeting, error, 
         list(pool.run([batch(0, "a")]))
     assert dying.closed and replacement.killed and replacement.closed
     assert pool._members == []
+
+
+@pytest.mark.parametrize(("other", "said"), [
+    (replace(HELLO, device="Card B"), "the same device in every worker, here Card A, found Card B"),
+    (replace(HELLO, device="Card A", name="another"), "describe themselves differently"),
+], ids=["device", "model"])  # fmt: skip
+def test_workers_that_differ_are_refused_in_words(other, said, tmp_path):
+    first = replace(HELLO, device="Card A")
+    members = [Scripted(says=[one]) for one in (first, first, other)]
+    with pytest.raises(ModelError, match=said):
+        Scene(tmp_path, *members, count=3)
+    assert all(one.closed for one in members)
+    dying, replacement = Scripted(says=[first, READY, None]), Scripted(says=[other])
+    with pytest.raises(ModelError, match=f"a replaced worker.*{said}"):
+        list(Scene(tmp_path, dying, replacement, count=1).run([batch(0, "a")]))
 
 
 def test_without_a_machine_for_a_replacement_the_others_go_on(tmp_path):

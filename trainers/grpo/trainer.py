@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harness import plugins
 from harness.errors import MissingDependency, UsageError
@@ -52,6 +52,8 @@ def any_target(sample: Sample) -> object:
 @dataclass(frozen=True, kw_only=True)
 class GrpoTrainer:
     """A method: what it rewards, and what it asks beside evaluation's own request."""
+
+    needs_model: ClassVar[bool] = True
 
     name: str
     settings: Settings

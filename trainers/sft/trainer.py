@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from harness import plugins
 from harness.errors import MissingDependency, UsageError
@@ -32,6 +32,8 @@ SHOWN = 20  # dropped samples that the manifest names
 @dataclass(frozen=True, kw_only=True)
 class Sft:
     """The trainer with its settings; see `sft`."""
+
+    needs_model: ClassVar[bool] = True
 
     finetune: Literal["full", "lora"]
     reasoning: Reasoning

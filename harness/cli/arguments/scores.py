@@ -70,8 +70,12 @@ def _evaluation(parser: Any) -> None:
                         help="replace a worker that is silent over a batch so long")  # fmt: skip
     parser.add_argument("--ray", metavar="ADDRESS", help="let the workers be actors of a Ray "
                         "cluster; `local` begins one")  # fmt: skip
-    parser.add_argument("--worker-gpus", type=float, default=0.0, metavar="N",
-                        help="GPUs of each actor, such as 0.5 (default 0)")  # fmt: skip
+    parser.add_argument("--worker-gpus", type=float, metavar="N",
+                        help="GPUs of each actor, such as 0.5; with 0 they compute on the CPU "
+                        "(default: 1 where the cluster has GPUs)")  # fmt: skip
+    parser.add_argument("--worker-wait", type=float, default=120.0, metavar="SECONDS",
+                        help="how long an actor may wait for a machine with room for it "
+                        "(default 120)")  # fmt: skip
     parser.add_argument("--strict-split", action="store_true", help="refuse if the model's "
                         "checkpoint says that it was trained on some of it")  # fmt: skip
     parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
