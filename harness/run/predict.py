@@ -122,8 +122,8 @@ def contained(
     package ends the run; a damaged file (of pictures, or of stored predictions) and a server that
     does not answer are infrastructure failures of their sample; any other exception is a model
     failure of the sample that causes it. That one is found by trying the model's own batches, of
-    `batch_size`, if there are several, and then the queries of those that raise one by one. Of a
-    failure the prediction that says so is returned.
+    `batch_size`, if there are several, and then halves of those that raise, down to one query. Of
+    a failure the prediction that says so is returned.
     """
     try:
         return [*call(queries)]
@@ -134,9 +134,13 @@ def contained(
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to models
         if len(queries) == 1:
             return [_contained(queries[0], error, stage)]
-        halved = _too_large(error)
-    stage.halvings += halved
-    parts = _halves(queries) if halved else _pieces(queries, model.batch_size)
+        too_large = _too_large(error)
+        alone = isinstance(error, Unavailable)
+    stage.halvings += too_large
+    if too_large or not (alone or len(queries) > model.batch_size):
+        parts = _halves(queries)
+    else:
+        parts = _pieces(queries, model.batch_size)
     return [one for part in parts for one in contained(model, part, stage, call)]
 
 
@@ -146,7 +150,11 @@ def _halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
 
 
 def _pieces(queries: Sequence[Query], most: int) -> list[Sequence[Query]]:
-    """Parts of at most so many; if they are no more than that, of one each."""
+    """Parts of at most so many; if they are no more than that, of one each.
+
+    So is asked for what a server left unanswered: it is no query's fault, and halves would be asked
+    for in vain as well.
+    """
     size = max(1, most) if len(queries) > most else 1
     return [queries[start : start + size] for start in range(0, len(queries), size)]
 

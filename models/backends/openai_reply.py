@@ -1,16 +1,19 @@
 """What a chat completion says: the reply, its tokens, and whether it is of the model asked for."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import ModelError, UsageError
 from harness.model import ChatReply, ChatRequest
+from harness.models.backends.broken import refuse_broken
 from harness.models.backends.known import Known
 from harness.models.backends.openai_http import TryAgain
 from harness.models.backends.stops import until_stop
 from harness.replies import storable
 
 FILTERED = "content_filter"
+DATED = re.compile(r"[-@]20\d\d-?\d\d-?\d\d")
 LISTED = 5  # models of a server that an error names
 
 
@@ -22,7 +25,8 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
 
     Raises:
         TryAgain: it is no chat completion.
-        ModelError: a filter of the server has withheld the reply, or the rest of it.
+        ModelError: a filter of the server has withheld the reply, or the rest of it; or the logits
+            were no numbers.
     """
     try:
         choice = answer["choices"][0]
@@ -40,6 +44,7 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
                          fix="The network's own words are had from a server without one."
                          )  # fmt: skip
     said = f"<think>{thoughts}</think>{text}" if thoughts else text
+    refuse_broken(text or thoughts, cut=ended == "length", key=request.key)
     prompt, completion = _counts(answer.get("usage"))
     reply = ChatReply(
         text=f"{request.prefix}{said}",
@@ -62,9 +67,12 @@ def _counts(usage: Any) -> tuple[int | None, int | None]:
 def check_model(name: Any, *, wanted: str, url: str) -> None:
     """Raise UsageError if an answer is another model's.
 
-    A server may answer for a dated release of what was asked for (`NAME-2024-08-06`).
+    A server may answer for a dated release of what was asked for (`NAME-2024-08-06`), and for
+    nothing else that begins like it (`NAME-mini`, `NAME-AWQ`).
     """
-    if isinstance(name, str) and name != wanted and not name.startswith(f"{wanted}-"):
+    if not isinstance(name, str) or name == wanted:
+        return
+    if not (name.startswith(wanted) and DATED.fullmatch(name[len(wanted) :])):
         raise UsageError(
             f"server {url}", expected=f"replies of {wanted}",
             found=f"one of {storable(name, 100)}", fix="Give its own name as model=.",

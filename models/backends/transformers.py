@@ -54,7 +54,8 @@ class TransformersChat:
     prefetch: bool = True
     """Make the next batch's tensors while one is answered. Replies are the same."""
     roll: bool = True
-    """Let requests take the places of those that are answered. Replies are the same."""
+    """Let requests take the places of those that are answered. Replies are the same, but for what
+    the last bits of logits decide."""
     limits_clips: bool = False
     """Whether the limits on pixels are of each frame of a clip too, and not of pictures only."""
 

@@ -3,11 +3,12 @@
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=256,
     backend=vllm(max_length=16384))" …
 
-vLLM gets all requests of a call at once and batches them by itself. Prompts and pictures are made
-as for the backend `transformers`, by the checkpoint's own processor and chat template.
+vLLM gets `batch_size` requests at once and batches them by itself. Prompts and pictures are made
+as for the backend `transformers`, by the checkpoint's own processor and chat template, those of the
+next ones while it answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -20,6 +21,8 @@ from PIL import Image
 from harness.errors import MissingDependency, ModelError
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.batching import with_inputs
+from harness.models.backends.broken import refuse_broken
 from harness.models.backends.inputs import chat_text, check_clip_limits, clip_times, shown, squashed
 from harness.models.backends.known import described
 from harness.models.backends.loading import loading, memory
@@ -30,6 +33,7 @@ from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import Coordinates
 
 MOST_MEDIA = 64  # pictures, or clips, of one request
+ROUNDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +120,11 @@ class VllmChat:
         """Whether requests may begin the reply."""
         return True
 
+    @property
+    def rounds(self) -> int:
+        """How many batches `generate` is best given at once: all but the first are made ahead."""
+        return ROUNDS
+
     def prepare(self) -> None:
         """Load the processor and the network."""
         assert self.network.processor is not None and self.engine is not None, "they raise"
@@ -124,8 +133,19 @@ class VllmChat:
         """One reply a request, in order.
 
         Raises:
-            ModelError: vLLM gives another number of outputs, or refuses a request.
+            ModelError: vLLM gives another number of outputs, refuses a request, or replies from
+                logits that are no numbers.
         """
+        size = self.batch_size
+        plan = [list(range(at, len(requests))[:size]) for at in range(0, len(requests), size)]
+        replies: list[ChatReply] = []
+        for places, prompts in with_inputs(plan, self._prompts(requests), ahead=True):
+            replies += self._answered([requests[place] for place in places], prompts)
+        return replies
+
+    def _answered(
+        self, requests: Sequence[ChatRequest], prompts: Sequence[Mapping[str, Any]]
+    ) -> list[ChatReply]:
         engine, package = self.engine, import_module("vllm")
         settings = [
             package.SamplingParams(
@@ -138,9 +158,8 @@ class VllmChat:
             )
             for request in requests
         ]
-        prompts = [self._prompt(request) for request in requests]
         with memory():
-            outputs = engine.generate(prompts, settings, use_tqdm=False)
+            outputs = engine.generate(list(prompts), settings, use_tqdm=False)
         if len(outputs) != len(requests):
             raise ModelError("vLLM", expected=f"{len(requests)} outputs", found=str(len(outputs)))
         return [self._reply(*pair) for pair in zip(requests, outputs, strict=True)]
@@ -152,6 +171,11 @@ class VllmChat:
     def count_tokens(self, text: str) -> int:
         """Tokens of a text, without special ones added."""
         return self.network.count_tokens(text)
+
+    def _prompts(
+        self, requests: Sequence[ChatRequest]
+    ) -> Callable[[list[int]], list[dict[str, Any]]]:
+        return lambda chosen: [self._prompt(requests[place]) for place in chosen]
 
     def _prompt(self, request: ChatRequest) -> dict[str, Any]:
         media: dict[str, list[Any]] = {}
@@ -169,6 +193,7 @@ class VllmChat:
 
     def _reply(self, request: ChatRequest, output: Any) -> ChatReply:
         said = output.outputs[0]
+        refuse_broken(said.text, cut=said.finish_reason == "length", key=request.key)
         reply = ChatReply(
             text=f"{request.prefix}{said.text}",
             prompt_tokens=len(output.prompt_token_ids or ()),
@@ -215,7 +240,8 @@ def vllm(
         checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.
         revision: Of a name in the cache: branch, tag or commit.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        batch_size: Requests that it likes at once; vLLM batches them by itself.
+        batch_size: Requests that it gets at once, while those of the next are made; it batches
+            them by itself.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
         seed: Each request gets one of its own, made of this and its key.

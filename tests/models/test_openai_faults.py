@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from harness.masks import Rle
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import MAX_BODY, ServerError, TryAgain
 from harness.models.backends.openai_pace import Stopped
+from harness.models.backends.openai_reply import check_model, read_answer
 from harness.models.backends.openai_session import GIVE_UP
 from harness.models.qwen_vl.model import qwen_vl
 from harness.replies import MAX_TEXT
@@ -118,6 +120,35 @@ def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
         with pytest.raises(UsageError, match=words):
             reached(served, concurrency=2).generate(asked)
         assert len(served.moments) <= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("gpt-4o", True),
+        ("gpt-4o-2024-08-06", True),
+        ("gpt-4o-20240806", True),
+        ("gpt-4o@20240806", True),
+        ("gpt-4o-mini", False),
+        ("gpt-4o-mini-2024-07-18", False),
+        ("gpt-4o-AWQ", False),
+        ("gpt-4o-2024-08-06-AWQ", False),
+        ("gpt-4", False),
+        (None, True),  # some servers do not say
+    ],
+)
+def test_a_dated_release_is_the_model_asked_for_and_another_size_is_not(name, same):
+    with nullcontext() if same else pytest.raises(UsageError, match="replies of gpt-4o"):
+        check_model(name, wanted="gpt-4o", url="here")
+
+
+@pytest.mark.parametrize(("ended", "broken"), [("length", True), ("stop", False)])
+def test_what_is_written_for_logits_that_are_no_numbers_is_no_reply(ended, broken):
+    known = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").known
+    choice = {"message": {"content": f"<think>It{'!' * 60}"}, "finish_reason": ended}
+    answer = {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 62}}
+    with pytest.raises(ModelError, match="NaN") if broken else nullcontext():
+        read_answer(answer, REQUEST, known)
 
 
 def test_a_request_that_the_server_refuses_is_the_models_failure_and_is_not_repeated():

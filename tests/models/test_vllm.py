@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,7 +18,7 @@ pytest.importorskip("transformers")
 
 from harness.models.backends.inputs import chat_text  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
-from harness.models.backends.vllm import vllm  # noqa: E402
+from harness.models.backends.vllm import VllmChat, vllm  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -97,6 +98,32 @@ def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat)
     assert len({setting.seed for setting in settings}) == 1  # of one key
 
 
+def test_pictures_of_the_next_requests_are_made_while_it_answers(installed, tiny_qwen, monkeypatch):
+    chat = vllm(checkpoint=str(tiny_qwen), dtype="float32", max_pixels=9_000, batch_size=2)
+    asked = list(contract.requests().values())[:5]
+    alone = [chat.generate([one])[0] for one in asked]
+    made, answered = [threading.Event() for _ in asked], []
+    prompt, generate = VllmChat._prompt, LLM.generate
+
+    def noted(self, request):
+        done = prompt(self, request)
+        made[next(at for at, one in enumerate(asked) if one is request)].set()
+        return done
+
+    def waits(self, prompts, settings, **given):
+        answered.append(len(prompts))
+        upcoming = made[: sum(answered) + 2]
+        assert all(one.wait(30) for one in upcoming), "the next ones are not made meanwhile"
+        assert not any(one.is_set() for one in made[sum(answered) + 2 :]), "and only those"
+        return generate(self, prompts, settings, **given)
+
+    monkeypatch.setattr(VllmChat, "_prompt", noted)
+    monkeypatch.setattr(LLM, "generate", waits)
+    assert chat.generate(asked) == alone
+    assert answered == [2, 2, 1]
+    assert chat.rounds > 1  # so that a run gives it several batches at once
+
+
 def test_a_reply_begins_with_what_it_was_made_to(chat):
     assert chat.goes_on
     (reply,) = chat.generate([contract.requests()["prefix"]])
@@ -141,6 +168,19 @@ def test_limits_are_of_each_frame_of_a_clip_or_it_is_refused(chat, installed, ti
     with pytest.raises(UsageError, match="for all together"):
         together.generate([clip])
     assert together.generate([contract.requests()["first"]])
+
+
+def test_what_is_written_for_logits_that_are_no_numbers_is_no_reply(chat, monkeypatch):
+    def one(self, prompt, setting):
+        said = SimpleNamespace(text=f"<think>It{'!' * 60}", token_ids=[0] * 60, finish_reason=ended)
+        return SimpleNamespace(outputs=[said], prompt_token_ids=[1])
+
+    monkeypatch.setattr(LLM, "one", one)
+    ended = "stop"
+    assert chat.generate([contract.requests()["first"]])
+    ended = "length"
+    with pytest.raises(ModelError, match="bfloat16"):
+        chat.generate([contract.requests()["first"]])
 
 
 def test_another_number_of_outputs_is_a_failure(chat, monkeypatch):

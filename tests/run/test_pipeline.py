@@ -184,7 +184,7 @@ def test_a_batch_that_does_not_fit_is_asked_in_halves():
     assert (outcome.halvings, outcome.failed, len(predictions(journal))) == (3, 0, 4)
 
 
-def test_one_bad_sample_of_many_rounds_costs_lonely_calls_for_its_own_piece_alone():
+def test_one_bad_sample_of_many_rounds_is_found_by_halving_its_own_piece():
     def on_ask(queries):
         if any(one.id == "q27" for one in queries):
             raise RuntimeError("bad")
@@ -194,7 +194,7 @@ def test_one_bad_sample_of_many_rounds_costs_lonely_calls_for_its_own_piece_alon
     predictor = Predictor(model, journal)
     outcome = predictor.submit(batch(0, *(f"q{index}" for index in range(64)))).result(PATIENCE)
     predictor.close()
-    assert [len(one) for one in model.asked] == [64, *[8] * 4, *[1] * 8, *[8] * 4]
+    assert [len(one) for one in model.asked] == [64, *[8] * 4, 4, 2, 2, 1, 1, 4, *[8] * 4]
     failed = [name for name, one in predictions(journal).items() if "failure" in one]
     assert (failed, outcome.crashed, len(predictions(journal))) == (["q27"], 1, 64)
 

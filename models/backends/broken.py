@@ -1,0 +1,24 @@
+"""Replies of a network whose logits are no numbers, where the numbers themselves are not seen.
+
+Of logits that are NaN, vLLM and SGLang take token 0, which is "!" in the vocabularies of Qwen and
+Llama, up to the limit of new tokens; half precision that overflows is what mostly brings it about.
+Such a reply is no answer that a grammar could fail on: the network has failed.
+"""
+
+from harness.errors import ModelError
+
+MARK = "!"
+FEWEST = 32
+
+
+def refuse_broken(text: str, *, cut: bool, key: str) -> None:
+    """Raise ModelError if a reply (of the request `key`) ran to its limit in `MARK` alone.
+
+    >>> refuse_broken("Yes!" + "!" * 99, cut=False, key="a")
+    """
+    if cut and len(text) - len(text.rstrip(MARK)) >= FEWEST:
+        raise ModelError(
+            f"reply to request {key}", expected="a reply from logits that are numbers",
+            found=f"{MARK * 8}… up to the limit of new tokens",
+            fix="It is what servers write for NaN: serve in bfloat16 or float32 instead of float16."
+        )  # fmt: skip
