@@ -270,7 +270,7 @@ def row_to_prediction(row: Row, query: Query, reader: Any = None) -> Prediction:
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
-    """Plain data with the fields that are not None."""
+    """Plain data with the fields that are not None, but for `instances`: only truths have those."""
     plain: dict[str, Any] = {}
     for name in ("masks", "soft_masks"):
         if (masks := getattr(answer, name)) is not None:
@@ -296,7 +296,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
 
 
 def answer_from_json(plain: Mapping[str, Any]) -> Answer:
-    """The inverse of `answer_to_json`."""
+    """The inverse of `answer_to_json`; without `instances`."""
     return Answer(
         masks=_each(plain, "masks", Rle.from_json),
         soft_masks=_each(plain, "soft_masks", SoftMask.from_json),

@@ -74,6 +74,9 @@ class Answer:
 
     masks: tuple[Rle, ...] | None = None
     """One a frame; a picture is one frame. An empty mask says: seen nowhere in this frame."""
+    instances: tuple[tuple[Rle, ...], ...] | None = None
+    """Each object's own mask, one a frame; `masks` is their union. As many as `boxes`: in their
+    order. None where a benchmark does not tell them apart. Of the truth: predictions keep none."""
     soft_masks: tuple[SoftMask, ...] | None = None
     """Confidences, one a frame, where a protocol compares objects by them."""
     boxes: tuple[Box, ...] | None = None

@@ -238,9 +238,9 @@ class PromptedModel:
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
         """The replies that say `answer`, as `read` reads them: the inverse, up to rounding.
 
-        A mask is written as one object a connected part, COUNT as so many boxes. A track is
-        written for the key frame of the rule; if it is empty there, for the frame where it is
-        largest, which the reply then names.
+        A mask is written as one object an instance, or a connected part where the answer does not
+        tell instances apart; COUNT as so many boxes. A track is written for the key frame of the
+        rule; if it is empty there, for the frame where it is largest, which the reply then names.
         """
         return tuple(
             self._located_text(query, form, answer)

@@ -1,10 +1,13 @@
 """Answers as objects to write: what a perfect reply would name, in pixels of the picture.
 
+Where a benchmark tells objects apart, they are its own: one that is seen in two places is one, two
+that touch are two. Elsewhere the connected parts of a mask stand for them.
+
 What is written says the whole truth. What is taught and rewarded is `without_specks`: a stray pixel
 of an annotation is no object to find.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import cv2
@@ -13,6 +16,7 @@ import numpy as np
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.tracks import extent
 from harness.types import Answer, AnswerForm, Box, Point
 
 SPECK_PIXELS = 16
@@ -37,7 +41,7 @@ def key_frame_of(answer: Answer, rule: int) -> int:
 
 
 def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, int]) -> list[Item]:
-    """The objects that say `answer`: one a connected part, box, point or counted thing.
+    """The objects that say `answer`: one an instance, part, box, point or counted thing.
 
     Raises:
         ParseError: there are more than a grammar holds, or the answer says nothing of the form.
@@ -46,7 +50,7 @@ def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, in
     if count is not None and not (answer.boxes and len(answer.boxes) == count):
         items = counted(min(count, MAX_OBJECTS + 1), size)
     elif form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and answer.masks is not None:
-        return parts(answer.masks[start])
+        return objects_in(answer, start)
     elif answer.box_track is not None:
         box = answer.box_track[start]
         items = [] if box is None else [_marked(box)]
@@ -61,7 +65,26 @@ def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, in
     return items
 
 
-def parts(mask: Rle) -> list[Item]:
+def objects_in(answer: Answer, frame: int) -> list[Item]:
+    """What an answer's masks show in a frame, largest first, at most as many as a grammar holds.
+
+    One object an instance that is seen there: the box around all of it, the point of its largest
+    part. Where instances are not known, one a connected part.
+    """
+    if answer.instances is not None:
+        there = [track[frame] for track in answer.instances if track[frame].area]
+        there.sort(key=lambda mask: mask.area, reverse=True)
+        return [_whole(mask) for mask in there[:MAX_OBJECTS]]
+    return [] if answer.masks is None else parts(answer.masks[frame])
+
+
+def _whole(mask: Rle) -> Item:
+    box = extent(mask.to_array())
+    assert box is not None, "`objects_in` leaves out what is empty"
+    return Item(box, parts(mask, most=1)[0].point)
+
+
+def parts(mask: Rle, *, most: int = MAX_OBJECTS) -> list[Item]:
     """The 8-connected parts of a mask, largest first, at most as many as a grammar holds.
 
     Boxes end after the last pixel; the point is the pixel farthest from the part's edge, the
@@ -72,7 +95,7 @@ def parts(mask: Rle) -> list[Item]:
     numbers = np.asarray(stats)
     order = 1 + np.argsort(-numbers[1:count, cv2.CC_STAT_AREA], kind="stable")
     items = []
-    for label in order[:MAX_OBJECTS]:
+    for label in order[:most]:
         left, top, width, height = (int(number) for number in numbers[label, :4])
         inside = np.asarray(labels)[top : top + height, left : left + width] == label
         # Outside the picture is outside the part: pad, so that its border is an edge.
@@ -103,13 +126,37 @@ def without_specks(mask: Rle) -> Rle:
 
 
 def taught(answer: Answer, frames: Iterable[int]) -> Answer:
-    """An answer as it is taught: its masks of these frames, and its largest, without specks."""
+    """An answer as it is taught: its masks of these frames, and its largest, without specks.
+
+    Instances lose their own specks, so that a small one stays whole beside a large one; masks are
+    still their union.
+    """
     if not answer.masks:
         return answer
     looked = {*frames, int(np.argmax([mask.area for mask in answer.masks]))}
-    masks = (without_specks(mask) if index in looked else mask
-             for index, mask in enumerate(answer.masks))  # fmt: skip
-    return replace(answer, masks=tuple(masks))
+    if answer.instances is None:
+        return replace(answer, masks=_cleaned(answer.masks, looked))
+    instances = tuple(_cleaned(track, looked) for track in answer.instances)
+    masks = tuple(
+        _united(mask, [(was[index], now[index])
+                       for was, now in zip(answer.instances, instances, strict=True)])
+        for index, mask in enumerate(answer.masks)
+    )  # fmt: skip
+    return replace(answer, masks=masks, instances=instances)
+
+
+def _cleaned(masks: Sequence[Rle], looked: Collection[int]) -> tuple[Rle, ...]:
+    return tuple(
+        without_specks(mask) if index in looked else mask for index, mask in enumerate(masks)
+    )
+
+
+def _united(mask: Rle, changes: Sequence[tuple[Rle, Rle]]) -> Rle:
+    """The union of what instances became, from (before, after); `mask` if none has changed."""
+    if all(after is before for before, after in changes):
+        return mask
+    first, *others = (after for _, after in changes)
+    return first.union(*others)
 
 
 def counted(count: int, size: tuple[int, int]) -> list[Item]:

@@ -109,7 +109,8 @@ def _with_picture(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Gr
 def truth_on(frame: int, sample: Sample) -> Answer:
     """The true boxes of a sample on one frame, or its points where the truth is points.
 
-    As a perfect reply would name them: one box a connected part of a mask.
+    As a perfect reply would name them: one box an instance, or a connected part of a mask where
+    instances are not known.
     """
     query, target = sample.query, sample.target
     if target is None or query.form not in LOCATED or target.answer.no_target:

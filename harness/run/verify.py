@@ -122,8 +122,9 @@ def through_text(sample: Sample, reader: ReplyReader) -> Prediction:
 class Oracle:
     """Segments and propagates the truth, for prompts that name it.
 
-    A prompt names a connected part of the true mask if its box agrees on every side within what
-    coordinates of `CANVAS` steps can tell apart, and its points lie on the part within the same.
+    A prompt names a true instance (where those are not known, a connected part of the true mask) if
+    its box agrees on every side within what coordinates of `CANVAS` steps can tell apart, and its
+    points lie on the object within the same.
     """
 
     target: Target
@@ -137,19 +138,22 @@ class Oracle:
     def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """The part of the truth that each prompt names; an empty mask for a prompt that is off."""
         best: list[BoolArray] = []
-        for truth in self._truths(picture):
-            parts = components(truth.to_array())
-            found = [_named(prompt, parts, picture) for prompt in prompts]
+        for objects in self._truths(picture):
+            found = [_named(prompt, objects, picture) for prompt in prompts]
             if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
                 best = found
         return best
 
-    def _truths(self, picture: Frame) -> Iterator[Rle]:
-        """The true masks of the frames that look like this (still videos repeat frames)."""
-        masks = self.target.answer.masks or ()
-        for index, mask in enumerate(masks):
+    def _truths(self, picture: Frame) -> Iterator[list[tuple[Box, BoolArray]]]:
+        """The true objects of the frames that look like this (still videos repeat frames)."""
+        answer = self.target.answer
+        for index, mask in enumerate(answer.masks or ()):
             if np.array_equal(self.media.frame(index), picture):
-                yield mask
+                known = answer.instances
+                yield (
+                    components(mask.to_array()) if known is None
+                    else [boxed(track[index]) for track in known if track[index].area]
+                )  # fmt: skip
 
     def propagate(
         self, video: Media, start: int, masks: Sequence[BoolArray]
@@ -159,6 +163,14 @@ class Oracle:
         nothing = [np.zeros_like(frame) for frame in truth]
         right = bool(masks) and np.array_equal(np.logical_or.reduce(list(masks)), truth[start])
         return [truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
+
+
+def boxed(mask: Rle) -> tuple[Box, BoolArray]:
+    """A mask that is not empty, with the box around all of it (right and bottom exclusive)."""
+    array = mask.to_array()
+    rows, columns = np.flatnonzero(array.any(1)), np.flatnonzero(array.any(0))
+    edges = (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1)
+    return Box(*map(float, edges)), array
 
 
 def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:

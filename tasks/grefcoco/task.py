@@ -87,7 +87,7 @@ def _resolved(listing: Listing, referent: Referent, protocol: str) -> tuple[Medi
 
 
 def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> Answer:
-    """All objects' boxes, or the union of their masks; NO_TARGET where there is none.
+    """All objects' boxes, or their masks and the union; NO_TARGET where there is none.
 
     A crowd has no mask, as in gRefCOCO's own reader.
 
@@ -102,7 +102,10 @@ def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> A
     if things and not masks:
         raise DataError(f"{where}: 'ann_id'", expected="an object that is no crowd", found="none")
     mask = union(masks) if masks else Rle.empty(picture.height, picture.width)
-    return Answer(masks=(mask,), boxes=boxes if protocol != "res/rela" else None, no_target=nothing)
+    return Answer(
+        masks=(mask,), instances=tuple((one,) for one in masks),
+        boxes=boxes if protocol != "res/rela" else None, no_target=nothing,
+    )  # fmt: skip
 
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from harness.media import Media, frame_files, lost
 from harness.task import Problem, Task, choose
 from harness.tasks.mevis.submission import write_submission
 from harness.tasks.rvos.scoring import by_expressions
-from harness.tasks.rvos.tracks import TrackFile, object_track, united
+from harness.tasks.rvos.tracks import TrackFile, instances, object_track, united
 from harness.tasks.rvos.videos import first_size, missing, of_each, refuse_missing, uneven
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -141,7 +141,7 @@ def _categories(expression: Mapping[str, Any]) -> dict[str, str]:
 def _target(
     layout: Layout, expression: Mapping[str, Any], media: Media, sample_id: str
 ) -> Target | None:
-    """The union of the expression's annotations in each frame."""
+    """The expression's annotations in each frame, and their union."""
     if layout.masks is None:
         return None
     where = f"{layout.place}/mask_dict.json, for {sample_id}"
@@ -150,7 +150,7 @@ def _target(
         for one in field(expression, "anno_id", list, where)
     ]
     masks = united(tracks, size=media.size, frames=len(media))
-    return Target(answer=Answer(masks=masks))
+    return Target(answer=Answer(masks=masks, instances=instances(tracks, media.size)))
 
 
 def _check(layout: Layout) -> Iterator[Problem]:

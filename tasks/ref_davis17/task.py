@@ -111,6 +111,7 @@ def _sample(
 ) -> Sample:  # fmt: skip
     sample_id = f"{name}/{number}"
     text = field(expression, "exp", str, where)
+    masks = truth.of(expression, where)
     return Sample(
         id=sample_id,
         query=Query(
@@ -119,7 +120,7 @@ def _sample(
             forms=(AnswerForm.MASK_TRACK,),
         ),
         target=Target(
-            answer=Answer(masks=truth.of(expression, where)), ignore=truth.void,
+            answer=Answer(masks=masks, instances=(masks,)), ignore=truth.void,
             extra={"objects": truth.objects},
         ),
         unit=f"{name}, annotator {annotator + 1}" if together else sample_id,

@@ -180,7 +180,8 @@ def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: Any, where: str) 
         known = ", ".join(map(str, tracks))
         raise DataError(f"{where}: 'obj_id'", expected=f"an object of the video: {known}",
                         found=repr(number)[:40])  # fmt: skip
-    return Target(answer=Answer(masks=tracks[int(number)]))
+    masks = tracks[int(number)]
+    return Target(answer=Answer(masks=masks, instances=(masks,)))
 
 
 def _check(layout: Layout) -> Iterator[Problem]:

@@ -59,15 +59,16 @@ def truth(thing: Thing, picture: Picture, protocol: str) -> Answer:
     """The truth as a protocol has it.
 
     `res/expression` follows LISA, to whose histogram a pixel in two polygons is neither foreground
-    nor background; the others take the union.
+    nor background; the others take the union. Whatever its polygons, it is one instance, unless it
+    is a crowd.
     """
     if protocol.startswith("rec/"):
         return Answer(boxes=(thing.box,))
     parts = thing.parts(picture)
-    if protocol == "res/expression":
-        return Answer(masks=(referring_mask(parts, form="compat"),))
+    compat = protocol == "res/expression"
+    masks = (referring_mask(parts, form="compat") if compat else union(parts),)
     boxes = (thing.box,) if protocol == "res/instance" else None
-    return Answer(masks=(union(parts),), boxes=boxes)
+    return Answer(masks=masks, instances=None if thing.crowd else (masks,), boxes=boxes)
 
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:

@@ -45,8 +45,10 @@ def _copied(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
 def _truth(copy: Copy, *, needs_box: bool) -> Answer:
     if needs_box and len(copy.boxes) != 1:
         raise DataError(f"{copy.where}: 'bbox'", expected="one box", found=str(len(copy.boxes)))
+    masks = None if copy.mask is None else (copy.mask,)
     return Answer(
-        masks=None if copy.mask is None else (copy.mask,),
+        masks=masks,
+        instances=None if masks is None else (masks,),
         boxes=copy.boxes if needs_box else None,
     )
 

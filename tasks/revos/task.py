@@ -23,7 +23,7 @@ from harness.masks import Rle, check_size
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.revos.scoring import PROTOCOLS, TYPES
-from harness.tasks.rvos.tracks import TrackFile, object_track, sized, united
+from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, united
 from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, of_each, uneven
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -142,13 +142,9 @@ class Truth:
         """The union of the expression's objects, the objects, and the video's foreground."""
         tracks = [self._track(one) for one in field(expression, "anno_id", list, where)]
         masks = united(tracks, size=self._film.size, frames=len(self._film))
-        width, height = self._film.size
-        objects = tuple(
-            tuple(Rle.empty(height, width) if mask is None else mask for mask in track)
-            for track in tracks
-        )
+        objects = instances(tracks, self._film.size)
         extra = {"objects": objects or (masks,), "foreground": self.foreground()}
-        return Target(answer=Answer(masks=masks), extra=extra)
+        return Target(answer=Answer(masks=masks, instances=objects), extra=extra)
 
     def foreground(self) -> tuple[Rle, ...]:
         """The pixels of any object of the video, as the file has them or from its objects."""

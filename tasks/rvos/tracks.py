@@ -60,6 +60,14 @@ def united(
     return tuple(whole)
 
 
+def instances(
+    tracks: Iterable[Sequence[Rle | None]], size: tuple[int, int]
+) -> tuple[tuple[Rle, ...], ...]:
+    """Each object's own masks, one a frame; an empty one where it is not."""
+    empty = Rle.empty(size[1], size[0])
+    return tuple(tuple(empty if mask is None else mask for mask in track) for track in tracks)
+
+
 class TrackFile(JsonIndex):
     """The entries of a JSON file that holds one object, by their keys: masks of all videos.
 

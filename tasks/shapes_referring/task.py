@@ -90,7 +90,10 @@ def _samples(place: Path, asks: Asks) -> Iterator[Sample]:
                 forms=(AnswerForm.MASK,),
             ),
             target=Target(
-                answer=Answer(masks=(record.masks[0].union(*record.masks[1:]),), boxes=record.boxes)
+                answer=Answer(
+                    masks=(record.masks[0].union(*record.masks[1:]),),
+                    instances=tuple((mask,) for mask in record.masks), boxes=record.boxes,
+                )
             ),
             group="/".join(record.picture.parts[-3:]),
             categories=record.categories,

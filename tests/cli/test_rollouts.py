@@ -18,6 +18,7 @@ from harness.cli.main import main
 from harness.cli.rollouts import truth_on
 from harness.errors import StoreError
 from harness.leaderboards.rollouts import MOST, groups_of
+from harness.masks import Rle
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
 from harness.trainer import Curve
@@ -160,6 +161,18 @@ def test_the_truth_is_drawn_as_a_perfect_reply_would_name_it(samples):
         covered[int(top) : int(bottom), int(left) : int(right)] = True
     assert boxes and covered[inside].all()
     assert covered.any(axis=1).sum() == inside.any(axis=1).sum()
+
+
+def test_an_instance_in_two_parts_is_drawn_as_one(samples):
+    sample = next(iter(samples.values()))
+    width, height = sample.query.size
+    mask = np.zeros((height, width), bool)
+    mask[:8, :8] = mask[-8:, -8:] = True
+    for known, boxes in ((((Rle.from_array(mask),),), 1), (None, 2)):
+        answer = Answer(masks=(Rle.from_array(mask),), instances=known)
+        drawn = truth_on(0, replace(sample, target=Target(answer=answer))).boxes
+        assert len(drawn) == boxes
+        assert max(box.right for box in drawn) == width
 
 
 def test_a_number_has_no_places_to_draw(samples):

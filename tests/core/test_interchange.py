@@ -1,6 +1,7 @@
 """Answers and predictions survive JSON; files of others are checked before they are scored."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,14 @@ answers = st.builds(
 @given(answers)
 def test_an_answer_survives_json(answer):
     assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
+
+
+@given(answers, st.none() | st.lists(masks.map(lambda mask: (mask,)), max_size=3).map(tuple))
+def test_which_objects_the_truth_is_made_of_is_not_stored(answer, instances):
+    known = replace(answer, instances=instances)
+    assert answer_to_json(known) == answer_to_json(answer)
+    assert answer_from_json(answer_to_json(known)) == answer
+    assert (known == answer) == (instances is None)
 
 
 @given(answers, st.lists(text, max_size=2), text)

@@ -237,6 +237,50 @@ def test_a_mask_is_one_object_a_part_and_scaled_to_the_frame():
     assert small.place == Point(200, 400)
 
 
+def test_instances_are_the_objects_to_find_and_to_teach():
+    left, right = disc((420, 210), 100, 100, 20), disc((420, 210), 300, 60, 30)
+    near = disc((420, 210), 130, 100, 20)  # touches the left one
+    parted, beside = Rle.from_array(left | right), Rle.from_array(near)
+    masks = (parted.union(beside),)
+    model = plugins.build("models", parse("visionreasoner(backend=stored)"))
+
+    def found(*instances):
+        answer = Answer(masks=masks, instances=tuple((mask,) for mask in instances) or None)
+        one = sample(answer)
+        task = SimpleNamespace(name="t", split="train", samples=lambda: [one])
+        (taught,) = (example.reply for example in examples_of(model, [task]))
+        assert len(grammar.parse(taught).items) == len(objects(one))
+        (terms,) = rewards.VisionReasonerReward()(group(one, taught))
+        assert terms["accuracy"] == 3
+        return [item.box for item in objects(one)]
+
+    assert found(masks[0]) == [Box(80, 30, 331, 121)]
+    assert found(beside, parted) == [Box(80, 30, 331, 121), Box(110, 80, 151, 121)]
+    assert found() == [Box(270, 30, 331, 91), Box(80, 80, 151, 121)]
+
+
+def test_a_boxs_point_is_on_its_own_instance():
+    large, small = np.zeros((210, 420), bool), np.zeros((210, 420), bool)
+    large[:200, :200] = True
+    small[90:200, 150:160] = True  # in front of the large one
+    large[small] = False
+    boxes = (Box(0, 0, 200, 200), Box(150, 90, 160, 200))
+    both = Rle.from_array(large | small)
+    answer = Answer(masks=(both,), boxes=boxes)
+    known = replace(answer, instances=tuple((Rle.from_array(one),) for one in (large, small)))
+
+    def on(given, mask):
+        return [mask[round(item.place.y), round(item.place.x)] for item in objects(sample(given))]
+
+    assert on(known, large) == [True, False] and on(known, small) == [False, True]
+    assert on(answer, both.to_array()) == [True, True]
+    assert objects(sample(answer))[0].point != objects(sample(known))[0].point
+    one_more = replace(known, instances=(*(known.instances or ()), (Rle.empty(210, 420),)))
+    assert objects(sample(one_more)) == objects(sample(answer)), "whose is whose is not known"
+    nowhere = replace(known, instances=((Rle.empty(210, 420),),) * 2)
+    assert objects(sample(nowhere))[1].place == Point(155, 145), "the middle of the box"
+
+
 def test_a_stray_pixel_is_no_object_to_find_though_it_is_written():
     mask = disc((420, 210), 100, 100, 20) | disc((420, 210), 300, 60, 30)
     mask[200, 400] = True

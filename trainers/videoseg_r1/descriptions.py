@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.models.truth import parts, without_specks
+from harness.models.truth import objects_in, taught
 from harness.models.videoseg_r1.drawing import visible
 from harness.types import Sample
 
@@ -31,7 +31,7 @@ class Looks:
     y: float
     """Of its middle, 0 top, 1 bottom."""
     pieces: int
-    """Connected parts."""
+    """Objects: instances, or connected parts where those are not known."""
     seen: float
     """Share of the video's frames in which it is seen."""
     gaps: int
@@ -55,7 +55,7 @@ def looks(sample: Sample, frame: int) -> Looks | None:
         for a, b in pairwise(seen)
     ]
     width, height = sample.query.size
-    pieces = len(parts(without_specks(masks[frame])))
+    pieces = len(objects_in(taught(answer, [frame]), frame))
     return Looks(
         share=masks[frame].area / (width * height), x=x, y=y, pieces=pieces,
         seen=len(seen) / len(masks), gaps=sum(b - a > 1 for a, b in pairwise(seen)),
@@ -71,8 +71,8 @@ def visual_description(sample: Sample, frame: int) -> str:
     column = ("left", "middle", "right")[min(int(found.x * 3), 2)]
     row = ("upper", "central", "lower")[min(int(found.y * 3), 2)]
     text = (
-        f"Visual description: the mask covers {found.share:.1%} of the segmentation frame, in "
-        f"{found.pieces} part(s), with its centre in the {row} {column} third."
+        f"Visual description: the mask covers {found.share:.1%} of the segmentation frame, as "
+        f"{found.pieces} object(s), with its centre in the {row} {column} third."
     )
     if len(sample.query.media[0]) > 1:
         text += (

@@ -13,16 +13,17 @@ from harness.masks import Rle
 from harness.models.grammar import Item
 from harness.models.truth import key_frame_of, objects_of, parts, taught
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.types import AnswerForm, Box, Point, Sample
+from harness.types import Answer, AnswerForm, Box, Point, Sample
 
 
 def objects(sample: Sample, frame: int = 0) -> list[Item]:
     """What is meant in a frame, in pixels of the original picture.
 
-    Boxes are the answer's own where it has them, else those of the connected parts of its mask, but
-    for specks (`without_specks`).
+    Boxes are the answer's own where it has them, else those around its instances, else those of the
+    connected parts of its mask; both but for specks (`without_specks`).
     A box's point is the answer's own where it has one a box, else the pixel of the mask in the box
-    that is farthest from the mask's edge, else the middle of the box.
+    that is farthest from the mask's edge, else the middle of the box. The mask is that of the box's
+    own instance where there is one a box.
 
     Raises:
         ParseError: the answer says of nothing how far it reaches: a number or points alone.
@@ -38,18 +39,24 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
         return objects_of(form, taught(answer, [frame]), frame, sample.query.size)
     if answer.points is not None and len(answer.points) == len(answer.boxes):
         return [Item(box, point) for box, point in zip(answer.boxes, answer.points, strict=True)]
-    return [_marked(sample, box) for box in answer.boxes]
+    return [_marked(box, mask) for box, mask in zip(answer.boxes, _masks(answer), strict=True)]
 
 
-def _marked(sample: Sample, box: Box) -> Item:
-    assert sample.target is not None, "`objects` has checked it"
-    masks = sample.target.answer.masks
-    if masks is not None:
-        array = masks[0].to_array()
+def _masks(answer: Answer) -> list[Rle | None]:
+    """The mask to find each box's point on: its own instance's, or that of all that is meant."""
+    boxes, instances = answer.boxes or (), answer.instances or ()
+    if len(instances) == len(boxes):
+        return [track[0] for track in instances]
+    return [answer.masks[0] if answer.masks else None] * len(boxes)
+
+
+def _marked(box: Box, mask: Rle | None) -> Item:
+    if mask is not None:
+        array = mask.to_array()
         inside = np.zeros_like(array)
         left, top, right, bottom = map(round, box)
         inside[top:bottom, left:right] = array[top:bottom, left:right]
-        found = parts(Rle.from_array(inside))
+        found = parts(Rle.from_array(inside), most=1)
         if found:
             return Item(box, found[0].point)
     return Item(box, Item(box).place)

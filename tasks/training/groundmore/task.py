@@ -27,6 +27,7 @@ from harness.media import Media, frame_files, lost
 from harness.task import Problem, Task, choose
 from harness.tasks.rvos.labels import sized_labels
 from harness.tasks.rvos.scoring import by_expressions
+from harness.tasks.rvos.tracks import instances, united
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks groundmore` says where the data is had."
@@ -147,23 +148,24 @@ class Clip:
             return lost(fault, size=(1, 1))
 
     def answer(self, objects: Sequence[int], first: int, last: int, media: Media) -> Answer:
-        """Masks of the objects' union, one a frame, and their boxes."""
-        width, height = media.size
-        numbers = self.numbers() or [0]
-        masks = tuple(
-            self._union(number, objects, media.size)
+        """Masks of the objects, and of their union, one a frame, and the boxes of that."""
+        frames = [
+            self._known(number, media.size)
             if first <= number <= last and media.fault is None
-            else Rle.empty(height, width)
-            for number in numbers
-        )
-        return Answer(masks=masks, box_track=tuple(map(extent, masks)))
+            else {}
+            for number in self.numbers() or [0]
+        ]
+        tracks = [[known.get(one) for known in frames] for one in objects]
+        masks = united(tracks, size=media.size, frames=len(frames))
+        return Answer(
+            masks=masks, instances=instances(tracks, media.size),
+            box_track=tuple(map(extent, masks)),
+        )  # fmt: skip
 
-    def _union(self, number: int, objects: Sequence[int], size: tuple[int, int]) -> Rle:
+    def _known(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         if number not in self._labels:
             self._labels[number] = self._read(number, size)
-        known = self._labels[number]
-        found = [known[one] for one in objects if one in known]
-        return found[0].union(*found[1:]) if found else Rle.empty(size[1], size[0])
+        return self._labels[number]
 
     def _read(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         """Masks of a frame by object; a frame without a file shows none, as officially."""
