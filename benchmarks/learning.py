@@ -21,7 +21,7 @@ from typing import Any
 
 from curves import Panel, figure
 from learned import evaluated, logged, plain, rows, same_samples, table
-from studies import STUDIES, Study
+from studies import STUDIES, Study, WarmUp
 
 from harness.spec import Spec
 
@@ -46,12 +46,17 @@ class Plan:
     start: str
     seeds: int
     steps: int
-    warm_steps: int
+    warm_steps: int | None
+    """Supervised steps of a warm-up; None: as many as the study says."""
     size: int
     held: int
     every: int | None = None
     more: tuple[str, ...] = ()
     """`key=value` of every training with GRPO."""
+
+    def warms(self, warm_up: WarmUp) -> int:
+        """The steps of a study's warm-up."""
+        return warm_up.steps if self.warm_steps is None else self.warm_steps
 
     def data(self, which: str) -> Path:
         """The root of a generated world, which is made if it is not there."""
@@ -95,10 +100,10 @@ def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]
         IMAGES.mkdir(parents=True, exist_ok=True)
         RESULTS.mkdir(parents=True, exist_ok=True)
         (IMAGES / f"learning_{name}.svg").write_text(picture, encoding="utf-8")
-        told = {"plan": {**_plain(plan), "out": plan.out.name}, "rows": plain(found)}
+        told = {"plan": {**_plain(plan, study), "out": plan.out.name}, "rows": plain(found)}
         (RESULTS / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     yield f"{name}: {plan.steps} steps from {plan.start}" + (
-        f" after {plan.warm_steps} supervised steps" if study.warm_up else ""
+        f" after {plan.warms(study.warm_up)} supervised steps" if study.warm_up else ""
     )
     yield ""
     yield from table(found, seeds=plan.seeds)
@@ -113,7 +118,7 @@ def begun(name: str, study: Study, plan: Plan) -> str:
         out, "--method", study.warm_up.trainer, "--config", "pocket_cpu",
         "--model", study.model.format(start=plan.start), "--train-tasks", study.warm_up.tasks,
         "--data", str(plan.data("train")), "--seed", "0",
-        *_set({**study.warm_up.settings, "max_steps": plan.warm_steps}),
+        *_set({**study.warm_up.settings, "max_steps": plan.warms(study.warm_up)}),
     )  # fmt: skip
     return str(out)
 
@@ -200,9 +205,10 @@ def _set(settings: Mapping[str, Any]) -> list[str]:
     return [part for one in written for part in ("--set", one)]
 
 
-def _plain(plan: Plan) -> dict[str, Any]:
+def _plain(plan: Plan, study: Study) -> dict[str, Any]:
+    warm = None if study.warm_up is None else plan.warms(study.warm_up)
     return {"start": Path(plan.start).name, "seeds": plan.seeds, "steps": plan.steps,
-            "warm_steps": plan.warm_steps, "size": plan.size, "held": plan.held,
+            "warm_steps": warm, "size": plan.size, "held": plan.held,
             "more": list(plan.more)}  # fmt: skip
 
 
@@ -211,7 +217,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--methods", default=",".join(STUDIES), help=", ".join(STUDIES))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--warm-steps", type=int, default=400)
+    parser.add_argument("--warm-steps", type=int, help="of every warm-up")
     parser.add_argument("--from", dest="start", default="pocket-base", help="a checkpoint")
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
     parser.add_argument("--size", type=int, default=600, help="training has four times as many")

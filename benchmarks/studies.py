@@ -40,6 +40,7 @@ class WarmUp:
     tasks: str
     settings: Settings = field(default_factory=dict)
     """Beside those of the trainer's `pocket_cpu`."""
+    steps: int = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,8 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
             warm_up=WarmUp(
                 trainer="video_str_sft",
                 tasks="shapes_qa(split=train)",
-                settings={"learning_rate": 3e-4},
+                settings={"learning_rate": 1e-3},
+                steps=1000,
             ),
         ),
     }

@@ -1,6 +1,7 @@
 """The configurations that ship: each can be trained, and evaluated, as it stands."""
 
 import re
+import shlex
 import tomllib
 import typing
 from pathlib import Path
@@ -9,9 +10,12 @@ import pytest
 
 from harness import plugins
 from harness.cli.checkpoints import check_parts, evaluated_by, filled, with_checkpoint
-from harness.cli.train import LISTS, OURS
+from harness.cli.main import build_parser
+from harness.cli.train import LISTS, OURS, configured, method_of
+from harness.cli.train import train as command_of_train
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.spec import Spec, parse
+from harness.trainers.grpo.trainer import GrpoTrainer
 
 TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
 OWN_WORLD = ("pocket", "pocket_sam")  # these draw what they train on, and begin with no model
@@ -33,6 +37,32 @@ def read(path):
     return tomllib.loads(path.read_text("utf-8"))
 
 
+def command(path):
+    """What a file's own header types to train with it; the least, where it shows nothing."""
+    own = f"train --method {path.parts[-3]} --config {path.stem}"
+    lines = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#   ")]
+    shown = "\n".join(line.removeprefix("#") for line in lines).replace("\\\n", " ").splitlines()
+    found = [" ".join(line.split()) for line in shown]
+    found = [line.partition("harness ")[2] for line in found if f"{own} " in line]
+    return found[0] if found else own
+
+
+def asked(path):
+    """The options and the settings that this command comes to, those of the file among them."""
+    given, settings = configured(build_parser().parse_args(shlex.split(command(path))))
+    return given, method_of(given, settings)
+
+
+def model_of(path):
+    """What a training begins with: the file's model, or the one that its header types."""
+    return parse(asked(path)[0].model)
+
+
+def built(path):
+    """The trainer of that command."""
+    return plugins.build("trainers", asked(path)[1])
+
+
 def checked(kind, spec):
     """Whether a plugin takes what its SPEC gives it, all the way down."""
     hints = typing.get_type_hints(plugins.load(kind, spec.name))
@@ -50,15 +80,15 @@ def test_there_are_configurations_of_every_method():
 
 @named(SHIPPED)
 def test_its_settings_are_those_of_its_trainer(path):
-    settings = {key: value for key, value in read(path).items() if key not in OURS}
-    trainer = plugins.build("trainers", Spec(path.parts[-3], settings))
-    assert trainer.describe()
+    settings = {key for key in read(path) if key not in OURS}
+    assert settings <= set(asked(path)[1].arguments)
+    assert built(path).describe()
 
 
 @named(TRAINED)
 def test_it_names_its_model_and_its_tasks(path):
     plain = read(path)
-    checked("models", parse(plain["model"]))
+    checked("models", model_of(path))
     assert plain["train_tasks"]
     if "eval_model" in plain:
         checked("models", evaluated_by(plain["eval_model"]))
@@ -69,13 +99,13 @@ def test_it_names_its_model_and_its_tasks(path):
 
 @named(TRAINED)
 def test_what_it_trains_is_evaluated_with_the_rest_of_its_model_as_it_was(path, tmp_path):
-    spec = parse(read(path)["model"])
+    spec = model_of(path)
     made = with_checkpoint(spec, tmp_path)
     assert made.arguments == {**spec.arguments, "checkpoint": str(tmp_path)}
     assert parse(str(made)) == made
 
 
-PAPERS = [path for path in TRAINED if "Qwen" in read(path)["model"]]
+PAPERS = [path for path in TRAINED if path.stem != "pocket_cpu"]
 QUESTIONS = ("video_str", "video_str_sft", "spacer", "video_r1")
 
 
@@ -90,7 +120,7 @@ def frames_of(spec):
     return model.frames.spec.arguments
 
 
-LOOKING = [path for path in PAPERS if parse(read(path)["model"]).name == "videoseg_r1"]
+LOOKING = [path for path in PAPERS if model_of(path).name == "videoseg_r1"]
 """Trainings of VideoSeg-R1, the supervised row of its Table 4 among them."""
 
 
@@ -147,20 +177,67 @@ def test_the_mean_over_a_batchs_tokens_is_over_as_many_replies_in_each_full_trai
 
 
 @of("dr2seg")
-def test_a_few_shot_training_is_begun_from_the_zero_shot_one(path):
-    comment = " ".join(path.read_text("utf-8").partition("\nmodel")[0].split())
-    typed = re.findall(r'--model "([^"]+)"', comment)
+def test_what_goes_on_from_the_zero_shot_training_cannot_begin_with_anything_else_unsaid(path):
+    """It names no model, so that one has to be typed; Table 7's form has no zero-shot training."""
     few = read(path)["train_tasks"] == ["reason_seg(split=train)"]
-    assert [with_checkpoint(parse(read(path)["model"]), Path("runs/zero_shot"))] * few == [
-        parse(one) for one in typed
-    ]
+    goes_on = few and read(path).get("form") != "sam3"
+    assert ("model" not in read(path)) == ("--model" in command(path)) == goes_on
+    checkpoint = model_of(path).arguments["checkpoint"]
+    assert (checkpoint == "runs/zero_shot") == goes_on
+    assert goes_on or re.fullmatch(r"Qwen/Qwen2\.5-VL-[37]B-Instruct", checkpoint)
 
 
-@named([path for path in TRAINED if "qwen" in path.stem and path.parts[-3] in
-        ("visionreasoner", "seg_zero", "dr2seg", "videoseg_r1")])  # fmt: skip
+def test_what_begins_with_no_model_is_refused(tmp_path, examples):
+    path = TRAINERS / "dr2seg" / "configs" / "qwen2_5_vl_7b_lora.toml"
+    line = ["train", "--method", "dr2seg", "--config", str(path), "--train-tasks", "reason_seg",
+            "--data", str(examples), "--out", str(tmp_path / "out")]  # fmt: skip
+    with pytest.raises(UsageError, match=r"a model to start from \(--model\)"):
+        command_of_train(build_parser().parse_args(line))
+    assert not (tmp_path / "out").exists(), "the corrected command has to find it empty"
+
+
+@named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
+def test_one_gpu_does_not_write_a_round_at_once_unsaid(path):
+    """Replies of a round on one device, which are `prompts × group`, may be too many at once."""
+    trainer = built(path)
+    if isinstance(trainer, GrpoTrainer):
+        chosen = trainer.settings
+        assert "accelerate" not in path.read_text("utf-8")
+        assert "writing" in read(path), "all replies of a round at once"
+        assert read(path)["writing"] <= chosen.prompts * chosen.group
+
+
+@of("videoseg_r1")
+def test_difficulties_are_typed_where_a_penalty_hangs_on_them(path):
+    given, settings = configured(build_parser().parse_args(
+        ["train", "--method", "videoseg_r1", "--config", path.stem]
+    ))  # fmt: skip
+    bare = method_of(given, settings)
+    if read(path).get("length_penalty") == "none":
+        assert plugins.build("trainers", bare).ratings is None
+        assert "ratings" not in command(path)
+    else:
+        with pytest.raises(UsageError, match=r"neither ratings nor a scorer.*--set ratings=FILE"):
+            plugins.build("trainers", bare)
+        assert built(path).ratings == Path("difficulty.jsonl")
+
+
+def test_data_sets_of_a_figure_are_compared_with_as_many_samples():
+    """Video-STR's Figure 5; `split=rl` of STV-205k is 12,000 questions."""
+    folder = TRAINERS / "video_str_sft" / "configs"
+    tasks = {text for path in folder.glob("figure5_*.toml") for text in read(path)["train_tasks"]}
+    assert tasks == {
+        "stv_205k(split=rl)", "sr_91k(sample=12000)", "video_r1_260k(sample=12000)",
+    }  # fmt: skip
+
+
+@of("visionreasoner", "seg_zero", "dr2seg", "videoseg_r1")
 def test_a_published_training_is_evaluated_with_the_papers_segmenter(path):
-    segmenter = parse(read(path)["model"]).arguments["segmenter"]
-    assert str(segmenter) == "sam2(checkpoint=facebook/sam2-hiera-large)"
+    segmenter = model_of(path).arguments["segmenter"]
+    third = "sam3(checkpoint=facebook/sam3)"
+    assert str(segmenter) == (
+        third if read(path).get("form") == "sam3" else "sam2(checkpoint=facebook/sam2-hiera-large)"
+    )
 
 
 @named(TRAINED)

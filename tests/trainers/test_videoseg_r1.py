@@ -1,6 +1,7 @@
 """VideoSeg-R1's reward, budgets, difficulties and draws."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -114,6 +115,27 @@ def test_objects_are_matched_one_to_one_in_any_order():
     assert terms(said(two, BOX), of=of)["accuracy"] == 3
     assert terms(said(two), of=of)["accuracy"] == 1.5
     assert terms(said(two, two, BOX), of=of)["accuracy"] == 2
+
+
+def test_as_many_objects_are_meant_as_a_frame_shows_instances_of():
+    two = {"bbox_2d": [500, 500, 600, 600], "point_pos": [550, 550, 1], "point_neg": [610, 550, 0]}
+    around = {**BOX, "bbox_2d": [100, 200, 600, 600]}
+    parted = Rle.from_array(square() | square(500, 500, 600, 600))
+    here, gone = Rle.from_array(square()), Rle.empty(840, 840)
+    of = sample(square() | square(500, 500, 600, 600), square())
+
+    def accuracy(*objects, instances, frame=0):
+        answer = replace(of.target.answer, instances=instances)
+        asked = replace(of, target=Target(answer=answer))
+        return terms(said(*objects), of=asked, frames=((frame,),))["accuracy"]
+
+    one = ((parted, here),)
+    assert accuracy(around, instances=one) == 3
+    assert accuracy(BOX, two, instances=one) < 1.5
+    apart = ((here, here), (Rle.from_array(square(500, 500, 600, 600)), gone))
+    assert accuracy(BOX, two, instances=apart) == 3
+    assert accuracy(BOX, instances=apart) == 1.5
+    assert accuracy(BOX, instances=apart, frame=1) == 3, "the other is not to be seen there"
 
 
 def test_the_central_point_must_be_near_and_in_its_own_box():
@@ -671,10 +693,15 @@ def test_the_scorer_is_shown_the_target_and_the_video():
 def test_descriptions_say_what_masks_and_words_are():
     of = track(10, seen=(0, 1, 5))
     assert visual_description(of, 0) == (
-        "Visual description: the mask covers 12.8% of the segmentation frame, in 1 part(s), with "
+        "Visual description: the mask covers 12.8% of the segmentation frame, as 1 object(s), with "
         "its centre in the upper left third. The target is seen in 30% of the frames and comes "
         "back 1 time(s) after leaving."
     )
+    parted = sample(square() | square(500, 500, 600, 600))
+    assert "as 2 object(s)" in visual_description(parted, 0)
+    answer = parted.target.answer
+    known = replace(parted, target=Target(answer=replace(answer, instances=(answer.masks,))))
+    assert "as 1 object(s)" in visual_description(known, 0)
     assert "no mask" in visual_description(sample(form=AnswerForm.BOXES), 0)
     assert words_of("The cat, LEFT of it") == (5, 1)
     assert words_of("") == (0, 0)
@@ -698,7 +725,7 @@ def test_what_is_small_seldom_seen_and_long_described_is_measured_as_harder():
 
 
 def test_its_defaults_are_the_papers():
-    made = plugins.build("trainers", "videoseg_r1")
+    made = plugins.build("trainers", parse("videoseg_r1(ratings=difficulty.jsonl)"))
     plain = made.describe()
     assert (plain["beta"], plain["group"], plain["prompts"]) == (1e-3, 8, 16)
     assert (plain["learning_rate"], plain["weight_decay"]) == (1e-6, 0.01)
@@ -708,11 +735,45 @@ def test_its_defaults_are_the_papers():
         "3+6",
     )
     assert plain["freeze_vision"] is True
-    assert videoseg_r1(finetune="lora").settings.freeze_vision is False
+    lora = videoseg_r1(finetune="lora", scorer=parse("measured"))
+    assert lora.settings.freeze_vision is False
 
 
 @pytest.mark.parametrize("wrong", [{"length_beta": -1.0}, {"negative_distance": -1.0},
                                    {"budgets": "1"}, {"fewest_references": 13}])  # fmt: skip
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(UsageError):
-        plugins.build("trainers", "videoseg_r1", **wrong)
+        plugins.build("trainers", parse("videoseg_r1(scorer=measured)"), **wrong)
+
+
+@pytest.mark.parametrize("penalty", ["clipped", "literal"])
+def test_a_penalty_by_difficulty_is_refused_where_no_difficulty_is_given(penalty):
+    with pytest.raises(UsageError, match="neither ratings nor a scorer") as refused:
+        plugins.build("trainers", "videoseg_r1", length_penalty=penalty)
+    ways = re.findall(r"--set ([\w=+]+)", str(refused.value))
+    assert ways == [
+        "scorer=", "ratings=FILE", "length_penalty=none", "budgets=176+176", "thresholds=5",
+    ]  # fmt: skip
+    typed = [["scorer=measured"], ["ratings=FILE"], ["length_penalty=none"], ways[-2:]]
+    for one in typed:
+        settings = {"length_penalty": penalty, **parse(f"set({','.join(one)})").arguments}
+        assert plugins.build("trainers", Spec("videoseg_r1", settings)).name == "videoseg_r1"
+
+
+def test_equal_budgets_cost_what_a_medium_sample_costs(tmp_path):
+    """What the refusal offers for all is what the paper has for what is medium."""
+    long = said(BOX, think="word " * 200)
+    equal = videoseg_r1(budgets="176+176", thresholds="5")
+    assert equal._scores(TrainingRun(out=tmp_path), SAMPLES) == {}
+    assert not any(tmp_path.iterdir())
+    medium = videoseg_r1(ratings=tmp_path / "none").reward
+    assert terms(long, equal.reward) == terms(long, medium)
+    assert terms(long, equal.reward)["length_factor"] < 1
+
+
+def test_no_level_is_counted_where_nothing_was_rated(mevis, tmp_path, monkeypatch):
+    monkeypatch.setattr(GrpoTrainer, "train", lambda trainer, run: {})
+    monkeypatch.setattr("harness.trainers.videoseg_r1.trainer.trainable", lambda name, spec: None)
+    made = videoseg_r1(length_penalty="none")
+    facts = made.train(TrainingRun(out=tmp_path, tasks=(mevis,)))
+    assert facts == {"difficulty": {}, "rated": 0}

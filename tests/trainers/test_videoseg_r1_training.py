@@ -88,10 +88,7 @@ def test_a_supervised_training_takes_clips_beside_the_target(tiny_qwen, examples
 def test_every_configuration_is_one_of_this_method(path):
     plain = tomllib.loads(path.read_text("utf-8"))
     given = {key: value for key, value in plain.items() if key not in OURS}
-    for name in ("scorer",):
-        if name in given:
-            given[name] = parse(given[name])
-    made = plugins.build("trainers", Spec("videoseg_r1", given))
+    made = plugins.build("trainers", Spec("videoseg_r1", {"ratings": "a.jsonl", **given}))
     assert made.name == "videoseg_r1"
     if "model" in plain:
         assert parse(plain["model"]).name in plugins.installed("models")

@@ -1,7 +1,8 @@
 """VideoSeg-R1: GRPO on boxes, positive and negative points, within a budget of reasoning.
 
 harness train --method videoseg_r1 --config qwen2_5_vl_7b_full
-    --train-tasks videoseg_r1_15k --data ROOT --out DIR
+    --train-tasks videoseg_r1_15k --data ROOT --out DIR --set ratings=difficulty.jsonl
+    --set "scorer=openai(checkpoint=Qwen/Qwen2.5-VL-72B-Instruct,base_url=http://…/v1)"
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer, trainable
-from harness.trainers.videoseg_r1.budgets import UNKNOWN, budgets_of
+from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of
 from harness.trainers.videoseg_r1.difficulty import (
     ChatRater,
     Measured,
@@ -69,14 +70,11 @@ class VideoSegR1Trainer(GrpoTrainer):
         levels = self.reward.budgets.histogram(
             (sample.categories[SET], scores.get(key_of(sample), UNKNOWN)) for sample in samples
         )
-        return {**facts, "difficulty": levels, "rated": len(scores)}
+        return {**facts, "difficulty": levels if scores else {}, "rated": len(scores)}
 
     def _scores(self, run: TrainingRun, samples: list[Sample]) -> dict[str, float]:
         if self.scorer is None and self.ratings is None:
-            if run.main and self.reward.penalty != "none":
-                run.progress.note("no difficulties (ratings=FILE, scorer=…): all samples are "
-                                  "medium")  # fmt: skip
-            return {}
+            return {}  # `_check_difficulties` has seen to it that no reward hangs on them
         file = self.ratings or run.out / RATINGS
         rater = None if self.scorer is None else rater_of(self.scorer)
         if rater is not None and run.main:
@@ -105,6 +103,23 @@ def rater_of(scorer: Spec) -> Rater:
     if scorer.name == MEASURED:
         return Measured()
     return ChatRater(chat=plugins.build("backends", scorer), name=str(scorer))
+
+
+def _check_difficulties(penalty: Penalty, budgets: Budgets) -> None:
+    """Refuse a penalty whose budgets differ by difficulty, where nothing says what is difficult.
+
+    All of them would have the budget of a medium one, which is another training than the paper's.
+    """
+    if penalty == "none" or len(set(budgets.tokens)) == 1:
+        return
+    medium = budgets.budget(UNKNOWN)
+    raise UsageError(
+        "videoseg_r1 with a length penalty", expected="the difficulty of every sample",
+        found="neither ratings nor a scorer",
+        fix="Have them rated by --set scorer=…, give what was rated by --set ratings=FILE, train "
+        f"by --set length_penalty=none, or give all {medium} tokens by "
+        f"--set budgets={medium}+{medium} --set thresholds=5.",
+    )  # fmt: skip
 
 
 def _fit(sample: Sample) -> bool:
@@ -149,6 +164,7 @@ def videoseg_r1(
         thresholds: Highest difficulties of all levels but the last, joined by `+` (Table H6).
         scorer: What rates difficulty: a backend such as
             `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or `measured`, which needs no network.
+            Needed where a length penalty has several budgets and `ratings` is not given.
         ratings: File of ratings that are there already, and that new ones are added to; None:
             difficulty.jsonl in the training's folder.
         fewest_references: Reference frames at least.
@@ -161,9 +177,12 @@ def videoseg_r1(
             raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=str(number))
     if settings.get("finetune") == "lora" and settings.get("lora_layers", "language") == "language":
         settings["freeze_vision"] = False  # an adapter of the language model freezes it already
+    levels = budgets_of(budgets, thresholds)
+    if scorer is None and ratings is None:
+        _check_difficulties(length_penalty, levels)
     reward = VideoSegR1Reward(
         think=think, negative=negative_points, reach=negative_distance, penalty=length_penalty,
-        beta=length_beta, budgets=budgets_of(budgets, thresholds),
+        beta=length_beta, budgets=levels,
     )  # fmt: skip
     own = {
         "think": think, "negative_points": negative_points, "negative_distance": negative_distance,
