@@ -26,8 +26,8 @@ class Model(Protocol):
     It may have a method `prepare()`, which is called once, before the first batch: what it raises
     (weights that cannot be loaded, …) ends the run instead of failing each sample.
 
-    Where it, or a part of it, computes with torch, that has an attribute `device` (`cpu`, `cuda:1`,
-    `auto`), by which the run's record names the card.
+    Where it, or a part of it, computes with torch, that has a setting `device` (`cpu`, `cuda:1`,
+    `auto`; nothing that loads weights), by which the run's record names the card.
     """
 
     @property
@@ -58,6 +58,9 @@ class Staged(Protocol):
     many at once as `turns` says. Together they are `predict`, to the bit.
 
     It may have a method `halt()`, which is called when the run ends early: `ask` is to give up.
+
+    It may have a method `expect(queries)`, which is called in a thread of its own while `ask` is at
+    work: `ask` of these is likely to be next, and what it begins with can be made ready.
     """
 
     @property

@@ -21,6 +21,8 @@ SCORING = frozenset({"pycocoevalcap", "bert-score"})
 CPU, AUTO = "cpu", "auto"
 PARTS = ("chat", "segmenter", "propagator")
 """Where a composition that is no dataclass has its parts."""
+PLAIN = (type, str, bytes, int, float)
+MOST_PARTS = 100  # that are looked at: what makes a new part whenever it is asked has no end
 
 
 def collect(where: str | None = None) -> dict[str, Any]:
@@ -85,20 +87,26 @@ def device_of(model: Any) -> str:
     >>> device_of(SimpleNamespace(chat=SimpleNamespace(device="cpu")))
     'cpu'
     """
-    names = dict.fromkeys(_named(setting) for setting in _settings(model, set()))
+    names = dict.fromkeys(_named(setting) for setting in _settings(model, []))
     return ", ".join(name for name in names if name != CPU) or CPU
 
 
-def _settings(part: Any, met: set[int]) -> Iterator[str]:
+def _settings(part: Any, met: list[Any]) -> Iterator[str]:
     """Where a part and the parts of it are told to compute."""
-    if part is None or isinstance(part, type) or id(part) in met:
+    if part is None or isinstance(part, PLAIN) or any(one is part for one in met):
         return
-    met.add(id(part))
+    met.append(part)
+    if len(met) > MOST_PARTS:
+        return
+    if isinstance(part, (list, tuple)):
+        for one in part:
+            yield from _settings(one, met)
+        return
     own, several = getattr(part, "device", CPU), getattr(part, "devices", None)
-    if isinstance(several, int):
+    if type(several) is int:
         yield from (f"cuda:{index}" for index in range(several))
     elif not callable(own):
-        yield AUTO if own is None else f"cuda:{own}" if isinstance(own, int) else str(own)
+        yield AUTO if own is None else f"cuda:{own}" if type(own) is int else str(own)
     names = [one.name for one in fields(part)] if is_dataclass(part) else PARTS
     for name in names:
         yield from _settings(getattr(part, name, None), met)

@@ -161,6 +161,12 @@ class PromptedModel:
         asked = self.ask(queries)
         return [self.begin(query, one)() for query, one in zip(queries, asked, strict=True)]
 
+    def expect(self, queries: Sequence[Query]) -> None:
+        """Begin to make what `ask` of these queries shows the network first."""
+        begin = getattr(self.chat, "expect", None)
+        if begin is not None:
+            begin([one for query in queries for one in self.requests(query)])
+
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Ask the network: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]

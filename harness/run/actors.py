@@ -11,6 +11,7 @@ process does.
 """
 
 import asyncio
+import math
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -307,15 +308,16 @@ class Actors(Pool):
 
 
 def _one_each(count: int, note: Callable[[str], None]) -> float:
-    """GPUs of each of so many actors: one where the cluster has any, which is said."""
+    """GPUs of each of so many actors, where the cluster has any: one, or what each can have."""
     import ray
 
     there = ray.cluster_resources().get("GPU", 0)
     if not there:
         return 0.0
-    note(f"{count} worker(s) ask Ray for one GPU each, of {there:g} in the cluster: --worker-gpus "
-         "0.5 lets two share one, --worker-gpus 0 computes on the CPU")  # fmt: skip
-    return 1.0
+    each = 1 / math.ceil(count / max(1, int(there)))
+    note(f"{count} worker(s) ask Ray for {each:.3g} GPU each, of {there:g} in the cluster: "
+         "--worker-gpus 0 computes on the CPU")  # fmt: skip
+    return each
 
 
 def _resources() -> str:

@@ -53,7 +53,7 @@ class Options:
     """The address of a Ray cluster whose actors are the workers; `local` begins one."""
     worker_gpus: float | None = None
     """Of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one each where
-    the cluster has GPUs."""
+    the cluster has GPUs, or an equal share."""
     worker_wait: float = 120.0
     """Seconds that an actor may wait for a machine with room for it."""
     retry_failed: bool = False

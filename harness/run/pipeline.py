@@ -17,6 +17,7 @@ No prediction depends on any of this: every stage is given what it would be give
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
@@ -86,6 +87,8 @@ class Predictor:
     closed: bool = False
     """Nothing is journalled."""
     _halted: bool = False
+    _next: Batch | None = None
+    """What is likely to be submitted after the batch that is now."""
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
     _under_way: UnderWay[_Asked, Outcome] = field(default_factory=UnderWay)
     _room: Any = field(default_factory=lambda: threading.Semaphore(BEGUN))
@@ -99,6 +102,7 @@ class Predictor:
 
     def prefetch(self, batch: Batch) -> None:
         """Begin to decode in the background what the model looks at first in a batch."""
+        self._next = batch
         for part in parts(self.model, batch):
             self._in("decode", decode, part, lambda: self.ending, threads=2)
 
@@ -127,6 +131,8 @@ class Predictor:
             whole: Future[Outcome] = Future()
             whole.set_result(self._whole(batch))
             return whole
+        if self._next is not None and self._next is not batch:
+            self._in("decode", self._expect, self._next, threads=2)
         asked, done = self._under_way.begin()
         shown = shown_pixels(model, batch.queries)
         self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
@@ -202,6 +208,13 @@ class Predictor:
                 raise  # an interrupt
         finally:
             self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
+
+    def _expect(self, batch: Batch) -> None:
+        """Let the model make ready what it begins the next batch with, once that is decoded."""
+        if self.ending:
+            return
+        with suppress(Exception):  # what is wrong shows when the model is asked
+            getattr(self.model, "expect", _nothing)(batch.queries)
 
     def _ask(self, model: Staged, batch: Batch) -> _Asked:
         start = perf_counter()
@@ -296,5 +309,5 @@ def batches_ahead(model: Model) -> int:
     return model.turns + 1 if isinstance(model, Staged) else 1
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     return

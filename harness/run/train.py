@@ -23,6 +23,7 @@ from harness.run.trained import (
     COPIED,
     MANIFEST,
     SAMPLES,
+    TRUTH,
     VERSION,
     Trained,
     Training,
@@ -144,6 +145,7 @@ def manifest_of(
     said = None if model is None else hello(build_model(model, options.seed))
     plain: dict[str, Any] = {
         "version": VERSION,
+        "truth": TRUTH,
         "harness": __version__,
         "method": {
             "name": trainer.name, "spec": options.method_spec or trainer.name,

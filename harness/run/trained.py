@@ -24,6 +24,7 @@ from harness.trainer import CURVE as CURVE_FILE
 from harness.types import Sample
 
 VERSION = 1
+TRUTH = 2  # 1: connected parts of masks, where a benchmark tells instances apart
 MANIFEST, SAMPLES = origin.MANIFEST, "samples.jsonl"
 COPIED = {MANIFEST: origin.INSIDE, SAMPLES: "harness_samples.jsonl"}
 """What they are called inside the checkpoint, which knows by itself what it was trained on."""

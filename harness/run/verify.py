@@ -139,7 +139,8 @@ class Oracle:
         """The part of the truth that each prompt names; an empty mask for a prompt that is off."""
         best: list[BoolArray] = []
         for objects in self._truths(picture):
-            found = [_named(prompt, objects, picture) for prompt in prompts]
+            used: set[int] = set()
+            found = [_named(prompt, objects, picture, used) for prompt in prompts]
             if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
                 best = found
         return best
@@ -186,20 +187,23 @@ def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:
 
 
 def _named(
-    prompt: ObjectPrompt, parts: Sequence[tuple[Box, BoolArray]], picture: Frame
+    prompt: ObjectPrompt, parts: Sequence[tuple[Box, BoolArray]], picture: Frame, used: set[int]
 ) -> BoolArray:
+    """The nearest part that a prompt names; of objects in the same place one that is not `used`."""
     height, width = picture.shape[:2]
     reach = (width / CANVAS + 1.5, height / CANVAS + 1.5)
     fits = [
-        (_distance(prompt.box, box), part)
-        for box, part in parts
+        (number in used, _distance(prompt.box, box), number)
+        for number, (box, part) in enumerate(parts)
         if prompt.box is not None
         and _close(prompt.box, box, reach)
         and all(_on(point, part, reach) for point in prompt.positive)
     ]
     if not fits:
         return np.zeros((height, width), dtype=np.bool_)
-    return min(fits, key=lambda fit: fit[0])[1]
+    chosen = min(fits)[-1]
+    used.add(chosen)
+    return parts[chosen][1]
 
 
 def _distance(one: Box, other: Box) -> float:

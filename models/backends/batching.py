@@ -1,7 +1,8 @@
 """Which requests are answered together, and their tensors, made while others are answered."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -26,19 +27,57 @@ def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
     return cut
 
 
+@dataclass(slots=True)
+class Expected:
+    """The tensors of what a call begins with, made while the call before it is answered."""
+
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="expected")
+    )
+    _coming: tuple[list[ChatRequest], "Future[Any]"] | None = None
+
+    def make(self, requests: Sequence[ChatRequest], made: Callable[[], Any]) -> None:
+        """Begin to make those of these requests; what was expected before is dropped."""
+        self._coming = [*requests], self._threads.submit(made)
+
+    def taken(self, requests: Sequence[ChatRequest]) -> "Future[Any] | None":
+        """What was made of these very requests, once; None where others were expected.
+
+        It stays for calls to come if others were: second tries come between. What could not be
+        made is made again by the call itself, whose fault it then is.
+        """
+        if self._coming is None or not _same(self._coming[0], requests):
+            return None
+        (_, done), self._coming = self._coming, None
+        return None if done.exception() else done
+
+
+def _same(some: Sequence[ChatRequest], others: Sequence[ChatRequest]) -> bool:
+    """Whether these are the same requests about the very same media."""
+    return len(some) == len(others) and all(
+        [*map(id, one.media)] == [*map(id, other.media)]
+        and replace(one, media=()) == replace(other, media=())
+        for one, other in zip(some, others, strict=True)
+    )
+
+
 def with_inputs(
-    plan: Sequence[list[int]], made: Callable[[list[int]], Any], *, ahead: bool
+    plan: Sequence[list[int]],
+    made: Callable[[list[int]], Any],
+    *,
+    ahead: bool,
+    begun: "Future[Any] | None" = None,
 ) -> Iterator[tuple[list[int], Any]]:
     """Each batch of a plan with what `made` makes of it.
 
     With `ahead`, another thread makes one batch more than is asked for, and never two: what waits
-    in memory is bounded.
+    in memory is bounded. `begun` is the first one, if it was expected.
     """
-    if not ahead or len(plan) < 2:
+    if begun is None and (not ahead or len(plan) < 2):
         yield from ((places, made(places)) for places in plan)
         return
     with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
-        coming = worker.submit(made, plan[0])
+        coming = worker.submit(made, plan[0]) if begun is None else begun
         for number, places in enumerate(plan, start=1):
             inputs = coming.result()
             if number < len(plan):

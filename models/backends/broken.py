@@ -6,19 +6,21 @@ Such a reply is no answer that a grammar could fail on: the network has failed.
 """
 
 from harness.errors import ModelError
+from harness.model import ChatRequest
 
 MARK = "!"
 FEWEST = 32
 
 
-def refuse_broken(text: str, *, cut: bool, key: str) -> None:
-    """Raise ModelError if a reply (of the request `key`) ran to its limit in `MARK` alone.
+def refuse_broken(text: str, *, cut: bool, request: ChatRequest) -> None:
+    """Raise ModelError if what was written ran on in `MARK` to its limit, without an answer before.
 
-    >>> refuse_broken("Yes!" + "!" * 99, cut=False, key="a")
+    >>> refuse_broken("Yes" + "!" * 99, cut=False, request=ChatRequest(key="a", text=""))
     """
-    if cut and len(text) - len(text.rstrip(MARK)) >= FEWEST:
+    run = len(text) - len(text.rstrip(MARK))
+    if cut and run >= min(FEWEST, request.max_new_tokens) and "</answer>" not in text:
         raise ModelError(
-            f"reply to request {key}", expected="a reply from logits that are numbers",
+            f"reply to request {request.key}", expected="a reply from logits that are numbers",
             found=f"{MARK * 8}… up to the limit of new tokens",
             fix="It is what servers write for NaN: serve in bfloat16 or float32 instead of float16."
         )  # fmt: skip

@@ -13,7 +13,7 @@ from harness.models.backends.stops import until_stop
 from harness.replies import storable
 
 FILTERED = "content_filter"
-DATED = re.compile(r"[-@]20\d\d-?\d\d-?\d\d")
+DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|\d{3,4})")
 LISTED = 5  # models of a server that an error names
 
 
@@ -44,7 +44,7 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
                          fix="The network's own words are had from a server without one."
                          )  # fmt: skip
     said = f"<think>{thoughts}</think>{text}" if thoughts else text
-    refuse_broken(text or thoughts, cut=ended == "length", key=request.key)
+    refuse_broken(text or thoughts, cut=ended == "length", request=request)
     prompt, completion = _counts(answer.get("usage"))
     reply = ChatReply(
         text=f"{request.prefix}{said}",
@@ -67,8 +67,8 @@ def _counts(usage: Any) -> tuple[int | None, int | None]:
 def check_model(name: Any, *, wanted: str, url: str) -> None:
     """Raise UsageError if an answer is another model's.
 
-    A server may answer for a dated release of what was asked for (`NAME-2024-08-06`), and for
-    nothing else that begins like it (`NAME-mini`, `NAME-AWQ`).
+    A server may answer for a release of what was asked for (`NAME-2024-08-06`, `NAME-0613`,
+    `NAME-002`), and for nothing else that begins like it (`NAME-mini`, `NAME-7B`, `NAME-AWQ`).
     """
     if not isinstance(name, str) or name == wanted:
         return

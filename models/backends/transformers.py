@@ -18,7 +18,7 @@ from harness.errors import OutOfMemory
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.batching import batches, with_inputs
+from harness.models.backends.batching import Expected, batches, with_inputs
 from harness.models.backends.inputs import planned_canvas, processor_inputs, seen_canvases
 from harness.models.backends.kernels import quickened
 from harness.models.backends.loading import memory
@@ -163,6 +163,17 @@ class TransformersChat:
             self._room.grow()
         return [replies[place] for place in range(len(requests))]
 
+    def expect(self, requests: Sequence[ChatRequest]) -> None:
+        """Begin to make the tensors that the call of `generate` with these requests begins with."""
+        if self.prefetch and requests:
+            _, plan = self._plan(requests, min(self._room.rows, len(requests)))
+            first = [requests[place] for place in plan[0]]
+            self._expected.make(first, lambda: processor_inputs(self.processor, first))
+
+    @cached_property
+    def _expected(self) -> Expected:
+        return Expected()
+
     @cached_property
     def _room(self) -> Room:
         return Room(most=self.batch_size, rows=self.batch_size)
@@ -194,29 +205,36 @@ class TransformersChat:
         self, requests: Sequence[ChatRequest], *, size: int
     ) -> Iterator[tuple[int, ChatReply]]:
         """Places and replies, `size` requests at a time."""
+        rolls, plan = self._plan(requests, size)
+        begun = self._expected.taken([requests[place] for place in plan[0]])
+        parts = with_inputs(plan, self._inputs(requests), ahead=self.prefetch, begun=begun)
+        if rolls:
+            return self._rolled(requests, parts, size=size)
+        return self._batched(requests, parts)
+
+    def _plan(self, requests: Sequence[ChatRequest], size: int) -> tuple[bool, list[list[int]]]:
+        """Whether rows roll; and the places of the requests, in the parts that are begun with."""
         more = len(requests) > size
-        rolls = more and self.roll and rolling.rolls(self.network, self.model_type)
-        return (self._rolled if rolls else self._batched)(requests, size)
+        if more and self.roll and rolling.rolls(self.network, self.model_type):
+            order = [place for one in batches(requests, size=1) for place in one]
+            return True, rolling.plan(order, size=size)
+        return False, batches(requests, size=size)
 
     def _batched(
-        self, requests: Sequence[ChatRequest], size: int
+        self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]]
     ) -> Iterator[tuple[int, ChatReply]]:
         """Places and replies, a batch of equal limits after the other."""
-        plan = batches(requests, size=size)
-        for places, inputs in with_inputs(plan, self._inputs(requests), ahead=self.prefetch):
+        for places, inputs in parts:
             with memory():
                 said = self._batch([requests[place] for place in places], inputs)
             yield from zip(places, said, strict=True)
 
     def _rolled(
-        self, requests: Sequence[ChatRequest], size: int
+        self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]], *, size: int
     ) -> Iterator[tuple[int, ChatReply]]:
         """Places and replies, as they end."""
         import torch
 
-        order = [place for one in batches(requests, size=1) for place in one]
-        plan = rolling.plan(order, size=size)
-        parts = with_inputs(plan, self._inputs(requests), ahead=self.prefetch)
         asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
 
         def noted() -> Iterator[tuple[list[int], Any]]:

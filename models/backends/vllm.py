@@ -3,13 +3,13 @@
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=256,
     backend=vllm(max_length=16384))" …
 
-vLLM gets `batch_size` requests at once and batches them by itself. Prompts and pictures are made
+vLLM gets all requests of a call at once and batches them by itself. Prompts and pictures are made
 as for the backend `transformers`, by the checkpoint's own processor and chat template, those of the
-next ones while it answers.
+next call while it answers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -21,7 +21,7 @@ from PIL import Image
 from harness.errors import MissingDependency, ModelError
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.batching import with_inputs
+from harness.models.backends.batching import Expected
 from harness.models.backends.broken import refuse_broken
 from harness.models.backends.inputs import chat_text, check_clip_limits, clip_times, shown, squashed
 from harness.models.backends.known import described
@@ -33,7 +33,6 @@ from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import Coordinates
 
 MOST_MEDIA = 64  # pictures, or clips, of one request
-ROUNDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +50,8 @@ class VllmChat:
     max_length: int | None
     memory_share: float
     devices: int
+    _heard: dict[ChatRequest, ChatReply | ModelError] = field(default_factory=dict, compare=False)
+    """What a call was told in which a reply was broken: the others are not asked for again."""
 
     @property
     def coordinates(self) -> Coordinates:
@@ -120,11 +121,6 @@ class VllmChat:
         """Whether requests may begin the reply."""
         return True
 
-    @property
-    def rounds(self) -> int:
-        """How many batches `generate` is best given at once: all but the first are made ahead."""
-        return ROUNDS
-
     def prepare(self) -> None:
         """Load the processor and the network."""
         assert self.network.processor is not None and self.engine is not None, "they raise"
@@ -136,16 +132,24 @@ class VllmChat:
             ModelError: vLLM gives another number of outputs, refuses a request, or replies from
                 logits that are no numbers.
         """
-        size = self.batch_size
-        plan = [list(range(at, len(requests))[:size]) for at in range(0, len(requests), size)]
-        replies: list[ChatReply] = []
-        for places, prompts in with_inputs(plan, self._prompts(requests), ahead=True):
-            replies += self._answered([requests[place] for place in places], prompts)
+        if any(request not in self._heard for request in requests):
+            begun = self._expected.taken(requests)
+            prompts = self._prompts(requests) if begun is None else begun.result()
+            self._heard.clear()
+            self._heard.update(zip(requests, self._answered(requests, prompts), strict=True))
+        told = [self._heard[request] for request in requests]
+        replies = [one for one in told if isinstance(one, ChatReply)]
+        for one in told:
+            if isinstance(one, ModelError):
+                raise one  # and the others are not asked for again when they are tried without it
+        if len(self._heard) == len({*requests}):
+            self._heard.clear()
         return replies
 
     def _answered(
         self, requests: Sequence[ChatRequest], prompts: Sequence[Mapping[str, Any]]
-    ) -> list[ChatReply]:
+    ) -> list[ChatReply | ModelError]:
+        """A reply to each request, or why it is none."""
         engine, package = self.engine, import_module("vllm")
         settings = [
             package.SamplingParams(
@@ -164,6 +168,14 @@ class VllmChat:
             raise ModelError("vLLM", expected=f"{len(requests)} outputs", found=str(len(outputs)))
         return [self._reply(*pair) for pair in zip(requests, outputs, strict=True)]
 
+    def expect(self, requests: Sequence[ChatRequest]) -> None:
+        """Begin to make the prompts of these requests, which the next call is likely to have."""
+        self._expected.make(requests, lambda: self._prompts(requests))
+
+    @cached_property
+    def _expected(self) -> Expected:
+        return Expected()
+
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it, by the processor's rule."""
         return self.network.canvas(request)
@@ -172,10 +184,8 @@ class VllmChat:
         """Tokens of a text, without special ones added."""
         return self.network.count_tokens(text)
 
-    def _prompts(
-        self, requests: Sequence[ChatRequest]
-    ) -> Callable[[list[int]], list[dict[str, Any]]]:
-        return lambda chosen: [self._prompt(requests[place]) for place in chosen]
+    def _prompts(self, requests: Sequence[ChatRequest]) -> list[dict[str, Any]]:
+        return [self._prompt(request) for request in requests]
 
     def _prompt(self, request: ChatRequest) -> dict[str, Any]:
         media: dict[str, list[Any]] = {}
@@ -191,9 +201,12 @@ class VllmChat:
         text = chat_text(self.network.processor, request)
         return {"prompt": text, **({"multi_modal_data": media} if media else {})}
 
-    def _reply(self, request: ChatRequest, output: Any) -> ChatReply:
+    def _reply(self, request: ChatRequest, output: Any) -> ChatReply | ModelError:
         said = output.outputs[0]
-        refuse_broken(said.text, cut=said.finish_reason == "length", key=request.key)
+        try:
+            refuse_broken(said.text, cut=said.finish_reason == "length", request=request)
+        except ModelError as error:
+            return error
         reply = ChatReply(
             text=f"{request.prefix}{said.text}",
             prompt_tokens=len(output.prompt_token_ids or ()),
@@ -240,8 +253,7 @@ def vllm(
         checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.
         revision: Of a name in the cache: branch, tag or commit.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        batch_size: Requests that it gets at once, while those of the next are made; it batches
-            them by itself.
+        batch_size: Requests that it likes at once; vLLM batches them by itself.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
         seed: Each request gets one of its own, made of this and its key.

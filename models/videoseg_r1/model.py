@@ -80,6 +80,11 @@ class VideoSegR1(PromptedModel):
         super().halt()
         getattr(self.voters, "halt", lambda: None)()
 
+    def expect(self, queries: Sequence[Query]) -> None:
+        """As any composition, where nothing is looked for first."""
+        if not any(map(is_looked_for, queries)):
+            super().expect(queries)
+
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Look for the frames, and ask the reasoner."""
         found = look(queries, sampler=self.sampler, showing=self.showing, voters=self.voters)

@@ -2,17 +2,20 @@
 
 import json
 import shutil
+import threading
+from dataclasses import replace
 
 import pytest
 
 from harness.errors import ModelError
 from harness.model import ChatRequest
 from harness.models.backends import adapters
-from harness.models.backends.batching import batches, with_inputs
+from harness.models.backends.batching import Expected, batches, with_inputs
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from harness.models.backends.inputs import processor_inputs  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
 
@@ -202,3 +205,47 @@ def test_replies_made_ahead_are_those_made_in_turn(tiny_qwen, ask):
     assert [reply.prompt_tokens for reply in several[True]] == sorted(
         reply.prompt_tokens for reply in several[True]
     )
+
+
+@pytest.mark.parametrize(("rows", "roll"), [(2, True), (2, False), (8, True)])
+def test_what_a_call_begins_with_is_made_while_another_is_answered(
+    tiny_qwen, ask, monkeypatch, rows, roll
+):
+    """And only once: whether rows roll, are answered batch by batch, or fit at once."""
+    now, then, again = requests(ask, 5), requests(ask, 7)[2:], requests(ask, 1)
+    settings = {"batch_size": rows, "roll": roll}
+    alone = [chat(tiny_qwen, **settings).generate(asked) for asked in (now, again, then)]
+    made = []
+
+    def noted(processor, chosen):
+        made.append([(one.key, threading.current_thread().name) for one in chosen])
+        return processor_inputs(processor, chosen)
+
+    monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
+    ahead = chat(tiny_qwen, **settings)
+    ahead.prepare()
+    ahead.expect(then)
+    assert [ahead.generate(asked) for asked in (now, again, then)] == alone
+    expected = [[key for key, _ in one] for one in made if "expected" in one[0][1]]
+    assert expected == [["6", "5"] if rows == 2 else ["6", "5", "4", "3", "2"]]
+    keys = sorted(key for one in made for key, _ in one)
+    assert keys == sorted(one.key for one in (*now, *again, *then)), "each is made once"
+    before = len(made)
+    assert ahead.generate(then) == alone[2] and len(made) > before, "it is handed out once"
+    without = chat(tiny_qwen, prefetch=False, **settings)
+    without.expect(then)
+    assert without.generate(then) == alone[2]
+
+
+def test_what_was_expected_is_taken_by_the_same_requests_alone(ask):
+    expected, (one, other) = Expected(), requests(ask, 2)
+    assert expected.taken([one]) is None
+    expected.make([one, other], lambda: "made")
+    twin = replace(one, media=ask(size=(150, 60)).media)  # as large, and another picture
+    for wrong in ([one], [other, one], [one, replace(other, text="else")], [twin, other]):
+        assert expected.taken(wrong) is None
+    done = expected.taken([replace(one), other])
+    assert done is not None and done.result() == "made"
+    assert expected.taken([one, other]) is None
+    expected.make([one], lambda: 1 // 0)
+    assert expected.taken([one]) is None, "the call meets the fault itself"

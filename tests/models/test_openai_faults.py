@@ -129,6 +129,9 @@ def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
         ("gpt-4o-2024-08-06", True),
         ("gpt-4o-20240806", True),
         ("gpt-4o@20240806", True),
+        ("gpt-4o-0806", True),
+        ("gpt-4o-002", True),
+        ("gpt-4o-7B", False),
         ("gpt-4o-mini", False),
         ("gpt-4o-mini-2024-07-18", False),
         ("gpt-4o-AWQ", False),
@@ -142,13 +145,23 @@ def test_a_dated_release_is_the_model_asked_for_and_another_size_is_not(name, sa
         check_model(name, wanted="gpt-4o", url="here")
 
 
-@pytest.mark.parametrize(("ended", "broken"), [("length", True), ("stop", False)])
-def test_what_is_written_for_logits_that_are_no_numbers_is_no_reply(ended, broken):
+@pytest.mark.parametrize(
+    ("text", "ended", "most", "broken"),
+    [
+        ("<think>It" + "!" * 60, "length", 64, True),
+        ("<think>It" + "!" * 60, "stop", 64, False),
+        ("!" * 16, "length", 16, True),
+        ("Well!" * 16, "length", 64, False),
+        ("<think>a</think><answer>B</answer>" + "!" * 60, "length", 64, False),
+    ],
+)
+def test_what_is_written_for_logits_that_are_no_numbers_is_no_reply(text, ended, most, broken):
     known = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").known
-    choice = {"message": {"content": f"<think>It{'!' * 60}"}, "finish_reason": ended}
+    choice = {"message": {"content": text}, "finish_reason": ended}
     answer = {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 62}}
+    request = contract.replace(REQUEST, max_new_tokens=most, stop=())
     with pytest.raises(ModelError, match="NaN") if broken else nullcontext():
-        read_answer(answer, REQUEST, known)
+        read_answer(answer, request, known)
 
 
 def test_a_request_that_the_server_refuses_is_the_models_failure_and_is_not_repeated():

@@ -98,30 +98,47 @@ def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat)
     assert len({setting.seed for setting in settings}) == 1  # of one key
 
 
-def test_pictures_of_the_next_requests_are_made_while_it_answers(installed, tiny_qwen, monkeypatch):
-    chat = vllm(checkpoint=str(tiny_qwen), dtype="float32", max_pixels=9_000, batch_size=2)
-    asked = list(contract.requests().values())[:5]
-    alone = [chat.generate([one])[0] for one in asked]
-    made, answered = [threading.Event() for _ in asked], []
-    prompt, generate = VllmChat._prompt, LLM.generate
+def test_pictures_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):
+    now, then = list(contract.requests().values())[:2], list(contract.requests().values())[2:5]
+    alone = [chat.generate(asked) for asked in (now, then)]
+    made, prompt, generate = [], VllmChat._prompt, LLM.generate
+    ready = threading.Event()
 
     def noted(self, request):
-        done = prompt(self, request)
-        made[next(at for at, one in enumerate(asked) if one is request)].set()
-        return done
+        made.append(request.key)
+        if request is then[-1]:
+            ready.set()
+        return prompt(self, request)
 
-    def waits(self, prompts, settings, **given):
-        answered.append(len(prompts))
-        upcoming = made[: sum(answered) + 2]
-        assert all(one.wait(30) for one in upcoming), "the next ones are not made meanwhile"
-        assert not any(one.is_set() for one in made[sum(answered) + 2 :]), "and only those"
-        return generate(self, prompts, settings, **given)
+    def waits(self, *given, **settings):
+        assert ready.wait(30), "the next ones are not made meanwhile"
+        return generate(self, *given, **settings)
 
     monkeypatch.setattr(VllmChat, "_prompt", noted)
     monkeypatch.setattr(LLM, "generate", waits)
-    assert chat.generate(asked) == alone
-    assert answered == [2, 2, 1]
-    assert chat.rounds > 1  # so that a run gives it several batches at once
+    chat.expect(then)
+    assert [chat.generate(asked) for asked in (now, then)] == alone
+    assert sorted(made) == sorted(one.key for one in (*now, *then)), "each is made once"
+
+
+def test_of_a_call_with_a_broken_reply_nothing_is_asked_for_again(chat, monkeypatch):
+    asked = [contract.replace(contract.requests()["first"], key=str(k)) for k in range(4)]
+    alone, answers, one = chat.generate(asked), [], LLM.one
+
+    def third(self, prompt, setting):
+        answers.append(one(self, prompt, setting))
+        said = answers[-1].outputs[0]
+        said.text = "!" * setting.max_tokens if len(answers) == 3 else said.text
+        return answers[-1]
+
+    monkeypatch.setattr(LLM, "one", third)
+    for part in (asked, asked[2:], asked[2:3]):
+        with pytest.raises(ModelError, match="request 2"):
+            chat.generate(part)
+    assert [*chat.generate(asked[:2]), *chat.generate(asked[3:])] == [*alone[:2], alone[3]]
+    assert len(answers) == 4
+    assert chat.generate([asked[0], contract.replace(asked[1], key="new")])[0] == alone[0]
+    assert len(answers) == 6
 
 
 def test_a_reply_begins_with_what_it_was_made_to(chat):

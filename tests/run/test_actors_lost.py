@@ -167,6 +167,7 @@ def actors(folder, *, gpus, note):
 @pytest.mark.parametrize(("cluster_gpus", "gpus", "each"), [
     ({"GPU": 4.0}, None, (1.0, False)), ({}, None, (0.0, False)), ({"GPU": 4.0}, 0.0, (0.0, True)),
     ({}, 0.0, (0.0, True)), ({"GPU": 4.0}, 0.5, (0.5, False)), ({}, 1.0, (1.0, False)),
+    ({"GPU": 1.0}, None, (0.5, False)),
 ])  # fmt: skip
 def test_an_actor_gets_a_gpu_if_there_are_any_and_nothing_else_was_said(
     cluster_gpus, gpus, each, tmp_path, monkeypatch
@@ -176,8 +177,9 @@ def test_an_actor_gets_a_gpu_if_there_are_any_and_nothing_else_was_said(
     assert asked.each == [each, each]
     assert all(one.patience == 600.0 for one in pool._members)
     pool.close()
-    said = "2 worker(s) ask Ray for one GPU each, of 4 in the cluster"
-    assert [note.startswith(said) for note in notes] == ([True] if each[0] == 1 != gpus else [])
+    there = cluster_gpus.get("GPU", 0)
+    said = f"2 worker(s) ask Ray for {each[0]:g} GPU each, of {there:g} in the cluster"
+    assert [note.startswith(said) for note in notes] == ([True] if there and gpus is None else [])
 
 
 @pytest.mark.parametrize(("hides", "seen"), [(True, ""), (False, "2")])

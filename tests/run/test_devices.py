@@ -113,6 +113,7 @@ def test_a_model_on_the_cpu_of_a_machine_with_gpus_is_on_the_cpu(
     (SimpleNamespace(chat=Part("cuda:1")), None, "Card B"),
     (Part("mps"), None, "mps"),
     (Part("cuda:2"), None, "cuda:2"),
+    ([Part("cpu"), (Part("cuda:1"),)], None, "Card B"),
 ])  # fmt: skip
 def test_each_gpu_has_its_own_name(chat, segmenter, named, unloaded):
     assert hello(composed(chat, segmenter)).device == named
@@ -180,3 +181,13 @@ def test_a_training_records_the_gpu_if_it_took_it(takes, named, tmp_path, monkey
     done = train(Trainer(cuda, takes), [], None, tmp_path / "out", TrainingOptions())
     assert done.manifest["devices"] == [named]
     assert done.manifest["provenance"]["device"] == "cpu", "of no model"
+
+
+def test_a_model_that_makes_a_new_part_whenever_it_is_asked_has_a_device(unloaded):
+    class Endless:
+        device = "cpu"
+
+        def __getattr__(self, name):
+            return Endless()
+
+    assert device_of(Endless()) == "cpu"

@@ -101,6 +101,32 @@ def test_the_next_batch_is_asked_for_while_the_last_stage_of_the_one_before_work
     predictor.close()
 
 
+@dataclass
+class Expecting(Staged):
+    expected: list = field(default_factory=list)
+    made: threading.Event = field(default_factory=threading.Event)
+
+    def expect(self, queries):
+        self.expected.append([one.id for one in queries])
+        self.made.set()
+        raise RuntimeError("what is wrong shows when it is asked")
+
+
+def test_a_model_is_told_of_the_next_batch_while_it_answers_one(tmp_path):
+    model = Expecting()
+
+    def on_ask(queries):
+        if queries[0].id != "d":
+            assert model.made.wait(PATIENCE), "nothing is made ready meanwhile"
+            model.made.clear()
+
+    model.on_ask = on_ask
+    plan = [batch(0, "a", "b"), batch(1, "c"), batch(2, "d")]
+    assert [one.failed for one in Here(model, tmp_path, attempt=1).run(plan)] == [0, 0, 0]
+    assert model.asked == [["a", "b"], ["c"], ["d"]]
+    assert model.expected == [["c"], ["d"]]
+
+
 def test_a_sample_is_segmented_while_the_one_before_is_propagated():
     begun = threading.Event()
 

@@ -10,8 +10,12 @@ from PIL import Image
 
 from harness.interchange import answer_to_json
 from harness.masks import Rle
-from harness.models.truth import parts
+from harness.media import pixels
+from harness.model import ObjectPrompt
+from harness.models.truth import objects_in, parts
+from harness.run.verify import Oracle
 from harness.spec import parse
+from harness.types import Answer, Target
 
 NUMBERS = {
     # How many instances each sample of the examples has.
@@ -177,3 +181,19 @@ def test_an_object_that_lies_in_two_places_of_an_annotation_is_one(build, exampl
             assert answer.instances == (answer.masks,)
             counts[max(len(parts(one)) for one in answer.masks)] += 1
         assert counts[2] > 0, "the example has such an object"
+
+
+def test_instances_in_the_same_place_are_each_segmented():
+    """A rider and a horse of one box: both of their boxes name both."""
+    frame = np.zeros((40, 60, 3), np.uint8)
+    upper, lower = (np.zeros((40, 60), np.bool_) for _ in range(2))
+    upper[5:20, 10:30] = lower[19:30, 10:30] = True
+    upper[29, 10] = lower[5, 29] = True  # stray pixels, so that the boxes are one
+    both = [Rle.from_array(mask) for mask in (upper, lower)]
+    answer = Answer(masks=(both[0].union(both[1]),), instances=tuple((one,) for one in both))
+    oracle = Oracle(Target(answer=answer), pixels([frame], times=(0.0,), is_video=False, id="x"))
+    items = objects_in(answer, 0)
+    assert items[0].box == items[1].box
+    found = oracle.segment(frame, [ObjectPrompt(box=item.box) for item in items])
+    assert np.array_equal(np.logical_or(*found), np.logical_or(upper, lower))
+    assert not np.array_equal(*found)

@@ -755,6 +755,7 @@ def test_a_penalty_by_difficulty_is_refused_where_no_difficulty_is_given(penalty
         "scorer=", "ratings=FILE", "length_penalty=none", "budgets=176+176", "thresholds=5",
     ]  # fmt: skip
     typed = [["scorer=measured"], ["ratings=FILE"], ["length_penalty=none"], ways[-2:]]
+    typed.append(["length_beta=0.0"])  # a penalty of nothing
     for one in typed:
         settings = {"length_penalty": penalty, **parse(f"set({','.join(one)})").arguments}
         assert plugins.build("trainers", Spec("videoseg_r1", settings)).name == "videoseg_r1"

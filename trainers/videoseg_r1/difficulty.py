@@ -113,7 +113,7 @@ class Measured:
     spatial words are hard to read.
     """
 
-    name: str = "measured"
+    name: str = "measured/2"  # what it rates by has changed: earlier ratings do not count
     batch_size: int = 64
 
     def __call__(self, samples: Sequence[Sample]) -> list[Rated]:

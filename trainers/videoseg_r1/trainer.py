@@ -105,12 +105,12 @@ def rater_of(scorer: Spec) -> Rater:
     return ChatRater(chat=plugins.build("backends", scorer), name=str(scorer))
 
 
-def _check_difficulties(penalty: Penalty, budgets: Budgets) -> None:
+def _check_difficulties(penalty: Penalty, beta: float, budgets: Budgets) -> None:
     """Refuse a penalty whose budgets differ by difficulty, where nothing says what is difficult.
 
     All of them would have the budget of a medium one, which is another training than the paper's.
     """
-    if penalty == "none" or len(set(budgets.tokens)) == 1:
+    if penalty == "none" or beta == 0 or len(set(budgets.tokens)) == 1:
         return
     medium = budgets.budget(UNKNOWN)
     raise UsageError(
@@ -179,7 +179,7 @@ def videoseg_r1(
         settings["freeze_vision"] = False  # an adapter of the language model freezes it already
     levels = budgets_of(budgets, thresholds)
     if scorer is None and ratings is None:
-        _check_difficulties(length_penalty, levels)
+        _check_difficulties(length_penalty, length_beta, levels)
     reward = VideoSegR1Reward(
         think=think, negative=negative_points, reach=negative_distance, penalty=length_penalty,
         beta=length_beta, budgets=levels,

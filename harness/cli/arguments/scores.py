@@ -72,7 +72,7 @@ def _evaluation(parser: Any) -> None:
                         "cluster; `local` begins one")  # fmt: skip
     parser.add_argument("--worker-gpus", type=float, metavar="N",
                         help="GPUs of each actor, such as 0.5; with 0 they compute on the CPU "
-                        "(default: 1 where the cluster has GPUs)")  # fmt: skip
+                        "(default: 1, or an equal share, where the cluster has GPUs)")  # fmt: skip
     parser.add_argument("--worker-wait", type=float, default=120.0, metavar="SECONDS",
                         help="how long an actor may wait for a machine with room for it "
                         "(default 120)")  # fmt: skip

@@ -30,26 +30,28 @@ class Answers:
     def chosen(self, clip: Clip, drafts: Sequence[Draft], most: int) -> tuple[list[Draft], int]:
         """At most `most` drafts about a clip, all of one kind, and how many must not be chosen.
 
-        Those come first whose right option was right least often, of these the first. Drafts with
-        other answers, or with options of their own, are taken as they come.
+        Those come first whose right option was right least often, of these the first. Drafts
+        without options, or with options of their own, are taken as they come.
         """
-        answers = [draft.answer for draft in drafts]
-        fixed = [one for one in answers if isinstance(one, Choice) and one.offered is None]
+        fixed = [(draft, draft.answer) for draft in drafts
+                 if isinstance(draft.answer, Choice) and draft.answer.offered is None]  # fmt: skip
         if not fixed:
             return list(drafts[:most]), 0
-        options = frozenset({fixed[0].right, *fixed[0].wrong})
+        offered = {frozenset({answer.right, *answer.wrong}) for _, answer in fixed}
+        assert len(fixed) == len(drafts) and len(offered) == 1, "a kind of one clip has one form"
+        (options,) = offered
         group = clip.source, clip.is_video, options
         counts = self.right.setdefault(group, Counter(dict.fromkeys(options, 0)))
         waiting: dict[str, deque[int]] = {}
-        for number, one in enumerate(fixed):
-            waiting.setdefault(one.right, deque()).append(number)
+        for number, (_, answer) in enumerate(fixed):
+            waiting.setdefault(answer.right, deque()).append(number)
         taken: list[Draft] = []
         while waiting and len(taken) < most:
             times, number, option = min((counts[name], ahead[0], name)
                                         for name, ahead in waiting.items())  # fmt: skip
             if times >= min(counts.values()) + LEAD:
                 return taken, len(drafts) - len(taken)
-            taken.append(drafts[number])
+            taken.append(fixed[number][0])
             counts[option] += 1
             waiting[option].popleft()
             if not waiting[option]:
