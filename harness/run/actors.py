@@ -314,7 +314,8 @@ def _one_each(count: int, note: Callable[[str], None]) -> float:
     there = ray.cluster_resources().get("GPU", 0)
     if not there:
         return 0.0
-    each = 1 / math.ceil(count / max(1, int(there)))
+    sharing = math.ceil(count / max(1, int(there)))
+    each = math.floor(1e4 / sharing) / 1e4  # as finely as Ray counts, which would round up
     note(f"{count} worker(s) ask Ray for {each:.3g} GPU each, of {there:g} in the cluster: "
          "--worker-gpus 0 computes on the CPU")  # fmt: skip
     return each

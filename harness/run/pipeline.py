@@ -87,8 +87,10 @@ class Predictor:
     closed: bool = False
     """Nothing is journalled."""
     _halted: bool = False
-    _next: Batch | None = None
-    """What is likely to be submitted after the batch that is now."""
+    _met: list[Batch] = field(default_factory=list)
+    """Prefetched, and not submitted yet."""
+    _asked_now: Batch | None = None
+    """What the network was given last, and is answering."""
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
     _under_way: UnderWay[_Asked, Outcome] = field(default_factory=UnderWay)
     _room: Any = field(default_factory=lambda: threading.Semaphore(BEGUN))
@@ -102,7 +104,7 @@ class Predictor:
 
     def prefetch(self, batch: Batch) -> None:
         """Begin to decode in the background what the model looks at first in a batch."""
-        self._next = batch
+        self._met.append(batch)
         for part in parts(self.model, batch):
             self._in("decode", decode, part, lambda: self.ending, threads=2)
 
@@ -126,18 +128,24 @@ class Predictor:
         if self.ending:
             raise CancelledError
         self._append([begin(batch)])
+        self._met = [one for one in self._met if one is not batch]
         model = self.model
         if not isinstance(model, Staged):
             whole: Future[Outcome] = Future()
             whole.set_result(self._whole(batch))
             return whole
-        if self._next is not None and self._next is not batch:
-            self._in("decode", self._expect, self._next, threads=2)
+        inline = self.inline and model.turns == 1
+        if inline:  # it is asked at once, and the next one after it
+            likely = self._met[0] if self._met else None
+        else:  # it waits for the one that is asked now
+            likely = batch if self._asked_now is not None else None
+        if likely is not None:
+            self._in("decode", self._expect, likely, threads=2)
         asked, done = self._under_way.begin()
         shown = shown_pixels(model, batch.queries)
         self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
         self._in(SEGMENTATION, self._segment, asked, done)  # first: an interrupt may come any time
-        if self.inline and model.turns == 1:
+        if inline:
             self._answer(model, batch, asked, shown)
             if (fault := asked.exception()) is not None:
                 raise fault
@@ -207,17 +215,18 @@ class Predictor:
             if not isinstance(error, Exception):
                 raise  # an interrupt
         finally:
+            self._asked_now = None
             self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
 
     def _expect(self, batch: Batch) -> None:
         """Let the model make ready what it begins the next batch with, once that is decoded."""
-        if self.ending:
+        if self.ending or self._asked_now is batch:
             return
         with suppress(Exception):  # what is wrong shows when the model is asked
             getattr(self.model, "expect", _nothing)(batch.queries)
 
     def _ask(self, model: Staged, batch: Batch) -> _Asked:
-        start = perf_counter()
+        self._asked_now, start = batch, perf_counter()
         whole, lost = readable(batch)
         stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
         stage = stages[LANGUAGE]

@@ -1,5 +1,6 @@
 """Which requests are answered together, and their tensors, made while others are answered."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -8,6 +9,8 @@ from typing import Any
 
 from harness.model import ChatRequest
 from harness.models.backends.inputs import length
+
+WAITING = 2  # calls whose beginnings are kept: what is asked for now, and what is next
 
 
 def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
@@ -29,27 +32,37 @@ def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
 
 @dataclass(slots=True)
 class Expected:
-    """The tensors of what a call begins with, made while the call before it is answered."""
+    """The tensors of what a call begins with, made while the call before it is answered.
+
+    One thread may expect while another takes: what is next, and what is now.
+    """
 
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="expected")
     )
-    _coming: tuple[list[ChatRequest], "Future[Any]"] | None = None
+    _lock: Any = field(default_factory=threading.Lock)
+    _coming: list[tuple[list[ChatRequest], "Future[Any]"]] = field(default_factory=list)
 
     def make(self, requests: Sequence[ChatRequest], made: Callable[[], Any]) -> None:
-        """Begin to make those of these requests; what was expected before is dropped."""
-        self._coming = [*requests], self._threads.submit(made)
+        """Begin to make those of these requests; of several that wait the oldest is dropped."""
+        coming = [*requests], self._threads.submit(made)
+        with self._lock:
+            self._coming.append(coming)
+            dropped = self._coming[:-WAITING]
+            del self._coming[:-WAITING]
+        for _, done in dropped:
+            done.cancel()
 
     def taken(self, requests: Sequence[ChatRequest]) -> "Future[Any] | None":
         """What was made of these very requests, once; None where others were expected.
 
-        It stays for calls to come if others were: second tries come between. What could not be
-        made is made again by the call itself, whose fault it then is.
+        Others stay for calls to come: second tries come between. What could not be made is made
+        again by the call itself, whose fault it then is.
         """
-        if self._coming is None or not _same(self._coming[0], requests):
-            return None
-        (_, done), self._coming = self._coming, None
-        return None if done.exception() else done
+        with self._lock:
+            found = next((one for one in self._coming if _same(one[0], requests)), None)
+            self._coming = [one for one in self._coming if one is not found]
+        return None if found is None or found[1].exception() else found[1]
 
 
 def _same(some: Sequence[ChatRequest], others: Sequence[ChatRequest]) -> bool:

@@ -13,7 +13,7 @@ from harness.models.backends.stops import until_stop
 from harness.replies import storable
 
 FILTERED = "content_filter"
-DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|\d{3,4})")
+DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d|0\d\d)")
 LISTED = 5  # models of a server that an error names
 
 

@@ -50,7 +50,9 @@ class VllmChat:
     max_length: int | None
     memory_share: float
     devices: int
-    _heard: dict[ChatRequest, ChatReply | ModelError] = field(default_factory=dict, compare=False)
+    _heard: dict[ChatRequest, ChatReply | ModelError] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     """What a call was told in which a reply was broken: the others are not asked for again."""
 
     @property

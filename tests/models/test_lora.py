@@ -3,13 +3,14 @@
 import json
 import shutil
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from harness.errors import ModelError
 from harness.model import ChatRequest
-from harness.models.backends import adapters
+from harness.models.backends import adapters, batching
 from harness.models.backends.batching import Expected, batches, with_inputs
 
 torch = pytest.importorskip("torch")
@@ -249,3 +250,32 @@ def test_what_was_expected_is_taken_by_the_same_requests_alone(ask):
     assert expected.taken([one, other]) is None
     expected.make([one], lambda: 1 // 0)
     assert expected.taken([one]) is None, "the call meets the fault itself"
+
+
+def test_what_is_expected_meanwhile_is_not_taken_for_something_else(ask, monkeypatch):
+    """The next batch is expected while the one that is asked now takes what was made of it."""
+    now, then = requests(ask, 2), requests(ask, 4)[2:]
+    same, expected = batching._same, Expected()
+    expected.make(now, lambda: "now")
+
+    def meanwhile(*given):
+        beside = threading.Thread(target=expected.make, args=(then, lambda: "then"))
+        beside.start()
+        beside.join(0.05)  # it may wait for what is taken
+        monkeypatch.setattr(batching, "_same", same)
+        return same(*given)
+
+    monkeypatch.setattr(batching, "_same", meanwhile)
+    assert expected.taken(now).result() == "now"
+    deadline = time.monotonic() + 10
+    while (done := expected.taken(then)) is None:
+        assert time.monotonic() < deadline, "it was dropped"
+    assert done.result() == "then"
+
+
+def test_of_several_calls_that_are_expected_the_last_two_are_kept(ask):
+    expected, asked = Expected(), requests(ask, 4)
+    for place, one in enumerate(asked):
+        expected.make([one], lambda place=place: place)
+    assert expected.taken(asked[:1]) is expected.taken(asked[1:2]) is None
+    assert [expected.taken([one]).result() for one in asked[2:]] == [2, 3]

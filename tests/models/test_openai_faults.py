@@ -132,6 +132,7 @@ def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
         ("gpt-4o-0806", True),
         ("gpt-4o-002", True),
         ("gpt-4o-7B", False),
+        ("gpt-4o-405", False),
         ("gpt-4o-mini", False),
         ("gpt-4o-mini-2024-07-18", False),
         ("gpt-4o-AWQ", False),

@@ -138,13 +138,14 @@ def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_p
         run(dots, tmp_path / "a", ray="auto", workers=1, worker_gpus=2.0, worker_wait=3.0)
 
 
-def test_two_actors_share_a_gpu_by_halves_and_not_by_wholes(dots, tmp_path):
+@pytest.mark.parametrize("each", [0.5, None])
+def test_two_actors_share_a_gpu_by_halves_and_not_by_wholes(dots, tmp_path, each):
     run(dots, tmp_path / "here")
-    run(dots, tmp_path / "ray", ray="auto", workers=2, worker_gpus=0.5)
+    run(dots, tmp_path / "ray", ray="auto", workers=2, worker_gpus=each)
     assert journals(tmp_path / "ray") == [0, 1], "both of them worked"
     assert written(tmp_path / "here") == written(tmp_path / "ray")
     with pytest.raises(ModelError, match=r"1 GPU free within 3 s, found .* and 1 GPUs"):
-        run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=None, worker_wait=3.0)
+        run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=1.0, worker_wait=3.0)
 
 
 POCKET = (

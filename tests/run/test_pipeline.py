@@ -127,6 +127,26 @@ def test_a_model_is_told_of_the_next_batch_while_it_answers_one(tmp_path):
     assert model.expected == [["c"], ["d"]]
 
 
+def test_a_batch_that_waits_for_the_network_is_what_is_expected():
+    """Of an actor, say, which is given a batch to ask for while another one is asked."""
+    model, asking = Expecting(), threading.Event()
+
+    def on_ask(queries):
+        asking.set()
+        assert queries[0].id == "b" or model.made.wait(PATIENCE), "nothing is made ready"
+
+    model.on_ask = on_ask
+    predictor = Predictor(model, Kept(), inline=False)
+    done = []
+    for one in (batch(0, "a"), batch(1, "b")):
+        predictor.prefetch(one)
+        done.append(predictor.submit(one))
+        assert asking.wait(PATIENCE)
+    assert [one.result(PATIENCE).failed for one in done] == [0, 0]
+    assert model.expected == [["b"]]
+    predictor.close()
+
+
 def test_a_sample_is_segmented_while_the_one_before_is_propagated():
     begun = threading.Event()
 

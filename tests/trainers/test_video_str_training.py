@@ -274,9 +274,9 @@ def test_graphs_on_the_canvas_are_in_the_numbers_that_pocket_has_tokens_for():
     assert graphs > 50
 
 
-@pytest.mark.parametrize("method", ["dr2seg", "seg_zero", "videoseg_r1"])
-def test_a_model_that_asks_in_few_words_is_trained_in_them(method):
-    trainer = plugins.build("trainers", parse(method))
+@pytest.mark.parametrize("trained", ["dr2seg", "seg_zero", "videoseg_r1(scorer=measured)"])
+def test_a_model_that_asks_in_few_words_is_trained_in_them(trained):
+    trainer, method = plugins.build("trainers", parse(trained)), parse(trained).name
     for spec, wording in ((f"{method}(backend=stored,prompt=short)", "short"),
                           (f"{method}(backend=stored)", "paper"),
                           ("pocket(backend=stored)", "paper")):  # fmt: skip
