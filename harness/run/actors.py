@@ -234,7 +234,7 @@ class Actors(Pool):
         timeout: Seconds of silence over one batch after which an actor is replaced.
         address: Of the cluster; `local` begins one; `auto` is the one of this machine.
         gpus: Of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one
-            each where the cluster has GPUs.
+            each, or an equal share, where the cluster has GPUs.
         wait: Seconds that an actor may wait for a machine with room for it.
         note: Is told what `gpus` comes to, where it is not given.
 
@@ -261,7 +261,7 @@ class Actors(Pool):
     ) -> None:
         self._began = connected(address, cpus=count)
         self._what = (spec, seed)
-        self._gpus = _one_each(count, note) if gpus is None else gpus
+        self._gpus = _equal_share(count, note) if gpus is None else gpus
         self._hides_gpus = gpus == 0
         self._patience = wait
         super().__init__(
@@ -307,8 +307,8 @@ class Actors(Pool):
                 ray.shutdown()
 
 
-def _one_each(count: int, note: Callable[[str], None]) -> float:
-    """GPUs of each of so many actors, where the cluster has any: one, or what each can have."""
+def _equal_share(count: int, note: Callable[[str], None]) -> float:
+    """GPUs of each of `count` actors: one, or as much as all can have; 0 in a cluster without."""
     import ray
 
     there = ray.cluster_resources().get("GPU", 0)
