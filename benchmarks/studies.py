@@ -155,7 +155,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
             warm_up=WarmUp(
                 trainer="video_str_sft",
                 tasks="shapes_qa(split=train)",
-                settings={"learning_rate": 1e-3},
+                settings={"learning_rate": 1e-3, "graph_in_reasoning": True},
                 steps=1000,
             ),
         ),

@@ -4,14 +4,15 @@
 go on as padding. Here the next requests take their places: prompts are read apart, and their keys
 and values are put beside those of the rows that go on, both padded on the left to one length.
 Positions were turned into keys when these were made, so padding changes nothing but the last bits.
+What comes next may depend on what was replied: a `Source` is asked for it whenever rows are free.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from harness.model import ChatRequest
-from harness.models.backends.sampling import Sampling, check_finite, drawn_numbers
+from harness.models.backends.sampling import Sampling, check_finite
 from harness.models.backends.stops import Decode, at_stop
 
 if TYPE_CHECKING:
@@ -29,11 +30,61 @@ def rolls(network: Any, model_type: str) -> bool:
     return model_type in KNOWN and not sliding and asked
 
 
+class Part(NamedTuple):
+    """Requests that are begun together."""
+
+    places: list[int]
+    inputs: Any
+    """The processor's tensors for them, or for the different ones among them."""
+    alike: list[int] | None = None
+    """Which of those each request is; None: all differ, and stand in the order of the places."""
+    known: "Known | None" = None
+    """How those begin, if that was read before."""
+    keep: "Callable[[Rows], None] | None" = None
+    """Is given the rows of those, once they are read."""
+
+
+class Known(NamedTuple):
+    """Beginnings of prompts, their media among them, that need not be read again."""
+
+    rows: "Rows"
+    lengths: list[int]
+    """Tokens of each prompt after its beginning; at least one."""
+
+
+class Source(Protocol):
+    """What is to be answered."""
+
+    def take(self, free: int) -> Part | None:
+        """The next part, of at most `free` requests; None: nothing is to be begun now.
+
+        Where nothing is under way and nothing is to be begun, everything is answered.
+        """
+        ...
+
+
+def share_of(size: int) -> int:
+    """How many are begun at once after the first ones: prompts that are read alone cost more."""
+    return max(1, size // 4)
+
+
 def plan(order: Sequence[int], *, size: int) -> list[list[int]]:
     """Places in the order of `order`: as many as there are rows first, then a quarter at a time."""
-    share = max(1, size // 4)
+    share = share_of(size)
     rest = [list(order[at : at + share]) for at in range(size, len(order), share)]
     return [list(order[:size]), *rest]
+
+
+class Planned:
+    """A source of parts as `plan` has cut them for `size` rows."""
+
+    def __init__(self, parts: Iterator[tuple[list[int], Any]], *, size: int) -> None:
+        self._parts, self._share = parts, share_of(size)
+
+    def take(self, free: int) -> Part | None:
+        """The next part where a share of the rows is free."""
+        part = next(self._parts, None) if free >= self._share else None
+        return None if part is None else Part(*part)
 
 
 @dataclass(slots=True)
@@ -59,61 +110,80 @@ class Rows:
 def replies(
     network: Any,
     requests: Sequence[ChatRequest],
-    parts: Iterable[tuple[list[int], Any]],
+    source: Source,
     *,
     size: int,
     ends: Sequence[int],
-    sampling: Sampling,
+    samplings: Sequence[Sampling],
     decode: Decode,
 ) -> Iterator[tuple[int, list[int]]]:
     """Places of requests with the tokens of their replies, end token included, as they end.
 
     Args:
         network: One that `rolls`.
-        requests: Of which `parts` says the places.
-        parts: Places with the processor's tensors for them, as `plan` has cut them.
+        requests: Of which the source says the places; there may be more of them later.
+        source: What to begin next. A reply that has ended is yielded before more is taken.
         size: The most rows.
         ends: Tokens that end a reply.
-        sampling: How tokens are chosen.
+        samplings: How the tokens of each request's reply are chosen.
         decode: Text of tokens, in which stop strings are looked for.
 
     Raises:
         ModelError: a logit is no number.
     """
-    stream, rows = iter(parts), None
-    share = max(1, size // 4)
-    more = True
-    while more or rows:
-        while more and (rows is None or len(rows) + share <= size):
-            part = next(stream, None)
-            if part is None:
-                more = False
-                break
-            begun, scores = _begin(network, *part)
-            _write(begun, scores, requests, sampling)
-            rows = begun if rows is None else _joined(rows, begun)
+    rows: Rows | None = None
+    while True:
+        while part := source.take(size - (0 if rows is None else len(rows))):
+            begun, scores = _begin(network, part)
+            _write(begun, scores, requests, samplings)
+            rows = begun if rows is None else joined([rows, begun])
         if rows is None:
             return
         done = [at for at in range(len(rows)) if _ended(rows, at, requests, ends, decode)]
         yield from ((rows.places[at], rows.written[at]) for at in done)
         if done:
             rows = _kept(rows, [at for at in range(len(rows)) if at not in set(done)])
-        if rows is not None and (not more or len(rows) + share > size):
-            _write(rows, _step(network, rows), requests, sampling)
+        else:
+            _write(rows, _step(network, rows), requests, samplings)
 
 
-def _begin(network: Any, places: list[int], inputs: Any) -> "tuple[Rows, Tensor]":
+def _begin(network: Any, part: Part) -> "tuple[Rows, Tensor]":
     """Read prompts: their rows, without a reply yet, and the scores of the first token."""
-    from transformers import DynamicCache
+    from harness.models.backends.growing import growing
 
-    given = dict(inputs)
+    given = dict(part.inputs)
     positions = network._prepare_position_ids_for_generation(given["input_ids"], given)
-    cache = DynamicCache()
+    if part.known is None:
+        tokens, mask, cache = given["input_ids"], given["attention_mask"], growing([])
+    else:
+        given, cache = _rest(given["input_ids"], *part.known), part.known.rows.cache
+        positions = positions[..., -given["input_ids"].shape[1] :]
+        tokens = _grown(part.known.rows.tokens, given["input_ids"])
+        mask = given["attention_mask"]
     output = network(**given, position_ids=positions, past_key_values=cache, use_cache=True,
                      logits_to_keep=1)  # fmt: skip
-    rows = Rows(places, [[] for _ in places], given["input_ids"], given["attention_mask"],
-                positions[-1:, :, -1:] + 1, cache)  # fmt: skip
-    return rows, output.logits[:, -1]
+    places = part.places if part.alike is None else list(range(len(tokens)))
+    rows = Rows(places, [[] for _ in places], tokens, mask, positions[-1:, :, -1:] + 1, cache)
+    scores: Tensor = output.logits[:, -1]
+    if part.keep is not None:
+        part.keep(rows)
+    if part.alike is None:
+        return rows, scores
+    return chosen_rows(rows, part.alike, places=part.places), scores[part.alike]
+
+
+def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":
+    """What is left of prompts after their beginnings, padded on the left to one length.
+
+    That padding lies between a beginning and the rest of its prompt, and is not attended to.
+    """
+    import torch
+
+    width = max(lengths)
+    places = torch.arange(width, device=tokens.device)
+    fresh = places >= width - torch.tensor(lengths, device=tokens.device)[:, None]
+    mask = _grown(rows.mask, fresh.to(rows.mask))
+    return {"input_ids": tokens[:, -width:], "attention_mask": mask}
 
 
 def _step(network: Any, rows: Rows) -> "Tensor":
@@ -131,7 +201,7 @@ def _step(network: Any, rows: Rows) -> "Tensor":
 
 
 def _write(
-    rows: Rows, scores: "Tensor", requests: Sequence[ChatRequest], sampling: Sampling
+    rows: Rows, scores: "Tensor", requests: Sequence[ChatRequest], samplings: Sequence[Sampling]
 ) -> None:
     """Add the chosen token to every row's reply."""
     keys = [requests[place].key for place in rows.places]
@@ -139,13 +209,36 @@ def _write(
     largest = scores.amax(dim=1)
     # A row's last token in place of its padding, which is no token of the row.
     own = rows.tokens.where(rows.mask.bool(), rows.tokens[:, -1:])
+    chosen = [0] * len(rows)
+    for sampling, several in _alike([samplings[place] for place in rows.places]).items():
+        some = None if len(several) == len(rows) else several
+        tokens = _chosen(
+            sampling, scores if some is None else scores[some], own if some is None else own[some],
+            [keys[at] for at in several], [positions[at] for at in several],
+        )  # fmt: skip
+        for at, token in zip(several, tokens, strict=True):
+            chosen[at] = token
+    check_finite(largest, keys, positions)
+    for written, token in zip(rows.written, chosen, strict=True):
+        written.append(token)
+
+
+def _alike(samplings: Sequence[Sampling]) -> dict[Sampling, list[int]]:
+    """The rows of each way to choose."""
+    found: dict[Sampling, list[int]] = {}
+    for at, sampling in enumerate(samplings):
+        found.setdefault(sampling, []).append(at)
+    return found
+
+
+def _chosen(
+    sampling: Sampling, scores: "Tensor", own: "Tensor", keys: list[str], positions: list[int]
+) -> list[int]:
     numbers = None
     if sampling.temperature != 0.0:
-        numbers = largest.double().new_tensor(drawn_numbers(keys, positions, seed=sampling.seed))
-    chosen = sampling.chosen(scores, own, numbers).argmax(dim=1)
-    check_finite(largest, keys, positions)
-    for written, token in zip(rows.written, chosen.tolist(), strict=True):
-        written.append(token)
+        numbers = sampling.numbers(keys, positions, device=scores.device)
+    tokens: list[int] = sampling.chosen(scores, own, numbers).argmax(dim=1).tolist()
+    return tokens
 
 
 def _ended(
@@ -164,48 +257,61 @@ def _grown(columns: "Tensor", last: "Tensor") -> "Tensor":
     return torch.cat([columns, last], dim=1)
 
 
-def _joined(first: Rows, second: Rows) -> Rows:
-    """The rows of both, padded to the length of the longer ones."""
+def joined(several: Sequence[Rows]) -> Rows:
+    """Rows put together, padded on the left to the length of the longest ones."""
     import torch
     from torch.nn.functional import pad
-    from transformers import DynamicCache
 
-    lengths = [rows.mask.shape[1] for rows in (first, second)]
-    one, other = (max(lengths) - length for length in lengths)
+    from harness.models.backends.growing import growing
 
-    def both(upper: "Tensor", lower: "Tensor") -> "Tensor":
-        return torch.cat([pad(upper, (0, 0, one, 0)), pad(lower, (0, 0, other, 0))])
+    longest = max(rows.mask.shape[1] for rows in several)
+    before = [longest - rows.mask.shape[1] for rows in several]
 
+    def columns(parts: "Sequence[Tensor]") -> "Tensor":
+        return torch.cat([pad(one, (more, 0)) for one, more in zip(parts, before, strict=True)])
+
+    def states(parts: "Sequence[Tensor]") -> "Tensor":
+        return torch.cat([
+            pad(one, (0, 0, more, 0)) for one, more in zip(parts, before, strict=True)
+        ])  # fmt: skip
+
+    layers = zip(*(rows.cache.layers for rows in several), strict=True)
     return Rows(
-        first.places + second.places,
-        first.written + second.written,
-        torch.cat([pad(first.tokens, (one, 0)), pad(second.tokens, (other, 0))]),
-        torch.cat([pad(first.mask, (one, 0)), pad(second.mask, (other, 0))]),
-        torch.cat([first.positions, second.positions], dim=1),
-        DynamicCache([
-            (both(upper.keys, lower.keys), both(upper.values, lower.values))
-            for upper, lower in zip(first.cache.layers, second.cache.layers, strict=True)
+        [place for rows in several for place in rows.places],
+        [written for rows in several for written in rows.written],
+        columns([rows.tokens for rows in several]),
+        columns([rows.mask for rows in several]),
+        torch.cat([rows.positions for rows in several], dim=1),
+        growing([
+            (states([layer.keys for layer in alike]), states([layer.values for layer in alike]))
+            for alike in layers
         ]),
     )  # fmt: skip
 
 
 def _kept(rows: Rows, chosen: list[int]) -> Rows | None:
     """Some of the rows, without padding that all of them have; None for none."""
-    from transformers import DynamicCache
-
     if not chosen:
         return None
+    start = int(rows.mask[chosen].any(dim=0).int().argmax())
+    return chosen_rows(rows, chosen, places=[rows.places[at] for at in chosen], start=start)
+
+
+def chosen_rows(
+    rows: Rows, chosen: list[int], *, places: list[int], start: int = 0, end: int | None = None
+) -> Rows:
+    """Rows at these indices, perhaps several times, for these places, from a column to another."""
+    from harness.models.backends.growing import growing
+
     index = rows.mask.new_tensor(chosen)
-    mask = rows.mask[index]
-    start = int(mask.any(dim=0).int().argmax())
     return Rows(
-        [rows.places[at] for at in chosen],
-        [rows.written[at] for at in chosen],
-        rows.tokens[index, start:],
-        mask[:, start:],
+        places,
+        [list(rows.written[at]) for at in chosen],
+        rows.tokens[index, start:end],
+        rows.mask[index, start:end],
         rows.positions[:, index],
-        DynamicCache([
-            (layer.keys[index, :, start:], layer.values[index, :, start:])
+        growing([
+            (layer.keys[index, :, start:end], layer.values[index, :, start:end])
             for layer in rows.cache.layers
         ]),
     )  # fmt: skip

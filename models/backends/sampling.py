@@ -91,6 +91,15 @@ class Sampling:
     top_p: float = 1.0
     repetition_penalty: float = 1.0
 
+    def numbers(
+        self, keys: Sequence[str], positions: Sequence[int], *, device: "device"
+    ) -> "Tensor":
+        """Uniform numbers of replies that stand at these positions (rows × 1, float64)."""
+        import torch
+
+        drawn = drawn_numbers(keys, positions, seed=self.seed)
+        return torch.tensor(drawn, dtype=torch.float64, device=device)
+
     def chosen(self, scores: "Tensor", own: "Tensor", numbers: "Tensor | None") -> "Tensor":
         """Logits (rows × vocabulary) to logits whose largest is the choice.
 

@@ -245,8 +245,9 @@ class TransformersChat:
 
         with memory(), torch.inference_mode():
             for place, tokens in rolling.replies(
-                self.network, requests, noted(), size=size, ends=self._end_tokens,
-                sampling=self._sampling, decode=self._decoded,
+                self.network, requests, rolling.Planned(noted(), size=size), size=size,
+                ends=self._end_tokens, samplings=[self._sampling] * len(requests),
+                decode=self._decoded,
             ):  # fmt: skip
                 yield place, self._said(requests[place], tokens, *asked.pop(place))
 

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from harness.types import (  # noqa: E402
 ensure_torchvision()
 
 from harness.trainers import trl_compat  # noqa: E402
-from harness.trainers.grpo import hooks, tokens  # noqa: E402
+from harness.trainers.grpo import hooks, passes, tokens  # noqa: E402
 from harness.trainers.grpo.encoding import encoded, joined, kinds, patches, tokens_of  # noqa: E402
 from harness.trainers.grpo.examples import Preparation, asked, example_of  # noqa: E402
 from harness.trainers.grpo.loss import advantages  # noqa: E402
@@ -97,7 +98,7 @@ def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
     return Query(id=query_id(name), text=text, media=(shown,), forms=(form,))
 
 
-def build(model, samples, tmp_path, **settings):
+def build(model, samples, tmp_path, *, second=None, second_temperature=None, **settings):
     """The trainer of a method, as it is before its first step."""
     chosen = Settings(**{
         "group": GROUP, "prompts": len(samples), "batch_size": GROUP, "max_new_tokens": 9,
@@ -107,7 +108,8 @@ def build(model, samples, tmp_path, **settings):
     def reward(group):
         return [{"total": float(len(rollout.text) % 5)} for rollout in group.rollouts]
 
-    method = GrpoTrainer(name="m", settings=chosen, reward=reward)
+    method = GrpoTrainer(name="m", settings=chosen, reward=reward, second=second,
+                         second_temperature=second_temperature)  # fmt: skip
     run = TrainingRun(out=tmp_path, seed=4)
     arguments = method._arguments(run, cpu=True)
     arguments.max_steps = 1
@@ -193,6 +195,159 @@ def test_the_tokens_of_media_are_never_written(trainer, model):
     words = model.chat.processor.tokenizer
     wanted = words.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
     assert sorted(wanted) == trainer.generation_config.suppress_tokens
+
+
+class Again:
+    """A second pass that asks with what was said; limits differ, so that replies end apart."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, sample, rollout):
+        query = replace(sample.query, text=f"{len(rollout.text)} {sample.id}")
+        request = asked(self.model, replace(sample, query=query))
+        return replace(request, max_new_tokens=2 + len(rollout.text) % 5)
+
+
+def in_turn(trainer, samples, limits=(9, 3, 6)):
+    """A round whose rollouts end apart; one prompt, many lengths, as policies have it."""
+    trainer.turn = turn = trainer._turn([row["row"] for row in rows(samples)])
+    examples = [
+        replace(one, request=replace(one.request, max_new_tokens=limits[place % len(limits)]))
+        for place, one in enumerate(turn.examples)
+    ]
+    trainer.turn = replace(turn, examples=tuple(examples))
+
+
+@pytest.mark.parametrize("writing", [None, 2])
+@pytest.mark.parametrize("heat", [None, 0.0])
+def test_both_passes_in_one_go_say_what_they_say_one_after_the_other(
+    model, samples, tmp_path, writing, heat
+):
+    trainer = build(model, samples, tmp_path, second=Again(model), second_temperature=heat,
+                    writing=writing)  # fmt: skip
+    assert trainer._in_one_go()
+    in_turn(trainer, samples)
+    turn = trainer.turn
+    firsts = trainer._written_in_one_go()
+    for prompt, key, example, found in zip(
+        turn.prompts, turn.keys, turn.examples, firsts, strict=True
+    ):
+        assert trainer.written([prompt], [key], example.request.max_new_tokens) == [found]
+    rollouts = [trainer._rollout(ids, one.request)
+                for ids, one in zip(firsts, turn.examples, strict=True)]  # fmt: skip
+    asked_next = [Again(model)(one.sample, rollout)
+                  for one, rollout in zip(turn.examples, rollouts, strict=True)]  # fmt: skip
+    keys = [f"{key}/second" for key in turn.keys]
+    together = trainer._answered(asked_next, keys)
+    assert list(trainer.seconds) == keys
+    assert [trainer.seconds[key][1] for key in keys] != firsts
+    trainer.seconds = {}
+    assert trainer._answered(asked_next, keys) == together
+
+
+def test_second_requests_are_answered_while_first_ones_are_and_a_prompt_is_read_once(
+    model, samples, tmp_path
+):
+    trainer = build(model, samples, tmp_path, second=Again(model))
+    in_turn(trainer, samples, limits=(40, 3, 3, 3, 3))
+    called = []
+    trainer.model.register_forward_pre_hook(
+        lambda network, given, named: called.append(tuple(named["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    trainer._written_in_one_go()
+    read = [rows for rows, width in called if width > 1]
+    assert read[0] == len(samples), "groups share their prompts"
+    begun = [place for place, (_, width) in enumerate(called) if width > 1]
+    assert begun[1] == 3, "two steps after the prompts, most rollouts have ended"
+    assert len(called) - len(begun) < 40 + 6 - 1, "second replies cost few steps of their own"
+    assert max(rows for rows, _ in called) == len(samples) * GROUP
+
+
+def test_of_a_second_request_the_media_are_not_read_again(model, samples, tmp_path):
+    trainer = build(model, samples, tmp_path, second=Again(model))
+    in_turn(trainer, samples)
+    called = []
+    trainer.model.register_forward_pre_hook(
+        lambda network, given, named: called.append(named), with_kwargs=True
+    )
+    trainer._written_in_one_go()
+    first, *later = [named for named in called if named["input_ids"].shape[1] > 1]
+    assert {"pixel_values", "pixel_values_videos"} <= set(first)
+    assert later and not any("pixel_values" in name for named in later for name in named)
+    shortest = min(len(tokens_of(prompt)) for prompt in trainer.turn.prompts)
+    assert max(named["input_ids"].shape[1] for named in later) < shortest
+
+
+@pytest.mark.parametrize(
+    ("other", "length"),
+    [
+        ({}, 4),  # at least one is left to read
+        ({"input_ids": [[7, 1, 1, 5, 9, 9]]}, 4),
+        ({"input_ids": [[7, 1, 1, 8, 9, 9]]}, 3),
+        ({"input_ids": [[8, 1, 1, 5, 9]]}, 0),  # a medium follows what differs
+        ({"pixel_values": [[1.0, 3.0]]}, 0),
+        ({"image_grid_thw": None}, 0),
+    ],
+)
+def test_prompts_are_alike_up_to_what_differs_if_their_media_are_there(other, length):
+    whole = {"input_ids": [[7, 1, 1, 5, 6]], "mm_token_type_ids": [[0, 1, 1, 0, 0]],
+             "pixel_values": [[1.0, 2.0]], "image_grid_thw": [[1, 1, 2]]}  # fmt: skip
+    changed = {name: value for name, value in {**whole, **other}.items() if value is not None}
+    width = len(changed["input_ids"][0])
+    changed["mm_token_type_ids"] = [[0, 1, 1, 0, 0, 0][:width]]
+    one, two = ({name: torch.tensor(value) for name, value in prompt.items()}
+                for prompt in (whole, changed))  # fmt: skip
+    assert passes.alike_up_to(one, two) == length
+
+
+def test_rows_at_once_are_as_many_as_are_asked_for(model, samples, tmp_path):
+    trainer = build(model, samples, tmp_path, second=Again(model), writing=2)
+    in_turn(trainer, samples)
+    called = []
+    trainer.model.register_forward_pre_hook(
+        lambda network, given, named: called.append(named["input_ids"].shape[0]), with_kwargs=True
+    )
+    trainer._written_in_one_go()
+    assert max(called) == 2
+
+
+def test_passes_are_apart_where_a_process_has_a_part_of_the_weights(model, samples, tmp_path):
+    trainer = build(model, samples, tmp_path, second=Again(model))
+    unwrapped = trainer.accelerator.unwrap_model
+
+    def goes(stage=None, fsdp=False):
+        plugin = None if stage is None else SimpleNamespace(zero_stage=stage)
+        trainer.accelerator = SimpleNamespace(
+            state=SimpleNamespace(deepspeed_plugin=plugin), unwrap_model=unwrapped
+        )
+        trainer.is_fsdp_enabled = fsdp
+        return trainer._in_one_go()
+
+    assert (goes(), goes(stage=2)) == (True, True)
+    assert (goes(stage=3), goes(fsdp=True)) == (False, False)
+
+
+def test_what_torch_draws_in_one_go_follows_its_generator(model, samples, tmp_path):
+    trainer = build(model, samples, tmp_path, noise="torch", second=Again(model))
+    trainer.turn = trainer._turn([row["row"] for row in rows(samples)])
+    found = []
+    for seed in (0, None, 0):
+        if seed is not None:
+            torch.manual_seed(seed)
+        found.append((trainer._written_in_one_go(), trainer.seconds))
+    assert found[0] == found[2] != found[1]
+
+
+@pytest.mark.parametrize("noise", ["keyed", "torch"])
+def test_tokens_of_media_are_not_written_even_if_they_are_the_likeliest(noise):
+    choice = passes.Choice(temperature=1.0, keyed=noise == "keyed", never=(1, 3))
+    scores = torch.tensor([[0.0, 90.0, 1.0, 80.0]]).repeat(8, 1)
+    numbers = choice.numbers([str(row) for row in range(8)], [0] * 8, device=scores.device)
+    assert set(choice.chosen(scores, scores, numbers).argmax(dim=1).tolist()) == {0, 2}
+    greedy = passes.Choice(temperature=0.0, keyed=True, never=(1, 3))
+    assert greedy.chosen(scores, scores, None).argmax(dim=1).tolist() == [2] * 8
 
 
 def test_advantages_are_those_of_the_pure_function(trainer, samples):

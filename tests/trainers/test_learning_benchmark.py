@@ -4,6 +4,7 @@ import json
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -136,12 +137,13 @@ def test_a_description_cannot_bring_a_tag_with_it(data):
         described(replace(sample, target=target), None, "<description></description>")
 
 
-def test_supervised_graphs_are_the_true_ones(data):
+@pytest.mark.parametrize("in_reasoning", [False, True])
+def test_supervised_graphs_are_the_true_ones(data, in_reasoning):
     asked = extended(
         task(data, "shapes_qa(split=train)"), extra_of("shapes"),
         listed=lambda sample: categories(graphs_of(sample)),
     )  # fmt: skip
-    made = replies(VIDEO_STR, asked, complete=with_graph)
+    made = replies(VIDEO_STR, asked, complete=partial(with_graph, in_reasoning=in_reasoning))
     drawn = 0
     for one, sample in zip(made, samples_of(asked), strict=True):
         truth = middle(graphs_of(sample), one.request.frames[0])
@@ -150,6 +152,7 @@ def test_supervised_graphs_are_the_true_ones(data):
             continue
         drawn += 1
         assert well_formed(one.reply, aid="graph")
+        assert one.reply.startswith("<think><graph>") == in_reasoning
         assert node_reward(graph(one.reply), truth.nodes, sigma=1.0) > 0.9
     assert drawn > len(made) / 2
 
@@ -163,8 +166,13 @@ def test_no_graph_is_drawn_where_none_is_asked_for(data):
 def test_the_supervised_baseline_draws_graphs_only_when_it_is_told_to():
     assert not isinstance(video_str_sft(), GraphSft)
     taught = video_str_sft(graphs="shapes", reasoning="short", told="shapes")
-    assert taught.describe()["graphs"] == "shapes" and taught.complete is with_graph
+    assert taught.describe()["graphs"] == "shapes"
+    assert taught.complete.keywords == {"in_reasoning": False}
+    first = video_str_sft(graphs="shapes", graph_in_reasoning=True)
+    assert first.describe()["graph_in_reasoning"] and first.complete.keywords["in_reasoning"]
     json.dumps(dict(taught.describe()))
+    with pytest.raises(UsageError, match=r"graph_in_reasoning=true.*graphs="):
+        video_str_sft(graph_in_reasoning=True)
     with pytest.raises(UsageError, match="graphs="):
         video_str_sft(graphs="no-such-file")
 

@@ -8,6 +8,8 @@ Replaced here, each with a contract test in tests/trainers/test_grpo_hooks.py:
 - Token choice. Optionally noise by counters: a rollout does not depend on its batch or process.
 - Order. TRL leaves out samples that do not fill a batch, and repeats the first epoch's order after
   a resumption in a later one. Here the samples of a round are a function of seed and round.
+- Writing. Where each process has the whole network, a group's prompt is read once, and second
+  requests are answered in the places of rollouts that have ended; otherwise by `generate`.
 - Rewards. Whole groups are scored, and a second request may follow each rollout.
 - Numbers. Every term of the reward, and the entropy of the tokens between <answer> tags.
 """
@@ -15,6 +17,7 @@ Replaced here, each with a contract test in tests/trainers/test_grpo_hooks.py:
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,11 +25,13 @@ from torch import Tensor
 
 from harness.errors import UsageError
 from harness.model import ChatRequest
+from harness.models.backends import rolling
 from harness.models.backends.sampling import TokenChoice, rollout_key
 from harness.trainers.grpo.course import Course, Turn
 from harness.trainers.grpo.encoding import encoded_each, joined, kinds, patches, tokens_of
+from harness.trainers.grpo.passes import Choice, Passes
 from harness.trainers.grpo.rounds import Rounds
-from harness.trainers.grpo.scoring import Scored
+from harness.trainers.grpo.scoring import Scored, second_key
 from harness.trainers.grpo.tokens import answer_span, pictures_of, upto
 from harness.trainers.grpo.values import Rollout
 
@@ -46,6 +51,7 @@ class Rollouts:
     num_iterations: int
     eos_token_ids: list[int]
     use_vllm: bool
+    is_fsdp_enabled: bool
     _dist: Any
     _metrics: Any
     _step: int
@@ -56,16 +62,22 @@ class Rollouts:
     turn: Turn
     seen: Sequence[Mapping[str, Tensor]]
     entropies: Tensor | None
+    seconds: Mapping[str, tuple[ChatRequest, list[int]]]
+    """Second requests and the tokens of their replies, by key, where they are written already."""
     answers: Tensor
     scored: Scored
 
     def begin(self, course: Course) -> None:
         """Train on this; called once, before training."""
-        self.course, self.seen, self.entropies = course, (), None
-        suppressed = {getattr(self.model.config, f"{kind}_token_id", None)
-                      for kind in ("image", "video")} - {None}  # fmt: skip
+        self.course, self.seen, self.entropies, self.seconds = course, (), None, {}
         if not self.use_vllm:  # a medium's token that is written would want its patches
-            self.generation_config.suppress_tokens = sorted(suppressed)
+            self.generation_config.suppress_tokens = self._media_tokens()
+
+    def _media_tokens(self) -> list[int]:
+        named = (
+            getattr(self.model.config, f"{kind}_token_id", None) for kind in ("image", "video")
+        )
+        return sorted({token for token in named if token is not None})
 
     def _get_train_sampler(self, dataset: Any = None) -> Rounds:
         del dataset
@@ -119,6 +131,8 @@ class Rollouts:
     ) -> tuple[list[list[int]], Any]:  # fmt: skip
         del images
         if not self.use_vllm:
+            if self._in_one_go():
+                return self._written_in_one_go(), None
             limit = self.turn.examples[0].request.max_new_tokens
             return self.written(self.turn.prompts, self.turn.keys, limit), None
         pictures = [pictures_of(example.request) for example in self.turn.examples]
@@ -141,6 +155,62 @@ class Rollouts:
                 part = slice(start, start + size)
                 found += self._batch(network, prompts[part], keys[part], limit, heat)
         return found
+
+    def _in_one_go(self) -> bool:
+        """Whether each process can go its own way in writing: it has all weights, and rows of the
+        network may be parted and joined.
+        """
+        plugin = getattr(self.accelerator.state, "deepspeed_plugin", None)
+        whole = plugin is None or plugin.zero_stage < 3
+        network = self.accelerator.unwrap_model(self.model)
+        return (
+            whole and not self.is_fsdp_enabled and rolling.rolls(network, network.config.model_type)
+        )
+
+    def _written_in_one_go(self) -> list[list[int]]:
+        """The tokens of rollouts; those of the replies to their second requests in `seconds`."""
+        turn, course = self.turn, self.course
+        firsts = [
+            replace(example.request, key=key)
+            for example, key in zip(turn.examples, turn.keys, strict=True)
+        ]
+
+        def leads_to(place: int, ids: Sequence[int]) -> ChatRequest:
+            example = turn.examples[place]
+            asked = course.scoring.asked_again(example, self._rollout(ids, example.request))
+            return replace(asked, key=second_key(turn.keys[place]))
+
+        size = self.course.writing or len(firsts)
+        passes = Passes(
+            firsts=firsts, prompts=turn.prompts,
+            leads_to=None if course.scoring.second is None else leads_to,
+            encode=lambda requests: encoded_each(course.processor, requests),
+            padding=self._tokenizer.pad_token_id, size=size, device=self.accelerator.device,
+        )  # fmt: skip
+        first, second = self._choice(self.args.temperature), self._choice(self._second_heat)
+        with self._policy() as network:
+            passes.write(rolling.replies(
+                network, passes.requests, passes, size=size, ends=self.eos_token_ids,
+                samplings=[first] * len(firsts) + [second] * len(firsts),
+                decode=self._tokenizer.decode,
+            ))  # fmt: skip
+        self.seconds = {
+            request.key: (request, passes.written[place])
+            for place, request in enumerate(passes.requests)
+            if place >= len(firsts) and place in passes.written
+        }
+        return [passes.written[place] for place in range(len(firsts))]
+
+    def _choice(self, heat: float) -> Choice:
+        return Choice(
+            seed=self.course.seed, temperature=heat, top_p=self.args.top_p,
+            keyed=self.course.keyed, never=tuple(self._media_tokens()),
+        )  # fmt: skip
+
+    @property
+    def _second_heat(self) -> float:
+        own = self.course.second_temperature
+        return float(self.args.temperature if own is None else own)
 
     @contextmanager
     def _policy(self) -> Iterator[Any]:
@@ -244,15 +314,26 @@ class Rollouts:
             [rollouts[start : start + group] for start in starts],
             [turn.keys[start : start + group] for start in starts],
             write=self._answered,
+            asked={key: request for key, (request, _) in self.seconds.items()},
         )
 
     def _answered(self, requests: Sequence[ChatRequest], keys: Sequence[str]) -> list[Rollout]:
-        """Let the policy answer second requests, all together."""
+        """What the policy says to second requests; those that are not answered yet together."""
         if self.use_vllm:
             raise UsageError("vllm with a second pass", expected="vllm=None", found="both")
+        known = [self.seconds.get(key) for key in keys]
+        if requests and all(
+            one is not None and one[0] == replace(asked, key=key)
+            for one, asked, key in zip(known, requests, keys, strict=True)
+        ):
+            return [
+                self._rollout(one[1], asked)
+                for one, asked in zip(known, requests, strict=True)
+                if one is not None
+            ]
         limit = max(request.max_new_tokens for request in requests)
         prompts = encoded_each(self.course.processor, requests)
-        written = self.written(prompts, keys, limit, temperature=self.course.second_temperature)
+        written = self.written(prompts, keys, limit, temperature=self._second_heat)
         return [
             self._rollout(ids[: one.max_new_tokens], one)
             for ids, one in zip(written, requests, strict=True)

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from harness.errors import ModelError
@@ -48,6 +49,7 @@ class Scoring:
         keys: Sequence[Sequence[str]],
         *,
         write: Write,
+        asked: Mapping[str, ChatRequest] = MappingProxyType({}),
     ) -> Scored:
         """Score groups.
 
@@ -56,11 +58,12 @@ class Scoring:
             rollouts: Those of each group.
             keys: What each rollout was drawn under.
             write: For second requests, all of which are written together, without gradients.
+            asked: Second requests that rollouts have led to already, by `second_key`.
 
         Raises:
             ModelError: the reward or the second pass fails, or gives no number a rollout.
         """
-        seconds = self._seconds(examples, rollouts, keys, write)
+        seconds = self._seconds(examples, rollouts, keys, write, asked)
         groups = [
             Group(
                 sample=example.sample, rollouts=tuple(several), seconds=tuple(after),
@@ -85,17 +88,29 @@ class Scoring:
         rollouts: Sequence[Sequence[Rollout]],
         keys: Sequence[Sequence[str]],
         write: Write,
+        asked: Mapping[str, ChatRequest],
     ) -> list[list[Rollout]]:
         if self.second is None:
             return [[] for _ in examples]
-        with blamed(f"second pass of {self.name}", ModelError):
-            requests = [
-                self.second(example.sample, rollout)
-                for example, several in zip(examples, rollouts, strict=True)
-                for rollout in several
-            ]
-        written = iter(write(requests, [f"{key}/second" for several in keys for key in several]))
+        seconds = [second_key(key) for several in keys for key in several]
+        led = ((example, one) for example, several in zip(examples, rollouts, strict=True)
+               for one in several)  # fmt: skip
+        requests = [
+            asked[key] if key in asked else self.asked_again(example, rollout)
+            for key, (example, rollout) in zip(seconds, led, strict=True)
+        ]
+        written = iter(write(requests, seconds))
         return [[next(written) for _ in several] for several in rollouts]
+
+    def asked_again(self, example: Example, rollout: Rollout) -> ChatRequest:
+        """The second request that a rollout leads to.
+
+        Raises:
+            ModelError: the method's second pass fails.
+        """
+        assert self.second is not None, "there is a second pass"
+        with blamed(f"second pass of {self.name}", ModelError):
+            return self.second(example.sample, rollout)
 
     def _terms(self, group: Group) -> list[dict[str, float]]:
         what = f"reward of {self.name}, sample {group.sample.id}"
@@ -143,6 +158,11 @@ def numbers_of(
             if after is not None:
                 add("second_length", float(after.tokens))
     return found
+
+
+def second_key(key: str) -> str:
+    """What the reply to the second request of a rollout is drawn under."""
+    return f"{key}/second"
 
 
 def uniform(seed: int, key: str) -> float:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from harness.model import ChatRequest
-from harness.models.video_str.grammar import END
+from harness.models.video_str.grammar import END, THINK
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import FrameGraph
 from harness.types import Sample
@@ -13,15 +13,19 @@ ASKED = "<graph>"
 PLACES = 1  # after the point: a tenth is what a small network can learn to say
 
 
-def with_graph(sample: Sample, request: ChatRequest, reply: str) -> str:
-    """The reply with the true graph after its reasoning; as it was, if none is asked for or known.
+def with_graph(
+    sample: Sample, request: ChatRequest, reply: str, *, in_reasoning: bool = False
+) -> str:
+    """The reply with the true graph after its reasoning, or where that begins; as it was, if none
+    is asked for or known.
 
     The graph is that of the middle one of the frames that are shown, among those with most objects.
     """
     graph = middle(graphs_of(sample), request.frames[0])
     if ASKED not in request.text or graph is None:
         return reply
-    return reply.replace(END, f"{END}<graph>{written(graph)}</graph>", 1)
+    tag = THINK if in_reasoning else END
+    return reply.replace(tag, f"{tag}<graph>{written(graph)}</graph>", 1)
 
 
 def middle(graphs: Sequence[FrameGraph], shown: Sequence[int]) -> FrameGraph | None:

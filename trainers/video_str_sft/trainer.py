@@ -9,8 +9,10 @@ network that has never seen a graph can start `video_str` from.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal
 
+from harness.errors import UsageError
 from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Reasoning
 from harness.trainers.sft.telling import Told
@@ -25,6 +27,7 @@ class GraphSft(Sft):
 
     graphs: str
     """As the setting of `video_str`."""
+    graph_in_reasoning: bool
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """As `Sft.train`, on samples with their graphs."""
@@ -60,6 +63,7 @@ def video_str_sft(
     workers: int = 0,
     deepspeed: str | None = None,
     graphs: str | None = None,
+    graph_in_reasoning: bool = False,
     reasoning: Reasoning = "none",
     told: Told = "dataset",
     loggers: str | None = "auto",
@@ -92,6 +96,8 @@ def video_str_sft(
         workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
         graphs: Where true graphs are that replies draw up, as for `video_str`; none: no graphs.
+        graph_in_reasoning: Graphs begin the reasoning, which can then go by what they say, and not
+            follow it.
         reasoning: As for `sft`; the baseline has none.
         told: As for `sft`.
         loggers: As for `sft`.
@@ -107,7 +113,12 @@ def video_str_sft(
     )  # fmt: skip
     trainer = replace(trainer, name="video_str_sft")
     if graphs is None:
+        if graph_in_reasoning:
+            raise UsageError("video_str_sft(graph_in_reasoning=true)", expected="graphs=…, where "
+                             "true graphs are", found="none")  # fmt: skip
         return trainer
     extra_of(graphs)  # a file that is not there is found before anything is loaded
     given = {one.name: getattr(trainer, one.name) for one in fields(trainer)}
-    return GraphSft(**{**given, "complete": with_graph, "graphs": graphs})
+    complete = partial(with_graph, in_reasoning=graph_in_reasoning)
+    return GraphSft(**{**given, "complete": complete, "graphs": graphs,
+                       "graph_in_reasoning": graph_in_reasoning})  # fmt: skip

@@ -1,0 +1,67 @@
+"""Keys and values that grow in place.
+
+The caches of transformers copy everything for each further token. Here there is room for some more,
+and a token's keys and values are written into it. For networks whose cache is one growing layer of
+plain attention each, without gradients.
+"""
+
+from typing import Any
+
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+ROOM = 64
+"""Tokens that there is room for after what made a copy necessary."""
+
+
+class Growing(DynamicLayer):
+    """The cache of one layer (rows × heads × tokens × width); `keys` and `values` are views."""
+
+    keys: Tensor
+    values: Tensor
+    _room: tuple[Tensor, Tensor] | None = None
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Add some tokens' keys and values; returns all."""
+        del args, kwargs
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        length, more = self.get_seq_length(), key_states.shape[-2]
+        if self._room is None or self._room[0].shape[-2] < length + more:
+            self._room = (
+                _roomier(self.keys, key_states, length), _roomier(self.values, value_states, length)
+            )  # fmt: skip
+        self.keys, self.values = (
+            _written(room, states, length)
+            for room, states in zip(self._room, (key_states, value_states), strict=True)
+        )
+        return self.keys, self.values
+
+
+def growing(layers: list[tuple[Tensor, Tensor]]) -> DynamicCache:
+    """A cache that holds these keys and values, one pair a layer; none: it is empty."""
+    cache = DynamicCache()
+    cache.layer_class_to_replicate = Growing
+    for number, (keys, values) in enumerate(layers):
+        layer = Growing()
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        cache.layers.insert(number, layer)
+    return cache
+
+
+def _roomier(held: Tensor, more: Tensor, length: int) -> Tensor:
+    rows, heads, number, width = more.shape
+    room = more.new_empty(rows, heads, length + number + ROOM, width)
+    if length:
+        room[:, :, :length] = held
+    return room
+
+
+def _written(room: Tensor, more: Tensor, length: int) -> Tensor:
+    whole = room[:, :, : length + more.shape[-2]]
+    whole[:, :, length:] = more
+    return whole
