@@ -30,15 +30,26 @@ class Growing(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         length, more = self.get_seq_length(), key_states.shape[-2]
-        if self._room is None or self._room[0].shape[-2] < length + more:
-            self._room = (
+        room = self._room
+        if room is None or not self._fits(room[0], length + more):
+            room = (
                 _roomier(self.keys, key_states, length), _roomier(self.values, value_states, length)
             )  # fmt: skip
+        self._room = room
         self.keys, self.values = (
-            _written(room, states, length)
-            for room, states in zip(self._room, (key_states, value_states), strict=True)
+            _written(whole, states, length)
+            for whole, states in zip(room, (key_states, value_states), strict=True)
         )
         return self.keys, self.values
+
+    def reset(self) -> None:
+        """Forget everything, and the room for more."""
+        self._room = None
+        super().reset()
+
+    def _fits(self, room: Tensor, length: int) -> bool:
+        """Whether there is room for as many tokens, and `keys` are still the beginning of it."""
+        return room.shape[-2] >= length and self.keys.data_ptr() == room.data_ptr()
 
 
 def growing(layers: list[tuple[Tensor, Tensor]]) -> DynamicCache:

@@ -169,7 +169,8 @@ def _begin(network: Any, part: Part) -> "tuple[Rows, Tensor]":
         part.keep(rows)
     if part.alike is None:
         return rows, scores
-    return chosen_rows(rows, part.alike, places=part.places), scores[part.alike]
+    whole = chosen_rows(rows, part.alike, places=part.places, release=part.keep is None)
+    return whole, scores[part.alike]
 
 
 def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":
@@ -258,7 +259,10 @@ def _grown(columns: "Tensor", last: "Tensor") -> "Tensor":
 
 
 def joined(several: Sequence[Rows]) -> Rows:
-    """Rows put together, padded on the left to the length of the longest ones."""
+    """Rows put together, padded on the left to the length of the longest ones.
+
+    They give up their caches.
+    """
     import torch
     from torch.nn.functional import pad
 
@@ -275,17 +279,20 @@ def joined(several: Sequence[Rows]) -> Rows:
             pad(one, (0, 0, more, 0)) for one, more in zip(parts, before, strict=True)
         ])  # fmt: skip
 
-    layers = zip(*(rows.cache.layers for rows in several), strict=True)
+    layers = []
+    for alike in zip(*(rows.cache.layers for rows in several), strict=True):
+        layers.append(
+            (states([layer.keys for layer in alike]), states([layer.values for layer in alike]))
+        )  # fmt: skip
+        for layer in alike:  # layer by layer, so that memory holds little twice
+            layer.reset()
     return Rows(
         [place for rows in several for place in rows.places],
         [written for rows in several for written in rows.written],
         columns([rows.tokens for rows in several]),
         columns([rows.mask for rows in several]),
         torch.cat([rows.positions for rows in several], dim=1),
-        growing([
-            (states([layer.keys for layer in alike]), states([layer.values for layer in alike]))
-            for alike in layers
-        ]),
+        growing(layers),
     )  # fmt: skip
 
 
@@ -294,24 +301,33 @@ def _kept(rows: Rows, chosen: list[int]) -> Rows | None:
     if not chosen:
         return None
     start = int(rows.mask[chosen].any(dim=0).int().argmax())
-    return chosen_rows(rows, chosen, places=[rows.places[at] for at in chosen], start=start)
+    places = [rows.places[at] for at in chosen]
+    return chosen_rows(rows, chosen, places=places, start=start, release=True)
 
 
 def chosen_rows(
-    rows: Rows, chosen: list[int], *, places: list[int], start: int = 0, end: int | None = None
-) -> Rows:
-    """Rows at these indices, perhaps several times, for these places, from a column to another."""
+    rows: Rows, chosen: list[int], *, places: list[int], start: int = 0, end: int | None = None,
+    release: bool = False,
+) -> Rows:  # fmt: skip
+    """Copies of rows, perhaps several of one, for these places, from a column to another.
+
+    `release`: the rows that are copied give up their cache.
+    """
     from harness.models.backends.growing import growing
 
     index = rows.mask.new_tensor(chosen)
+    layers = []
+    for layer in rows.cache.layers:
+        layers.append(
+            (layer.keys[index, :, start:end], layer.values[index, :, start:end])
+        )  # fmt: skip
+        if release:  # layer by layer, so that memory holds little twice
+            layer.reset()
     return Rows(
         places,
         [list(rows.written[at]) for at in chosen],
         rows.tokens[index, start:end],
         rows.mask[index, start:end],
         rows.positions[:, index],
-        growing([
-            (layer.keys[index, :, start:end], layer.values[index, :, start:end])
-            for layer in rows.cache.layers
-        ]),
+        growing(layers),
     )  # fmt: skip

@@ -45,6 +45,23 @@ def test_a_token_is_written_where_there_is_room_and_what_was_read_before_stays()
     assert torch.equal(kept, said) and kept.shape[2] + 1 == grown.shape[2]
 
 
+@pytest.mark.parametrize("name", ["reorder_cache", "batch_select_indices"])
+def test_rows_that_were_chosen_do_not_get_the_room_of_others(name):
+    cache = growing([])
+    cache.update(*states(4), 0)
+    getattr(cache, name)(torch.tensor([1, 0]))
+    keys, _ = cache.update(*states(1, seed=5), 0)
+    assert torch.equal(keys[:, :, :4], states(4)[0][[1, 0]])
+
+
+def test_a_cache_that_is_forgotten_begins_again():
+    cache = growing([])
+    cache.update(*states(4), 0)
+    cache.reset()
+    keys, _ = cache.update(*states(2, rows=3, seed=8), 0)
+    assert torch.equal(keys, states(2, rows=3, seed=8)[0])
+
+
 def test_what_a_cache_was_made_from_is_never_written_to():
     keys, values = states(4)
     said = keys.clone()

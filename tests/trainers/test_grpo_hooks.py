@@ -14,6 +14,7 @@ pytest.importorskip("trl")
 
 from harness import media, plugins  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
+from harness.model import ChatRequest  # noqa: E402
 from harness.models.backends.inputs import processor_inputs  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers as backend  # noqa: E402
@@ -219,13 +220,25 @@ def in_turn(trainer, samples, limits=(9, 3, 6)):
     trainer.turn = replace(turn, examples=tuple(examples))
 
 
-@pytest.mark.parametrize("writing", [None, 2])
-@pytest.mark.parametrize("heat", [None, 0.0])
+@pytest.mark.parametrize(
+    ("checkpoint", "heat", "settings"),
+    [
+        ("tiny_qwen", None, {}),
+        ("tiny_qwen", 0.0, {}),
+        ("tiny_qwen", None, {"writing": 2}),
+        ("tiny_qwen", 0.0, {"writing": 4}),
+        ("tiny_qwen", None, {"finetune": "lora", "writing": 5}),
+        ("tiny_qwen3", None, {"writing": 4}),
+        ("tiny_qwen3", None, {}),
+    ],
+)
 def test_both_passes_in_one_go_say_what_they_say_one_after_the_other(
-    model, samples, tmp_path, writing, heat
+    request, samples, tmp_path, checkpoint, heat, settings
 ):
+    folder = str(request.getfixturevalue(checkpoint))
+    model = qwen_vl(checkpoint=folder, keyframe="named", frames=4, max_new_tokens=9)
     trainer = build(model, samples, tmp_path, second=Again(model), second_temperature=heat,
-                    writing=writing)  # fmt: skip
+                    **settings)  # fmt: skip
     assert trainer._in_one_go()
     in_turn(trainer, samples)
     turn = trainer.turn
@@ -300,6 +313,60 @@ def test_prompts_are_alike_up_to_what_differs_if_their_media_are_there(other, le
     one, two = ({name: torch.tensor(value) for name, value in prompt.items()}
                 for prompt in (whole, changed))  # fmt: skip
     assert passes.alike_up_to(one, two) == length
+
+
+def driven(source, lengths, size):
+    """The sizes of the parts that a source is begun in, as rows end after so many steps."""
+    left, begun = {}, []
+    while True:
+        while part := source.take(size - len(left)):
+            begun.append(part)
+            left |= {place: lengths[place] for place in part.places}
+            assert len(left) <= size
+        if not left:
+            return begun
+        left = {place: more - 1 for place, more in left.items()}
+        ended = [(place, [place]) for place, more in left.items() if more <= 0]
+        source.write(iter(ended))
+        left = {place: more for place, more in left.items() if more > 0}
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 5), st.booleans(), st.data())
+def test_all_is_begun_once_in_parts_of_a_share(size, groups, group, again, data):
+    prompts = [{"input_ids": torch.tensor([[number, 8, 9]])} for number in range(groups)]
+    count = groups * group
+    lengths = data.draw(st.lists(st.integers(1, 9), min_size=2 * count, max_size=2 * count))
+    asks = [ChatRequest(key=str(place), text="first") for place in range(count)]
+    source = passes.Passes(
+        firsts=asks, prompts=[prompt for prompt in prompts for _ in range(group)],
+        leads_to=(lambda place, ids: ChatRequest(key=f"{place}+", text=f"{place}"))
+        if again else None,
+        encode=lambda requests: [{"input_ids": torch.tensor([[7, int(one.text)]])}
+                                 for one in requests],
+        padding=0, size=size, device=torch.device("cpu"),
+    )  # fmt: skip
+    source._known = lambda pairs: None  # nothing is read here
+    parts = driven(source, lengths, size)
+    places = [place for part in parts for place in part.places]
+    assert sorted(places) == list(range(2 * count if again else count))
+    share = max(1, size // 4)
+    small = [part for part in parts if part.places[0] >= count and len(part.places) < share]
+    assert len(small) <= share, "only what ends last is begun by fewer"
+    assert all(source.written[place] == [place] for place in places)
+
+
+def test_a_prompt_is_read_once_though_its_rollouts_are_begun_apart(model, samples, tmp_path):
+    trainer = build(model, samples, tmp_path, writing=2)
+    in_turn(trainer, samples)
+    called = []
+    trainer.model.register_forward_pre_hook(
+        lambda network, given, named: called.append(tuple(named["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    firsts = trainer._written_in_one_go()
+    assert len(firsts) == len(samples) * GROUP
+    lengths = {len(tokens_of(prompt)) for prompt in trainer.turn.prompts}
+    assert sum(rows for rows, width in called if width >= min(lengths)) == len(samples)
 
 
 def test_rows_at_once_are_as_many_as_are_asked_for(model, samples, tmp_path):

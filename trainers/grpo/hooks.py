@@ -177,8 +177,8 @@ class Rollouts:
 
         def leads_to(place: int, ids: Sequence[int]) -> ChatRequest:
             example = turn.examples[place]
-            asked = course.scoring.asked_again(example, self._rollout(ids, example.request))
-            return replace(asked, key=second_key(turn.keys[place]))
+            rollout = self._rollout(ids, example.request)
+            return course.scoring.asked_again(example, rollout, second_key(turn.keys[place]))
 
         size = self.course.writing or len(firsts)
         passes = Passes(

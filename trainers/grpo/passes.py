@@ -1,15 +1,17 @@
 """Rollouts and the replies to their second requests, written in one go.
 
-The prompt of a group is read once. A rollout that has ended leads to its second request, if the
+The prompt of a group is read once; where its rollouts are not all begun together (`writing`), the
+others go on from its last token. A rollout that has ended leads to its second request, if the
 method has any, which takes the place of one that has ended as well
 (`harness.models.backends.rolling`): written one pass after the other, each would wait for its
 longest reply. Of a second request that begins as the first one does, up to its last medium, only
-the rest is read. Where tokens are drawn by counters, both passes say what they would say apart.
+the rest is read. Where tokens are drawn by counters, both passes say what they would say apart, but
+for what the last bits of logits decide.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -73,60 +75,87 @@ class Passes:
         self.requests = [*self.firsts, *self.firsts]  # the latter until they are known
         self._unbegun = deque(range(len(self.firsts)))
         self._waiting: deque[int] = deque()
-        self._read: dict[int, rolling.Rows] = {}
         self._first_ones = 0  # that are answered
+        self._encoded: dict[ChatRequest, Prompt] = {}
+        self._read: dict[int, rolling.Rows] = {}
+        """Prompts that were read, by identity, for requests that begin alike."""
+        turns = 1 if self.leads_to is None else 2
+        self._to_come = {
+            one: turns * count for one, count in Counter(map(id, self.prompts)).items()
+        }  # fmt: skip
+        """Requests that may still begin like each prompt."""
 
     def take(self, free: int) -> rolling.Part | None:
-        """First requests before second ones; these a share at a time while there are first ones."""
+        """First requests before second ones; after the very first, a share of the rows at once."""
+        share = rolling.share_of(self.size)
         if self._unbegun:
             wanted = min(self.size, len(self._unbegun))
-            enough = min(wanted, rolling.share_of(self.size)) if self.written else wanted
-            return self._part(self._unbegun, free) if free >= enough else None
-        under_way = self._first_ones < len(self.firsts)
-        few = len(self._waiting) < rolling.share_of(self.size)
-        if not self._waiting or not free or (few and under_way):
-            return None
-        return self._part(self._waiting, free)
+            begun = len(self._unbegun) < len(self.firsts)
+            return self._begin(free) if free >= (min(wanted, share) if begun else wanted) else None
+        wanted = min(share, len(self._waiting))
+        few = wanted < share and self._first_ones < len(self.firsts)
+        return self._begin_again(free) if wanted and free >= wanted and not few else None
 
-    def _part(self, queue: deque[int], free: int) -> rolling.Part:
-        places = [queue.popleft() for _ in range(min(free, len(queue)))]
-        count = len(self.firsts)
-        first = places[0] < count
-        if first:
-            prompts = [self.prompts[place] for place in places]
-        else:
-            prompts = list(self.encode([self.requests[place] for place in places]))
-        different = {id(prompt): place for place, prompt in zip(places, prompts, strict=True)}
+    def _begin(self, free: int) -> rolling.Part:
+        """First requests: of prompts that were not read yet, or of those that were."""
+        read = id(self.prompts[self._unbegun[0]]) in self._read
+        places: list[int] = []
+        while self._unbegun and len(places) < free:
+            if (id(self.prompts[self._unbegun[0]]) in self._read) != read:
+                break
+            places.append(self._unbegun.popleft())
+        pairs = [(self.prompts[place], self.prompts[place]) for place in places]
+        return self._part(places, pairs, read=read)
+
+    def _begin_again(self, free: int) -> rolling.Part:
+        """Second requests."""
+        places = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
+        asked = [replace(self.requests[place], key="") for place in places]
+        new = [one for one in dict.fromkeys(asked) if one not in self._encoded]
+        self._encoded.update(zip(new, self.encode(new) if new else (), strict=True))
+        firsts = (self.prompts[place - len(self.firsts)] for place in places)
+        pairs = [(self._encoded[one], first) for one, first in zip(asked, firsts, strict=True)]
+        return self._part(places, pairs, read=True)
+
+    def _part(
+        self, places: list[int], pairs: Sequence[tuple[Prompt, Prompt]], *, read: bool
+    ) -> rolling.Part:
+        """The part of some places: the prompt of each, and a first one that it may begin like."""
+        different = {id(prompt): (prompt, first) for prompt, first in pairs}
+        batch = joined([prompt for prompt, _ in different.values()], padding=self.padding)
+        known = self._known([*different.values()]) if read else None
+        inputs = {
+            name: value.to(self.device)
+            for name, value in batch.items()
+            if known is None or not name.startswith("pixel")  # were seen when that was read
+        }
+        for _, first in pairs:
+            self._to_come[id(first)] -= 1
+        self._read = {one: rows for one, rows in self._read.items() if self._to_come[one]}
         order = {one: at for at, one in enumerate(different)}
-        by_id = {id(prompt): prompt for prompt in prompts}
-        batch = joined([by_id[one] for one in different], padding=self.padding)
-        inputs = {name: value.to(self.device) for name, value in batch.items()}
-        known = None
-        if not first:
-            known = self._known([(place - count, by_id[one]) for one, place in different.items()])
-        return rolling.Part(
-            places, inputs, [order[id(prompt)] for prompt in prompts], known,
-            partial(self._keep, list(different)) if first and self.leads_to else None,
-        )  # fmt: skip
+        keep = None
+        if not read and any(self._to_come[one] for one in different):
+            keep = partial(self._keep, list(different))
+        return rolling.Part(places, inputs, [order[id(prompt)] for prompt, _ in pairs], known, keep)
 
     def _keep(self, names: list[int], rows: rolling.Rows) -> None:
-        """Remember prompts that were read, for the second requests that begin alike."""
         for at, name in enumerate(names):
-            start = int(rows.mask[at].int().argmax())
-            self._read[name] = rolling.chosen_rows(rows, [at], places=[at], start=start)
+            if self._to_come[name]:
+                start = int(rows.mask[at].int().argmax())
+                self._read[name] = rolling.chosen_rows(rows, [at], places=[at], start=start)
 
-    def _known(self, asked: Sequence[tuple[int, Prompt]]) -> rolling.Known | None:
-        """The beginnings of prompts that the rollouts of these places led to, if each has one."""
-        found, lengths = [], []
-        for place, prompt in asked:
-            before = self.prompts[place]
-            length = alike_up_to(before, prompt)
-            if not length:
-                return None
-            rows = self._read[id(before)]
-            found.append(rolling.chosen_rows(rows, [0], places=[place], end=length))
-            lengths.append(prompt["input_ids"].shape[1] - length)
-        return rolling.Known(rolling.joined(found), lengths)
+    def _known(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> rolling.Known | None:
+        """The beginnings of prompts, if all of them begin like their first ones."""
+        lengths = [alike_up_to(first, prompt) for prompt, first in pairs]
+        if not all(lengths):
+            return None
+        found = [
+            rolling.chosen_rows(self._read[id(first)], [0], places=[0], end=length)
+            for (_, first), length in zip(pairs, lengths, strict=True)
+        ]
+        rest = [prompt["input_ids"].shape[1] - length
+                for (prompt, _), length in zip(pairs, lengths, strict=True)]  # fmt: skip
+        return rolling.Known(rolling.joined(found), rest)
 
     def write(self, replies: Iterator[tuple[int, list[int]]]) -> None:
         """Let all be written, and ask again for each first one that ends."""
@@ -152,6 +181,7 @@ def alike_up_to(one: Prompt, other: Prompt) -> int:
     same = media.keys() == patches([one]).keys() and all(
         torch.equal(value, one[name]) for name, value in media.items()
     )
-    kinds = (prompt[name][0, length:] for prompt in (one, other) for name in KINDS
-             if name in prompt)  # fmt: skip
-    return length if same and not any(kind.any() for kind in kinds) else 0
+    kinds = [prompt[name][0, length:] for prompt in (one, other) for name in KINDS
+             if name in prompt]  # fmt: skip
+    told = bool(kinds) or not media  # otherwise nobody knows where the media are
+    return length if same and told and not any(kind.any() for kind in kinds) else 0

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -96,21 +96,21 @@ class Scoring:
         led = ((example, one) for example, several in zip(examples, rollouts, strict=True)
                for one in several)  # fmt: skip
         requests = [
-            asked[key] if key in asked else self.asked_again(example, rollout)
+            asked[key] if key in asked else self.asked_again(example, rollout, key)
             for key, (example, rollout) in zip(seconds, led, strict=True)
         ]
         written = iter(write(requests, seconds))
         return [[next(written) for _ in several] for several in rollouts]
 
-    def asked_again(self, example: Example, rollout: Rollout) -> ChatRequest:
-        """The second request that a rollout leads to.
+    def asked_again(self, example: Example, rollout: Rollout, key: str) -> ChatRequest:
+        """The second request that a rollout leads to, to be answered under a key.
 
         Raises:
             ModelError: the method's second pass fails.
         """
         assert self.second is not None, "there is a second pass"
         with blamed(f"second pass of {self.name}", ModelError):
-            return self.second(example.sample, rollout)
+            return replace(self.second(example.sample, rollout), key=key)
 
     def _terms(self, group: Group) -> list[dict[str, float]]:
         what = f"reward of {self.name}, sample {group.sample.id}"

@@ -60,7 +60,8 @@ class SecondPass(Protocol):
     """The second request that a rollout leads to (DR2Seg asks again with its description).
 
     Always one a rollout, also of a malformed one: with several devices all must generate the same
-    number of times. The reward decides what it is worth.
+    number of times. The reward decides what it is worth. Rollouts come in the order in which they
+    end, so that a request has to depend on nothing but sample and rollout.
     """
 
     def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest: ...  # noqa: D102

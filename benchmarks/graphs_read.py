@@ -1,0 +1,85 @@
+"""Do answers go by the graph that a reply of Video-STR begins with?
+
+    python benchmarks/graphs_read.py --checkpoint FOLDER --data ROOT [--samples N]
+
+Questions for relations are answered; then each reply is begun again with its own graph, and with
+that graph mirrored, left to right and top to bottom, and the network goes on from there. Where
+answers are read off the graph, mirrored graphs turn them round. Of a network that begins its
+reasoning with the graph: after `video_str_sft(graph_in_reasoning=true)`, as in `studies.py`.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from studies import RELATIONS, STUDIES
+
+from harness import plugins
+from harness.model import ChatReply
+from harness.models.compose import PromptedModel
+from harness.models.video_str.grammar import spoken
+from harness.run.plan import samples_of
+from harness.spec import parse
+from harness.trainers.pocket.vocabulary import CANVAS
+from harness.types import Sample
+
+BEGUN = re.compile(r"<think><graph>.*?</graph>", re.DOTALL)
+PLACE = re.compile(r"\[(\d+), (\d+),")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--data", type=Path, required=True, help="a root with shapes_qa")
+    parser.add_argument("--samples", type=int, default=300)
+    given = parser.parse_args()
+
+    model = plugins.build(
+        "models", parse(STUDIES["video_str"].model.format(start=given.checkpoint))
+    )
+    assert isinstance(model, PromptedModel)
+    task = plugins.build("tasks", parse("shapes_qa"), given.data)
+    asked = (one for one in samples_of(task) if one.categories["kind"] in RELATIONS)
+    samples = list(islice(asked, given.samples))
+    requests = [model.requests(sample.query)[0] for sample in samples]
+    own = model.chat.generate(requests)
+    begun = [BEGUN.match(reply.text) for reply in own]
+    print(f"{len(samples)} questions, {sum(map(bool, begun))} replies that begin with a graph")
+    print(f"as they are:      {right(samples, own):.3f} right")
+    for name, change in (("own graph again", str), ("mirrored graph", mirrored)):
+        said = model.chat.generate([
+            replace(request, prefix=change(found.group())) if found else request
+            for request, found in zip(requests, begun, strict=True)
+        ])  # fmt: skip
+        changed = [spoken(one.text) != spoken(other.text)
+                   for one, other in zip(own, said, strict=True)]  # fmt: skip
+        print(f"{name + ':':17} {right(samples, said):.3f} right, {sum(changed)} answers changed")
+
+
+def mirrored(graph: str) -> str:
+    """A graph whose places are turned round on the canvas.
+
+    >>> mirrored('{"star": [20, 160, 5]}')
+    '{"star": [148, 8, 5]}'
+    """
+
+    def turned(place: re.Match[str]) -> str:
+        x, y = (max(0, CANVAS - int(number)) for number in place.groups())
+        return f"[{x}, {y},"
+
+    return PLACE.sub(turned, graph)
+
+
+def right(samples: Sequence[Sample], replies: Sequence[ChatReply]) -> float:
+    """The part of the replies whose answer is the right letter."""
+    hits = [spoken(reply.text).strip()[:1] == sample.target.answer.choice
+            for sample, reply in zip(samples, replies, strict=True)
+            if sample.target.answer is not None]  # fmt: skip
+    return sum(hits) / len(hits)
+
+
+if __name__ == "__main__":
+    main()
