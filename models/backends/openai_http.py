@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from http.client import (
     HTTPConnection,
     HTTPException,
@@ -35,7 +36,8 @@ SHOWN = 200  # characters of a server's own words in an error
 TAG = re.compile(r"<[^<>]*>")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
 UNCLEAR = frozenset({400, 413, 422})  # the request is not one that this model takes
-PASSING = frozenset({408, 409, 425, 429})  # and every 5xx: it may go better next time
+PASSING = frozenset({408, 409, 425, 429})  # and a 5xx: it may go better next time
+LASTING = frozenset({501, 505})  # the 5xx of a server that cannot do this, and never will
 CROWDED = frozenset({408, 429, 502, 503, 504, 529})
 UNPAID = frozenset({"insufficient_quota", "billing_not_active"})
 """Codes of a 429 of OpenAI's form that no waiting helps."""
@@ -111,7 +113,10 @@ class Endpoint:
         try:
             connection.connect()
             with deadline(connection.sock, self.timeout, late):
-                connection.request(method, f"{parts.path}{route}", body, headers)
+                # Some refuse (a key, a route, a crowd) before they have read a large request, and
+                # close: what they said is there all the same.
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    connection.request(method, f"{parts.path}{route}", body, headers)
                 answer = connection.getresponse()
                 named = {name.lower(): value for name, value in answer.headers.items()}
                 data = _bounded(answer)
@@ -127,13 +132,13 @@ class Endpoint:
             connection.close()
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
-        words = f"status {status}: {self._words(data)}"
+        words = f"status {status}: {self._words(data) or _phrase(status)}"
         if status == 429 and _code(data) in UNPAID:
             return MissingDependency(
                 f"server {self.url}", expected="an account with means", found=words,
                 fix="The same command goes on when it has some.",
             )  # fmt: skip
-        if status in PASSING or status >= 500:
+        if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("retry-after"))
             return TryAgain(words, wait=wait, crowded=status in CROWDED)
         if status in UNCLEAR:
@@ -179,6 +184,13 @@ def message_in(plain: Any) -> str | None:
             (plain[name] for name in ("error", "message", "detail", "msg") if plain.get(name)), None
         )  # fmt: skip
     return plain if isinstance(plain, str) else None
+
+
+def _phrase(status: int) -> str:
+    """What a status means, for proxies that say nothing beside it."""
+    with suppress(ValueError):
+        return HTTPStatus(status).phrase
+    return "nothing more"
 
 
 def _code(data: bytes) -> str | None:

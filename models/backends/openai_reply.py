@@ -14,6 +14,8 @@ from harness.replies import storable
 
 FILTERED = "content_filter"
 DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d|0\d\d)")
+UNNAMED = "@main"
+"""The revision that `transformers serve` puts behind a name which has none."""
 LISTED = 5  # models of a server that an error names
 
 
@@ -68,9 +70,10 @@ def check_model(name: Any, *, wanted: str, url: str) -> None:
     """Raise UsageError if an answer is another model's.
 
     A server may answer for a release of what was asked for (`NAME-2024-08-06`, `NAME-0613`,
-    `NAME-002`), and for nothing else that begins like it (`NAME-mini`, `NAME-7B`, `NAME-AWQ`).
+    `NAME-002`, `NAME@main`), and for nothing else that begins like it (`NAME-mini`, `NAME-7B`,
+    `NAME-AWQ`, `NAME@v2`).
     """
-    if not isinstance(name, str) or name == wanted:
+    if not isinstance(name, str) or name in (wanted, f"{wanted}{UNNAMED}"):
         return
     if not (name.startswith(wanted) and DATED.fullmatch(name[len(wanted) :])):
         raise UsageError(

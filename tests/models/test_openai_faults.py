@@ -1,6 +1,7 @@
 """A server that hangs, refuses, breaks off or talks nonsense: each has one defined outcome.
 
-What servers say in their own forms, and what comes of each, is in tests/serving/faults.jsonl.
+What servers say in their own forms, and what comes of each, is in tests/serving: faults.jsonl was
+written after their documentation, recorded.jsonl has what real ones sent (record_faults.py).
 """
 
 import json
@@ -16,7 +17,7 @@ import pytest
 from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
 from harness.masks import Rle
 from harness.models.backends.openai import openai
-from harness.models.backends.openai_http import MAX_BODY, ServerError, TryAgain
+from harness.models.backends.openai_http import MAX_BODY, Endpoint, ServerError, TryAgain
 from harness.models.backends.openai_pace import Stopped
 from harness.models.backends.openai_reply import check_model, read_answer
 from harness.models.backends.openai_session import GIVE_UP
@@ -30,10 +31,17 @@ from harness.types import AnswerForm, FailureKind
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
 import contract
+import record_faults
 from chat_server import HUGE, Scripted, serving
 
-ROWS = Path(__file__).parents[1] / "serving" / "faults.jsonl"
-RECORDED = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+SERVING = Path(__file__).parents[1] / "serving"
+
+
+def rows(name):
+    return [json.loads(line) for line in (SERVING / name).read_text(encoding="utf-8").splitlines()]
+
+
+WRITTEN, RECORDED = rows("faults.jsonl"), rows("recorded.jsonl")
 REQUEST = contract.requests()["first"]
 
 
@@ -131,6 +139,9 @@ def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
         ("gpt-4o@20240806", True),
         ("gpt-4o-0806", True),
         ("gpt-4o-002", True),
+        ("gpt-4o@main", True),  # transformers serve
+        ("gpt-4o@other", False),
+        ("gpt-4o-mini@main", False),
         ("gpt-4o-7B", False),
         ("gpt-4o-405", False),
         ("gpt-4o-mini", False),
@@ -293,7 +304,9 @@ def test_a_wrong_key_ends_the_run(ask):
         asked_by_the_engine(ask, repeat("401"), ["a", "b"])
 
 
-@pytest.mark.parametrize("fault", RECORDED, ids=lambda one: f"{one['server']}: {one['name']}")
+@pytest.mark.parametrize(
+    "fault", WRITTEN + RECORDED, ids=lambda one: f"{one['server']}: {one['name']}"
+)
 def test_what_servers_say_in_their_own_forms_has_the_outcome_beside_it(ask, fault):
     outcome = fault["outcome"]
     faults = [fault] * outcome["tries"]
@@ -315,3 +328,23 @@ def test_what_servers_say_in_their_own_forms_has_the_outcome_beside_it(ask, faul
     for words in outcome["says"]:
         assert words in heard
     assert "<html" not in heard
+
+
+TOLD_EARLY = [one for one in RECORDED if one["ends"] == "reset"]
+
+
+@pytest.mark.parametrize("fault", TOLD_EARLY, ids=lambda one: one["name"])
+def test_what_is_said_before_a_large_request_is_read_is_heard(fault):
+    with serving(Scripted(), faults=[fault]) as served:
+        endpoint = Endpoint(url=served.url, timeout=10.0)
+        with pytest.raises((UsageError, TryAgain), match=rf"status {fault['status']}"):
+            endpoint.post("/chat/completions", b" " * 16_000_000)
+
+
+def test_every_row_that_is_recorded_is_of_a_fault_that_the_recorder_provokes():
+    known = {(kind, one.name): one.outcome for kind, one in record_faults.faults()}
+    for row in RECORDED:
+        outcome = {name: said for name, said in row["outcome"].items() if name != "reply"}
+        assert outcome == known.pop((row["server"].split()[0], row["name"]))
+        assert any(character.isdigit() for character in row["server"]), "no version"
+    assert known == {}, "not recorded"

@@ -29,7 +29,8 @@ from harness.model import Chat, ChatReply, ChatRequest
 
 HUGE = 10_000_000
 Fault: TypeAlias = str | Mapping[str, Any]
-"""A word that `Handler.fail` knows, or a row of faults.jsonl; an empty word is none."""
+"""A word that `Handler.fail` knows, or a row of faults.jsonl or recorded.jsonl; an empty word is
+none."""
 
 
 @dataclass
@@ -81,13 +82,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         served = self.served
-        body = self.rfile.read(int(self.headers["Content-Length"]))
         with served.lock:
             served.moments.append(time.monotonic())
             served.headers.append(dict(self.headers.items()))
             served.busy += 1
             served.busiest = max(served.busiest, served.busy)
             fault = next(served.faults, "")
+        unread = isinstance(fault, Mapping) and fault.get("ends") == "reset"
+        body = b"" if unread else self.rfile.read(int(self.headers["Content-Length"]))
         try:
             if served.key is not None and self.headers["Authorization"] != f"Bearer {served.key}":
                 return self.say(401, {"error": {"message": f"bad {self.headers['Authorization']}"}})
@@ -115,7 +117,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def replay(self, fault: Mapping[str, Any]) -> None:
-        """Answer as a row of faults.jsonl says: status, headers, and a body that may not end."""
+        """Answer as a row says: status, headers, and a body that may not end."""
+        if "ends" in fault:
+            return self.repeat(fault)
         body = fault["body"]
         if not fault.get("endless"):
             data = body.encode() if isinstance(body, str) else body
@@ -129,6 +133,17 @@ class Handler(BaseHTTPRequestHandler):
             while not self.served.released.is_set():
                 self.wfile.write(part)
         return None
+
+    def repeat(self, fault: Mapping[str, Any]) -> None:
+        """Send what a row of recorded.jsonl has, byte by byte, and close.
+
+        A connection that was reset was closed while the request was still being sent. It is reset
+        here too, for the request was not read.
+        """
+        self.close_connection = True
+        named = [f"{name}: {value}" for name, value in fault["headers"]]
+        head = "\r\n".join([fault["line"], *named, "", ""]) if fault["line"] else ""
+        self.wfile.write((head + fault["body"]).encode("latin-1"))
 
     def fail(self, fault: str) -> None:
         """Do what the script says instead of answering."""
