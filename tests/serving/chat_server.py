@@ -85,8 +85,6 @@ class Handler(BaseHTTPRequestHandler):
         with served.lock:
             served.moments.append(time.monotonic())
             served.headers.append(dict(self.headers.items()))
-            served.busy += 1
-            served.busiest = max(served.busiest, served.busy)
             fault = next(served.faults, "")
         unread = isinstance(fault, Mapping) and fault.get("ends") == "reset"
         body = b"" if unread else self.rfile.read(int(self.headers["Content-Length"]))
@@ -98,14 +96,17 @@ class Handler(BaseHTTPRequestHandler):
             plain = json.loads(body)
             with served.lock:
                 served.asked.append(plain)
+                served.busy += 1
+                served.busiest = max(served.busiest, served.busy)
             with_stop = bool(plain.get("include_stop_str_in_output") or plain.get("no_stop_trim"))
-            reply = served.reply(request_of(plain), with_stop=with_stop)
+            try:
+                reply = served.reply(request_of(plain), with_stop=with_stop)
+            finally:  # before it is sent: who has it may ask the next at once
+                with served.lock:
+                    served.busy -= 1
             return self.say(200, completion(reply, plain, served.model))
         except ValueError as error:
             return self.say(400, {"error": {"message": str(error)}})
-        finally:
-            with served.lock:
-                served.busy -= 1
 
     def say(self, status: int, plain: Any, **headers: str) -> None:
         data = plain if isinstance(plain, bytes) else json.dumps(plain).encode()
