@@ -89,7 +89,9 @@ class Planned:
 
 @dataclass(slots=True)
 class Rows:
-    """Requests under way, one a row. Everything is padded on the left."""
+    """Requests under way, one a row. Everything is padded on the left, and where a prompt's
+    beginning was known, between that and the rest too.
+    """
 
     places: list[int]
     written: list[list[int]]
