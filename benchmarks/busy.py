@@ -30,7 +30,8 @@ class Busy:
         self.seconds += perf_counter() - self._began
         if tokens.shape[1] > 1:
             self.prefills += 1
-            self._prompts.append((tokens, named["attention_mask"]))
+            mask = named.get("attention_mask")  # some give none where nothing is padded
+            self._prompts.append((tokens, tokens.new_ones(tokens.shape) if mask is None else mask))
         else:
             self.steps += 1
             self.rows += tokens.shape[0]

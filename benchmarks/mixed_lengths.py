@@ -99,8 +99,8 @@ def _answered(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scor
     return {"answered": Mean(float(predictions[0].answer is not None))}
 
 
-def check_size(samples: int, batch: int) -> None:
-    """Raise UsageError if there is less than one full batch."""
-    if not 1 <= batch <= samples:
-        raise UsageError("--samples and --batch", expected="1 ≤ batch ≤ samples",
-                         found=f"{batch} and {samples}")  # fmt: skip
+def check_size(samples: int, least: int) -> None:
+    """Raise UsageError if there are fewer samples than are answered at once."""
+    if not 1 <= least <= samples:
+        raise UsageError("--samples and --batch", expected=f"at least {max(least, 1)} samples",
+                         found=f"{samples}, and batches that make {least}")  # fmt: skip

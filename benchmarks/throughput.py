@@ -18,7 +18,9 @@ task, hashes the weights (ours), scores and collects.
 
 `--overhead` asks what ours costs beside a loop over the same batches, made beforehand, that calls
 `generate` and nothing else (with `roll=false`, so that both compute the same), in one process that
-has answered all of it once; which of them goes first alternates. It needs no lmms-eval.
+has answered all of it once. The two take turns over pieces of the set, `--repeats` times over all
+of them, as a machine's speed drifts by more in a minute than what is asked for; which goes first
+alternates. It needs no lmms-eval.
 """
 
 import argparse
@@ -32,8 +34,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import expm1, log
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 from time import perf_counter
 from typing import Any
 
@@ -44,6 +48,7 @@ from parts import save
 from harness import plugins
 from harness.errors import HarnessError, MissingDependency
 from harness.models.backends.checkpoint import find
+from harness.models.backends.transformers import ROUNDS
 from harness.models.compose import PromptedModel
 from harness.provenance import device
 from harness.run.evaluate import evaluate
@@ -51,11 +56,13 @@ from harness.run.options import Options, Silent
 from harness.run.plan import batches
 from harness.run.workers import hello
 from harness.spec import parse
+from harness.statistics.quantiles import half_width
 from harness.task import Task
 
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "results" / "throughput.md"
 VERSION = "0.7.3"
+PIECE = 2  # times what the engine asks for at once: one side is timed over it, then the other
 NUMBER = re.compile(r"[0-9]+")
 NEAR = 2  # of pocket's 168 pixels a side
 ALIKE = 0.8  # the share of equal replies below which a comparison says nothing
@@ -76,7 +83,8 @@ def main() -> None:
         result.write_text(json.dumps(measured), encoding="utf-8")
         return
     try:
-        mixed_lengths.check_size(given.samples, given.batch)
+        least = PIECE * ROUNDS * given.batch if given.overhead else given.batch
+        mixed_lengths.check_size(given.samples, least)
         if not given.overhead:
             check_lmms(given.lmms)
         text = measure(given)
@@ -127,7 +135,7 @@ def measure(given: argparse.Namespace) -> str:
         "batch": given.batch, "threads": given.threads,
         "max_new_tokens": given.max_new_tokens, "roll": str(not given.overhead).lower(),
         "min_pixels": mixed_lengths.MIN_PIXELS, "max_pixels": mixed_lengths.MAX_PIXELS,
-        "overhead": given.overhead,
+        "overhead": given.overhead, "repeats": given.repeats,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
         model = model_of(settings)
@@ -140,17 +148,18 @@ def measure(given: argparse.Namespace) -> str:
             mixed_lengths.write(folder, seed=seed, samples=samples, prompt=prompt)
             settings[name] = str(folder)
         sides = {"ours": [sys.executable, __file__, "--child"]}
-        if not given.overhead:
-            python = str(Path(shutil.which(given.lmms) or given.lmms).absolute())
-            sides["lmms"] = [python, str(HERE / "throughput_lmms.py")]
+        if given.overhead:
+            return overhead(given, child(sides["ours"], settings, Path(scratch)))
+        python = str(Path(shutil.which(given.lmms) or given.lmms).absolute())
+        sides["lmms"] = [python, str(HERE / "throughput_lmms.py")]
         runs: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
         for turn in range(given.repeats):
             for side in list(sides) if turn % 2 == 0 else reversed(sides):
-                run = child(sides[side], {**settings, "turn": turn}, Path(scratch))
+                run = child(sides[side], settings, Path(scratch))
                 runs[side].append(run)
                 print(f"{side:5}{given.samples / run['window']:8.2f} samples/s, "
                       f"{run['busy'] / run['window']:.3f} busy", flush=True)  # fmt: skip
-    return (overhead if given.overhead else compared)(given, runs)
+    return compared(given, runs)
 
 
 def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
@@ -203,17 +212,31 @@ def ours(settings: Mapping[str, Any]) -> dict[str, Any]:
     busy.reset()
     task = mixed_lengths.task(Path(settings["set"]))
     if settings["overhead"]:
-        return beside_bare(task, model, busy, first=settings["turn"] % 2 == 1)
+        return beside_bare(task, model, busy, turns=settings["repeats"])
     return evaluated(task, model) | busy.found()
 
 
-def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, first: bool) -> dict[str, Any]:
-    """Ours and the bare loop, which goes first or second, where all shapes have been met before."""
-    evaluated(task, model)
-    loop = bare(task, model) if first else None
-    busy.reset()
-    result = evaluated(task, model) | busy.found()
-    return result | {"bare": bare(task, model) if loop is None else loop}
+def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> dict[str, Any]:
+    """Seconds of ours and of the bare loop, in turns over pieces, where all has been met before."""
+    size = PIECE * hello(model).batch_size
+    several = pieces(task, size)
+    for piece in several:
+        evaluated(piece, model)
+    mine, loops, working = list[float](), list[float](), 0.0
+    for pair, piece in enumerate(several * turns):
+        loop = bare(piece, model) if pair % 2 else None
+        busy.reset()
+        mine.append(evaluated(piece, model)["window"])
+        working += busy.found()["busy"]
+        loops.append(bare(piece, model) if loop is None else loop)
+    return {"ours": mine, "bare": loops, "busy": working, "size": size}
+
+
+def pieces(task: Task, size: int) -> list[Task]:
+    """The task cut into tasks of so many samples; what is left over is left out."""
+    samples = list(task.samples())
+    cut = [samples[start : start + size] for start in range(0, len(samples) + 1 - size, size)]
+    return [replace(task, samples=partial(iter, piece)) for piece in cut]
 
 
 def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
@@ -308,16 +331,20 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
     return "\n".join(lines)
 
 
-def overhead(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def overhead(given: argparse.Namespace, found: Mapping[str, Any]) -> str:
     """The table of ours and the bare loop."""
-    mine = runs["ours"]
-    costs = [100 * (one["window"] / one["bare"] - 1) for one in mine]
-    busy = spread([one["busy"] / one["window"] for one in mine], 3)
+    mine, loops, size = found["ours"], found["bare"], found["size"]
+    logs = [log(ours / loop) for ours, loop in zip(mine, loops, strict=True)]
+    middle = fmean(logs)
+    wide = half_width(0.95, degrees=len(logs) - 1) * stdev(logs) / len(logs) ** 0.5
+    cost, low, high = (100 * expm1(one) for one in (middle, middle - wide, middle + wide))
+    sides = {"bare `generate` loop": loops, "harness": mine}
     return "\n".join([
         about(given), "", "| | samples/s |", "| --- | --- |",
-        f"| bare `generate` loop | {spread([given.samples / one['bare'] for one in mine])} |",
-        f"| harness | {spread([given.samples / one['window'] for one in mine])} |", "",
-        f"Overhead, the median of the turns': {spread(costs, 1)} %; busy {busy}.",
+        *(f"| {name} | {spread([size / one for one in side])} |" for name, side in sides.items()),
+        "", f"Overhead, the mean of {len(logs)} pairs of {size} samples each: {cost:.1f} % "
+        f"(95 %: {low:.1f} to {high:.1f}); their median is {100 * expm1(median(logs)):.1f} %; "
+        f"{found['busy'] / sum(mine):.3f} busy.",
     ])  # fmt: skip
 
 

@@ -35,7 +35,15 @@ ensure_torchvision()
 
 from harness.trainers import trl_compat  # noqa: E402
 from harness.trainers.grpo import hooks, passes, tokens  # noqa: E402
-from harness.trainers.grpo.encoding import encoded, joined, kinds, patches, tokens_of  # noqa: E402
+from harness.trainers.grpo.encoding import (  # noqa: E402
+    encoded,
+    encoded_beside,
+    joined,
+    kinds,
+    patches,
+    reworded,
+    tokens_of,
+)
 from harness.trainers.grpo.examples import Preparation, asked, example_of  # noqa: E402
 from harness.trainers.grpo.loss import advantages  # noqa: E402
 from harness.trainers.grpo.rounds import Rounds, drawn  # noqa: E402
@@ -89,6 +97,56 @@ def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
         theirs = processor_inputs(processor, [request])["input_ids"][0].tolist()
         assert tokens_of(encoded(processor, example.request)) == theirs
     assert example_of(model, "t", samples[1], ask=asked, max_new_tokens=7).frames == ((0, 1, 3, 4),)
+
+
+@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text": "Describe it: <|vision_end|> the disc  <answer>\n{'a': 1}", "key": "other"},
+        {"text": "", "prefix": "<think>It", "max_new_tokens": 3, "stop": ("x",)},
+    ],
+)
+def test_a_second_prompt_is_the_first_ones_media_with_other_words(
+    request, samples, checkpoint, changes
+):
+    folder = str(request.getfixturevalue(checkpoint))
+    model = qwen_vl(checkpoint=folder, keyframe="named", frames=4, max_new_tokens=9)
+    processor = model.chat.processor
+    for sample in samples:
+        (first,) = model.requests(sample.query)
+        second = replace(first, **changes)
+        made = reworded(processor, second, first, encoded(processor, first))
+        whole = encoded(processor, second)
+        assert set(made) == set(whole)
+        for name, tensor in whole.items():
+            assert torch.equal(made[name], tensor) and made[name].dtype == tensor.dtype, name
+
+
+def test_of_second_prompts_only_those_with_other_media_are_encoded(model, samples):
+    processor = model.chat.processor
+    requests = [model.requests(sample.query)[0] for sample in samples]
+    still, clip, _ = requests
+    seconds = [replace(still, text="And now?"), replace(clip, frames=((0, 1),)),
+               replace(still, system="You are."), replace(clip, text="And then?")]  # fmt: skip
+    firsts = [(one, encoded(processor, one)) for one in (still, clip, still, clip)]
+    made = encoded_beside(processor, seconds, firsts)
+    for prompt, second in zip(made, seconds, strict=True):
+        for name, tensor in encoded(processor, second).items():
+            assert torch.equal(prompt[name], tensor), name
+    pixels = [name for prompt in (made[0], made[3]) for name in prompt if "pixel" in name]
+    assert pixels and all(
+        made[place][name] is firsts[place][1][name]
+        for place, name in zip((0, 3), pixels, strict=True)
+    )
+
+
+def test_words_before_the_media_are_encoded_anew(samples):
+    model = plugins.build("models", parse("pocket"))
+    first = model.requests(samples[0].query)[0]
+    second = replace(first, text="Where is the other one?")
+    prompt = encoded(model.chat.processor, first)
+    assert reworded(model.chat.processor, second, first, prompt) is None
 
 
 def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
@@ -341,8 +399,8 @@ def test_all_is_begun_once_in_parts_of_a_share(size, groups, group, again, data)
         firsts=asks, prompts=[prompt for prompt in prompts for _ in range(group)],
         leads_to=(lambda place, ids: ChatRequest(key=f"{place}+", text=f"{place}"))
         if again else None,
-        encode=lambda requests: [{"input_ids": torch.tensor([[7, int(one.text)]])}
-                                 for one in requests],
+        encode=lambda requests, _: [{"input_ids": torch.tensor([[7, int(one.text)]])}
+                                    for one in requests],
         padding=0, size=size, device=torch.device("cpu"),
     )  # fmt: skip
     source._known = lambda pairs: None  # nothing is read here

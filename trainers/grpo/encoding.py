@@ -16,11 +16,14 @@ import torch
 from torch import Tensor
 
 from harness.model import ChatRequest
-from harness.models.backends.inputs import processor_inputs
+from harness.models.backends.inputs import chat_text, processor_inputs
+from harness.models.backends.networks import AROUND
 from harness.trainers.sft.batches import MARKED
 
 KINDS = tuple(name for name in MARKED if name not in ("input_ids", "attention_mask"))
 """Tensors that say of every token what it is; tokens that are written are text, 0."""
+END = AROUND["vision_end_token_id"]
+"""What follows every medium in a chat template."""
 
 
 def encoded(processor: Any, request: ChatRequest) -> dict[str, Tensor]:
@@ -39,6 +42,49 @@ def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[dict[s
         made = pool.map(partial(encoded, processor), alike.values())
         known = dict(zip(alike, made, strict=True))
     return [known[replace(request, key="")] for request in requests]
+
+
+def encoded_beside(
+    processor: Any,
+    requests: Sequence[ChatRequest],
+    firsts: Sequence[tuple[ChatRequest, Mapping[str, Tensor]]],
+) -> list[Mapping[str, Tensor]]:
+    """Prompts of requests, each beside one that is encoded and may show the same media."""
+    pairs = zip(requests, firsts, strict=True)
+    made = [reworded(processor, request, *first) for request, first in pairs]
+    left = [one for one, prompt in zip(requests, made, strict=True) if prompt is None]
+    rest = iter(encoded_each(processor, left) if left else ())
+    return [next(rest) if prompt is None else prompt for prompt in made]
+
+
+def reworded(
+    processor: Any, request: ChatRequest, other: ChatRequest, prompt: Mapping[str, Tensor]
+) -> dict[str, Tensor] | None:
+    """The prompt of a request, made of that of another one with the same media.
+
+    Only the words after the last medium are encoded; pictures are not looked at again. None where
+    the two do not begin alike up to there.
+    """
+    same = replace(
+        other, key=request.key, text=request.text, prefix=request.prefix, stop=request.stop,
+        max_new_tokens=request.max_new_tokens,
+    )  # fmt: skip
+    head, end, tail = chat_text(processor, request).rpartition(END)
+    if same != request or not end or head != chat_text(processor, other).rpartition(END)[0]:
+        return None
+    tokens = prompt["input_ids"][0]
+    ends = (tokens == processor.tokenizer.convert_tokens_to_ids(END)).nonzero()
+    length = int(ends[-1]) + 1
+    words = processor.tokenizer(tail, add_special_tokens=False)["input_ids"]
+    rest = {"input_ids": words, "attention_mask": [1] * len(words)}
+    marked = {
+        name: torch.cat([prompt[name][:, :length], prompt[name].new_tensor([rest[name]])], 1)
+        if name in rest
+        else torch.nn.functional.pad(prompt[name][:, :length], (0, len(words)))
+        for name in MARKED
+        if name in prompt
+    }
+    return {**prompt, **marked}
 
 
 def tokens_of(prompt: Mapping[str, Tensor]) -> list[int]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,7 +29,14 @@ from harness.model import ChatRequest
 from harness.models.backends import rolling
 from harness.models.backends.sampling import TokenChoice, rollout_key
 from harness.trainers.grpo.course import Course, Turn
-from harness.trainers.grpo.encoding import encoded_each, joined, kinds, patches, tokens_of
+from harness.trainers.grpo.encoding import (
+    encoded_beside,
+    encoded_each,
+    joined,
+    kinds,
+    patches,
+    tokens_of,
+)
 from harness.trainers.grpo.passes import Choice, Passes
 from harness.trainers.grpo.rounds import Rounds
 from harness.trainers.grpo.scoring import Scored, second_key
@@ -135,7 +143,8 @@ class Rollouts:
                 return self._written_in_one_go(), None
             limit = self.turn.examples[0].request.max_new_tokens
             return self.written(self.turn.prompts, self.turn.keys, limit), None
-        pictures = [pictures_of(example.request) for example in self.turn.examples]
+        # None is TRL's word for no pictures: of an empty list it takes the first.
+        pictures = [pictures_of(example.request) or None for example in self.turn.examples]
         shown = pictures if any(pictures) else None
         found: tuple[list[list[int]], Any] = super()._generate_single_turn(  # type: ignore[misc]
             prompt_ids, shown, multimodal_fields, num_generations, has_tool_images
@@ -184,7 +193,7 @@ class Rollouts:
         passes = Passes(
             firsts=firsts, prompts=turn.prompts,
             leads_to=None if course.scoring.second is None else leads_to,
-            encode=lambda requests: encoded_each(course.processor, requests),
+            encode=partial(encoded_beside, course.processor),
             padding=self._tokenizer.pad_token_id, size=size, device=self.accelerator.device,
         )  # fmt: skip
         first, second = self._choice(self.args.temperature), self._choice(self._second_heat)

@@ -62,7 +62,10 @@ class Passes:
     """The tensors of the first requests."""
     leads_to: Callable[[int, Sequence[int]], ChatRequest] | None
     """The second request of a place, whose rollout's tokens are given; None: there are none."""
-    encode: Callable[[Sequence[ChatRequest]], Sequence[Prompt]]
+    encode: Callable[
+        [Sequence[ChatRequest], Sequence[tuple[ChatRequest, Prompt]]], Sequence[Prompt]
+    ]
+    """Encodes second requests, beside each the first one that led to it and its tensors."""
     padding: int
     size: int
     """Rows at once, at most."""
@@ -111,9 +114,14 @@ class Passes:
         """Second requests."""
         places = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
         asked = [replace(self.requests[place], key="") for place in places]
-        new = [one for one in dict.fromkeys(asked) if one not in self._encoded]
-        self._encoded.update(zip(new, self.encode(new) if new else (), strict=True))
-        firsts = (self.prompts[place - len(self.firsts)] for place in places)
+        before = [place - len(self.firsts) for place in places]
+        new = {one: (self.firsts[place], self.prompts[place])
+               for one, place in zip(asked, before, strict=True)
+               if one not in self._encoded}  # fmt: skip
+        if new:
+            made = self.encode(list(new), list(new.values()))
+            self._encoded.update(zip(new, made, strict=True))
+        firsts = (self.prompts[place] for place in before)
         pairs = [(self._encoded[one], first) for one, first in zip(asked, firsts, strict=True)]
         return self._part(places, pairs, read=True)
 

@@ -1,15 +1,16 @@
-"""The graph that a perfect reply draws up, where its request asks for one."""
+"""The graph or map that a perfect reply draws up, where its request asks for one."""
 
 import json
 from collections.abc import Sequence
 
 from harness.model import ChatRequest
 from harness.models.video_str.grammar import END, THINK
+from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import FrameGraph
 from harness.types import Sample
 
-ASKED = "<graph>"
+ASKED, ASKED_MAP = "<graph>", "<map>"
 PLACES = 1  # after the point: a tenth is what a small network can learn to say
 
 
@@ -20,7 +21,12 @@ def with_graph(
     is asked for or known.
 
     The graph is that of the middle one of the frames that are shown, among those with most objects.
+    Where SpaceR's words ask for a map, the true one begins the reasoning: its format has no other
+    place for one.
     """
+    cells = map_of(sample)
+    if ASKED_MAP in request.text and cells is not None:
+        return reply.replace(THINK, f"{THINK}<map>{json.dumps(cells)}</map>", 1)
     graph = middle(graphs_of(sample), request.frames[0])
     if ASKED not in request.text or graph is None:
         return reply
