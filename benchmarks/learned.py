@@ -1,7 +1,10 @@
 """What trainings changed, from their run folders: paired over samples, with several seeds."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
@@ -23,6 +26,15 @@ from harness.trainers.videoseg_r1.difficulty import measured
 Evaluated: TypeAlias = Mapping[str, Run]
 """The held-out runs of one checkpoint, by the task's SPEC."""
 
+OF_TRAINING = re.compile(
+    r"reward|rewards/[^/]+|(think|second)_length|completions/mean_length|kl|(answer_)?entropy|"
+    r"frac_groups_\w+|grad_norm"
+)
+"""What is kept of a curve. TRL's own columns say the rewards' means once more."""
+REWARD = ("rewards/method_total", "reward")
+"""The method's reward: with random rewards it is logged beside what is learned from."""
+QUARTER = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
@@ -43,6 +55,52 @@ class Row:
     ends: Mapping[str, tuple[float, ...]]
     """A number a seed."""
     gains: tuple[Gain, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What one training logged: means over the first and the last quarter of its steps."""
+
+    steps: int
+    averaged: int
+    """Steps in a quarter."""
+    first: Mapping[str, float]
+    last: Mapping[str, float]
+    seconds_a_step: float | None
+    """Of the whole training, loading and looks at held-out tasks included."""
+    commit: str | None
+    dirty: bool | None
+    """Of the code that it was made with; what is finished is not made again by newer code."""
+    devices: tuple[str, ...]
+
+
+def course_of(folder: Path) -> Course:
+    """The course of the finished training in a folder."""
+    curve = Curve(folder / "curve.jsonl").read()
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    seconds, steps = manifest.get("seconds"), max((row["step"] for row in curve), default=0)
+    averaged = max(1, steps // QUARTER)
+    made = manifest.get("provenance", {})
+    return Course(
+        steps=steps,
+        averaged=averaged,
+        first=_means(row for row in curve if row["step"] <= averaged),
+        last=_means(row for row in curve if row["step"] > steps - averaged),
+        seconds_a_step=seconds / steps if seconds and steps else None,
+        commit=made.get("commit"),
+        dirty=made.get("dirty"),
+        devices=tuple(manifest.get("devices", ())),
+    )
+
+
+def _means(logged_rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Of each column that is kept, over the rows where it is a finite number."""
+    found: dict[str, list[float]] = {}
+    for row in logged_rows:
+        for name, value in row.items():
+            if OF_TRAINING.fullmatch(name) and math.isfinite(value):
+                found.setdefault(name, []).append(value)
+    return {name: fmean(several) for name, several in found.items()}
 
 
 def evaluated(folder: Path) -> dict[str, Run]:
@@ -175,6 +233,36 @@ def plain(found: Sequence[Row]) -> list[dict[str, Any]]:
         }
         for row in found
     ]  # fmt: skip
+
+
+def training_table(courses: Mapping[str, Sequence[Course]]) -> Iterator[str]:
+    """What each arm earned while it was trained, in markdown: means over seeds."""
+    averaged = next(one.averaged for several in courses.values() for one in several)
+    yield f"| in training | first {averaged} steps | last {averaged} steps | seconds a step |"
+    yield "|---|---|---|---|"
+    for arm, several in courses.items():
+        ends = [
+            _mean([_reward(means) for means in each])
+            for each in ([one.first for one in several], [one.last for one in several])
+        ]
+        seconds = _mean([one.seconds_a_step for one in several], digits=1)
+        yield f"| reward, {arm} | {' | '.join(ends)} | {seconds} |"
+    yield ""
+    yield "Of random rewards, what the method would have paid; of other arms, what they are paid."
+
+
+def _reward(means: Mapping[str, float]) -> float | None:
+    return next((means[name] for name in REWARD if name in means), None)
+
+
+def _mean(values: Iterable[float | None], *, digits: int = 3) -> str:
+    known = [value for value in values if value is not None]
+    return f"{fmean(known):.{digits}f}" if known else "–"
+
+
+def plain_courses(courses: Mapping[str, Sequence[Course]]) -> dict[str, list[dict[str, Any]]]:
+    """The courses as plain data, a seed each."""
+    return {arm: [asdict(one) for one in several] for arm, several in courses.items()}
 
 
 def _number(value: float, row: Row) -> str:

@@ -20,9 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from curves import Panel, figure
-from learned import evaluated, logged, plain, rows, same_samples, table
+from learned import (
+    REWARD,
+    course_of,
+    evaluated,
+    logged,
+    plain,
+    plain_courses,
+    rows,
+    same_samples,
+    table,
+    training_table,
+)
 from studies import STUDIES, Study, WarmUp
 
+from harness import provenance
 from harness.spec import Spec
 
 HERE = Path(__file__).parent
@@ -32,7 +44,7 @@ SEEDS = {"train": 101, "held": 202}
 """Of the generated worlds; the trainings' own seeds are 0, 1, 2, …"""
 ASKED, HELD = "asked.json", "held"
 SHOWN = {
-    "reward of the method": ("rewards/method_total", "reward"),
+    "reward of the method": REWARD,
     "tokens of reasoning": ("think_length",),
     "groups without variance": ("frac_groups_zero_variance",),
 }
@@ -88,25 +100,34 @@ def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]
     start = begun(name, study, plan)
     before = held_out(study, plan, start, plan.out / name / "start")
     after: dict[str, list[Mapping[str, Any]]] = {arm: [] for arm in study.every_arm}
+    folders: dict[str, list[Path]] = {arm: [] for arm in study.every_arm}
     for seed in range(plan.seeds):  # seed by seed, so that what is there early can be compared
         for arm in study.every_arm:
             folder = trained(name, study, plan, arm, seed, start)
+            folders[arm].append(folder)
             after[arm].append(held_out(study, plan, str(folder), folder / HELD))
     same_samples(before, after)
     found = list(rows(study, before, after))
-    picture = figure(list(panels(name, study, plan)), smooth=max(1, plan.steps // 12))
+    courses = {arm: [course_of(folder) for folder in several] for arm, several in folders.items()}
+    picture = figure(list(panels(study, plan, folders)), smooth=max(1, plan.steps // 12))
     (plan.out / name / "curves.svg").write_text(picture, encoding="utf-8")
     if save:
         IMAGES.mkdir(parents=True, exist_ok=True)
         RESULTS.mkdir(parents=True, exist_ok=True)
         (IMAGES / f"learning_{name}.svg").write_text(picture, encoding="utf-8")
-        told = {"plan": {**_plain(plan, study), "out": plan.out.name}, "rows": plain(found)}
+        told = {
+            "plan": {**_plain(plan, study), "out": plan.out.name}, "rows": plain(found),
+            "training": plain_courses(courses),
+            "provenance": provenance.collect(), "device": provenance.device(),
+        }  # fmt: skip
         (RESULTS / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     yield f"{name}: {plan.steps} steps from {plan.start}" + (
         f" after {plan.warms(study.warm_up)} supervised steps" if study.warm_up else ""
     )
     yield ""
     yield from table(found, seeds=plan.seeds)
+    yield ""
+    yield from training_table(courses)
 
 
 def begun(name: str, study: Study, plan: Plan) -> str:
@@ -180,13 +201,10 @@ def _finished(out: Path) -> bool:
     return manifest.exists() and "result" in json.loads(manifest.read_text("utf-8"))
 
 
-def panels(name: str, study: Study, plan: Plan) -> Iterator[Panel]:
+def panels(
+    study: Study, plan: Plan, folders: Mapping[str, Sequence[Path]]
+) -> Iterator[Panel]:  # fmt: skip
     """What the trainings logged; and the held-out headline, where it was looked at."""
-    folders = {
-        arm: [trained(name, study, plan, arm, seed, begun(name, study, plan))
-              for seed in range(plan.seeds)]
-        for arm in study.every_arm
-    }  # fmt: skip
     for title, names in SHOWN.items():
         yield Panel(title, {arm: [logged(folder, *names) for folder in several]
                             for arm, several in folders.items()})  # fmt: skip

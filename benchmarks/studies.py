@@ -11,6 +11,8 @@ TOKENS = "reasoning tokens"
 METHOD, CONTROL = "method", "random reward"
 RELATIONS = ("relation", "relation4", "nearest", "extreme", "end_relation")
 """Kinds of questions of `shapes_qa` that ask where things are to each other."""
+ORDERED = ("direction", "order", "order3", "leaves", "end_relation")
+"""Those that frames in another order answer otherwise."""
 BUDGETS, THRESHOLDS = "6+12+18", "3.5+4.5"
 """Of VideoSeg-R1 here: tokens that pocket's reasoning has; scores that stills spread around."""
 
@@ -71,9 +73,9 @@ class Study:
         return tuple(dict.fromkeys(measure.task for measure in self.measures))
 
 
-def _warm(tasks: str, **settings: Any) -> WarmUp:
+def _warm(tasks: str, *, steps: int = 400, **settings: Any) -> WarmUp:
     own = {"reasoning": "short", "told": "shapes", "learning_rate": 3e-4, **settings}
-    return WarmUp(trainer="sft", tasks=tasks, settings=own)
+    return WarmUp(trainer="sft", tasks=tasks, settings=own, steps=steps)
 
 
 ALL = "shapes_referring(split=train)"
@@ -81,6 +83,8 @@ SINGLE, REASONING = (f"shapes_referring(split=train,asks={asks})" for asks in
                      ("single", "reasoning"))  # fmt: skip
 HELD_SINGLE, HELD_REASONING = (f"shapes_referring(asks={asks})" for asks in
                                ("single", "reasoning"))  # fmt: skip
+STILLS, CLIPS = (f"shapes_qa(split=train,part={part})" for part in ("still", "video"))
+HELD_STILLS, HELD_CLIPS = (f"shapes_qa(part={part})" for part in ("still", "video"))
 
 STUDIES: Mapping[str, Study] = MappingProxyType(
     {
@@ -158,6 +162,42 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
                 settings={"learning_rate": 1e-3, "graph_in_reasoning": True},
                 steps=1000,
             ),
+        ),
+        "spacer": Study(
+            method="spacer",
+            model="spacer(checkpoint={start},frames=8,pixels=28224,max_new_tokens=224)",
+            tasks=STILLS,
+            measures=(
+                Measure(
+                    title="accuracy, relations",
+                    task=HELD_STILLS,
+                    metric="accuracy",
+                    kinds=RELATIONS,
+                ),
+                Measure(title="accuracy", task=HELD_STILLS, metric="accuracy"),
+                Measure(title=TOKENS, task=HELD_STILLS, metric=TOKENS),
+            ),
+            # Replies with a map are longer than those that `pocket_cpu` pays for their length.
+            settings={"max_new_tokens": 224, "longest": 200},
+            arms={"without the map": {"with_maps": False}},
+            warm_up=WarmUp(
+                trainer="video_str_sft",
+                tasks=STILLS,
+                settings={"learning_rate": 1e-3},
+                steps=1000,
+            ),
+        ),
+        "video_r1": Study(
+            method="video_r1",
+            model="video_r1(checkpoint={start},frames=8,pixels=28224,max_new_tokens=160)",
+            tasks=CLIPS,
+            measures=(
+                Measure(title="accuracy, order", task=HELD_CLIPS, metric="accuracy", kinds=ORDERED),
+                Measure(title="accuracy", task=HELD_CLIPS, metric="accuracy"),
+                Measure(title=TOKENS, task=HELD_CLIPS, metric=TOKENS),
+            ),
+            arms={"without the temporal contrast": {"temporal": False}},
+            warm_up=_warm(CLIPS, steps=1000, learning_rate=1e-3),
         ),
     }
 )

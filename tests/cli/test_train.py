@@ -391,18 +391,22 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_groups_and_the_step_of_one(tiny_qwen, tmp_path):
+@pytest.mark.parametrize("launcher", [
+    ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
+    ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+     "--mixed_precision", "no", "--dynamo_backend", "no"],
+], ids=["torch", "accelerate"])  # fmt: skip
+def test_two_processes_make_the_groups_and_the_step_of_one(tiny_qwen, tmp_path, launcher):
     settings = ("group=4,prompts=2,batch_size=4,max_new_tokens=6,max_steps=1,reward=random,"
                 "noise=keyed,loss_type=grpo,beta=0.05,entropy_coefficient=0,loggers=none,"
                 "keep_rollouts=2,learning_rate=0.003")  # fmt: skip
     line = ["-m", "harness", "train", "--method", "visionreasoner", "--seed", "3", "--quiet",
             "--model", f"visionreasoner(checkpoint={tiny_qwen})", "--train-tasks", "reason_seg",
             "--data", str(DATA), "--set", settings, "--out"]  # fmt: skip
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     made = {}
-    for name, launcher in (("alone", []), ("together", launch)):
+    for name, launch in (("alone", []), ("together", ["-m", *launcher])):
         done = subprocess.run(
-            [sys.executable, *launcher, *line, str(tmp_path / name)],
+            [sys.executable, *launch, *line, str(tmp_path / name)],
             capture_output=True, text=True, timeout=500,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip

@@ -1,10 +1,13 @@
 """The configurations that ship: each can be trained, and evaluated, as it stands."""
 
+import importlib.util
+import json
 import re
 import shlex
 import tomllib
 import typing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +18,7 @@ from harness.cli.train import LISTS, OURS, configured, method_of
 from harness.cli.train import train as command_of_train
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.spec import Spec, parse
+from harness.trainer import TrainingRun
 from harness.trainers.grpo.trainer import GrpoTrainer
 
 TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
@@ -205,6 +209,92 @@ def test_one_gpu_does_not_write_a_round_at_once_unsaid(path):
         assert "accelerate" not in path.read_text("utf-8")
         assert "writing" in read(path), "all replies of a round at once"
         assert read(path)["writing"] <= chosen.prompts * chosen.group
+
+
+LARGE = [path for path in PAPERS if read(path).get("finetune", "full") == "full"]
+
+
+@named(LARGE)
+def test_all_weights_of_a_published_network_are_spread_by_the_third_stage(path):
+    assert read(path)["deepspeed"] == "zero3"
+
+
+@named(TRAINED)
+def test_devices_in_its_name_are_those_it_is_for(path):
+    """`8x80gb_full` trains all weights, on as many processes as its header types."""
+    found = re.search(r"_(\d)x80gb_(full|lora)$", path.stem)
+    if found is not None:
+        count, kind = found.groups()
+        assert read(path)["finetune"] == kind and (path in LARGE) == (kind == "full")
+        typed = re.search(r"--num_processes (\d+)", path.read_text("utf-8"))
+        assert (typed[1] if typed else "1") == count
+
+
+class Arguments(SimpleNamespace):
+    """What TRL's arguments are asked about DeepSpeed, without the package that they want."""
+
+    adam_beta1, adam_beta2, adam_epsilon, save_on_each_node = 0.9, 0.999, 1e-8, False
+    fp16 = fp16_full_eval = bf16_full_eval = False
+
+    def get_warmup_steps(self, steps):
+        return self.warmup_steps
+
+
+@pytest.fixture
+def spread(monkeypatch):
+    """What transformers makes of a training's DeepSpeed file, on so many processes."""
+    pytest.importorskip("trl")
+    from accelerate.utils.deepspeed import HfDeepSpeedConfig
+    from transformers.integrations import deepspeed as integration
+
+    class Understood(integration.HfTrainerDeepSpeedConfig, HfDeepSpeedConfig):
+        """Where the package is missing, transformers leaves accelerate's part out."""
+
+    find = importlib.util.find_spec
+    for place in ("importlib.util", "harness.trainers.grpo.trainer"):
+        monkeypatch.setattr(f"{place}.find_spec", lambda name, *package: (
+            name if name == "deepspeed" else find(name, *package)))  # fmt: skip
+    monkeypatch.setattr(integration, "dep_version_check", lambda name: None)
+    monkeypatch.setattr(integration, "set_hf_deepspeed_config", lambda one: None)
+    monkeypatch.setattr("harness.trainers.trl_compat.configuration",
+                        lambda name, **given: Arguments(**given))  # fmt: skip
+
+    def filled_in(trainer, processes):
+        monkeypatch.setenv("WORLD_SIZE", str(processes))
+        run = TrainingRun(out=Path("unused"))
+        if isinstance(trainer, GrpoTrainer):
+            arguments = trainer._arguments(run, cpu=False)
+        else:
+            arguments = trainer._arguments(run, SimpleNamespace(device="cuda"))
+        arguments.world_size = processes
+        made = Understood(arguments.deepspeed)
+        made.trainer_config_process(arguments)
+        made.trainer_config_finalize(arguments, None, 100)
+        return arguments, made
+
+    return filled_in
+
+
+@named(LARGE)
+def test_its_deepspeed_file_is_understood_and_fits_its_settings(path, spread):
+    """A value that contradicts the training's is an error of `trainer_config_finalize`."""
+    typed = re.search(r"--num_processes (\d+)", path.read_text("utf-8"))
+    processes = int(typed[1]) if typed else 8
+    arguments, made = spread(built(path), processes)
+    assert made.is_zero3() and not made.is_offload()
+    assert made.dtype().itemsize == 2 and arguments.bf16
+    own, count = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
+    numbers = {
+        "train_micro_batch_size_per_gpu": own, "gradient_accumulation_steps": count,
+        "train_batch_size": own * count * processes, "gradient_clipping": arguments.max_grad_norm,
+    }  # fmt: skip
+    assert {name: made.get_value(name) for name in numbers} == numbers
+    assert "auto" not in json.dumps(made.config)
+    # Without it no process has the weights that a checkpoint is written of.
+    assert made.is_true("zero_optimization.stage3_gather_16bit_weights_on_model_save")
+    if isinstance(built(path), GrpoTrainer):
+        chosen = built(path).settings
+        assert own * count * processes == chosen.prompts * chosen.group
 
 
 @of("videoseg_r1")

@@ -247,18 +247,16 @@ PIECES = (
 )  # fmt: skip
 
 
-def test_ten_thousand_malformed_replies_never_raise(huge):
+@pytest.mark.parametrize("form", ["sam2", "sam3"])
+def test_ten_thousand_malformed_replies_never_raise(huge, form):
     draw = random.Random(0)
-    rewards = {
-        "sam2": DR2SegReward(),
-        "sam3": DR2SegReward(form="sam3", accuracy=Masks(reader("sam3"))),
-    }
+    accuracy = Masks(reader("sam3")) if form == "sam3" else Places()
+    reward = DR2SegReward(form=form, accuracy=accuracy)
     pieces = (*PIECES, *(f'[{{"bbox_2d": [1, 2, 3, {one}], "point_2d": [2, 3]}}]' for one in huge),
               *huge)  # fmt: skip
-    for number in range(2_500):
+    for _ in range(2_500):
         texts = ["".join(draw.choices(pieces, k=draw.randrange(10))) for _ in range(4)]
-        form = "sam3" if number % 10 == 0 else "sam2"
-        for terms in rewards[form](group(texts[:2], texts[2:])):
+        for terms in reward(group(texts[:2], texts[2:])):
             assert all(math.isfinite(value) for value in terms.values())
             assert 0.0 <= terms["total"] <= 10.0
 

@@ -98,12 +98,13 @@ def test_the_loss_is_trls_own(kind, beta, high, old):
         assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
 
 
-ROUND = Path(__file__).resolve().parents[1] / "golden" / "grpo_round" / "round.json"
+ROUNDS = Path(__file__).resolve().parents[1] / "golden" / "grpo_round"
+STORED = ["round", "lengths"]
 
 
-def stored():
+def stored(name):
     """A step of a real training; see golden/grpo_round/make_round.py."""
-    plain = json.loads(ROUND.read_text())
+    plain = json.loads((ROUNDS / f"{name}.json").read_text())
     shape = (plain["rows"], plain["width"])
     several = {name: torch.tensor(plain[name], dtype=torch.float64).view(shape)
                for name in ("logp", "old", "reference", "mask")}  # fmt: skip
@@ -111,25 +112,63 @@ def stored():
     return plain, SimpleNamespace(**several, advantage=advantage)
 
 
+@pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_is_trls_own_on_a_step_of_a_real_training(kind):
-    plain, one = stored()
-    logp = one.logp.clone().requires_grad_()
+def test_the_loss_is_trls_own_on_a_step_of_a_real_training(kind, name):
+    plain, one = stored(name)
+    logp, high = one.logp.clone().requires_grad_(), plain.get("clip_high", plain["clip"])
     ours = grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, kind=kind,
-                     beta=plain["beta"], clip=plain["clip"], longest=50)  # fmt: skip
+                     beta=plain["beta"], clip=plain["clip"], clip_high=high,
+                     longest=50)  # fmt: skip
     ours.backward()
-    theirs, gradient = trls_own(one, kind=kind, beta=plain["beta"], high=plain["clip"], old=True)
+    theirs, gradient = trls_own(one, kind=kind, beta=plain["beta"], high=high, old=True)
     assert abs(ours.item() - theirs.item()) < 1e-6
     assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
     if kind == plain["kind"]:
         assert abs(ours.item() - plain["loss"]) < 1e-6, "what the training itself has computed"
 
 
-def test_the_stored_step_is_one_that_can_be_told_from_others():
-    _, one = stored()
+@pytest.mark.parametrize("name", STORED)
+def test_the_stored_step_is_one_that_can_be_told_from_others(name):
+    plain, one = stored(name)
     assert not torch.equal(one.logp, one.old) and one.advantage.abs().max() > 0.1
     lengths = one.mask.sum(dim=1)
     assert len(one.mask) > 1 and lengths.min() > 0
+    if name == "lengths":
+        found = sorted(int(length) for length in lengths)
+        assert len(found) == 6 and len(set(found)) > 2
+        assert found[0] < found[-1] == plain["longest"], "some have ended, and some are cut"
+        losses = [
+            float(
+                grpo_loss(
+                    one.logp,
+                    one.old,
+                    one.reference,
+                    one.advantage,
+                    one.mask,
+                    kind=kind,
+                    longest=plain["longest"],
+                )
+            )
+            for kind in KINDS
+        ]
+        assert losses[1] == pytest.approx(losses[3], rel=1e-9), "a whole step is one batch here"
+        assert len({round(loss, 9) for loss in losses}) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rollout_that_is_masked_as_a_whole_is_as_in_trl(kind):
+    """TRL can leave out replies that were cut."""
+    one = rollouts(5)
+    one.mask[2] = 0
+    logp = one.logp.clone().requires_grad_()
+    ours = grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, kind=kind, beta=0.04,
+                     longest=50)  # fmt: skip
+    ours.backward()
+    theirs, gradient = trls_own(one, kind=kind, beta=0.04, high=0.2, old=True)
+    assert abs(ours.item() - theirs.item()) < 1e-6
+    assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
+    assert (logp.grad[2] == 0).all() and logp.grad.any()
 
 
 def test_every_loss_of_trl_is_offered_or_refused_by_its_name():
@@ -145,6 +184,11 @@ def test_every_loss_of_trl_is_offered_or_refused_by_its_name():
             Settings(loss_type=kind)
         with pytest.raises(UsageError, match=kind):
             plugins.build("trainers", parse(f"visionreasoner(loss_type={kind})"))
+    one = rollouts(0)
+    for kind in (*NOT_OFFERED, "gspo"):
+        with pytest.raises(UsageError, match=f"kind={kind} of a loss"):
+            grpo_loss(one.logp, None, None, one.advantage, one.mask, kind=kind)
+        assert kind == "gspo" or f"`{kind}`" in grpo_loss.__doc__
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -171,17 +215,18 @@ def test_ratios_beyond_the_clip_teach_nothing():
         assert bool(logp.grad.any()) == teaches
 
 
-@pytest.mark.parametrize("kind", ["grpo", "dapo"])
-def test_batches_of_a_step_add_up_to_the_whole(kind):
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_a_step_add_up_to_the_whole_but_with_bnpo(kind):
     one = rollouts(4)
-    whole = grpo_loss(one.logp, one.old, None, one.advantage, one.mask, kind=kind)
+    whole = grpo_loss(one.logp, one.old, None, one.advantage, one.mask, kind=kind, longest=50)
     parts = [
         grpo_loss(one.logp[rows], one.old[rows], None, one.advantage[rows], one.mask[rows],
-                  kind=kind, tokens=one.mask.sum())
+                  kind=kind, tokens=one.mask.sum(), longest=50)
         for rows in (slice(0, 3), slice(3, 6))
     ]  # fmt: skip
-    joined = sum(parts) / 2 if kind == "grpo" else sum(parts)
-    assert joined.item() == pytest.approx(whole.item())
+    joined = sum(parts) if kind == "dapo" else sum(parts) / 2
+    assert (joined.item() == pytest.approx(whole.item(), rel=1e-3)) == (kind != "bnpo")
+    assert kind == "bnpo" or joined.item() == pytest.approx(whole.item())
 
 
 def test_a_divergence_needs_a_reference():

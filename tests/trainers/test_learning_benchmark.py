@@ -1,7 +1,6 @@
 """The benchmark of learning: gains and their intervals, curves, and what warm-ups teach."""
 
 import json
-import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -25,17 +24,9 @@ from harness.trainers.pocket.told import TIMES, shapes_told
 from harness.trainers.sft.examples import Dropped, examples_of
 from harness.trainers.sft.telling import described, told_by
 from harness.trainers.sft.trainer import sft
-from harness.trainers.video_str.graphs import (
-    categories,
-    extended,
-    extra_of,
-    from_plain,
-    graphs_of,
-)
+from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
 from harness.trainers.video_str.nodes import node_reward
-from harness.trainers.video_str.shapes import shapes_extra
 from harness.trainers.video_str_sft.graphs import middle, with_graph
-from harness.trainers.video_str_sft.jitter import MOST, REPEATS, shapes_jittered
 from harness.trainers.video_str_sft.trainer import GraphSft, video_str_sft
 from harness.world.shapes import make
 
@@ -184,102 +175,6 @@ def test_the_supervised_baseline_draws_graphs_only_when_it_is_told_to():
         video_str_sft(graph_in_reasoning=True)
     with pytest.raises(UsageError, match="graphs="):
         video_str_sft(graphs="no-such-file")
-
-
-@pytest.fixture(scope="module")
-def stills(tmp_path_factory):
-    """More questions about stills."""
-    root = tmp_path_factory.mktemp("stills") / "data"
-    make(root, seed=5, size=60, writers={"shapes_qa": writers()["shapes_qa"]})
-    return task(root, "shapes_qa(split=train,part=still)")
-
-
-def jittered(asked, most):
-    extra = {one.id: shapes_jittered(asked, one, most=most) for one in samples_of(asked)}
-    return extra, {one.id: shapes_extra(asked, one, canvas=True) for one in samples_of(asked)}
-
-
-def places(extra):
-    return {node.category: node.centre for graph in from_plain(extra["graphs"], "of a test")
-            for node in graph.nodes}  # fmt: skip
-
-
-def test_jittered_graphs_are_off_by_few_pixels_and_reasoning_repeats_them(stills):
-    asked = stills
-    found, true = jittered(asked, MOST)
-    off, repeated = set(), 0
-    for sample in samples_of(asked):
-        if sample.categories["kind"] not in REPEATS:
-            assert found[sample.id] == true[sample.id]
-            continue
-        said, are = places(found[sample.id]), places(true[sample.id])
-        assert list(said) == list(are)
-        for name, (x, y, depth) in said.items():
-            assert all(0 <= one <= 168 for one in (x, y)) and depth == are[name][2]
-            off |= {x - are[name][0], y - are[name][1]}
-        if sample.categories["kind"] in ("relation", "relation4", "depth"):
-            told = re.findall(r"([a-z ]+) (\d+) (\d+)(?=[,:])", found[sample.id]["rationale"])
-            for words, x, y in told[:2]:
-                place = next(one for name, one in said.items() if words.strip().endswith(name))
-                assert place[:2] == (int(x), int(y))
-                repeated += 1
-    assert off == set(range(-MOST, MOST + 1)), "every number is drawn, and none beyond"
-    assert repeated > 10
-
-
-def test_what_is_jittered_never_contradicts_the_answer(stills):
-    found, _ = jittered(stills, MOST)
-    sides = {"left": (0, -1), "right": (0, 1), "above": (1, -1), "below": (1, 1)}
-    compared = 0
-    for sample in samples_of(stills):
-        if sample.categories["kind"] == "relation":
-            said = found[sample.id]["rationale"]
-            (x, y), (u, v) = re.findall(r"(\d+) (\d+)", said)
-            axis, sign = sides[said.rpartition(": ")[2]]
-            assert sign * ((int(x) - int(u)), (int(y) - int(v)))[axis] > 0
-            compared += 1
-    assert compared > 3
-
-
-def test_a_jitter_is_the_same_each_time_and_clips_have_none(data):
-    asked = task(data, "shapes_qa(split=train)")
-    assert jittered(asked, 3) == jittered(asked, 3)
-    clips = task(data, "shapes_qa(split=train,part=video)")
-    found, true = jittered(clips, MOST)
-    assert found and found == true
-
-
-def test_supervised_replies_go_by_their_jittered_graphs(data):
-    asked = task(data, "shapes_qa(split=train,part=still)")
-    taught = extended(
-        asked, partial(shapes_jittered, most=MOST),
-        listed=lambda sample: categories(graphs_of(sample)),
-    )  # fmt: skip
-    made = replies(VIDEO_STR, told_by("shapes", taught), reasoning="short",
-                   complete=partial(with_graph, in_reasoning=True))  # fmt: skip
-    found, _ = jittered(asked, MOST)
-    for one, sample in zip(made, samples_of(asked), strict=True):
-        if sample.categories["kind"] in REPEATS:
-            drawn = graph(one.reply)
-            for name, centre in places(found[sample.id]).items():
-                assert drawn[name] == centre
-            assert f"</graph>{found[sample.id]['rationale']}</think>" in one.reply
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"graphs": "shapes", "graph_in_reasoning": True, "told": "shapes", "jitter": 3},
-        {"graphs": "shapes_canvas", "told": "shapes", "jitter": 3},
-        {"graphs": "shapes_canvas", "graph_in_reasoning": True, "jitter": 3},
-        {"graphs": "shapes_canvas", "graph_in_reasoning": True, "told": "shapes",
-         "jitter": MOST + 1},
-        {"jitter": 3},
-    ],
-)  # fmt: skip
-def test_a_jitter_without_what_repeats_it_is_refused(settings):
-    with pytest.raises(UsageError, match="jitter="):
-        video_str_sft(**settings)
 
 
 def test_what_completes_a_reply_is_a_setting_or_none():

@@ -5,7 +5,9 @@ Shapes: B rollouts of T tokens; `mask` is 1 where a token counts (written by the
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,14 +82,22 @@ def grpo_loss(
         ref_logp: The same under the reference; needed if `beta` is not 0.
         advantage: One a rollout, B.
         mask: Which tokens count, B × T.
-        kind: How tokens are averaged.
+        kind: How tokens are averaged. TRL has further losses, `cispo`, `sapo`, `luspo` and
+            `vespo`, which are refused by name; `NOT_OFFERED` says why.
         clip: How far below 1 the ratio of new to old probability counts.
         clip_high: How far above; None: as far as below.
         beta: Weight of the divergence from the reference.
         longest: The longest length allowed, for `dr_grpo`; None: T.
         tokens: How many tokens count in the whole step, for `dapo`; None: in this batch.
+
+    Raises:
+        UsageError: `kind` is none of `LossType`.
     """
     import torch
+
+    if kind not in get_args(LossType):
+        raise UsageError(f"kind={kind} of a loss", expected=" or ".join(get_args(LossType)),
+                         found=NOT_OFFERED.get(kind, "another name"))  # fmt: skip
 
     old = logp.detach() if old_logp is None else old_logp
     ratio = torch.exp(logp - old)

@@ -54,8 +54,7 @@ def shapes_told(task: Task, sample: Sample) -> Mapping[str, str]:
     if task.name == "shapes_referring":
         return _referring(sample, scene_of(task, sample))
     if task.name == "shapes_qa":
-        scene = scene_of(task, sample)
-        return in_its_words(sample, View(scene, tuple(range(scene.frames))))
+        return _in_words(sample, scene_of(task, sample))
     return {}
 
 
@@ -91,9 +90,9 @@ def _referring(sample: Sample, scene: Scene) -> dict[str, str]:
     return {RATIONALE: ": ".join(told), DESCRIPTION: said}
 
 
-def in_its_words(sample: Sample, view: View) -> dict[str, str]:
-    """The rationale of a sample of `shapes_qa`, as this view of its scene has it."""
-    for qa in every_qa(view.scene):
+def _in_words(sample: Sample, scene: Scene) -> dict[str, str]:
+    view = View(scene, tuple(range(scene.frames)))
+    for qa in every_qa(scene):
         # Options are drawn with the question, so that one of the same text has the same ones.
         if qa.text == sample.query.text and tuple(qa.options) == sample.query.options:
             return {RATIONALE: between(in_words(view, qa).reply, "think") or ""}

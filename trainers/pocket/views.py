@@ -129,14 +129,3 @@ def _share_of_cells(length: int) -> NDArray[np.float64]:
     covered = np.clip(np.minimum(pixels + 1, high) - np.maximum(pixels, low), 0, 1)
     shares: NDArray[np.float64] = covered / (length / CELLS)
     return shares
-
-
-@dataclass(frozen=True)
-class Moved(View):
-    """A view in which the middles of some things are said to be elsewhere."""
-
-    middles: Mapping[int, tuple[int, int]]
-
-    def middle(self, thing: int, frame: int) -> tuple[int, int]:
-        """What is said, or what is so."""
-        return self.middles.get(thing) or super().middle(thing, frame)

@@ -17,9 +17,8 @@ from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Reasoning
 from harness.trainers.sft.telling import Told
 from harness.trainers.sft.trainer import Sft, sft
-from harness.trainers.video_str.graphs import Extra, categories, extended, extra_of, graphs_of
+from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
 from harness.trainers.video_str_sft.graphs import with_graph
-from harness.trainers.video_str_sft.jitter import MOST, shapes_jittered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +28,10 @@ class GraphSft(Sft):
     graphs: str
     """As the setting of `video_str`."""
     graph_in_reasoning: bool
-    jitter: int
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """As `Sft.train`, on samples with their graphs."""
-        extra: Extra = extra_of(self.graphs)
-        if self.jitter:
-            extra = partial(shapes_jittered, most=self.jitter)
+        extra = extra_of(self.graphs)
         tasks = tuple(
             extended(task, extra, listed=lambda sample: categories(graphs_of(sample)))
             for task in run.tasks
@@ -68,7 +64,6 @@ def video_str_sft(
     deepspeed: str | None = None,
     graphs: str | None = None,
     graph_in_reasoning: bool = False,
-    jitter: int = 0,
     reasoning: Reasoning = "none",
     told: Told = "dataset",
     loggers: str | None = "auto",
@@ -103,9 +98,6 @@ def video_str_sft(
         graphs: Where true graphs are that replies draw up, as for `video_str`; none: no graphs.
         graph_in_reasoning: Graphs begin the reasoning, which can then go by what they say, and not
             follow it.
-        jitter: With `graphs=shapes_canvas`: pixels by which the places of a graph, and those that
-            reasoning after it repeats, are off at most. They can only be copied then: answers go by
-            the graph, and not past it by another look at the picture.
         reasoning: As for `sft`; the baseline has none.
         told: As for `sft`.
         loggers: As for `sft`.
@@ -120,14 +112,6 @@ def video_str_sft(
         told=told, loggers=loggers,
     )  # fmt: skip
     trainer = replace(trainer, name="video_str_sft")
-    asked = graphs, graph_in_reasoning, told
-    if jitter and asked != ("shapes_canvas", True, "shapes"):
-        raise UsageError(f"video_str_sft(jitter={jitter})", expected="graphs=shapes_canvas, "
-                         "graph_in_reasoning=true, told=shapes", found=f"graphs={graphs}, "
-                         f"graph_in_reasoning={graph_in_reasoning}, told={told}")  # fmt: skip
-    if not 0 <= jitter <= MOST:
-        raise UsageError("video_str_sft(jitter=…)", expected=f"0 to {MOST} pixels, beyond which "
-                         "answers contradict graphs", found=f"jitter={jitter}")  # fmt: skip
     if graphs is None:
         if graph_in_reasoning:
             raise UsageError("video_str_sft(graph_in_reasoning=true)", expected="graphs=…, where "
@@ -137,4 +121,4 @@ def video_str_sft(
     given = {one.name: getattr(trainer, one.name) for one in fields(trainer)}
     complete = partial(with_graph, in_reasoning=graph_in_reasoning)
     return GraphSft(**{**given, "complete": complete, "graphs": graphs,
-                       "graph_in_reasoning": graph_in_reasoning, "jitter": jitter})  # fmt: skip
+                       "graph_in_reasoning": graph_in_reasoning})  # fmt: skip
