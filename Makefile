@@ -1,11 +1,15 @@
 # `make demo` runs the main job, `make test` the tests. Both install what they need into .venv.
 #   make check      formatting, lint, types, layers
 #   make test-slow  the tests that take minutes
+#   make test-learning  a method learns, against random rewards; ten minutes
+#   make test-parts the tests of parts that `make test` does not install, in .venv-parts;
+#                   XMEM_REPO and CUTIE_REPO name checkouts
 #   make docs       the pages that are generated
 #   make learning   train every method beside random rewards; hours (docs/learning.md)
 
 VENV := .venv
 BIN := $(VENV)/bin
+PARTS := .venv-parts
 # The first interpreter that is new enough; `make PYTHON=… demo` chooses another.
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -15,7 +19,7 @@ STEPS ?= 60
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LINTED := harness tasks models trainers leaderboards tests benchmarks
 
-.PHONY: demo test test-slow check docs learning clean
+.PHONY: demo test test-slow test-learning test-parts check docs learning clean
 
 demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
@@ -30,7 +34,17 @@ test: check
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not learning"
+
+test-learning: $(VENV)/.dev
+	$(BIN)/python -m pytest -m learning
+
+test-parts: $(PARTS)/.parts
+	$(PARTS)/bin/python -m pytest tests/models/test_lmms_eval.py tests/models/test_sam2_package.py \
+		tests/models/test_xmem.py tests/run/test_slurm.py tests/core/test_formats.py \
+		-k "test_lmms_eval.py or test_sam2_package.py or official_code or submitit or real_sheet" \
+		$(if $(XMEM_REPO),--xmem-repo "$(XMEM_REPO)") \
+		$(if $(CUTIE_REPO),--cutie-repo "$(CUTIE_REPO)")
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check --quiet $(LINTED)
@@ -58,5 +72,14 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,dev]"
 	@touch $@ $(VENV)/.torch
 
+# sam2 is built from its source, where pip would fetch another torch than the pinned one.
+$(PARTS)/.parts: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }
+	$(PYTHON) -m venv $(PARTS)
+	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt SAM2_BUILD_CUDA=0 \
+		$(PARTS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e ".[sam2,lmms,dev]" openpyxl submitit
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO) dist build
+	rm -rf $(VENV) $(PARTS) $(DEMO) dist build

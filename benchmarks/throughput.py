@@ -3,11 +3,12 @@
     python benchmarks/throughput.py --lmms PYTHON [--samples N] [--batch N] [--repeats N] [--save]
     python benchmarks/throughput.py --overhead [--samples N] [--batch N] [--repeats N] [--save]
 
-PYTHON is the interpreter of an environment in which `lmms-eval==0.7.3` is installed. Both sides
-get the same pictures, prompts, limit of new tokens, threads, batch size, weights in bfloat16 (in
-which lmms-eval loads them) and transformers' own choice of attention, and decode greedily. They
-take turns, each time in a new process, which loads and answers one batch of other questions first.
-lmms-eval is given all requests at once, ours as many batches as its backend asks for (eight).
+PYTHON is the interpreter of an environment in which `lmms-eval==0.7.3` is installed, and `decord`,
+which its Qwen2.5-VL imports. Both sides get the same pictures, prompts, limit of new tokens,
+threads, batch size, weights in bfloat16 (in which lmms-eval loads them) and transformers' own
+choice of attention, and decode greedily. They take turns, each time in a new process, which loads
+and answers one batch of other questions first. lmms-eval is given all requests at once, ours as
+many batches as its backend asks for (eight).
 
 Seconds: of lmms-eval, those within `generate_until`, from the list of requests to the last reply.
 Of ours, those from the first batch that is planned until the last one is read, journalled and
@@ -17,10 +18,10 @@ call (`simple_evaluate` with a built model; `evaluate` with a loaded one), which
 task, hashes the weights (ours), scores and collects.
 
 `--overhead` asks what ours costs beside a loop over the same batches, made beforehand, that calls
-`generate` and nothing else (with `roll=false`, so that both compute the same), in one process that
-has answered all of it once. The two take turns over pieces of the set, `--repeats` times over all
-of them, as a machine's speed drifts by more in a minute than what is asked for; which goes first
-alternates. It needs no lmms-eval.
+`generate` and nothing else, in one process that has answered all of it once: of the engine alone
+(`roll=false`, so that both compute the same), and as it is used. They take turns over pieces of the
+set, `--repeats` times over all of them, as a machine's speed drifts by more in a minute than what
+is asked for; which goes first goes round. It needs no lmms-eval.
 """
 
 import argparse
@@ -32,7 +33,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import expm1, log
@@ -62,6 +63,7 @@ from harness.task import Task
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "results" / "throughput.md"
 VERSION = "0.7.3"
+BARE, ENGINE, ROLLING = "bare `generate` loop", "harness, `roll=false`", "harness"
 PIECE = 2  # times what the engine asks for at once: one side is timed over it, then the other
 NUMBER = re.compile(r"[0-9]+")
 NEAR = 2  # of pocket's 168 pixels a side
@@ -92,7 +94,8 @@ def main() -> None:
         sys.exit(f"error: {error}")
     print(text)
     if given.save:
-        save(RESULT, "overhead" if given.overhead else "lmms-eval", text)
+        side = "overhead" if given.overhead else "lmms-eval"
+        save(RESULT, f"{side}, batches of {given.batch}", text)
 
 
 def arguments() -> argparse.Namespace:
@@ -113,7 +116,9 @@ def arguments() -> argparse.Namespace:
 
 def check_lmms(python: str | None) -> None:
     """Raise MissingDependency unless this interpreter has the release that is compared with."""
-    fix = f"python -m venv E; E/bin/pip install lmms-eval=={VERSION}; then --lmms E/bin/python"
+    fix = (
+        f"python -m venv E; E/bin/pip install lmms-eval=={VERSION} decord; then --lmms E/bin/python"
+    )
     code = "from importlib.metadata import version; print(version('lmms-eval'))"
     if python is None:
         found = "no --lmms"
@@ -217,19 +222,27 @@ def ours(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> dict[str, Any]:
-    """Seconds of ours and of the bare loop, in turns over pieces, where all has been met before."""
+    """Seconds of each side, in turns over pieces, where all has been met before."""
     size = PIECE * hello(model).batch_size
     several = pieces(task, size)
-    for piece in several:
-        evaluated(piece, model)
-    mine, loops, working = list[float](), list[float](), 0.0
-    for pair, piece in enumerate(several * turns):
-        loop = bare(piece, model) if pair % 2 else None
-        busy.reset()
-        mine.append(evaluated(piece, model)["window"])
-        working += busy.found()["busy"]
-        loops.append(bare(piece, model) if loop is None else loop)
-    return {"ours": mine, "bare": loops, "busy": working, "size": size}
+    rolling = replace(model, chat=replace(model.chat, roll=True))
+    sides: dict[str, Callable[[Task], float]] = {
+        BARE: lambda piece: bare(piece, model),
+        ENGINE: lambda piece: evaluated(piece, model)["window"],
+        ROLLING: lambda piece: evaluated(piece, rolling)["window"],
+    }
+    for work in sides.values():
+        for piece in several:
+            work(piece)
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    working = 0.0
+    for turn, piece in enumerate(several * turns):
+        names = list(sides)
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            busy.reset()
+            seconds[name].append(sides[name](piece))
+            working += busy.found()["busy"] if name == ENGINE else 0.0
+    return {"seconds": seconds, "busy": working / sum(seconds[ENGINE]), "size": size}
 
 
 def pieces(task: Task, size: int) -> list[Task]:
@@ -333,19 +346,25 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
 
 def overhead(given: argparse.Namespace, found: Mapping[str, Any]) -> str:
     """The table of ours and the bare loop."""
-    mine, loops, size = found["ours"], found["bare"], found["size"]
-    logs = [log(ours / loop) for ours, loop in zip(mine, loops, strict=True)]
+    seconds, size = found["seconds"], found["size"]
+    lines = [about(given), "", "| | samples/s | seconds beside the loop's, mean (95 %) | median |",
+             "| --- | --- | --- | --- |"]  # fmt: skip
+    for name, side in seconds.items():
+        cost = "| |" if name == BARE else costs(side, seconds[BARE])
+        lines.append(f"| {name} | {spread([size / one for one in side])} {cost}")
+    return "\n".join([
+        *lines, "", f"Over {len(seconds[BARE])} pieces of {size} samples each; the engine alone is "
+        f"{found['busy']:.3f} busy.",
+    ])  # fmt: skip
+
+
+def costs(mine: Sequence[float], loop: Sequence[float]) -> str:
+    """The cells that say how many more seconds one side takes, piece by piece."""
+    logs = [log(one / other) for one, other in zip(mine, loop, strict=True)]
     middle = fmean(logs)
     wide = half_width(0.95, degrees=len(logs) - 1) * stdev(logs) / len(logs) ** 0.5
     cost, low, high = (100 * expm1(one) for one in (middle, middle - wide, middle + wide))
-    sides = {"bare `generate` loop": loops, "harness": mine}
-    return "\n".join([
-        about(given), "", "| | samples/s |", "| --- | --- |",
-        *(f"| {name} | {spread([size / one for one in side])} |" for name, side in sides.items()),
-        "", f"Overhead, the mean of {len(logs)} pairs of {size} samples each: {cost:.1f} % "
-        f"(95 %: {low:.1f} to {high:.1f}); their median is {100 * expm1(median(logs)):.1f} %; "
-        f"{found['busy'] / sum(mine):.3f} busy.",
-    ])  # fmt: skip
+    return f"| {cost:+.1f} % ({low:+.1f} to {high:+.1f}) | {100 * expm1(median(logs)):+.1f} % |"
 
 
 def about(given: argparse.Namespace) -> str:

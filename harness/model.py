@@ -1,13 +1,15 @@
 """What answers: the protocols that models and their parts fulfil."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.types import Answer, Box, Point, Prediction, Query
+
+T = TypeVar("T")
 
 
 class Model(Protocol):
@@ -61,6 +63,9 @@ class Staged(Protocol):
 
     It may have a method `expect(queries)`, which is called in a thread of its own while `ask` is at
     work: `ask` of these is likely to be next, and what it begins with can be made ready.
+
+    It may have a method `objects(query, asked)`, which is called before `begin`, in its thread: of
+    how many objects there will be masks at once. By them it is known what memory a sample needs.
     """
 
     @property
@@ -187,8 +192,17 @@ class ChatReply:
     """Why this is the first reply although it was asked again; empty: it is the second one."""
 
 
+Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatReply], T]
+"""Yields what is to be asked, is sent one reply a request, in order, and so on until it returns."""
+
+
 class Chat(Protocol):
-    """A vision-language network behind one call."""
+    """A vision-language network behind one call.
+
+    It may have a method `converse(conversations)`, which returns what each `Conversation` returns,
+    in order: it lets each go on as soon as its own replies are there. Replies are those of
+    `generate`. Without it conversations go turn by turn (`harness.models.conversing`).
+    """
 
     @property
     def batch_size(self) -> int:

@@ -21,7 +21,7 @@ from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
 from harness.models.second_try import Try, tried_again
 from harness.models.shown import budgeted, seen, spread
-from harness.models.tracks import joint_masks
+from harness.models.tracks import joint_masks, prompts_of
 from harness.models.truth import key_frame_of, objects_of
 from harness.replies import storable
 from harness.types import (
@@ -199,6 +199,11 @@ class PromptedModel:
             return False
         return said.ok
 
+    def objects(self, query: Query, asked: Asked) -> int:
+        """Of how many objects there are masks at once: forms are propagated one after another."""
+        said = zip(query.forms, asked.replies[-len(query.forms) :], strict=False)
+        return max((self._marked(form, reply.text) for form, reply in said), default=0)
+
     def begin(self, query: Query, asked: Asked) -> Pending[Prediction]:
         """Read replies and segment: the second stage; what it returns is the third."""
         reading = self.reading(query, [reply.text for reply in asked.replies])
@@ -321,6 +326,16 @@ class PromptedModel:
             self.segmenter, self.propagator, media, start, items, phrase=said.phrase
         )  # fmt: skip
         return masked(form, items, tracks, nothing=nothing, still=len(media) == 1)
+
+    def _marked(self, form: AnswerForm, reply: str) -> int:
+        """Objects that masks are made of."""
+        if form not in MASKED:
+            return 0
+        try:
+            said = self.prompt.parse(storable(reply))
+        except ParseError:
+            return 0
+        return len(prompts_of(said.items, said.phrase)) if said.ok else 0
 
     def _start(self, query: Query, form: AnswerForm, said: ParseResult) -> int:
         media = query.media[0]

@@ -5,8 +5,8 @@
 A model that is `Staged` is asked for the next batch while the masks of the one before are made,
 and the masks of one sample are carried through its video while the next sample is segmented. Each
 stage works on one thing at a time, but for a language stage that takes several batches at once, as
-a server does. At most `ahead` batches are on their way, and at most `BEGUN` samples are segmented
-and not finished, so that memory is bounded.
+a server does. At most `ahead` batches are on their way, and few samples are segmented and not
+finished: as many as `Room` has room for, so that memory is bounded.
 
 What the network has answered was paid for: when the run ends early, the masks of those batches are
 finished and journalled first, and nothing else is begun; see `Predictor.finish`.
@@ -38,16 +38,13 @@ from harness.run.predict import (
     readable,
     records,
 )
-from harness.run.prefetch import decode, masked_pixels, parts, shown_pixels
+from harness.run.prefetch import decode, parts, shown_pixels
+from harness.run.room import Room, needed
 from harness.run.stages import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
 from harness.run.underway import UnderWay, fail, settle
 from harness.types import Prediction, Query
 
 T = TypeVar("T")
-
-BEGUN = 4
-"""Samples, of all batches together, that may be segmented and not finished: each of them holds its
-pictures and masks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +90,7 @@ class Predictor:
     """What the network was given last, and is answering."""
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
     _under_way: UnderWay[_Asked, Outcome] = field(default_factory=UnderWay)
-    _room: Any = field(default_factory=lambda: threading.Semaphore(BEGUN))
-    """Held by each sample from its segmentation to its end."""
+    _room: Room = field(default_factory=Room)
     _memory: Memory = field(default_factory=Memory)
 
     @property
@@ -174,7 +170,7 @@ class Predictor:
             self.ending = self.closed = True
         for threads in list(self._threads.values()):
             threads.shutdown(wait=False, cancel_futures=True)
-        self._room.release()  # whoever waits for it finds that all is over
+        self._room.close()  # whoever waits for it finds that all is over
         if self._under_way.drop():
             self._halt()
 
@@ -232,8 +228,7 @@ class Predictor:
         stage = stages[LANGUAGE]
         replies = contained(self.model, whole, stage, lambda some: self._replies(model, some))
         stage.end(start)
-        for query in whole:
-            self._memory.enter(SEGMENTATION, masked_pixels(query))
+        self._memory.enter(SEGMENTATION, 0, samples=len(whole))  # they wait, and hold no pixels
         return _Asked(model, batch, stages, whole, replies, lost, start)
 
     def _replies(self, model: Staged, queries: Sequence[Query]) -> Sequence[Any]:
@@ -258,16 +253,18 @@ class Predictor:
 
     def _handed_on(self, asked: _Asked, query: Query, reply: Any) -> "Future[Prediction]":
         """Begin a sample once there is room for it; its last stage makes room for another."""
-        self._room.acquire()
+        need = needed(asked.model, query, reply)
+        self._room.enter(need)
+        self._memory.enter(SEGMENTATION, need, samples=0)
         try:
             begun = self._begin(asked, query, reply)
-            self._memory.enter(PROPAGATION, masked_pixels(query))
-            return self._in(PROPAGATION, self._finish, asked, query, begun)
+            self._memory.enter(PROPAGATION, need)
+            return self._in(PROPAGATION, self._finish, asked, query, need, begun)
         except BaseException:
-            self._room.release()
+            self._room.leave(need)
             raise
         finally:
-            self._memory.leave(SEGMENTATION, masked_pixels(query))
+            self._memory.leave(SEGMENTATION, need)
 
     def _begin(self, asked: _Asked, query: Query, reply: Any) -> Callable[[], Prediction]:
         if self.closed:
@@ -279,15 +276,17 @@ class Predictor:
         stage.end(start)
         return (lambda: begun) if isinstance(begun, Prediction) else begun
 
-    def _finish(self, asked: _Asked, query: Query, begun: Callable[[], Prediction]) -> Prediction:
+    def _finish(
+        self, asked: _Asked, query: Query, need: int, begun: Callable[[], Prediction]
+    ) -> Prediction:
         start, stage = perf_counter(), asked.stages[PROPAGATION]
         try:
             (prediction,) = contained(
                 self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
             )
         finally:
-            self._memory.leave(PROPAGATION, masked_pixels(query))
-            self._room.release()
+            self._memory.leave(PROPAGATION, need)
+            self._room.leave(need)
         stage.end(start)
         return prediction
 

@@ -99,7 +99,10 @@ class Pool(ABC):
         self.timeout = timeout
         self._attempt = attempt
         self._started = 0
+        self._ended: Counter[int] = Counter()
+        """Workers that ended while they held a batch, by its index."""
         self._losses: Counter[int] = Counter()
+        """Those of them that held nothing else."""
         self._suspects: set[int] = set()
         """Batches that a worker held when it died."""
         self._unready = 0
@@ -219,6 +222,7 @@ class Pool(ABC):
     def _replace(self, member: Member, waiting: list[Batch]) -> Iterator[Outcome]:
         """Start another worker in the place of a dead one, and take back what it held."""
         for batch in member.held:
+            self._ended[batch.index] += 1
             if len(member.held) == 1:
                 self._losses[batch.index] += 1
             if self._losses[batch.index] < TRIES:
@@ -251,7 +255,8 @@ class Pool(ABC):
 
     def _give_up(self, batch: Batch, ended: str) -> Outcome:
         """Journal a batch that no worker survives."""
-        message = f"{TRIES} worker processes ended on this batch, the last with {ended}"
+        count = self._ended[batch.index]
+        message = f"{count} worker processes ended on this batch, the last with {ended}"
         self._started += 1
         with Writer(self.folder, self._started - 1, self._attempt) as journal:
             predictions = [

@@ -74,12 +74,16 @@ def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
     )
 
 
-def masked_pixels(query: Query) -> int:
-    """Bytes of the picture that is segmented, and of one mask a frame; 0 if none are asked for."""
-    if not EVERY_FRAME.intersection(query.forms):
+def masked_pixels(query: Query, objects: int | None = None) -> int:
+    """Bytes of the picture that is segmented, and of masks; 0 if none are asked for, or made.
+
+    In every frame there is a mask of each of `objects`, and one of them all, which is made while
+    the others are there. None: it is not known how many there are, and one a frame is counted.
+    """
+    if not EVERY_FRAME.intersection(query.forms) or objects == 0:
         return 0
-    media = query.media[0]
-    return _picture(media) + media.size[0] * media.size[1] * len(media)
+    media, masks = query.media[0], 1 if objects is None else objects + 1
+    return _picture(media) + media.size[0] * media.size[1] * len(media) * masks
 
 
 def _picture(media: Media) -> int:

@@ -13,10 +13,10 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.errors import MissingDependency, UsageError
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatReply, ChatRequest, Conversation
 from harness.models.backends.known import Known, known
 from harness.models.backends.openai_form import GOES_ON, Clips, Form, Server
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
@@ -29,6 +29,8 @@ from harness.models.canvas import Coordinates
 ADDRESS = "OPENAI_BASE_URL"
 """The environment variable for an address that the record is not to hold."""
 START = 8  # requests at once, before anything is known of the server
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,14 @@ class OpenAIChat:
             MissingDependency: the server has failed many times in a row, or the account is spent.
         """
         return self.session.replies(requests, self._ask, most=self.concurrency)
+
+    def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
+        """What each conversation comes to, in order; each goes on when its own replies are there.
+
+        As many requests are under way at once as for `generate`, whichever they belong to, and
+        errors are the same.
+        """
+        return self.session.conversed(conversations, self._ask, most=self.concurrency)
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it."""

@@ -7,15 +7,17 @@ paid for twice, and no failure is waited for twice.
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from typing import NoReturn, TypeAlias, TypeVar
 
 from harness.errors import HarnessError, MissingDependency, UsageError
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatReply, ChatRequest, Conversation
 from harness.models.backends.openai_http import Endpoint, ServerError, TryAgain
 from harness.models.backends.openai_pace import LONGEST_WAIT, Pace, Stopped, back_off
+from harness.models.conversing import Talks, question
 
 ENDING = (UsageError, MissingDependency)
 """Errors that end a run: the next request would fare no better."""
@@ -25,6 +27,7 @@ GIVE_UP = 20
 """Requests in a row that fail, retries and all, before the run is ended."""
 
 T = TypeVar("T")
+U = TypeVar("U")
 Result: TypeAlias = ChatReply | HarnessError
 
 
@@ -104,25 +107,41 @@ class Session:
         """One reply a request, asked by at most `most` threads.
 
         Raises:
-            HarnessError: the first error that ends the run, at once; else, when all are done, the
-                error of the first request that failed.
+            HarnessError, Stopped: as for `conversed`.
+        """
+        return self.conversed([question(one) for one in requests], ask, most=most)
+
+    def conversed(
+        self,
+        conversations: Sequence[Conversation[U]],
+        ask: Callable[[ChatRequest], ChatReply],
+        *,
+        most: int,
+    ) -> list[U]:
+        """What conversations come to, each going on when its own replies are there.
+
+        At most `most` threads ask; the conversations themselves go on in this one.
+
+        Raises:
+            HarnessError: the first error that ends the run, at once; else, when all went on as far
+                as they could, the error of the first request that failed.
             Stopped: all was halted, before or meanwhile.
         """
+        talks = Talks(conversations)
         with self._call() as stop:
-            results = self._recall(requests)
-            missing = [place for place in range(len(requests)) if place not in results]
-            asked = {place: requests[place] for place in missing}
-            results |= self._asked(asked, ask, most, stop)
-        in_order = [results[place] for place in range(len(requests))]
-        replies = [one for one in in_order if isinstance(one, ChatReply)]
-        if len(replies) == len(requests):
-            return replies
-        if len(requests) > 1:
+            results = self._asked(talks, ask, most, stop)
+        failed = (one for _, one in sorted(results.items()) if isinstance(one, HarnessError))
+        error = next(failed, None)
+        if error is None:
+            return talks.ends()
+        if len(results) > 1:
             with self._lock:
-                self._remembered.update(zip(requests, in_order, strict=True))
+                self._remembered.update(
+                    (talks.requests[place], one) for place, one in results.items()
+                )
                 for oldest in [*self._remembered][:-REMEMBERED]:
                     del self._remembered[oldest]
-        raise next(one for one in in_order if isinstance(one, HarnessError))
+        raise error
 
     def halt(self) -> None:
         """Give up what is under way: no more tries; what a server is at is waited for.
@@ -154,28 +173,37 @@ class Session:
 
     def _asked(
         self,
-        requests: dict[int, ChatRequest],
+        talks: Talks[U],
         ask: Callable[[ChatRequest], ChatReply],
         most: int,
         stop: threading.Event,
     ) -> dict[int, Result]:
+        """By place, what came of everything that was asked."""
         results: dict[int, Result] = {}
         ended: list[HarnessError] = []
+        done: SimpleQueue[Future[int]] = SimpleQueue()
 
-        def work(place: int) -> None:
+        def work(place: int) -> int:
             try:
-                results[place] = self._counted(lambda: ask(requests[place]), stop)
+                results[place] = self._result(talks.requests[place], ask, stop)
             except Stopped:
-                return
+                pass
             except ENDING as error:
                 ended.append(error)
                 stop.set()
-            except HarnessError as error:
-                results[place] = error
+            return place
 
-        threads = ThreadPoolExecutor(max(1, min(most, len(requests))), thread_name_prefix="ask")
+        threads = ThreadPoolExecutor(max(1, most), thread_name_prefix="ask")
         try:
-            list(threads.map(work, requests))
+            coming: Sequence[int] = talks.unanswered()
+            under_way = len(coming)
+            while under_way:
+                for place in coming:
+                    threads.submit(work, place).add_done_callback(done.put)
+                place = done.get().result()
+                reply = results.get(place)
+                coming = talks.tell(place, reply) if isinstance(reply, ChatReply) else ()
+                under_way += len(coming) - 1
         except BaseException:  # Ctrl-C: what is under way need not be waited for
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
@@ -183,9 +211,32 @@ class Session:
         threads.shutdown()
         if ended:
             raise ended[0]
-        if len(results) < len(requests):
+        if len(results) < len(talks.requests):
             raise Stopped
         return results
+
+    def _result(
+        self,
+        request: ChatRequest,
+        ask: Callable[[ChatRequest], ChatReply],
+        stop: threading.Event,
+    ) -> Result:
+        """A request's reply, or the error that it failed with; what is remembered is forgotten.
+
+        Raises:
+            Stopped: `stop` was set.
+            UsageError, MissingDependency: the run is over.
+        """
+        with self._lock:
+            known = self._remembered.pop(request, None)
+        if known is not None:
+            return known
+        try:
+            return self._counted(lambda: ask(request), stop)
+        except ENDING:
+            raise
+        except HarnessError as error:
+            return error
 
     def _counted(self, once: Callable[[], ChatReply], stop: threading.Event) -> ChatReply:
         try:
@@ -227,12 +278,3 @@ class Session:
             f"server {self.endpoint.url}", expected="an answer",
             found=f"{fault}{asked} ({tries} tries)",
         ) from fault  # fmt: skip
-
-    def _recall(self, requests: Sequence[ChatRequest]) -> dict[int, Result]:
-        """What is remembered of these requests, by their place; it is forgotten by that."""
-        with self._lock:
-            return {
-                place: self._remembered.pop(request)
-                for place, request in enumerate(requests)
-                if request in self._remembered
-            }

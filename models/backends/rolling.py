@@ -8,7 +8,7 @@ What comes next may depend on what was replied: a `Source` is asked for it whene
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from harness.model import ChatRequest
@@ -31,7 +31,7 @@ def rolls(network: Any, model_type: str) -> bool:
 
 
 class Part(NamedTuple):
-    """Requests that are begun together."""
+    """Requests whose prompts are read together."""
 
     places: list[int]
     inputs: Any
@@ -56,8 +56,9 @@ class Source(Protocol):
     """What is to be answered."""
 
     def take(self, free: int) -> Part | None:
-        """The next part, of at most `free` requests; None: nothing is to be begun now.
+        """The next part, of at most `free` prompts; None: nothing is to be begun now.
 
+        Of more requests than `free` the first ones are begun, the others as rows become free.
         Where nothing is under way and nothing is to be begun, everything is answered.
         """
         ...
@@ -66,25 +67,6 @@ class Source(Protocol):
 def share_of(size: int) -> int:
     """How many are begun at once after the first ones: prompts that are read alone cost more."""
     return max(1, size // 4)
-
-
-def plan(order: Sequence[int], *, size: int) -> list[list[int]]:
-    """Places in the order of `order`: as many as there are rows first, then a quarter at a time."""
-    share = share_of(size)
-    rest = [list(order[at : at + share]) for at in range(size, len(order), share)]
-    return [list(order[:size]), *rest]
-
-
-class Planned:
-    """A source of parts as `plan` has cut them for `size` rows."""
-
-    def __init__(self, parts: Iterator[tuple[list[int], Any]], *, size: int) -> None:
-        self._parts, self._share = parts, share_of(size)
-
-    def take(self, free: int) -> Part | None:
-        """The next part where a share of the rows is free."""
-        part = next(self._parts, None) if free >= self._share else None
-        return None if part is None else Part(*part)
 
 
 @dataclass(slots=True)
@@ -134,9 +116,17 @@ def replies(
         ModelError: a logit is no number.
     """
     rows: Rows | None = None
+    read: _Read | None = None
     while True:
-        while part := source.take(size - (0 if rows is None else len(rows))):
-            begun, scores = _begin(network, part)
+        while free := size - (0 if rows is None else len(rows)):
+            if read is not None:
+                if free < min(share_of(size), len(read.places)):
+                    break
+            elif part := source.take(free):
+                read = _read(network, part)
+            else:
+                break
+            begun, scores, read = _begun(read, free)
             _write(begun, scores, requests, samplings)
             rows = begun if rows is None else joined([rows, begun])
         if rows is None:
@@ -149,8 +139,21 @@ def replies(
             _write(rows, _step(network, rows), requests, samplings)
 
 
-def _begin(network: Any, part: Part) -> "tuple[Rows, Tensor]":
-    """Read prompts: their rows, without a reply yet, and the scores of the first token."""
+class _Read(NamedTuple):
+    """Prompts that were read, for requests that are not begun."""
+
+    rows: Rows
+    """One a prompt, without a reply yet."""
+    scores: "Tensor"
+    """Of the first token (prompts × vocabulary)."""
+    places: list[int]
+    alike: list[int]
+    """Which prompt each request has."""
+    release: bool
+    """Whether the rows are nobody else's."""
+
+
+def _read(network: Any, part: Part) -> _Read:
     from harness.models.backends.growing import growing
 
     given = dict(part.inputs)
@@ -164,15 +167,29 @@ def _begin(network: Any, part: Part) -> "tuple[Rows, Tensor]":
         mask = given["attention_mask"]
     output = network(**given, position_ids=positions, past_key_values=cache, use_cache=True,
                      logits_to_keep=1)  # fmt: skip
-    places = part.places if part.alike is None else list(range(len(tokens)))
-    rows = Rows(places, [[] for _ in places], tokens, mask, positions[-1:, :, -1:] + 1, cache)
-    scores: Tensor = output.logits[:, -1]
+    order = list(range(len(tokens)))
+    rows = Rows(order, [[] for _ in order], tokens, mask, positions[-1:, :, -1:] + 1, cache)
     if part.keep is not None:
         part.keep(rows)
-    if part.alike is None:
-        return rows, scores
-    whole = chosen_rows(rows, part.alike, places=part.places, release=part.keep is None)
-    return whole, scores[part.alike]
+    alike = order if part.alike is None else part.alike
+    return _Read(rows, output.logits[:, -1], part.places, alike, part.keep is None)
+
+
+def _begun(read: _Read, free: int) -> "tuple[Rows, Tensor, _Read | None]":
+    """Rows of at most `free` requests, the scores of their first tokens, and what is left."""
+    alike, later = read.alike[:free], read.alike[free:]
+    rest = None
+    if read.release and not later and alike == read.rows.places:  # each prompt once: as they are
+        return replace(read.rows, places=read.places), read.scores, None
+    if later:
+        needed = sorted(set(later))
+        start = int(read.rows.mask[needed].any(dim=0).int().argmax())
+        rest = _Read(
+            chosen_rows(read.rows, needed, places=needed, start=start), read.scores[needed],
+            read.places[free:], [needed.index(one) for one in later], True,
+        )  # fmt: skip
+    rows = chosen_rows(read.rows, alike, places=read.places[:free], release=read.release)
+    return rows, read.scores[alike], rest
 
 
 def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":

@@ -74,7 +74,9 @@ def place(device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def network(kind: str, folder: Path, *, name: str, dtype: str, device: str) -> Any:
+def network(
+    kind: str, folder: Path, *, name: str, dtype: str, device: str, compiled: bool = False
+) -> Any:
     """A Sam2Model or Sam2VideoModel in evaluation mode, on its device.
 
     Args:
@@ -83,6 +85,7 @@ def network(kind: str, folder: Path, *, name: str, dtype: str, device: str) -> A
         name: What errors call it.
         dtype: `auto` is what the checkpoint's configuration says.
         device: `auto` is CUDA where there is one.
+        compiled: Compile what looks at pictures, all of which have one size, when it is first used.
 
     Raises:
         ModelError: its weights are not exactly those of the architecture.
@@ -105,7 +108,10 @@ def network(kind: str, folder: Path, *, name: str, dtype: str, device: str) -> A
         )
     check_report(name, report)
     with memory():
-        return made.to(place(device)).eval()
+        made = made.to(place(device)).eval()
+    if compiled:
+        made.vision_encoder.compile(dynamic=False)
+    return made
 
 
 def processor(kind: str, folder: Path, *, name: str) -> Any:

@@ -7,15 +7,16 @@ the choice of tokens is `sampling.TokenChoice`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from harness.errors import OutOfMemory
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatReply, ChatRequest, Conversation
 from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected, batches, with_inputs
@@ -26,9 +27,13 @@ from harness.models.backends.networks import end_tokens, load_network, load_proc
 from harness.models.backends.room import Room
 from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
 from harness.models.backends.stops import criteria, tokens_to_stop, until_stop
+from harness.models.backends.waiting import Prompts, Waiting, first_of, placed, prompts
 from harness.models.canvas import Coordinates, declared_coordinates
+from harness.models.conversing import Talks, question
 
 ROUNDS = 8
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,38 +141,34 @@ class TransformersChat:
 
         They are answered `batch_size` at a time, the longest first: what does not fit is known at
         once, and little is padded. Of more than that, the next ones take the places of those
-        whose replies have ended, where the architecture allows it (`rolling`). Where memory runs
-        out, half as many at a time are tried, of those that are not answered yet, and no more than
-        that in the next calls either (`Room`).
+        whose replies have ended, where the architecture allows it (`rolling`). There, a prompt of
+        several requests is made and read once. Where memory runs out, half as many at a time are
+        tried, of those that are not answered yet, and no more than that in the next calls either
+        (`Room`).
 
         Raises:
             OutOfMemory: a single request does not fit.
             ModelError: a logit is no number.
         """
-        replies: dict[int, ChatReply] = {}
-        size, ran_out = self._room.rows, False
-        while left := [place for place in range(len(requests)) if place not in replies]:
-            size = min(size, len(left))
-            try:
-                for at, reply in self._answered([requests[place] for place in left], size=size):
-                    replies[left[at]] = reply
-            except OutOfMemory:
-                if size == 1:
-                    raise
-                ran_out = True
-                size //= 2
-                # Of fewer than fit otherwise, large ones as they were, nothing is kept.
-                if len(left) >= self._room.rows:
-                    self._room.keep(size)
-        if not ran_out and len(requests) >= self._room.rows:
-            self._room.grow()
-        return [replies[place] for place in range(len(requests))]
+        return self._conversed([question(one) for one in requests], go_on=False)
+
+    def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
+        """What each conversation comes to, in order.
+
+        Where rows roll, what is asked next takes the place of what is answered, and waits for no
+        other conversation; otherwise they go turn by turn. The rest is as for `generate`.
+
+        Raises:
+            OutOfMemory: a single request does not fit.
+            ModelError: a logit is no number.
+        """
+        return self._conversed(conversations, go_on=True)
 
     def expect(self, requests: Sequence[ChatRequest]) -> None:
-        """Begin to make the tensors that the call of `generate` with these requests begins with."""
+        """Begin to make the tensors that the call with these requests begins with."""
         if self.prefetch and requests:
-            _, plan = self._plan(requests, min(self._room.rows, len(requests)))
-            first = [requests[place] for place in plan[0]]
+            size = self._room.rows
+            first = self._first(requests, size, rolls=self._rolls(requests, size))
             self._expected.make(first, lambda: processor_inputs(self.processor, first))
 
     @cached_property
@@ -201,24 +202,54 @@ class TransformersChat:
             return self.repetition_penalty
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
-    def _answered(
-        self, requests: Sequence[ChatRequest], *, size: int
-    ) -> Iterator[tuple[int, ChatReply]]:
-        """Places and replies, `size` requests at a time."""
-        rolls, plan = self._plan(requests, size)
-        begun = self._expected.taken([requests[place] for place in plan[0]])
-        parts = with_inputs(plan, self._inputs(requests), ahead=self.prefetch, begun=begun)
-        if rolls:
-            return self._rolled(requests, parts, size=size)
-        return self._batched(requests, parts)
+    def _conversed(self, conversations: Sequence[Conversation[T]], *, go_on: bool) -> list[T]:
+        """What conversations come to; `go_on`: what is asked may lead to more."""
+        talks = Talks(conversations)
+        size, ran_out, asked = self._room.rows, False, len(talks.unanswered())
+        while left := talks.unanswered():
+            try:
+                for place, reply in self._answered(talks.requests, left, size=size, go_on=go_on):
+                    talks.tell(place, reply)
+            except OutOfMemory:
+                at_once = min(size, len(talks.unanswered()))
+                if at_once == 1:
+                    raise
+                ran_out, size = True, at_once // 2
+                # Of fewer than fit otherwise, large ones as they were, nothing is kept.
+                if len(left) >= self._room.rows:
+                    self._room.keep(size)
+        if not ran_out and asked >= self._room.rows:
+            self._room.grow()
+        return talks.ends()
 
-    def _plan(self, requests: Sequence[ChatRequest], size: int) -> tuple[bool, list[list[int]]]:
-        """Whether rows roll; and the places of the requests, in the parts that are begun with."""
-        more = len(requests) > size
-        if more and self.roll and rolling.rolls(self.network, self.model_type):
-            order = [place for one in batches(requests, size=1) for place in one]
-            return True, rolling.plan(order, size=size)
-        return False, batches(requests, size=size)
+    def _answered(
+        self, requests: Sequence[ChatRequest], left: Sequence[int], *, size: int, go_on: bool
+    ) -> Iterator[tuple[int, ChatReply]]:
+        """Places and replies of what is left of the requests, `size` at a time.
+
+        Where rows roll, those of requests that are added meanwhile too.
+        """
+        some = [requests[place] for place in left]
+        rolls = self._rolls(some, size, go_on=go_on)
+        begun = self._expected.taken(self._first(some, size, rolls=rolls))
+        if rolls:
+            return self._rolled(requests, left, size=size, begun=begun)
+        plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
+        made = self._inputs(requests)
+        return self._batched(requests, with_inputs(plan, made, ahead=self.prefetch, begun=begun))
+
+    def _rolls(self, requests: Sequence[ChatRequest], size: int, *, go_on: bool = False) -> bool:
+        """Whether rows roll: where they can, and there is something to be had from it."""
+        gains = go_on or len(requests) > size or len(prompts(requests)) < len(requests)
+        return gains and self.roll and rolling.rolls(self.network, self.model_type)
+
+    def _first(
+        self, requests: Sequence[ChatRequest], size: int, *, rolls: bool
+    ) -> list[ChatRequest]:
+        """The requests whose tensors are made first; of those with one prompt the first."""
+        if rolls:
+            return [requests[one[0]] for one in first_of(prompts(requests), size=size)]
+        return [requests[one] for one in batches(requests, size=size)[0]]
 
     def _batched(
         self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]]
@@ -230,26 +261,41 @@ class TransformersChat:
             yield from zip(places, said, strict=True)
 
     def _rolled(
-        self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]], *, size: int
+        self,
+        requests: Sequence[ChatRequest],
+        left: Sequence[int],
+        *,
+        size: int,
+        begun: "Future[Any] | None",
     ) -> Iterator[tuple[int, ChatReply]]:
-        """Places and replies, as they end."""
+        """Places and replies, as they end, of what is left and of what is added meanwhile."""
         import torch
 
         asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
+        made, samplings = self._inputs(requests), [self._sampling] * len(requests)
 
-        def noted() -> Iterator[tuple[list[int], Any]]:
-            for places, inputs in parts:
-                seen = self._asked([requests[place] for place in places], inputs)
-                asked.update(zip(places, seen, strict=True))
-                yield places, inputs.to(self._device)
+        def part(several: Prompts, inputs: Any) -> rolling.Part:
+            seen = self._asked([requests[one[0]] for one in several], inputs)
+            order = [at for at, one in enumerate(several) for _ in one]
+            places = [place for one in several for place in one]
+            asked.update(zip(places, (seen[at] for at in order), strict=True))
+            return rolling.Part(places, inputs.to(self._device), order)
 
-        with memory(), torch.inference_mode():
-            for place, tokens in rolling.replies(
-                self.network, requests, rolling.Planned(noted(), size=size), size=size,
-                ends=self._end_tokens, samplings=[self._sampling] * len(requests),
-                decode=self._decoded,
-            ):  # fmt: skip
-                yield place, self._said(requests[place], tokens, *asked.pop(place))
+        with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
+            waiting = Waiting(
+                lambda several: made([one[0] for one in several]), part, size=size,
+                worker=worker if self.prefetch else None, begun=begun,
+            )  # fmt: skip
+            waiting.add(placed(requests, left))
+            with memory(), torch.inference_mode():
+                for place, tokens in rolling.replies(
+                    self.network, requests, waiting, size=size, ends=self._end_tokens,
+                    samplings=samplings, decode=self._decoded,
+                ):  # fmt: skip
+                    known = len(samplings)
+                    yield place, self._said(requests[place], tokens, *asked.pop(place))
+                    samplings += [self._sampling] * (len(requests) - known)
+                    waiting.add(placed(requests, range(known, len(requests))))
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
         return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])

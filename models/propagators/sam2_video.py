@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Media
 from harness.models.backends import sam2 as checkpoints
@@ -34,6 +35,7 @@ class Sam2Video:
     folder: Path
     dtype: str = "auto"
     device: str = "auto"
+    compiled: bool = False
 
     @property
     def name(self) -> str:
@@ -45,8 +47,9 @@ class Sam2Video:
         """The Sam2VideoModel."""
         kind = "Sam2VideoModel"
         return checkpoints.network(
-            kind, self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device
-        )
+            kind, self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device,
+            compiled=self.compiled,
+        )  # fmt: skip
 
     @cached_property
     def processor(self) -> Any:
@@ -166,6 +169,7 @@ def sam2_video(
     config: str | None = None,
     dtype: checkpoints.Dtype = "auto",
     device: str = "auto",
+    compiled: bool = False,
 ) -> Sam2Video:
     """SAM 2's video model from a folder or the local cache; by default pocket-sam.
 
@@ -176,6 +180,8 @@ def sam2_video(
             runs the network; None: transformers does.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        compiled: Compile the image encoder when it is first used, about a minute: for many pictures
+            (docs/scale.md). Masks may differ by rounding.
 
     Raises:
         MissingDependency: the package is asked for and not installed.
@@ -184,6 +190,9 @@ def sam2_video(
     """
     checkpoints.check_dtype("sam2_video", dtype)
     if config is not None:
+        if compiled:
+            raise UsageError("sam2_video(compiled=true)", expected="no config=…, as the authors' "
+                             "package is run as it is", found=f"config={config}")  # fmt: skip
         return _of_package(checkpoint, config=config, dtype=dtype, device=device)
     found = checkpoints.found(checkpoint, memory=True)
     return Sam2Video(
@@ -192,6 +201,7 @@ def sam2_video(
         folder=found.folder,
         dtype=dtype,
         device=device,
+        compiled=compiled,
     )
 
 

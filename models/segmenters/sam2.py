@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
 from harness.model import ObjectPrompt
@@ -60,6 +61,7 @@ class Sam2:
     dtype: str = "auto"
     device: str = "auto"
     multimask: bool = True
+    compiled: bool = False
 
     @property
     def name(self) -> str:
@@ -70,8 +72,9 @@ class Sam2:
     def network(self) -> Any:
         """The Sam2Model."""
         return checkpoints.network(
-            "Sam2Model", self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device
-        )
+            "Sam2Model", self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device,
+            compiled=self.compiled,
+        )  # fmt: skip
 
     @cached_property
     def processor(self) -> Any:
@@ -149,6 +152,7 @@ def sam2(
     dtype: checkpoints.Dtype = "auto",
     device: str = "auto",
     multimask: bool = True,
+    compiled: bool = False,
 ) -> Sam2:
     """SAM 2 from a folder or the local cache; by default pocket-sam, which is shipped.
 
@@ -160,6 +164,8 @@ def sam2(
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         multimask: Take the best of three masks, as the official evaluations do, or ask for one.
+        compiled: Compile the image encoder when it is first used, about a minute: for many pictures
+            (docs/scale.md). Masks may differ by rounding.
 
     Raises:
         MissingDependency: the package is asked for and not installed.
@@ -168,6 +174,9 @@ def sam2(
     """
     checkpoints.check_dtype("sam2", dtype)
     if config is not None:
+        if compiled:
+            raise UsageError("sam2(compiled=true)", expected="no config=…, as the authors' "
+                             "package is run as it is", found=f"config={config}")  # fmt: skip
         return _of_package(
             checkpoint, config=config, dtype=dtype, device=device, multimask=multimask
         )
@@ -179,6 +188,7 @@ def sam2(
         dtype=dtype,
         device=device,
         multimask=multimask,
+        compiled=compiled,
     )
 
 

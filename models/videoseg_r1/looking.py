@@ -1,4 +1,4 @@
-"""The searches of several queries side by side: their turns are asked together.
+"""The searches of several queries side by side: each is a conversation with the voters.
 
 A search that is over can be gone through again from what it was told.
 """
@@ -6,9 +6,10 @@ A search that is over can be gone through again from what it was told.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest, Conversation
 from harness.models.asked import Asked
 from harness.models.compose import LOCATED
+from harness.models.conversing import converse
 from harness.models.grammar import frame_tag
 from harness.models.videoseg_r1.sampler import Place, Sampler, Search
 from harness.models.videoseg_r1.showing import Showing
@@ -82,24 +83,9 @@ def look(
 
     That is for a picture, and for a question in words.
     """
-    found: list[Found | None] = [None] * len(queries)
-    searches = {
-        index: _begun(query, sampler) for index, query in enumerate(queries) if is_looked_for(query)
-    }
-    while searches:
-        asked: dict[int, list[ChatRequest]] = {}
-        for index, one in list(searches.items()):
-            turn = one.turn(showing)
-            if isinstance(turn, Place):
-                found[index] = Found(turn, tuple(one.replies), one.frames)
-                del searches[index]
-            else:
-                asked[index] = turn
-        if asked:
-            said = iter(voters.generate([one for turn in asked.values() for one in turn]))
-            for index, requests in asked.items():
-                searches[index].tell([next(said) for _ in requests])
-    return found
+    searches = [_searched(one, sampler, showing) for one in queries if is_looked_for(one)]
+    found = iter(converse(voters, searches))
+    return [next(found) if is_looked_for(one) else None for one in queries]
 
 
 def marked(
@@ -122,3 +108,10 @@ def marked(
 
 def _begun(query: Query, sampler: Sampler) -> _Open:
     return _Open(query, sampler.search(query.media[0].times(), key=query.id))
+
+
+def _searched(query: Query, sampler: Sampler, showing: Showing) -> Conversation[Found]:
+    one = _begun(query, sampler)
+    while not isinstance(turn := one.turn(showing), Place):
+        one.tell((yield turn))
+    return Found(turn, tuple(one.replies), one.frames)

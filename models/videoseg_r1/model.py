@@ -46,7 +46,7 @@ class VideoSegR1(PromptedModel):
     """A reasoner, with a sampler before it that says which frame of a video it marks.
 
     Questions in words are asked as any composition asks them; so are questions about a picture.
-    For places in a video, the sampler's turns of all queries of a batch are asked together. A
+    For places in a video, the searches of all queries of a batch go on side by side. A
     prediction's replies are those of the sampler, then one a form of answer, which begins with
     the frame that was marked; `read` needs the last ones only.
     """
@@ -81,9 +81,20 @@ class VideoSegR1(PromptedModel):
         getattr(self.voters, "halt", lambda: None)()
 
     def expect(self, queries: Sequence[Query]) -> None:
-        """As any composition, where nothing is looked for first."""
-        if not any(map(is_looked_for, queries)):
-            super().expect(queries)
+        """Begin to make what is shown first: in the searches' first turns, if they ask anything.
+
+        Otherwise it is known where they end, and so what the reasoner is shown.
+        """
+        asked, places = list[ChatRequest](), list[Place | None]()
+        for query in queries:
+            turn, place = self._again(query, ()) if is_looked_for(query) else ([], None)
+            asked += turn
+            places.append(place)
+        if asked:
+            _expect(self.voters, asked)
+        else:
+            pairs = zip(queries, places, strict=True)
+            _expect(self.chat, [one for pair in pairs for one in self.placed(*pair)])
 
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Look for the frames, and ask the reasoner."""
@@ -106,7 +117,7 @@ class VideoSegR1(PromptedModel):
         """
         if not is_looked_for(query):
             return super().looks_at(query)
-        asked, place = again(query, (), sampler=self.sampler, showing=self.showing)
+        asked, place = self._again(query, ())
         return seen(query, asked if place is None else self.placed(query, place))
 
     def placed(
@@ -170,7 +181,7 @@ class VideoSegR1(PromptedModel):
         if not is_looked_for(query):
             return tuple(as_seen(self.chat, request) for request in self.requests(query))
         before = replies[: max(0, len(replies) - len(query.forms))]
-        asked, place = again(query, before, sampler=self.sampler, showing=self.showing)
+        asked, place = self._again(query, before)
         turns = [as_seen(self.voters, request) for request in asked]
         if place is None or len(asked) != len(before):
             return tuple(turns)
@@ -200,6 +211,9 @@ class VideoSegR1(PromptedModel):
 
         return read
 
+    def _again(self, query: Query, said: Sequence[str]) -> tuple[list[ChatRequest], Place | None]:
+        return again(query, said, sampler=self.sampler, showing=self.showing)
+
     def _located_text(
         self, query: Query, form: AnswerForm, answer: Answer, *, frame: int | None = None
     ) -> str:
@@ -215,6 +229,10 @@ class VideoSegR1(PromptedModel):
             [canvas.to_canvas(item) for item in with_negatives(items, meant)],
             frame=start if named else None,
         )
+
+
+def _expect(chat: Chat, requests: Sequence[ChatRequest]) -> None:
+    getattr(chat, "expect", lambda _: None)(requests)
 
 
 def _segmenter_settings(part: Segmenter) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Every SPEC of docs/models.md is one that its plugins take; no weights are looked for."""
 
+import csv
 import inspect
 import re
 import typing
@@ -19,6 +20,13 @@ INLINE = re.compile(r"`([a-z_0-9]+\([^`]*\))`")
 KINDS = {"backend": "backends", "sampler": "backends", "chat": "backends", "model": "models",
          "segmenter": "segmenters", "propagator": "propagators"}  # fmt: skip
 """Of what kind the plugin is that a parameter names."""
+TRAINERS = PAGE.parents[1] / "trainers"
+RESULTS = PAGE.parents[2] / "shared" / "paper_results.csv"
+BASELINE = re.compile(
+    r"^\| (.+?) \| ((?:run|trained|external|files|not there yet)\b.*)", re.MULTILINE
+)
+TABLES = re.compile(r"\bTables? ([A-Z]?\d+(?:(?:, | and )[A-Z]?\d+)*)")
+CONFIGURED = re.compile(r"--config (\w+)|`(table\w+|qwen2_5_vl\w+)(?=`|…`)(…?)")
 
 
 def commands():
@@ -98,3 +106,63 @@ def test_a_real_checkpoint_stands_with_its_segmenter_and_propagator(text):
 def test_a_slip_on_the_page_would_be_found(text, error):
     with pytest.raises(error):
         check("models", parse(text))
+
+
+def baselines():
+    """What each row of the table is about, and how it is reached."""
+    return BASELINE.findall(PAGE.read_text("utf-8"))
+
+
+def words_of(method):
+    """Words of a name in a paper's table, without sizes and what stands in brackets."""
+    plain = re.sub(r"\[.*?\]|\(.*?\)|-(?:\d+B|Instruct|Large)\b", " ", method).lower()
+    return [one for one in plain.split() if one not in ("w/", "w/o", "+", "base", "baseline")]
+
+
+def reached(method, table, rows):
+    """Whether a row names the method, and with a variant of it the table."""
+    for row in rows:
+        said = re.sub(r"sam (\d)", r"sam\1", row.replace("\\", "").lower())
+        named = all(
+            re.search(rf"(?<![\w-]){re.escape(one)}(?!\w)", said) for one in words_of(method)
+        )
+        tables = {one for found in TABLES.findall(row) for one in re.split(", | and ", found)}
+        if named and (table in tables or not ("[" in method or "w/o" in method)):
+            return True
+    return False
+
+
+def test_every_method_of_the_papers_tables_has_a_row():
+    if not RESULTS.is_file():
+        pytest.skip("no results of the papers beside the repository")
+    with RESULTS.open(encoding="utf-8", newline="") as file:
+        told = {(one["paper"], one["table"], one["method"]) for one in csv.DictReader(file)}
+    methods = sorted(one for one in told if one[2] != one[2].lower())  # the rest is no method
+    assert len(methods) > 100
+    rows = [about for about, _ in baselines()]
+    assert not [one for one in methods if not reached(one[2], one[1], rows)]
+
+
+def test_every_configuration_of_the_table_ships():
+    found = [
+        (re.findall(r"--method (\w+)", how), [*CONFIGURED.finditer(how)]) for _, how in baselines()
+    ]
+    found = [(methods, names) for methods, names in found if names]
+    assert len(found) > 5
+    for (method,), names in found:
+        for name in names:
+            pattern = f"{name[1] or name[2]}{'*' if name[3] else ''}.toml"
+            assert list((TRAINERS / method / "configs").glob(pattern)), f"{method}: {pattern}"
+
+
+@pytest.mark.parametrize(("method", "table", "there"), [
+    ("One", "2", True),
+    ("Baseline One-7B-Instruct (ours) + SAM2-Large", "2", True),
+    ("One [without it]", "H3", True),
+    ("One [without it]", "2", False),
+    ("One w/o that", "4", False),
+    ("Number-One", "2", False),
+    ("Two", "2", False),
+])  # fmt: skip
+def test_a_method_without_a_row_would_be_found(method, table, there):
+    assert reached(method, table, ["Three, four", "One's Tables 1, 4 and H3, with SAM 2"]) is there

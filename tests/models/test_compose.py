@@ -11,6 +11,7 @@ from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import Rle
 from harness.model import ChatReply, ReplyReader
+from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
 from harness.models.grammar import MAX_OBJECTS, Item
@@ -249,6 +250,47 @@ def test_a_product_is_no_target_only_if_every_part_says_so(forms):
     texts = [{FORM.TEXT: "a dog", FORM.BOXES: reply()}[form] for form in forms]
     assert model().read(query(forms), texts).answer == Answer(text="a dog", boxes=())
     assert model().read(query((FORM.BOXES, FORM.COUNT)), [reply()] * 2).answer.no_target
+
+
+def asked(*replies: str) -> Asked:
+    return Asked(tuple(ChatReply(text=text) for text in replies))
+
+
+TWO, NONE = reply((20, 20, 60, 60), (80, 20, 120, 60)), reply()
+ONE = reply((20, 20, 60, 60))
+
+
+@pytest.mark.parametrize(("forms", "replies", "objects"), [
+    ((FORM.MASK_TRACK,), [TWO], 2),
+    ((FORM.BOX_TRACK,), [ONE], 1),
+    ((FORM.MASK_TRACK,), [NONE], 0),
+    ((FORM.MASK_TRACK,), ["no boxes at all"], 0),
+    ((FORM.BOXES,), [TWO], 0),
+    ((FORM.BOXES, FORM.MASK_TRACK), [TWO, ONE], 1),
+    ((FORM.MASK_TRACK, FORM.BOX_TRACK), [ONE, TWO], 2),
+    ((FORM.MASK_TRACK,), ["a turn before", TWO], 2),
+    ((FORM.MASK_TRACK,), [], 0),
+], ids=["two", "one", "none", "unread", "unmasked", "of-the-form", "most", "last",
+        "silent"])  # fmt: skip
+def test_it_says_beforehand_how_many_objects_masks_are_made_of(forms, replies, objects):
+    assert model().objects(query(forms, frames=3), asked(*replies)) == objects
+
+
+def test_it_says_as_many_objects_as_are_carried_through_the_video():
+    carried = []
+
+    class Carries:
+        name = "carries"
+
+        def propagate(self, video, start, masks):
+            carried.append(len(masks))
+            return [[mask] * len(video) for mask in masks]
+
+    made = model(propagator=Carries())
+    question = query((FORM.MASK_TRACK, FORM.BOX_TRACK), frames=3)
+    said = asked(ONE, TWO)
+    assert made.begin(question, said)().answer is not None
+    assert carried == [1, 2] and made.objects(question, said) == max(carried)
 
 
 def test_a_form_that_cannot_be_asked_for_ends_the_run():

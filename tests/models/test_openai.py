@@ -5,6 +5,8 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from datetime import datetime
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from harness import plugins
 from harness.errors import ModelError, UsageError
 from harness.media import pixels
 from harness.model import ChatRequest
+from harness.models.backends import openai_http, openai_pace
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_form import encoded, seed_of
 from harness.models.backends.openai_http import checked_url, retry_after
@@ -245,6 +248,30 @@ def test_the_pace_grows_by_one_a_round_and_halves_once_a_crowd():
     for _ in range(1000):
         pace.went_well()
     assert pace.limit == 10
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["20", "20.0", "Fri, 02 Jan 2026 03:04:25 GMT", "Fri, 02 Jan 2026 04:04:25 +0100",
+     "Fri, 02 Jan 2026 03:04:25 -0000"],
+)  # fmt: skip
+def test_seconds_or_a_date_to_come_are_waited_for_by_what_has_not_begun(monkeypatch, header):
+    class Calendar(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
+
+    clock = count()
+    monkeypatch.setattr(openai_http, "datetime", Calendar)
+    monkeypatch.setattr(openai_pace, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(openai_pace, "GLANCE", 0.0)
+    pace = Pace(start=4, most=4)
+    asked = retry_after(header)
+    assert asked == 20.0
+    pace.was_crowded(0.0, wait=asked)  # at 0
+    pace.was_crowded(0.0, wait=1.0)  # one that asks for less makes it no shorter
+    with pace.turn(threading.Event()) as began:
+        assert 20.0 <= began < 25.0  # in looks at the clock
 
 
 @given(st.integers(0, 2000), st.floats(0, 10), st.one_of(st.none(), st.floats(0, 1000)))

@@ -90,6 +90,23 @@ def test_the_time_that_a_server_asks_for_is_waited():
     assert second - first >= 0.6
 
 
+def test_the_time_that_a_server_asks_for_is_waited_by_all_requests():
+    """The first of two under way is answered when the second was told to wait; two are to come."""
+
+    def slowly():
+        until = time.monotonic() + 60.0
+        while not chat.spent.retries and time.monotonic() < until:
+            time.sleep(0.01)
+
+    asked = [contract.replace(REQUEST, key=str(number)) for number in range(4)]
+    with serving(Scripted(slowly=slowly), faults=["", "429"], retry_after="1") as served:
+        chat = reached(served, concurrency=2, timeout=120.0)
+        assert chat.generate(asked) == Scripted().generate(asked)
+    _, refused, *others = served.moments
+    assert len(others) == 3  # what was refused, and the two
+    assert min(others) - refused >= 1.0
+
+
 def test_a_server_that_asks_for_too_long_a_wait_is_not_waited_for():
     with serving(Scripted(), faults=["429"], retry_after="86400") as served:
         with pytest.raises(ServerError, match="86400 s"):

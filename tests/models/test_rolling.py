@@ -1,22 +1,33 @@
 """Rows that are answered make room for others, and nobody can tell from the replies."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import OutOfMemory
+from harness import plugins
+from harness.errors import ModelError, OutOfMemory
 from harness.model import ChatRequest
-from harness.models.backends.rolling import plan
+from harness.models.backends.inputs import processor_inputs
 from harness.models.backends.room import CLEAN
+from harness.models.backends.waiting import Waiting
+from harness.models.qwen_vl.model import qwen_vl
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
+from harness.spec import Spec
+from harness.types import FailureKind
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from harness.models.backends.transformers import transformers  # noqa: E402
 
+from .test_openai_scores import Boxing  # noqa: E402
+
 LIMITS = (3, 14, 1, 9, 5, 12, 2)
+MARK = "~"
+"""In the request whose logits are spoiled, and in no other."""
 
 
 def requests(ask) -> list[ChatRequest]:
@@ -152,9 +163,186 @@ def test_a_request_that_does_not_fit_alone_is_out_of_memory(tiny_qwen, ask):
         made.generate(requests(ask))
 
 
-@given(st.integers(0, 40), st.integers(1, 12))
-def test_a_plan_holds_every_place_once_and_begins_with_a_full_batch(total, size):
-    cut = plan(range(total), size=size)
-    assert [place for part in cut for place in part] == list(range(total))
-    assert len(cut[0]) == min(total, size)
-    assert all(len(part) <= max(1, size // 4) for part in cut[1:])
+def spoil(made, *, token):
+    """Make logits NaN from the first or second token on (0, 1) of replies to what has MARK."""
+    (mark,) = made.processor.tokenizer(MARK, add_special_tokens=False)["input_ids"]
+
+    def spoiled(module, given, named, output):
+        tokens = named["input_ids"]
+        if tokens.shape[1] == 1:  # of a reply, which may hold anything
+            return
+        rows = (tokens == mark).any(dim=1)
+        spoils = output.logits if token == 0 else output.past_key_values.layers[-1].keys
+        spoils[rows] = float("nan")
+
+    made.network.register_forward_hook(spoiled, with_kwargs=True)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("token", [0, 1])
+@pytest.mark.parametrize("bad", ["g", "b"])  # begun with the first rows, and last
+def test_logits_that_are_no_numbers_name_the_request_and_the_token(
+    tiny_qwen, ask, bad, token, temperature
+):
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=2, temperature=temperature)
+    spoil(made, token=token)
+    asked = [replace(one, text=one.text + MARK * (one.key == bad)) for one in requests(ask)]
+    with pytest.raises(ModelError) as raised:
+        made.generate(asked)
+    assert str(raised.value).startswith(
+        f"logits of token {token}: expected numbers, found NaN or infinity for request {bad}. "
+        "Try dtype=bfloat16"
+    )
+    asked = [one for one in asked if one.key != bad]
+    assert len(made.generate(asked)) == len(asked)
+
+
+@dataclass(frozen=True)
+class Marking(Boxing):
+    """Puts MARK into one question."""
+
+    bad: str
+    calls: list[int] = field(default_factory=list)
+
+    def generate(self, requests):
+        self.calls.append(len(requests))
+        marks = [MARK * (one.key == self.bad) for one in requests]
+        pairs = zip(requests, marks, strict=True)
+        return super().generate([replace(one, text=one.text + mark) for one, mark in pairs])
+
+
+def test_logits_that_are_no_numbers_fail_their_sample_alone(tiny_qwen, shapes, tmp_path):
+    chat = transformers(checkpoint=str(tiny_qwen), batch_size=2)
+    spoil(chat, token=0)
+
+    def said(bad):
+        marking = Marking(chat, bad)
+        model = qwen_vl(backend=marking, segmenter=Spec("box"), max_new_tokens=4, batch_size=2)
+        task = plugins.build("tasks", Spec("shapes_referring"), shapes)
+        run = evaluate(task, model, tmp_path / f"run{bad}", Options(subset="first6"))
+        assert marking.calls[0] == 6, "more than there are rows"
+        places = run.journal.places
+        return {query: run.journal.record(query)["prediction"] for query in places}
+
+    whole = said("")
+    assert all("failure" not in one for one in whole.values())
+    bad = sorted(whole)[3]
+    found = said(bad)
+    kind, message = found.pop(bad)["failure"]
+    assert kind == FailureKind.MODEL
+    assert "logits of token 0: expected numbers, found NaN" in message
+    assert f"for request {bad}" in message
+    assert found == {query: one for query, one in whole.items() if query != bad}
+
+
+VOTES = 5
+
+
+def votes(ask) -> list[ChatRequest]:
+    """Several votes on a picture, as many on a clip, between them others; unequal limits."""
+    clip = ask(frames=6, size=(64, 80)).media
+    asked = requests(ask)
+    questions = [
+        ChatRequest(key="p", text="what is it?", media=asked[0].media, max_new_tokens=7),
+        ChatRequest(key="q", text="when is it?", media=clip, frames=((0, 3),), max_new_tokens=7),
+        ChatRequest(key="r", text="when is it?", media=clip, frames=((1, 4),), max_new_tokens=7),
+    ]
+    several = [
+        replace(one, key=f"{one.key}{vote}") for vote in range(VOTES) for one in questions[:2]
+    ]
+    return [*several, asked[0], questions[2], asked[5]]
+
+
+def counted(network):
+    """Rows of the prompts that a network reads from now on, and pictures or clips that it sees."""
+    read, seen = [], []
+
+    def prompts_read(module, given, named):
+        if named["input_ids"].shape[1] > 1:
+            read.append(named["input_ids"].shape[0])
+
+    def media_seen(module, given, named):
+        grids = named["grid_thw"] if "grid_thw" in named else given[1]
+        seen.append(len(grids))
+
+    network.register_forward_pre_hook(prompts_read, with_kwargs=True)
+    network.model.visual.register_forward_pre_hook(media_seen, with_kwargs=True)
+    return read, seen
+
+
+@pytest.mark.parametrize(
+    "given", [{"temperature": 1.0}, {}, {"temperature": 1.0, "repetition_penalty": 1.4}]
+)
+@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
+def test_a_prompt_of_several_requests_is_made_and_read_once(
+    request, ask, checkpoint, given, monkeypatch
+):
+    folder = str(request.getfixturevalue(checkpoint))
+    asked = votes(ask)
+    alone = transformers(checkpoint=folder, batch_size=1, roll=False, seed=2, **given)
+    expected = [alone.generate([one])[0] for one in asked]
+    if given:
+        assert len({reply.text for reply in expected[::2][:VOTES]}) > 1
+    made = []
+
+    def noted(processor, chosen):
+        made.extend(one.key for one in chosen)
+        return processor_inputs(processor, chosen)
+
+    monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
+    for size in (1, 3, 4, 20):  # fewer rows than votes, a prompt's votes in two parts, room for all
+        for prefetch in (True, False):
+            made.clear()
+            rolled = transformers(checkpoint=folder, batch_size=size, seed=2, prefetch=prefetch,
+                                  **given)  # fmt: skip
+            read, seen = counted(rolled.network)
+            assert rolled.generate(asked) == expected
+            assert (sum(read), sum(seen)) == (5, 4)
+            assert sorted(made) == ["a", "f", "p0", "q0", "r"]
+
+
+def test_votes_fill_all_rows_and_no_more(tiny_qwen, ask):
+    """The last one's prompt is read before there is a row for all of its votes."""
+    rolled = transformers(checkpoint=str(tiny_qwen), batch_size=4, temperature=1.0)
+    rows = []
+    rolled.network.register_forward_pre_hook(
+        lambda module, given, named: rows.append(tuple(named["input_ids"].shape)), with_kwargs=True
+    )
+    one = ChatRequest(key="", text="what is it?", media=ask().media, max_new_tokens=6)
+    asked = [replace(one, key=f"{text}{vote}", text=text) for text in "ab" for vote in range(3)]
+    rolled.generate(asked)
+    assert rows[0][0] == 2 and rows[0][1] > 1
+    assert {count for count, width in rows if width == 1} <= {1, 2, 3, 4}
+    assert rows[1] == (4, 1)
+    assert sum(width > 1 for _, width in rows) == 1
+
+
+def test_with_fewer_rows_for_want_of_memory_prompts_are_read_once_more_at_most(tiny_qwen, ask):
+    asked = votes(ask)
+    expected = transformers(checkpoint=str(tiny_qwen), batch_size=1, roll=False).generate(asked)
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=8)
+    full_above(made.network, 2)
+    assert made.generate(asked) == expected
+
+
+@given(st.lists(st.integers(1, 7), max_size=12), st.lists(st.integers(1, 7), max_size=6),
+       st.integers(1, 12))  # fmt: skip
+def test_what_waits_is_begun_once_in_whole_prompts_and_fills_the_rows_first(first, later, size):
+    places = iter(range(1000))
+    several = [[next(places) for _ in range(count)] for count in (*first, *later)]
+    waiting = Waiting(
+        lambda chosen: len(chosen), lambda chosen, made: (chosen, made), size=size, worker=None
+    )
+    parts = []
+    for more in (several[: len(first)], several[len(first) :]):
+        waiting.add(more)
+        assert waiting.take(0) is None
+        while part := waiting.take(size):
+            parts.append(part)
+    assert [one for chosen, _ in parts for one in chosen] == several
+    for number, (chosen, made) in enumerate(parts):
+        assert made == len(chosen)
+        wanted = max(1, size // 4) if number else size
+        assert sum(map(len, chosen[:-1])) < wanted, "no more prompts than are needed"
+        last = number == len(parts) - 1 or chosen[-1] == several[len(first) - 1]
+        assert sum(map(len, chosen)) >= wanted or last

@@ -202,6 +202,50 @@ def test_a_picture_is_looked_at_once_for_all_prompts(still, monkeypatch):
     assert not np.array_equal(first[0], turned[0])
 
 
+@pytest.fixture
+def traced(monkeypatch):
+    """What was asked to be compiled. It is traced as for compiling, and then run as it is."""
+    asked, whole = [], torch.nn.Module.compile
+
+    def compile_(module, **named):
+        asked.append((type(module).__name__, named))
+        whole(module, backend="eager", **named)
+
+    monkeypatch.setattr(torch.nn.Module, "compile", compile_)
+    return asked
+
+
+def test_the_image_encoder_can_be_compiled_once_for_pictures_of_any_size(traced, segmenter, still):
+    picture, masks = still
+    made = sam2(compiled=True)
+    assert recorded(made)["compiled"] is True
+    looked = []
+    made.network.vision_encoder.register_forward_pre_hook(
+        lambda module, args: looked.append(torch.compiler.is_compiling())
+    )
+    for shown in (picture, picture[::-1], picture[:90]):
+        box = prompt(masks[0])
+        (mask,), (plain,) = made.segment(shown, [box]), segmenter.segment(shown, [box])
+        assert iou(mask, plain) > 0.99
+    assert traced == [("Sam2VisionModel", {"dynamic": False})]
+    assert any(looked), "it is what is traced that answers"
+
+
+def test_tracks_of_a_compiled_encoder_are_the_tracks(traced, propagator, video):
+    shown, masks = video
+    given = [masks[START, 0]]
+    made = sam2_video(compiled=True).propagate(shown, START, given)
+    plain = propagator.propagate(shown, START, given)
+    assert [name for name, _ in traced] == ["Sam2VisionModel"]
+    assert all(iou(*pair) > 0.99 for pair in zip(made[0], plain[0], strict=True))
+
+
+@pytest.mark.parametrize("make", [sam2, sam2_video])
+def test_the_authors_package_is_not_compiled(make):
+    with pytest.raises(UsageError, match=r"compiled=true.*config="):
+        make(checkpoint="a.pt", config="sam2.1_hiera_l", compiled=True)
+
+
 def test_one_mask_can_be_asked_for_instead_of_three(segmenter, still):
     picture, masks = still
     single = sam2(multimask=False).segment(picture, [prompt(masks[0])])[0]

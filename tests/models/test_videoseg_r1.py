@@ -1,4 +1,5 @@
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +16,11 @@ from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import ChatReply, ChatRequest, ObjectPrompt, ReplyReader
 from harness.models.backends.altered import altered
+from harness.models.backends.inputs import processor_inputs
 from harness.models.grammar import Item
 from harness.models.videoseg_r1 import grammar
 from harness.models.videoseg_r1.cues import Cues
+from harness.models.videoseg_r1.looking import look
 from harness.models.videoseg_r1.model import videoseg_r1
 from harness.models.videoseg_r1.negatives import with_negatives
 from harness.models.videoseg_r1.references import key_frames, references
@@ -508,6 +511,35 @@ def test_the_reasoner_is_shown_target_references_and_key_frames():
     assert 'Please find "the dog"' in request.text
 
 
+@pytest.mark.parametrize(
+    ("strategy", "wanted", "refer"),
+    [
+        ("global", 0, ()),
+        ("local", 0, ()),
+        ("adaptive", 0, ()),
+        ("global", 6, (0, 7, 19, 25, 32, 39)),
+        ("local", 6, (7, 8, 9, 15, 16, 17)),
+        ("adaptive", 6, (0, 8, 9, 15, 16, 39)),
+        ("global", 12, (0, 3, 6, 9, 17, 20, 24, 27, 30, 33, 36, 39)),
+        ("local", 12, (4, 5, 6, 7, 8, 9, 15, 16, 17, 18, 19, 20)),
+        ("adaptive", 12, (0, 6, 7, 8, 9, 15, 16, 17, 18, 22, 30, 39)),
+    ],
+)
+def test_table_b1_chooses_the_references_that_the_reasoner_is_shown(strategy, wanted, refer):
+    says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
+    made, asked = model(says, references=strategy, reference_frames=wanted), query(frames=40)
+    (said,) = made.predict([asked])
+    request = made.chat.asked[-1]
+    keys = (10, 11, 13, 14)
+    assert request.frames == (((12,), refer, keys) if refer else ((12,), keys))
+    assert len(request.media) == len(request.frames)
+    target = "objects are marked in this frame. "
+    times = ", ".join(str(frame / 2) for frame in refer)
+    told = f"For context, {wanted} reference frame(s) follow, from {times} s. " if refer else ""
+    assert f"{target}{told}Then 4 frame(s) of the key segment, from 5.0 s to 7.0 s" in request.text
+    assert made.retold(asked, said.replies)[-1] == request
+
+
 def test_votes_have_keys_of_their_own():
     made = model(
         {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]},
@@ -825,6 +857,62 @@ def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qw
     assert len(said.replies) == 2 + 2 + 1
     assert said.replies[0] != said.replies[1]  # votes are drawn under keys of their own
     assert made.predict([asked])[0] == said
+
+
+def in_process(tiny_qwen, **given):
+    return plugins.build(
+        "models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56, context=56, votes=3,
+        percentages=2, sampler_frames=4, reference_frames=2, key_frames=2, max_new_tokens=4,
+        segmenter=plugins.build("segmenters", "box"), **given,
+    )  # fmt: skip
+
+
+def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
+    asked = [
+        ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 3, 1, 14)
+    ]  # the picture is not looked for
+
+    class Turns:
+        """The voters, without a way of their own to converse."""
+
+        def __init__(self, chat):
+            self.generate = chat.generate
+
+    made = in_process(tiny_qwen)
+    given = {"sampler": made.sampler, "showing": made.showing}
+    found = look(asked, voters=made.voters, **given)
+    assert found == look(asked, voters=Turns(made.voters), **given)
+    assert [one and len(one.replies) for one in found] == [5, 3, None, 5]
+    assert found[3] == look(asked[3:], voters=made.voters, **given)[0]
+
+
+@pytest.mark.parametrize(
+    ("switches", "expected"),
+    [
+        ({}, {"9:segment:0:0", "14:segment:0:0"}),
+        ({"key_segment": False}, {"9:frame:0:0", "14:frame:0:0"}),
+        ({"key_segment": False, "target_frame": False}, {"9", "14"}),
+    ],
+)
+def test_what_a_batch_shows_first_is_made_while_another_is_asked(
+    tiny_qwen, ask, monkeypatch, switches, expected
+):
+    asked = [replace(ask(FORM.MASK_TRACK, frames=frames), id=f"{frames}") for frames in (9, 14)]
+    made = []
+
+    def noted(processor, chosen):
+        made.extend((one.key, threading.current_thread().name) for one in chosen)
+        return processor_inputs(processor, chosen)
+
+    model = in_process(tiny_qwen, **switches)
+    model.prepare()
+    said = model.predict(asked)
+    monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
+    model.expect(asked)
+    assert model.predict(asked) == said
+    threads = dict(made)
+    assert len(threads) == len(made), "each is made once"
+    assert {key for key, thread in threads.items() if thread.startswith("expected")} == expected
 
 
 def test_a_network_whose_pictures_are_altered_votes_with_some_temperature(tiny_qwen):

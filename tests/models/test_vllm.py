@@ -3,7 +3,8 @@
 import json
 import sys
 import threading
-from dataclasses import dataclass, replace
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -24,16 +25,25 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
 import contract  # noqa: E402
 
+KEYWORDS = {
+    name: frozenset(names.split())
+    for name, names in tomllib.loads(
+        Path(__file__).with_name("vllm_keywords.toml").read_text("utf-8")
+    ).items()
+}
 
-@dataclass
-class SamplingParams:
-    temperature: float
-    top_p: float
-    max_tokens: int
-    seed: int
-    repetition_penalty: float
-    stop: list[str] | None = None
-    include_stop_str_in_output: bool = False
+
+def taken(name, given):
+    """Keywords as vLLM takes them: another one is what it is in Python."""
+    if wrong := sorted(set(given) - KEYWORDS[name]):
+        raise TypeError(f"{name}() got an unexpected keyword argument {wrong[0]!r}")
+    return given
+
+
+class SamplingParams(SimpleNamespace):
+    def __init__(self, **given):
+        unset = {"stop": None, "include_stop_str_in_output": False}
+        super().__init__(**(unset | taken("SamplingParams", given)))
 
 
 class LLM:
@@ -42,7 +52,7 @@ class LLM:
     made: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, **given):
-        LLM.made = given
+        LLM.made = taken("LLM", given)
         self.seen = []
 
     def generate(self, prompts, settings, *, use_tqdm):
@@ -75,6 +85,14 @@ def installed(monkeypatch):
 @pytest.fixture
 def chat(installed, tiny_qwen):
     return vllm(checkpoint=str(tiny_qwen), dtype="float32", max_pixels=9_000)
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong"), [(LLM, "max_length"), (SamplingParams, "max_new_tokens")]
+)
+def test_a_keyword_that_vllm_lacks_is_refused(call, wrong):
+    with pytest.raises(TypeError, match=wrong):
+        call(seed=0, **{wrong: 1})
 
 
 def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat):

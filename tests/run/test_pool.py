@@ -1,5 +1,6 @@
 """Workers that fail to begin, to go on or to end: none is left behind."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -8,6 +9,8 @@ from harness.errors import ModelError, UsageError
 from harness.run.pool import READY, TRIES, Member, Pool, Unplaced
 from harness.run.predict import Outcome
 from harness.run.workers import Hello
+from harness.store.journal import Journal
+from harness.types import FailureKind
 
 from .test_pipeline import batch
 
@@ -46,12 +49,24 @@ class Scripted(Member):
         return "exit code 1"
 
 
+@dataclass(kw_only=True)
+class Mortal(Scripted):
+    """Dies of the batches in `deadly`, and answers the others; `given` is shared by several."""
+
+    deadly: set
+    given: list
+
+    def give(self, batch):
+        self.given.append(batch.index)
+        self.says.append(None if batch.index in self.deadly else "outcome")
+
+
 class Scene(Pool):
     """A pool of the members that it is given."""
 
-    def __init__(self, folder, *members, count):
+    def __init__(self, folder, *members, count, timeout=None):
         self.coming = list(members)
-        super().__init__("a model", folder, attempt=0, count=count, isolate=False, timeout=None)
+        super().__init__("a model", folder, attempt=0, count=count, isolate=False, timeout=timeout)
 
     def _start(self, index):
         coming = self.coming.pop(0)
@@ -143,6 +158,37 @@ def test_replacements_that_all_die_while_they_load_end_the_run_if_no_other_is_le
         with pytest.raises(ModelError, match="to load the model, found it ended with exit code 1"):
             list(done)
     assert all(one.closed for one in (*begun, *stillborn)) and pool._members == []
+
+
+@pytest.mark.parametrize(("count", "timeout", "deadly", "times"), [
+    (1, 60.0, {0}, {0: 2, 1: 1, 2: 1, 3: 1}),
+    (1, None, {0}, {0: 3, 1: 2, 2: 1, 3: 1}),
+    (1, None, {1}, {0: 1, 1: 3, 2: 2, 3: 1}),
+    (1, None, {0, 1}, {0: 3, 1: 3, 2: 1, 3: 1}),
+    (2, None, {0, 2, 3}, {0: 3, 1: 1, 2: 3, 3: 2}),
+], ids=["held-alone", "held-with-the-next", "held-after-another", "two-that-kill",
+        "beside-another-worker"])  # fmt: skip
+def test_what_kills_each_worker_is_given_twice_alone_and_the_rest_is_answered(
+    count, timeout, deadly, times, tmp_path
+):
+    """With a timeout a worker holds one batch, else two; what it held is requeued twice at most."""
+    given = []
+    members = [Mortal(says=[HELLO, READY], deadly=deadly, given=given) for _ in range(12)]
+    pool = Scene(tmp_path, *members, count=count, timeout=timeout)
+    done = list(pool.run([batch(index, f"q{index}", f"r{index}") for index in range(4)]))
+    assert Counter(given) == times
+    assert {one.batch: one.failed for one in done} == {
+        index: 2 if index in deadly else 0 for index in range(4)
+    }
+    assert len(done) == 4, "each is answered or given up once"
+    journal = Journal(tmp_path)
+    assert set(journal.places) == {f"{one}{index}" for index in deadly for one in "qr"}
+    for name in journal.places:
+        assert journal.record(name)["prediction"]["failure"] == [
+            FailureKind.INFRASTRUCTURE,
+            f"{times[int(name[1:])]} worker processes ended on this batch, "
+            "the last with exit code 1",
+        ]
 
 
 def test_workers_that_began_are_ended_when_another_cannot_begin(tmp_path):

@@ -1,0 +1,75 @@
+"""Room in memory for samples on their way through the stages that make masks.
+
+A track of masks is as long as its video, and there is one an object: a few samples may need very
+little or more than there is. So samples are let in by the bytes of their masks as well as by their
+number.
+"""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.model import Staged
+from harness.run.prefetch import masked_pixels
+from harness.types import Prediction, Query
+
+BEGUN = 4
+"""Samples, of all batches together, that may be segmented and not finished: each of them holds its
+pictures and masks."""
+MASK_BYTES = 2 << 30
+"""Of the pictures and masks of those samples together, unless one alone needs more."""
+
+
+@dataclass(slots=True)
+class Room:
+    """Held by each sample from its segmentation to its end; safe to use from several threads.
+
+    One sample finds room always, however large it is: none is left out, and none waits for ever.
+    Samples come in in the order in which they are brought by one thread.
+    """
+
+    samples: int = BEGUN
+    bytes_: int = MASK_BYTES
+    _held: int = 0
+    _taken: int = 0
+    _closed: bool = False
+    _changed: Any = field(default_factory=threading.Condition)
+
+    def enter(self, need: int) -> None:
+        """Wait until there is room for a sample of `need` bytes, or all is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._fits(need))
+            self._held += 1
+            self._taken += need
+
+    def leave(self, need: int) -> None:
+        """A sample that was let in is done with."""
+        with self._changed:
+            self._held -= 1
+            self._taken -= need
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _fits(self, need: int) -> bool:
+        within = self._held < self.samples and self._taken + need <= self.bytes_
+        return within or self._held == 0
+
+
+def needed(model: Staged, query: Query, reply: Any) -> int:
+    """Bytes of the picture and the masks that are made of a reply, as far as that is known.
+
+    An `objects` that raises is as none: what is wrong shows when the sample is begun.
+    """
+    if isinstance(reply, Prediction):  # it says why there is no reply
+        return 0
+    try:
+        counted = getattr(model, "objects", None)
+        objects = None if counted is None else max(0, int(counted(query, reply)))
+    except (Exception, SystemExit):  # noqa: BLE001 - the boundary to models
+        objects = None
+    return masked_pixels(query, objects)

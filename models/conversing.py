@@ -1,0 +1,86 @@
+"""Conversations with a network, side by side: what is asked next hangs on what was said."""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from harness.model import Chat, ChatReply, ChatRequest, Conversation
+
+T = TypeVar("T")
+
+
+class Talks(Generic[T]):
+    """Conversations that are under way, and all that was asked in them, each request in a place."""
+
+    def __init__(self, conversations: Sequence[Conversation[T]]) -> None:
+        self.requests: list[ChatRequest] = []
+        """By place; those of a turn stand together. More come as replies are told."""
+        self._conversations = conversations
+        self._whose: list[int] = []
+        self._replies: dict[int, ChatReply] = {}
+        self._turns: dict[int, range] = {}
+        """What each conversation waits for."""
+        self._ends: dict[int, T] = {}
+        for number in range(len(conversations)):
+            self._go_on(number, None)
+
+    def unanswered(self) -> list[int]:
+        """The places of requests without a reply, in order."""
+        return [place for place in range(len(self.requests)) if place not in self._replies]
+
+    def tell(self, place: int, reply: ChatReply) -> range:
+        """Note a reply. Its conversation goes on if it waits for no other.
+
+        Returns:
+            The places of what is asked next.
+        """
+        self._replies[place] = reply
+        number = self._whose[place]
+        said = [self._replies[one] for one in self._turns[number] if one in self._replies]
+        before = len(self.requests)
+        if len(said) == len(self._turns[number]):
+            self._go_on(number, said)
+        return range(before, len(self.requests))
+
+    def ends(self) -> list[T]:
+        """What they came to, in order, once everything is answered."""
+        return [self._ends[number] for number in range(len(self._conversations))]
+
+    def _go_on(self, number: int, said: Sequence[ChatReply] | None) -> None:
+        conversation = self._conversations[number]
+        try:
+            asked = next(conversation) if said is None else conversation.send(said)
+            while not asked:
+                asked = conversation.send(())
+        except StopIteration as end:
+            self._ends[number] = end.value
+            return
+        self._turns[number] = range(len(self.requests), len(self.requests) + len(asked))
+        self.requests += asked
+        self._whose += [number] * len(asked)
+
+
+def question(request: ChatRequest) -> Conversation[ChatReply]:
+    """The conversation that is a single question."""
+    (reply,) = yield (request,)
+    return reply
+
+
+def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
+    """What each conversation with a network comes to, in order.
+
+    They go side by side: as the chat itself lets them, or, where it has no way of its own, turn by
+    turn, those of all conversations asked together.
+
+    Raises:
+        HarnessError: a request failed, or a conversation did; those of the others are lost.
+    """
+    own = getattr(chat, "converse", None)
+    if own is not None:
+        ends: list[T] = own(conversations)
+        return ends
+    talks = Talks(conversations)
+    while places := talks.unanswered():
+        said = chat.generate([talks.requests[place] for place in places])
+        for place, reply in zip(places, said, strict=True):
+            talks.tell(place, reply)
+    return talks.ends()
