@@ -268,8 +268,13 @@ def main() -> int:
             )  # fmt: skip
 
         found = {part: measured(part) for part in parts}
-    made = {"settings": settings, "provenance": provenance.collect(),
-            "device": provenance.device()}  # fmt: skip
+    own_settings = {
+        "equal": {**settings, **still}, "same": {**settings, **learning},
+        **{part: {**settings, **still, **few, "lengths": lengths}
+           for part, lengths in REACHED.items()},
+    }  # fmt: skip
+    about = {"rounds": given.rounds, "provenance": provenance.collect(),
+             "device": provenance.device()}  # fmt: skip
     for part, one in found.items():
         rounds = ", ".join(f"{ratio:.2f}" for ratio in one["ratios_of_rounds"])
         print(f"{PARTS[part]:24} ratio {one['ratio']:.3f} ({rounds})   " + "   ".join(
@@ -278,9 +283,11 @@ def main() -> int:
         print(json.dumps(one["lengths"], indent=1))
     if given.save:
         kept = json.loads(RESULT.read_text("utf-8")) if RESULT.is_file() else {}
-        kept |= {"aim": AIM, **{part: {**one, **made} for part, one in found.items()}}
+        kept |= {"aim": AIM, **{
+            part: {**one, "settings": own_settings[part], **about} for part, one in found.items()
+        }}  # fmt: skip
         RESULT.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
-    return int("paper" in found and found["paper"]["ratio"] > AIM)
+    return int(any(found[part]["ratio"] > AIM for part in REACHED if part in found))
 
 
 if __name__ == "__main__":

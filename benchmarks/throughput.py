@@ -47,7 +47,7 @@ from busy import Busy
 from parts import save
 
 from harness import plugins
-from harness.errors import HarnessError, MissingDependency
+from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.models.backends.checkpoint import find
 from harness.models.backends.transformers import ROUNDS
 from harness.models.compose import PromptedModel
@@ -87,6 +87,9 @@ def main() -> None:
     try:
         least = PIECE * ROUNDS * given.batch if given.overhead else given.batch
         mixed_lengths.check_size(given.samples, least)
+        if given.overhead and given.repeats < 2:
+            raise UsageError("--overhead", expected="--repeats of at least 2, for an interval",
+                             found=str(given.repeats))  # fmt: skip
         if not given.overhead:
             check_lmms(given.lmms)
         text = measure(given)
@@ -234,15 +237,19 @@ def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> 
     for work in sides.values():
         for piece in several:
             work(piece)
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    working = 0.0
-    for turn, piece in enumerate(several * turns):
-        names = list(sides)
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            busy.reset()
-            seconds[name].append(sides[name](piece))
-            working += busy.found()["busy"] if name == ENGINE else 0.0
-    return {"seconds": seconds, "busy": working / sum(seconds[ENGINE]), "size": size}
+    seconds: dict[str, list[list[float]]] = {name: [] for name in sides}
+    names, working = list(sides), 0.0
+    for turn in range(turns):
+        for name in names:
+            seconds[name].append([])
+        for number, piece in enumerate(several, start=turn):
+            for at in range(len(names)):
+                name = names[(number + at) % len(names)]
+                busy.reset()
+                seconds[name][-1].append(sides[name](piece))
+                working += busy.found()["busy"] if name == ENGINE else 0.0
+    whole = sum(map(sum, seconds[ENGINE]))
+    return {"seconds": seconds, "busy": working / whole, "size": size}
 
 
 def pieces(task: Task, size: int) -> list[Task]:
@@ -347,24 +354,29 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
 def overhead(given: argparse.Namespace, found: Mapping[str, Any]) -> str:
     """The table of ours and the bare loop."""
     seconds, size = found["seconds"], found["size"]
-    lines = [about(given), "", "| | samples/s | seconds beside the loop's, mean (95 %) | median |",
-             "| --- | --- | --- | --- |"]  # fmt: skip
-    for name, side in seconds.items():
-        cost = "| |" if name == BARE else costs(side, seconds[BARE])
-        lines.append(f"| {name} | {spread([size / one for one in side])} {cost}")
+    count = len(seconds[BARE][0])
+    lines = [about(given), "", "| | samples/s | seconds beside the loop's, mean of turns (95 %) |",
+             "| --- | --- | --- |"]  # fmt: skip
+    for name, turns in seconds.items():
+        cost = "" if name == BARE else costs(turns, seconds[BARE])
+        speeds = spread([size * count / sum(one) for one in turns])
+        lines.append(f"| {name} | {speeds} | {cost} |")
     return "\n".join([
-        *lines, "", f"Over {len(seconds[BARE])} pieces of {size} samples each; the engine alone is "
+        *lines, "", f"Turns over {count} pieces of {size} samples each; the engine alone is "
         f"{found['busy']:.3f} busy.",
     ])  # fmt: skip
 
 
-def costs(mine: Sequence[float], loop: Sequence[float]) -> str:
-    """The cells that say how many more seconds one side takes, piece by piece."""
-    logs = [log(one / other) for one, other in zip(mine, loop, strict=True)]
+def costs(mine: Sequence[Sequence[float]], loop: Sequence[Sequence[float]]) -> str:
+    """How many more seconds one side takes: piece by piece within a turn, the interval of turns."""
+    logs = [
+        fmean(log(a / b) for a, b in zip(one, other, strict=True))
+        for one, other in zip(mine, loop, strict=True)
+    ]
     middle = fmean(logs)
     wide = half_width(0.95, degrees=len(logs) - 1) * stdev(logs) / len(logs) ** 0.5
     cost, low, high = (100 * expm1(one) for one in (middle, middle - wide, middle + wide))
-    return f"| {cost:+.1f} % ({low:+.1f} to {high:+.1f}) | {100 * expm1(median(logs)):+.1f} % |"
+    return f"{cost:+.1f} % ({low:+.1f} to {high:+.1f})"
 
 
 def about(given: argparse.Namespace) -> str:

@@ -114,6 +114,29 @@ def network(
     return made
 
 
+def compile_now(network: Any, *, name: str) -> None:
+    """Let what looks at pictures be compiled before the first sample.
+
+    Raises:
+        ModelError: it cannot be compiled here.
+    """
+    import torch
+
+    side = network.config.vision_config.backbone_config.image_size[0]
+    blank = torch.zeros(1, 3, side, side, device=network.device, dtype=network.dtype)
+    with memory(), torch.inference_mode():
+        try:
+            network.get_image_features(blank, return_dict=True)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # of whatever compiler there is
+            raise ModelError(
+                f"checkpoint {name}, compiled=true", expected="what torch.compile needs here: a "
+                "compiler for C++ (CPU) or Triton (CUDA)", found=str(error)[:200],
+                fix="Leave compiled=true out.",
+            ) from error  # fmt: skip
+
+
 def processor(kind: str, folder: Path, *, name: str) -> Any:
     """A Sam2Processor or Sam2VideoProcessor.
 

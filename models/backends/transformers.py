@@ -6,8 +6,9 @@ generation settings only the end tokens and the repetition penalty are kept, and
 the choice of tokens is `sampling.TokenChoice`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -208,8 +209,10 @@ class TransformersChat:
         size, ran_out, asked = self._room.rows, False, len(talks.unanswered())
         while left := talks.unanswered():
             try:
-                for place, reply in self._answered(talks.requests, left, size=size, go_on=go_on):
-                    talks.tell(place, reply)
+                said = self._answered(talks.requests, left, size=size, go_on=go_on)
+                with closing(said):  # also where a conversation raises
+                    for place, reply in said:
+                        talks.tell(place, reply)
             except OutOfMemory:
                 at_once = min(size, len(talks.unanswered()))
                 if at_once == 1:
@@ -224,7 +227,7 @@ class TransformersChat:
 
     def _answered(
         self, requests: Sequence[ChatRequest], left: Sequence[int], *, size: int, go_on: bool
-    ) -> Iterator[tuple[int, ChatReply]]:
+    ) -> Generator[tuple[int, ChatReply], None, None]:
         """Places and replies of what is left of the requests, `size` at a time.
 
         Where rows roll, those of requests that are added meanwhile too.
@@ -253,7 +256,7 @@ class TransformersChat:
 
     def _batched(
         self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]]
-    ) -> Iterator[tuple[int, ChatReply]]:
+    ) -> Generator[tuple[int, ChatReply], None, None]:
         """Places and replies, a batch of equal limits after the other."""
         for places, inputs in parts:
             with memory():
@@ -267,7 +270,7 @@ class TransformersChat:
         *,
         size: int,
         begun: "Future[Any] | None",
-    ) -> Iterator[tuple[int, ChatReply]]:
+    ) -> Generator[tuple[int, ChatReply], None, None]:
         """Places and replies, as they end, of what is left and of what is added meanwhile."""
         import torch
 

@@ -60,9 +60,11 @@ class Sam2Video:
         """Load the processor and the network.
 
         Raises:
-            ModelError: one of them cannot be loaded as it is.
+            ModelError: one of them cannot be loaded as it is, or compiled.
         """
         assert self.processor is not None and self.network is not None, "they raise otherwise"
+        if self.compiled:
+            checkpoints.compile_now(self.network, name=self.checkpoint)
 
     def propagate(
         self, video: Media, start: int, masks: Sequence[BoolArray]

@@ -231,6 +231,31 @@ def test_the_image_encoder_can_be_compiled_once_for_pictures_of_any_size(traced,
     assert any(looked), "it is what is traced that answers"
 
 
+@pytest.mark.parametrize("make", [sam2, sam2_video])
+def test_what_cannot_be_compiled_is_said_before_the_first_sample(make, monkeypatch):
+    def no_compiler(graph, inputs):
+        raise RuntimeError("no C++ compiler found")
+
+    whole = torch.nn.Module.compile
+    monkeypatch.setattr(
+        torch.nn.Module, "compile", lambda module, **named: whole(module, backend=no_compiler)
+    )
+    with pytest.raises(ModelError, match=r"compiled=true.*a compiler"):
+        make(compiled=True).prepare()
+    make().prepare()
+
+
+def test_preparing_compiles_for_what_is_asked_later(traced, still):
+    picture, masks = still
+    made = sam2(compiled=True)
+    made.prepare()
+    torch.compiler.set_stance("fail_on_recompile")
+    try:
+        assert made.segment(picture, [prompt(masks[0])])[0].any()
+    finally:
+        torch.compiler.set_stance("default")
+
+
 def test_tracks_of_a_compiled_encoder_are_the_tracks(traced, propagator, video):
     shown, masks = video
     given = [masks[START, 0]]

@@ -1,6 +1,7 @@
 """The engine: whatever a model does, every sample is counted and equal runs are equal."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -283,8 +284,8 @@ def test_a_batch_that_kills_its_worker_twice_is_lost_and_nothing_else(dots, tmp_
         and sample.query.id in {query.id for query in batch.queries}
     }
     assert done.results["failures"]["infrastructure"] == len(lost) > 0
-    for name in lost:
-        assert "2 worker processes" in done.prediction(name).failure.message
+    for name in lost:  # a third one, if the first held another batch too
+        assert re.match("[23] worker processes ended", done.prediction(name).failure.message)
     plain = run(dots, tmp_path / "b", spec="dot_finder(batch=2)")
     kept = next(unit.unit for unit in plain.units() if unit.unit not in lost)
     assert done.prediction(kept) == plain.prediction(kept)
