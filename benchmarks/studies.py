@@ -165,7 +165,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "spacer": Study(
             method="spacer",
-            model="spacer(checkpoint={start},frames=8,pixels=28224,max_new_tokens=224)",
+            model="spacer(checkpoint={start},prompt=short,frames=8,pixels=28224,max_new_tokens=224)",
             tasks=STILLS,
             measures=(
                 Measure(
@@ -189,7 +189,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "video_r1": Study(
             method="video_r1",
-            model="video_r1(checkpoint={start},frames=8,pixels=28224,max_new_tokens=160)",
+            model="video_r1(checkpoint={start},prompt=short,frames=8,pixels=28224,max_new_tokens=160)",
             tasks=CLIPS,
             measures=(
                 Measure(title="accuracy, order", task=HELD_CLIPS, metric="accuracy", kinds=ORDERED),

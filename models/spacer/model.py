@@ -10,6 +10,7 @@ from harness.models.compose import KeyFrame
 from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
 from harness.spec import Spec
 
+FILES = {"paper": "prompt.toml", "short": "short.toml"}
 FRAMES = "linspace(n=32,max_pixels=200704)"
 
 
@@ -18,6 +19,7 @@ def spacer(
     checkpoint: str | None = None,
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
     map: Literal["named", "vsi", "off"] = "named",
+    prompt: Literal["paper", "short"] = "paper",
     frames: int | Spec | None = None,
     pixels: int | None = None,
     segmenter: Spec | Segmenter = Spec("grabcut"),  # noqa: B008
@@ -34,6 +36,7 @@ def spacer(
         backend: What calls the network. With `stored`, replies are read that exist already.
         map: Ask for a map of the objects that the query or its question names, of the official
             evaluation's list for VSI-Bench (`vsi`), or never.
+        prompt: The official words, or `short` ones for networks too small for them.
         frames: How many frames of a video are shown, or a rule of `harness.frames`; without, the
             official 32, of at most 448² pixels.
         pixels: The most pixels of a frame.
@@ -44,7 +47,10 @@ def spacer(
         batch_size: Queries at once.
         seed: Of a backend that samples, unless the backend's SPEC names one.
     """
-    wording = Wording(name="spacer", package="harness.models.spacer", frames=FRAMES, aid=map)
+    wording = Wording(
+        name="spacer" if prompt == "paper" else f"spacer/{prompt}",
+        package="harness.models.spacer", frames=FRAMES, aid=map, file=FILES[prompt],
+    )  # fmt: skip
     return spoken_model(
         wording, checkpoint=checkpoint, backend=backend, frames=frames, pixels=pixels,
         segmenter=segmenter, propagator=propagator, keyframe=keyframe,

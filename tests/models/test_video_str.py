@@ -25,6 +25,7 @@ from harness.types import Answer, AnswerForm, Box, Box3D, Interval
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 METHODS = ("video_str", "spacer", "video_r1", "videochat_r1")
+SHORT = ("video_str(prompt=short)", "spacer(prompt=short)", "video_r1(prompt=short)")
 FORM = AnswerForm
 
 
@@ -92,7 +93,7 @@ def test_videochat_lists_options_as_its_evaluation_does(ask):
     assert "Select" not in inside[0].text
 
 
-@pytest.mark.parametrize("method", [*METHODS, "video_str(prompt=short)"])
+@pytest.mark.parametrize("method", [*METHODS, *SHORT])
 @pytest.mark.parametrize(
     "form", [FORM.CHOICE, FORM.NUMBER, FORM.TEXT, FORM.INTERVAL, FORM.BOX_3D, FORM.BOXES]
 )
@@ -103,6 +104,18 @@ def test_every_form_of_answer_has_its_wording(method, form, ask):
     assert "<answer>" in request.text
     for place in ("{Prompt}", "{Question}", "{Example}", "{Wanted}"):
         assert place not in request.text
+
+
+@pytest.mark.parametrize("model", SHORT)
+def test_short_wordings_are_the_words_that_pocket_was_taught(model, ask):
+    objects = ("table", "tv")
+    query = ask(FORM.CHOICE, text="Which?", options=("a cat", "a dog"), objects=objects, frames=3)
+    tag = {"video_str": "graph", "spacer": "map"}.get(model.partition("(")[0])
+    aid = f"<{tag}> ['table', 'tv']\n" if tag else ""
+    assert built(model).requests(query)[0].text == (
+        f"Which?\nA. a cat\nB. a dog\n\n{aid}Output the thinking process in <think> </think> and "
+        "the option's letter in <answer> </answer> tags."
+    )
 
 
 def test_a_form_without_wording_is_refused():

@@ -216,17 +216,21 @@ def test_every_configuration_builds_its_trainer(method):
     ("method", "model", "settings", "terms"),
     [
         ("video_str", "video_str(prompt=short", "graphs=shapes", {"R_format", "R_ans", "R_graph"}),
-        ("spacer", "spacer(", "maps=shapes", {"accuracy", "format", "temporal", "length"}),
-        ("video_r1", "video_r1(", "numbers=regression", {"accuracy", "temporal"}),
+        (
+            "spacer",
+            "spacer(prompt=short",
+            "maps=shapes",
+            {"accuracy", "format", "temporal", "length"},
+        ),
+        ("video_r1", "video_r1(prompt=short", "numbers=regression", {"accuracy", "temporal"}),
     ],
 )
 def test_a_few_steps_train_a_tiny_network(
     method, model, settings, terms, task, tiny_qwen, tmp_path, told
 ):
     pytest.importorskip("trl")
-    inner = "," if not model.endswith("(") else ""
-    spec = parse(f"{model}{inner}checkpoint={tiny_qwen},frames=2,pixels=3136)")
-    steps = 2 if method == "video_str" else 1  # the others' prompts are a token a byte
+    spec = parse(f"{model},checkpoint={tiny_qwen},frames=2,pixels=3136)")
+    steps = 2 if method == "video_str" else 1
     trainer = plugins.build("trainers", parse(
         f"{method}({settings},group=2,prompts=2,batch_size=4,max_new_tokens=6,max_steps={steps},"
         "learning_rate=0.001,beta=0.0,save_every=2,loggers='none',keep_rollouts=2)"
