@@ -21,7 +21,10 @@ task, hashes the weights (ours), scores and collects.
 `generate` and nothing else, in one process that has answered all of it once: of the engine alone
 (`roll=false`, so that both compute the same), and as it is used. They take turns over pieces of the
 set, `--repeats` times over all of them, as a machine's speed drifts by more in a minute than what
-is asked for; which goes first goes round. It needs no lmms-eval.
+is asked for; which goes first goes round. What the engine alone costs is told apart: seconds before
+the first call of `generate` and after the last one, once a run; the part of the time between them
+that is between calls; and how much longer the calls themselves take, beside which other threads
+decode, read and score. It needs no lmms-eval.
 """
 
 import argparse
@@ -33,12 +36,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import expm1, log
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median, quantiles, stdev
 from time import perf_counter
 from typing import Any
 
@@ -208,6 +212,35 @@ class Watch(Silent):
         self.ended = perf_counter()
 
 
+class Calls:
+    """When each call of a network's `generate` began and ended."""
+
+    def __init__(self, network: Any) -> None:
+        self._generate = network.generate
+        self.spans: list[tuple[float, float]] = []
+        network.generate = self._timed
+
+    def _timed(self, **given: Any) -> Any:
+        start = perf_counter()
+        made = self._generate(**given)
+        self.spans.append((start, perf_counter()))
+        return made
+
+    @property
+    def inside(self) -> float:
+        """Seconds within calls."""
+        return sum(end - start for start, end in self.spans)
+
+    def parts(self, began: float, ended: float) -> dict[str, float]:
+        """Seconds of a run that began and ended then: outside of all calls, between, within."""
+        first, last = self.spans[0][0], self.spans[-1][1]
+        return {
+            "outside": first - began + ended - last,
+            "between": last - first - self.inside,
+            "inside": self.inside,
+        }
+
+
 def ours(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Our side, and with `overhead` the bare loop after it."""
     import torch
@@ -229,14 +262,31 @@ def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> 
     size = PIECE * hello(model).batch_size
     several = pieces(task, size)
     rolling = replace(model, chat=replace(model.chat, roll=True))
+    calls, told = Calls(model.chat.network), defaultdict[str, list[float]](list)
+
+    def engine(piece: Task) -> float:
+        calls.spans.clear()
+        found = evaluated(piece, model)
+        for name, seconds in calls.parts(found["began"], found["ended"]).items():
+            told[name].append(seconds)
+        window: float = found["window"]
+        return window
+
+    def loop(piece: Task) -> float:
+        calls.spans.clear()
+        seconds = bare(piece, model)
+        told["bare"].append(calls.inside)
+        return seconds
+
     sides: dict[str, Callable[[Task], float]] = {
-        BARE: lambda piece: bare(piece, model),
-        ENGINE: lambda piece: evaluated(piece, model)["window"],
+        BARE: loop,
+        ENGINE: engine,
         ROLLING: lambda piece: evaluated(piece, rolling)["window"],
     }
     for work in sides.values():
         for piece in several:
             work(piece)
+    told.clear()
     seconds: dict[str, list[list[float]]] = {name: [] for name in sides}
     names, working = list(sides), 0.0
     for turn in range(turns):
@@ -249,7 +299,7 @@ def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> 
                 seconds[name][-1].append(sides[name](piece))
                 working += busy.found()["busy"] if name == ENGINE else 0.0
     whole = sum(map(sum, seconds[ENGINE]))
-    return {"seconds": seconds, "busy": working / whole, "size": size}
+    return {"seconds": seconds, "busy": working / whole, "size": size, "told": dict(told)}
 
 
 def pieces(task: Task, size: int) -> list[Task]:
@@ -268,7 +318,10 @@ def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
                        progress=watch)  # fmt: skip
         whole = perf_counter() - start
         replies = {one.id: "".join(run.prediction(one.id).replies) for one in task.samples()}
-    return {"window": watch.ended - watch.began, "whole": whole, "replies": replies}
+    return {
+        "began": watch.began, "ended": watch.ended, "window": watch.ended - watch.began,
+        "whole": whole, "replies": replies,
+    }  # fmt: skip
 
 
 def bare(task: Task, model: PromptedModel) -> float:
@@ -363,8 +416,29 @@ def overhead(given: argparse.Namespace, found: Mapping[str, Any]) -> str:
         lines.append(f"| {name} | {speeds} | {cost} |")
     return "\n".join([
         *lines, "", f"Turns over {count} pieces of {size} samples each; the engine alone is "
-        f"{found['busy']:.3f} busy.",
+        f"{found['busy']:.3f} busy. {divided(found['told'])}",
     ])  # fmt: skip
+
+
+def divided(told: Mapping[str, Sequence[float]]) -> str:
+    """Where the seconds go that the engine alone takes beside the loop: medians over pieces."""
+    within = [one / other for one, other in zip(told["inside"], told["bare"], strict=True)]
+    between = [one / other for one, other in zip(told["between"], told["inside"], strict=True)]
+    return (
+        f"Of it, {median(told['outside']):.2f} s of a run are before the first call and after "
+        f"the last one; {median(between):.1%} of the calls' time passes between calls; the "
+        f"calls take {median(within) - 1:+.1%} (half of the pieces {quartiles(within)})."
+    )
+
+
+def quartiles(ratios: Sequence[float]) -> str:
+    """The middle half of ratios, in percent.
+
+    >>> quartiles([1.0, 1.01, 1.02, 1.03, 1.04])
+    '+1.0 to +3.0 %'
+    """
+    low, _, high = quantiles(ratios, n=4, method="inclusive")
+    return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
 
 
 def costs(mine: Sequence[Sequence[float]], loop: Sequence[Sequence[float]]) -> str:
