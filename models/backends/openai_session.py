@@ -62,7 +62,8 @@ class Session:
     def tried(self, once: Callable[[], T], stop: threading.Event) -> T:
         """What `once`, a request that stands alone, returns, tried again as the settings say.
 
-        It is how a run begins, so that `replies` answers again if a run before was halted.
+        It is how a run begins, so that `replies` answers again if a run before was halted, and
+        what is remembered of that one is forgotten.
 
         Raises:
             ServerError: every try failed.
@@ -70,6 +71,7 @@ class Session:
         """
         with self._lock:
             self._halted = False
+            self._remembered.clear()
         return self._tried(once, stop)
 
     def _tried(self, once: Callable[[], T], stop: threading.Event) -> T:

@@ -255,6 +255,26 @@ def test_what_begins_while_all_is_halted_is_given_up_until_another_run_begins():
     assert session.replies([REQUEST], ask, most=1) == Scripted().generate([REQUEST])
 
 
+def test_what_one_run_remembers_is_asked_again_by_the_next():
+    session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
+    one, other = (contract.replace(REQUEST, key=key) for key in ("one", "other"))
+    asked = []
+
+    def ask(request):
+        asked.append(request)
+        if request is other:
+            raise ModelError("request", expected="one that it takes", found="status 400")
+        return Scripted().generate([request])[0]
+
+    for run in (1, 2):
+        session.tried(lambda: {}, threading.Event())
+        with pytest.raises(ModelError):
+            session.replies([one, other], ask, most=1)
+        assert asked.count(one) == run
+    assert session.replies([one], ask, most=1)
+    assert asked.count(one) == 2  # within a run it is remembered
+
+
 def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
     session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
     tries = []
