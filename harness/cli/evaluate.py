@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.cli.ask import needed, run_folder, specs
+from harness.cli.ask import needed, run_folder
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
+from harness.cli.recorded import asked_models
 from harness.cli.splits import overlap_of, tell_overlap
 from harness.errors import UsageError
 from harness.record import Run, public
@@ -34,7 +35,7 @@ def evaluate(arguments: Namespace) -> int:
     if launch is not None:
         own_gpu()
     out = needed(arguments.out, "--out", "a folder for the runs")
-    models = specs(arguments.model, "--model")
+    models = asked_models(arguments.model, tell=launch is None or launch.leads)
     needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
     options = _options(arguments)
     if launch is not None and not options.here:

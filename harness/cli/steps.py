@@ -1,4 +1,4 @@
-"""Progress of a training on a terminal: steps a second, the loss, what is left."""
+"""Progress of a training on a terminal: steps a second, reward or loss, what is left."""
 
 import sys
 from collections.abc import Mapping
@@ -12,7 +12,9 @@ from rich.text import Text
 
 from harness.cli.progress import Speed
 
-SHOWN = {"loss": "loss {:.4f}", "learning_rate": "rate {:.1e}"}
+FIRST = {"reward": "reward {:.3f}", "loss": "loss {:.4f}"}
+"""The first that there is: the loss of replies that were just drawn is 0 whatever is learned."""
+RATE = "learning_rate"
 
 
 class Steps:
@@ -42,7 +44,9 @@ class Steps:
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """So many steps are made."""
-        told = [text.format(numbers[name]) for name, text in SHOWN.items() if name in numbers]
+        told = [text.format(numbers[name]) for name, text in FIRST.items() if name in numbers][:1]
+        if RATE in numbers:
+            told.append(f"rate {numbers[RATE]:.1e}")
         self._bars.update(self._id, completed=done, numbers="  ".join(told))
 
     def note(self, text: str) -> None:

@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from harness.cli.ask import needed, specs
 from harness.cli.evaluate import evaluate
+from harness.cli.recorded import as_trained
 from harness.errors import UsageError
 from harness.run.sweep import Sweep, merged
 
@@ -15,7 +16,7 @@ def sweep(arguments: Namespace) -> int:
     if len(bases) != 1:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
     varied = merged(needed(arguments.vary, "--vary", "SETTING=VALUE,VALUE,…"))
-    plan = Sweep(bases[0], varied, grid=arguments.grid)
+    plan = Sweep(bases[0], varied, grid=arguments.grid, whole=as_trained)
     plan.write(out)
     arguments.model = [str(spec) for spec, _ in plan.models()]
     return evaluate(arguments)

@@ -1,6 +1,6 @@
 """One model under several settings: prompt, frames, resolution, whatever its SPEC takes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -12,6 +12,10 @@ from harness.store.atomic import read_json, write_json
 
 SWEEP = "sweep.json"
 """Beside the run folders of a sweep: its base, and what each model of it varies."""
+
+
+def _as_typed(spec: Spec) -> Spec:
+    return spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +34,19 @@ class Sweep:
     varied: Mapping[str, Sequence[Value]]
     grid: bool = False
     """Every combination; else each setting alone, with the base's values of the others."""
+    whole: Callable[[Spec], Spec] = _as_typed
+    """The SPEC that is evaluated where another, or this one, is typed."""
 
     def models(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
-        """The SPECs, each with what it sets; the base first, without anything, unless `grid`."""
+        """The SPECs as typed, each with what it sets, and none that is evaluated as another is.
+
+        The base is first, without anything, unless `grid`.
+        """
         seen: set[str] = set()
         for spec, given in self._all():
-            if str(spec) not in seen:
-                seen.add(str(spec))
+            same = str(Spec(spec.name, dict(sorted(self.whole(spec).arguments.items()))))
+            if same not in seen:
+                seen.add(same)
                 yield spec, given
 
     def _all(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
@@ -60,9 +70,9 @@ class Sweep:
             UsageError: another sweep's is there.
         """
         plain = {
-            "base": str(self.base),
+            "base": str(self.whole(self.base)),
             "models": {
-                str(spec): {key: shown(value) for key, value in given.items()}
+                str(self.whole(spec)): {key: shown(value) for key, value in given.items()}
                 for spec, given in self.models()
             },
         }

@@ -11,7 +11,8 @@ whether it lets code of a checkpoint run.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -26,6 +27,7 @@ from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
 from harness.models.backends.lmms_models import SEVERAL, Several, runs_code, several_of
 from harness.models.backends.loading import loading, memory
+from harness.models.backends.openai_form import seed_of
 from harness.models.backends.sampling import check_settings
 from harness.models.backends.stops import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -49,6 +51,7 @@ class LmmsChat:
     batch_size: int
     temperature: float
     top_p: float
+    seed: int
 
     @property
     def coordinates(self) -> Coordinates:
@@ -76,6 +79,7 @@ class LmmsChat:
             "batch_size": self.batch_size,
             "temperature": self.temperature,
             "top_p": self.top_p,
+            "seed": self.seed,
             "lmms_eval": _version(),
         }
 
@@ -133,7 +137,7 @@ class LmmsChat:
             )
             for place, request in enumerate(requests)
         ]
-        with memory():
+        with memory(), self._seeded(requests):
             said = self.model.generate_until(asked) if asked else []
         if len(said) != len(requests):
             raise ModelError(f"model {self.name} of lmms-eval", expected=f"{len(requests)} replies",
@@ -147,6 +151,21 @@ class LmmsChat:
     def count_tokens(self, text: str) -> int:
         """Tokens of a text; without a tokenizer an estimate, which the record calls one."""
         return self.known.count_tokens(text)
+
+    @contextmanager
+    def _seeded(self, requests: Sequence[ChatRequest]) -> Iterator[None]:
+        """Where replies are sampled: torch's generators follow the seed and the first key.
+
+        A model draws for a whole call as it likes, so that a request cannot have a seed of its own.
+        """
+        if self.temperature == 0 or not requests:
+            yield
+            return
+        import torch
+
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(seed_of(requests[0].key, self.seed))
+            yield
 
     def _arguments(self, request: ChatRequest, place: int, *, simple: bool) -> tuple[Any, ...]:
         """What the model is given: how to generate, and how to get its pictures from the task."""
@@ -281,6 +300,7 @@ def lmms(
     batch_size: int = 1,
     temperature: float = 0.0,
     top_p: float = 1.0,
+    seed: int = 0,
 ) -> LmmsChat:
     """A model that lmms-eval 0.7 has registered.
 
@@ -301,6 +321,8 @@ def lmms(
         batch_size: Requests at once, if the model takes several.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
+        seed: With the key of a call's first request it seeds torch before the call: the same calls
+            repeat what models draw from torch's generators.
 
     Raises:
         UsageError: the arguments ask for code of a checkpoint, which `remote_code` does not allow,
@@ -327,4 +349,5 @@ def lmms(
         batch_size=batch_size,
         temperature=temperature,
         top_p=top_p,
+        seed=seed,
     )  # fmt: skip

@@ -65,7 +65,7 @@ class Source(Protocol):
 
 
 def share_of(size: int) -> int:
-    """How many are begun at once after the first ones: prompts that are read alone cost more."""
+    """How many are begun at once, at least, after the first ones: prompts read alone cost more."""
     return max(1, size // 4)
 
 

@@ -32,6 +32,7 @@ from harness.models.backends.stops import until_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import Coordinates
 
+ROUNDS = 8
 MOST_MEDIA = 64  # pictures, or clips, of one request
 
 
@@ -122,6 +123,13 @@ class VllmChat:
     def goes_on(self) -> bool:
         """Whether requests may begin the reply."""
         return True
+
+    @property
+    def rounds(self) -> int:
+        """How many batches `generate` is best given at once: vLLM lets the next ones take the
+        places of those that are answered.
+        """
+        return ROUNDS
 
     def prepare(self) -> None:
         """Load the processor and the network."""

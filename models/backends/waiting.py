@@ -49,8 +49,9 @@ def first_of(waiting: Prompts, *, size: int) -> Prompts:
 class Waiting:
     """A source for `rolling.replies`: as many requests as there are rows first, then a quarter.
 
-    More may be added at any time. Which ones are read together does not hang on how long their
-    tensors took.
+    Where more rows are free at once, the rest of them is taken together; after all of them were,
+    as with replies of one length, as many are expected to be again. More may be added at any time.
+    Which ones are read together does not hang on how long their tensors took.
     """
 
     def __init__(
@@ -73,7 +74,10 @@ class Waiting:
             begun: The tensors of `first_of` what is added first, if they were expected.
         """
         self._make, self._part, self._worker = make, part, worker
-        self._wanted, self._share = size, share_of(size)
+        self._size, self._wanted, self._share = size, size, share_of(size)
+        self._begun = self._refilling = False
+        self._freed = 0
+        """Rows that were free when the last refill began."""
         self._waiting: deque[list[int]] = deque()
         self._next: Prompts = []
         self._coming = begun
@@ -88,15 +92,35 @@ class Waiting:
         chosen, coming = self._next, self._coming
         if not chosen or free < min(self._share, sum(map(len, chosen))):
             return None
+        fitting = cut_off(deque(chosen), free)
+        if len(fitting) < len(chosen):  # all rows were expected to be free
+            self._waiting.extendleft(reversed(chosen[len(fitting) :]))
+            chosen, coming = fitting, self._made(fitting)
         made = self._make(chosen) if coming is None else coming.result()
         self._next, self._coming = [], None
+        self._expect(free, left=free - sum(map(len, chosen)))
         self._cut()
         return self._part(chosen, made)
+
+    def _expect(self, free: int, *, left: int) -> None:
+        """Settle how many are wanted next: `left` of the `free` rows are still free."""
+        if self._begun and not self._refilling:
+            self._freed = free
+        self._refilling = self._begun and left >= self._share
+        if self._refilling:
+            self._wanted = left
+        else:
+            self._wanted = self._size if self._freed == self._size else self._share
+        self._begun = True
 
     def _cut(self) -> None:
         """Settle what is next, unless that is settled."""
         if self._next or not self._waiting:
             return
-        self._next, self._wanted = cut_off(self._waiting, self._wanted), self._share
-        if self._coming is None and self._worker is not None:
-            self._coming = self._worker.submit(self._make, self._next)
+        self._next = cut_off(self._waiting, self._wanted)
+        if self._coming is None:
+            self._coming = self._made(self._next)
+
+    def _made(self, several: Prompts) -> "Future[Any] | None":
+        """The tensors of prompts, begun in the worker, which alone may use the processor."""
+        return None if self._worker is None else self._worker.submit(self._make, several)

@@ -15,6 +15,7 @@ from harness import plugins
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.lmms import lmms
+from harness.models.building import chat_of
 from harness.models.qwen_vl.model import qwen_vl
 from harness.spec import Spec, parse
 
@@ -22,6 +23,7 @@ pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
 import contract
+import torch
 from chat_server import Scripted
 
 
@@ -121,6 +123,13 @@ class Nested(Simple):
         return super().said(context, texts, shown, settings)
 
 
+class Sampled(Chat):
+    """A model of the newer interface that draws from torch's own generator."""
+
+    def said(self, context, texts, pictures, settings):
+        return GenerationResult(repr(torch.rand(()).item()))
+
+
 @pytest.fixture
 def installed(monkeypatch):
     """lmms-eval's models by name: one of each interface, and those that a test adds."""
@@ -216,6 +225,32 @@ def test_a_reply_ends_before_its_stop_string(installed, monkeypatch, name):
     # A model that does not look at `until`.
     monkeypatch.setattr(Chat, "said", lambda *_: GenerationResult(whole))
     assert lmms(name=name, coordinates="pixels").generate([asked])[0].text == kept
+
+
+def test_sampled_replies_follow_the_seed_and_leave_torchs_generator_alone(installed):
+    installed["drawing"] = Sampled
+    asked = [ChatRequest(key=key, text="a") for key in "ab"]
+
+    def said(requests, **given):
+        spec = Spec("lmms", {"name": "drawing", "coordinates": "pixels", "temperature": 1.0})
+        chat = chat_of(spec, checkpoint=None, batch_size=2, **given)
+        assert chat.describe()["seed"] == given.get("seed", 0)
+        return [reply.text for reply in chat.generate(requests)]
+
+    before = torch.random.get_rng_state()
+    first = said(asked)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.rand(3)
+    assert said(asked) == first
+    others = [said(asked, seed=1), said(asked[::-1])]
+    assert len({*first, *others[0], *others[1]}) == 6
+
+
+def test_greedy_replies_need_no_seed(installed):
+    installed["drawing"] = Sampled
+    chat = lmms(name="drawing", coordinates="pixels")
+    asked = [ChatRequest(key="a", text="a")]
+    assert chat.generate(asked)[0].text != chat.generate(asked)[0].text
 
 
 def test_special_tokens_are_broken_up(installed):

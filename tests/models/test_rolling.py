@@ -1,5 +1,6 @@
 """Rows that are answered make room for others, and nobody can tell from the replies."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -325,24 +326,61 @@ def test_with_fewer_rows_for_want_of_memory_prompts_are_read_once_more_at_most(t
     assert made.generate(asked) == expected
 
 
-@given(st.lists(st.integers(1, 7), max_size=12), st.lists(st.integers(1, 7), max_size=6),
-       st.integers(1, 12))  # fmt: skip
-def test_what_waits_is_begun_once_in_whole_prompts_and_fills_the_rows_first(first, later, size):
+def parts_taken(waiting, rows, adding, length):
+    """(rows free, prompts) of each part, as rows of these lengths come and go."""
+    running, read, parts = [], [], []
+    added = begun = 0
+    while True:
+        while free := rows - len(running):
+            if not read:
+                part = waiting.take(free)
+                if part is None:
+                    assert free < max(1, rows // 4) or begun == added, "rows are left empty"
+                    break
+                parts.append((free, part))
+                read = [place for places in part for place in places]
+                begun += len(read)
+            running.append(length(read.pop(0)))
+        if not running:
+            if not adding:
+                return parts
+            several = adding.pop(0)
+            added += sum(map(len, several))
+            waiting.add(several)
+        first = min(running, default=0)
+        running = [left - first for left in running if left > first]
+
+
+def singles(number):
+    return [[place] for place in range(number)]
+
+
+@given(st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=12), max_size=2),
+       st.integers(1, 12), st.lists(st.integers(1, 5), min_size=1))  # fmt: skip
+def test_what_waits_is_begun_once_in_whole_prompts_and_fills_the_rows_first(calls, rows, lengths):
     places = iter(range(1000))
-    several = [[next(places) for _ in range(count)] for count in (*first, *later)]
-    waiting = Waiting(
-        lambda chosen: len(chosen), lambda chosen, made: (chosen, made), size=size, worker=None
-    )
-    parts = []
-    for more in (several[: len(first)], several[len(first) :]):
-        waiting.add(more)
-        assert waiting.take(0) is None
-        while part := waiting.take(size):
-            parts.append(part)
-    assert [one for chosen, _ in parts for one in chosen] == several
-    for number, (chosen, made) in enumerate(parts):
-        assert made == len(chosen)
-        wanted = max(1, size // 4) if number else size
-        assert sum(map(len, chosen[:-1])) < wanted, "no more prompts than are needed"
-        last = number == len(parts) - 1 or chosen[-1] == several[len(first) - 1]
-        assert sum(map(len, chosen)) >= wanted or last
+    adding = [[[next(places) for _ in range(count)] for count in call] for call in calls]
+    several = [one for call in adding for one in call]
+    waiting = Waiting(lambda chosen: [*chosen], lambda chosen, made: made, size=rows, worker=None)
+    parts = parts_taken(waiting, rows, adding, lambda place: lengths[place % len(lengths)])
+    assert [one for _, part in parts for one in part] == several
+    for free, part in parts:
+        assert sum(map(len, part[:-1])) < free, "no more prompts than are needed"
+
+
+@pytest.mark.parametrize(("length", "sizes"), [
+    (lambda place: 5, [8, 2, 6, 8, 8, 8]),
+    (lambda place: 5 + place, [8, *[2] * 16]),
+    (lambda place: 5 if place < 24 else 5 + place, [8, 2, 6, 8, 8, *[2] * 4]),
+])  # fmt: skip
+@pytest.mark.parametrize("threads", [0, 1])
+def test_as_many_prompts_are_read_together_as_rows_are_free(length, sizes, threads):
+    """Of replies that end together, whole batches; of others, a quarter as soon as it is free."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = Waiting(
+            lambda chosen: [*chosen], lambda chosen, made: made, size=8,
+            worker=pool if threads else None,
+        )  # fmt: skip
+        parts = parts_taken(waiting, 8, [singles(40)], length)
+    assert [one for _, part in parts for one in part] == singles(40)
+    assert [len(part) for _, part in parts] == sizes

@@ -19,7 +19,10 @@ pytest.importorskip("transformers")
 
 from harness.models.backends.inputs import chat_text  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
-from harness.models.backends.vllm import VllmChat, vllm  # noqa: E402
+from harness.models.backends.vllm import ROUNDS, VllmChat, vllm  # noqa: E402
+from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
+from harness.run.workers import hello  # noqa: E402
+from harness.spec import Spec  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -114,6 +117,12 @@ def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat)
         assert setting.max_tokens == request.max_new_tokens
         assert setting.temperature == 0.0
     assert len({setting.seed for setting in settings}) == 1  # of one key
+
+
+def test_the_engine_hands_it_several_batches_at_once(tiny_qwen):
+    spec = Spec("vllm", arguments={"checkpoint": str(tiny_qwen)})
+    said = hello(qwen_vl(backend=spec, segmenter=Spec("box"), batch_size=4))
+    assert said.batch_size == 4 * ROUNDS and ROUNDS > 1
 
 
 def test_pictures_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):

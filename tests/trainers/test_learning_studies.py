@@ -110,6 +110,7 @@ def test_the_warm_up_of_spacer_teaches_what_earns_all_of_its_reward(data):
         assert terms["format"] == 1
         assert drawn(one.reply) == ("<map>" in one.request.text)
         assert terms["accuracy"] == pytest.approx(2.0 if drawn(one.reply) else 1.0)
+        assert terms.get("map") == (pytest.approx(1) if drawn(one.reply) else None)
         assert terms[TOTAL] > terms["accuracy"] + terms["format"], "its length is paid for"
         mapped += drawn(one.reply)
     assert mapped > len(made) / 2
@@ -162,6 +163,16 @@ def test_a_step_without_a_number_is_not_averaged(tmp_path):
     found = learned.course_of(written(tmp_path / "a", [1, float("nan"), *[3] * 6]))
     assert found.first["reward"] == 1
     json.dumps(learned.plain_courses({"method": [found]}), allow_nan=False)
+
+
+def test_a_term_that_some_steps_lack_is_averaged_over_those_that_have_it(tmp_path):
+    folder = written(tmp_path / "a", [1.0] * 8)
+    rows = [json.loads(line) for line in (folder / "curve.jsonl").read_text().splitlines()]
+    rows[1]["rewards/R_num"] = 0.5
+    (folder / "curve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = learned.course_of(folder)
+    assert found.first["rewards/R_num"] == 0.5 and "rewards/R_num" not in found.last
+    assert learned.logged(folder, "rewards/R_num") == {2: 0.5}
 
 
 def test_a_saved_study_says_what_its_trainings_were_like_and_what_made_them(tmp_path, monkeypatch):

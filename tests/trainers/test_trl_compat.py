@@ -1,7 +1,10 @@
 """Contracts with TRL and the transformers Trainer: what is mended, and that it still needs it."""
 
+import ast
 import inspect
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -166,6 +169,91 @@ def test_the_hooks_that_are_overridden_are_there():
         assert callable(getattr(ensure, name))
     assert "_total_train_tokens" in inspect.getsource(ensure.__init__)
     assert "_load_rng_state" in inspect.getsource(ensure._run_epoch)
+
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("harness", "trainers", "models", "tasks", "benchmarks")
+KNOWING = ("trainers/trl_compat.py", "trainers/grpo/hooks.py")
+OTHERS = {("models/neural_metrics/bertscore.py", "_tokenizer")}
+"""Private names of other packages that TRL's trainers have too."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def on_self(node: ast.AST) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+
+
+def private_names_of_trl() -> set[str]:
+    """Private names of TRL's trainers and of what they derive from: of classes and instances."""
+    names = set()
+    for kind in map(trl_compat.trl, ("GRPOTrainer", "SFTTrainer")):
+        names |= set(dir(kind))
+        for module in {one.__module__ for one in kind.__mro__ if one is not object}:
+            tree = ast.parse(inspect.getsource(sys.modules[module]))
+            names |= {node.attr for node in attributes(tree) if on_self(node)}
+    return {name for name in names if private(name)}
+
+
+def used_of_trl(tree: ast.AST, names: set[str], *, trainer: bool) -> set[str]:
+    """The names that a module reads or sets on other objects, `super()` among them, or as text.
+
+    With `trainer`, where a class may be mixed into TRL's, those too that it defines, or reads of
+    itself; but a name of one word, such as `_save`, may be a class's own.
+    """
+    found = {node.attr for node in attributes(tree) if not on_self(node)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"),
+                          args=[_, ast.Constant(value=str(name)), *_]):  # fmt: skip
+                found.add(name)
+    if trainer:
+        own = {node.attr for node in attributes(tree) if on_self(node)}
+        for made in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+            own |= {node.name for node in made.body if isinstance(node, FUNCTIONS)}
+        found |= {name for name in own if "_" in name[1:]}
+    return found & names
+
+
+def test_no_other_module_knows_private_names_of_trl():
+    """What is needed of TRL's inner parts goes into one of two modules, with a contract test."""
+    names = private_names_of_trl()
+    found = {
+        (path, name)
+        for root in SOURCES
+        for file in sorted((ROOT / root).rglob("*.py"))
+        for path in [file.relative_to(ROOT).as_posix()]
+        for name in used_of_trl(ast.parse(file.read_text()), names, trainer=root == "trainers")
+    }
+    assert {path for path, _ in found} >= set(KNOWING)
+    assert {one for one in found if one[0] not in KNOWING} - OTHERS == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "trainer", "used"),
+    [
+        ("trainer._generate_single_turn()", False, "_generate_single_turn"),
+        ("self.engine._metrics['train'] = {}", False, "_metrics"),
+        ("getattr(trainer, '_step', 0)", False, "_step"),
+        ("class A:\n def _compute_loss(self): return super()._compute_loss()", True,
+         "_compute_loss"),
+        ("class A:\n def _compute_loss(self): ...", True, "_compute_loss"),
+        ("class A:\n def a(self): self._total_train_tokens = 0", True, "_total_train_tokens"),
+        ("class A:\n def _save(self): self._step", True, None),
+        ("class A:\n def _compute_loss(self): ...", False, None),
+        ("trainer._nothing_of_trl", True, None),
+    ],
+)  # fmt: skip
+def test_uses_of_private_names_are_found(source, trainer, used):
+    found = used_of_trl(ast.parse(source), private_names_of_trl(), trainer=trainer)
+    assert found == ({used} - {None})
 
 
 @pytest.mark.parametrize("name", ["SFTTrainer", "GRPOTrainer"])

@@ -21,9 +21,10 @@ from harness.models.spacer.grammar import _number as cells_number
 from harness.models.spacer.grammar import grid_map
 from harness.models.video_str.grammar import graph, python_literal, well_formed
 from harness.replies import finite_numbers
+from harness.trainers.grpo.scoring import numbers_of
 from harness.trainers.grpo.values import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import MapFile, read_maps
-from harness.trainers.spacer.rewards import SpacerAccuracy, map_score, with_map
+from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward, map_score, with_map
 from harness.trainers.video_r1.rewards import (
     TemporalReward,
     VideoR1Accuracy,
@@ -322,8 +323,8 @@ def test_the_total_is_the_sum_of_equation_9():
     good = f"<think>{GRAPH}</think><answer>B</answer>"
     (terms,) = VideoStrReward()(group(good, extra=graphs(0, 2, 4)))
     assert terms == {
-        "R_format": 1, "R_ans": 1, "R_n": 1, "R_e": pytest.approx(1), "R_graph": pytest.approx(2),
-        "R_l": 0.2, TOTAL: pytest.approx(4.2),
+        "R_format": 1, "R_ans": 1, "R_mc": 1, "R_n": 1, "R_e": pytest.approx(1),
+        "R_graph": pytest.approx(2), "R_l": 0.2, TOTAL: pytest.approx(4.2),
     }  # fmt: skip
     (wrong,) = VideoStrReward()(group(good.replace(">B<", ">A<"), extra=graphs(0)))
     assert wrong[TOTAL] == pytest.approx(3)
@@ -346,6 +347,34 @@ def test_a_length_is_rewarded_within_its_bounds(tokens, worth):
     assert terms["R_l"] == worth
     (wrong,) = VideoStrReward()(group(said("A"), tokens=tokens))
     assert wrong["R_l"] == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "truth", "reply", "own"),
+    [(AnswerForm.CHOICE, Answer(choice="B"), "B", {"R_mc": 1}),
+     (AnswerForm.NUMBER, Answer(number=4.0), "3", {"R_num": 0.75}),
+     (AnswerForm.BOXES, Answer(boxes=(Box(0, 0, 4, 4),)), "[0, 0, 2, 4]", {"R_IoU": 0.5}),
+     (AnswerForm.INTERVAL, Answer(interval=Interval(4, 8)), "[6, 8]", {"R_IoU": 0.5}),
+     (AnswerForm.BOX_3D, Answer(boxes_3d=(Box3D(0, 0, 2, 2, 2, 2),)), "[0, 0, 2, 2, 2, 1]",
+      {"R_IoU": 0.5}),
+     (AnswerForm.TEXT, Answer(text="a red car"), "a red car", {})],
+)  # fmt: skip
+def test_a_sample_has_the_term_of_its_form_of_answer_beside_r_ans(form, truth, reply, own):
+    (terms,) = VideoStrReward()(group(said(reply), form=form, answer=truth))
+    found = {name: terms[name] for name in ("R_mc", "R_num", "R_IoU") if name in terms}
+    assert found == pytest.approx(own)
+    assert all(value == terms["R_ans"] for value in found.values())
+    parts = ("R_format", "R_ans", "R_graph", "R_l")
+    assert terms[TOTAL] == pytest.approx(sum(terms[name] for name in parts)), "counted once"
+
+
+def test_the_mean_of_a_form_is_over_the_samples_that_have_it():
+    number = {"form": AnswerForm.NUMBER, "answer": Answer(number=4.0)}
+    groups = [group(said("B"), said("A")), group(said("3"), said("x"), **number)]
+    numbers = numbers_of(groups, [VideoStrReward()(one) for one in groups])
+    assert numbers["rewards/R_ans"] == [1, 0, 0.75, 0]
+    assert (numbers["rewards/R_mc"], numbers["rewards/R_num"]) == ([1, 0], [0.75, 0])
+    assert "rewards/R_IoU" not in numbers
 
 
 def test_no_graph_costs_nothing_but_its_reward():
@@ -408,7 +437,7 @@ def test_ten_thousand_malformed_replies_never_raise(huge):
         (AnswerForm.BOX_3D, Answer(boxes_3d=(Box3D(0, 0, 1, 1, 1, 1),))),
     ]  # fmt: skip
     extra = {**graphs(0, 2), "map": {"star": [[1, 2]], "cross": [[3, 4]]}}
-    rewards = (VideoStrReward(angle="kabsch"), TemporalReward(accuracy=SpacerAccuracy()),
+    rewards = (VideoStrReward(angle="kabsch"), spacer_reward(),
                TemporalReward(accuracy=VideoR1Accuracy()))  # fmt: skip
     for number in range(1700):
         form, truth = forms[number % len(forms)]
@@ -469,6 +498,35 @@ def test_a_perfect_map_doubles_a_right_answer_and_a_worthless_one_takes_it():
     assert map_score(grid_map("<map>{'chair': [[9, 3]]}</map>", truth), truth) == pytest.approx(
         1 / 3
     )
+
+
+def spacer_reward(**settings):
+    accuracy = SpacerAccuracy(**settings)
+    return SpacerReward(accuracy=accuracy, temporal=TemporalReward(accuracy=accuracy))
+
+
+def test_the_score_of_a_map_is_logged_where_the_accuracy_goes_by_it_and_counts_once():
+    truth = {"table": [[0, 3]], "chair": [[9, 3]]}
+    right = "<think><map>{'table': [[0, 3]]}</map></think><answer>B</answer>"
+    wrong, unread = right.replace(">B<", ">A<"), right.replace("[[0,", f"[[{'9' * 400},")
+    made = group(right, wrong, unread, said("B"), extra={"map": truth})
+    found = spacer_reward()(made)
+    assert [one.get("map") for one in found] == [0.5, None, 0, None]
+    assert [one["accuracy"] for one in found] == [1.5, 0, 0, 1]
+    assert numbers_of([made], [found])["rewards/map"] == [0.5, 0]
+    plain = TemporalReward(accuracy=SpacerAccuracy())(made)
+    without = [{name: one[name] for name in one if name != "map"} for one in found]
+    assert without == plain, "the total among them"
+
+
+def test_no_map_is_logged_where_none_counts():
+    extra = {"map": {"table": [[0, 3]]}}
+    drawn = "<think><map>{'table': [[0, 3]]}</map></think><answer>B</answer>"
+    text = group(drawn, form=AnswerForm.TEXT, answer=Answer(text="B"), extra=extra)
+    assert spacer_reward()(group(drawn, extra=extra))[0]["map"] == 1
+    for reward, made in ((spacer_reward(maps=False), group(drawn, extra=extra)),
+                         (spacer_reward(), group(drawn)), (spacer_reward(), text)):  # fmt: skip
+        assert "map" not in reward(made)[0]
 
 
 def test_the_contrast_pays_right_rollouts_of_a_group_that_uses_the_order():

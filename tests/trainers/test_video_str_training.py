@@ -232,7 +232,7 @@ def test_a_few_steps_train_a_tiny_network(
     spec = parse(f"{model},checkpoint={tiny_qwen},frames=2,pixels=3136)")
     steps = 2 if method == "video_str" else 1
     trainer = plugins.build("trainers", parse(
-        f"{method}({settings},group=2,prompts=2,batch_size=4,max_new_tokens=6,max_steps={steps},"
+        f"{method}({settings},group=2,prompts=1,batch_size=2,max_new_tokens=6,max_steps={steps},"
         "learning_rate=0.001,beta=0.0,save_every=2,loggers='none',keep_rollouts=2)"
     ))  # fmt: skip
     out = tmp_path / method
@@ -245,6 +245,15 @@ def test_a_few_steps_train_a_tiny_network(
     rollouts = [json.loads(line) for line in (out / "rollouts.jsonl").read_text().splitlines()]
     assert {TOTAL, *terms} <= set(rollouts[0]["terms"])
     assert ("second" in rollouts[0]) == (method != "video_str")
+    assert not any("kl" in row for row in curve), "nothing is compared with where beta is 0"
+    for row in curve:  # a round is one prompt: the terms of other forms have no number
+        several = [one["terms"] for one in rollouts if one["step"] == row["step"]]
+        names = {name for one in several for name in one}
+        for name in (*names, "R_mc", "R_num", "R_IoU", "map"):
+            values = [one[name] for one in several if name in one]
+            expected = sum(values) / len(values) if values else None
+            assert row.get(f"rewards/{name}") == (expected and pytest.approx(expected, abs=1e-6))
+        assert method != "video_str" or len({"R_mc", "R_num"} & names) == 1
 
 
 def test_the_supervised_baseline_learns_answers_without_reasoning(task, tiny_qwen, tmp_path, told):

@@ -15,8 +15,8 @@ from typing import Any
 from harness.errors import DataError, ParseError
 from harness.metrics.numeric import mean_relative_accuracy
 from harness.models.spacer.grammar import GRID, GridMap, drawn, grid_map
-from harness.trainers.grpo.values import Group, Rollout
-from harness.trainers.video_r1.rewards import VideoR1Accuracy
+from harness.trainers.grpo.values import Group, Rollout, Terms
+from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
 from harness.trainers.video_str.answers import answer, truth_of
 from harness.types import AnswerForm, Sample
 
@@ -81,17 +81,24 @@ def _category(said: Sequence[Sequence[float]], truth: Sequence[Sequence[float]])
     return math.fsum(worth) / max(len(said), len(truth))
 
 
+def score_drawn(reply: str, truth: Mapping[str, Sequence[Sequence[float]]]) -> float | None:
+    """The score of a reply's map: 0 for one that cannot be read, None for a reply without one."""
+    if not drawn(reply):
+        return None
+    try:
+        return map_score(grid_map(reply, tuple(truth)), truth)
+    except ParseError:
+        return 0.0
+
+
 def with_map(accuracy: float, reply: str, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
     """The accuracy of a right answer with its map's score added; 0 where the map is worth 0.
 
     A reply without a map keeps its accuracy.
     """
-    if not drawn(reply):
+    score = score_drawn(reply, truth)
+    if score is None:
         return accuracy
-    try:
-        score = map_score(grid_map(reply, tuple(truth)), truth)
-    except ParseError:
-        return 0.0
     return accuracy + score if score > 0 else 0.0
 
 
@@ -110,6 +117,26 @@ class SpacerAccuracy:
 
     def __call__(self, group: Group, rollout: Rollout) -> float:
         """The accuracy, and the score of the map if the answer is right."""
+        own = self._own(group, rollout)
+        if own is None:
+            return self.other(group, rollout)
+        accuracy, truth = own
+        return accuracy if truth is None else with_map(accuracy, rollout.text, truth)
+
+    def map_counted(self, group: Group, rollout: Rollout) -> float | None:
+        """The score of the map, from 0 to 1; None where the accuracy goes by no map."""
+        own = self._own(group, rollout)
+        if own is None or own[1] is None:
+            return None
+        return score_drawn(rollout.text, own[1])
+
+    def _own(
+        self, group: Group, rollout: Rollout
+    ) -> tuple[float, Mapping[str, Sequence[Sequence[float]]] | None] | None:
+        """The accuracy of the answer alone, and the true map if a map counts beside it.
+
+        None for forms that SpaceR scores as Video-R1 does.
+        """
         target, form = truth_of(group.sample), group.sample.query.form
         said = answer(rollout.text)
         if form is AnswerForm.CHOICE:
@@ -118,11 +145,29 @@ class SpacerAccuracy:
             truth = float(target.answer.number or 0.0)
             accuracy, right = mean_relative_accuracy(spoken_number(said), truth), RIGHT
         else:
-            return self.other(group, rollout)
+            return None
         truth_map = map_of(group.sample)
-        if not self.maps or truth_map is None or not accuracy > right:
-            return accuracy
-        return with_map(accuracy, rollout.text, truth_map)
+        return accuracy, truth_map if self.maps and accuracy > right else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpacerReward:
+    """SpaceR's terms; where a map counts, its score is logged beside the accuracy that has it."""
+
+    accuracy: SpacerAccuracy
+    temporal: TemporalReward
+    """Makes the total, of this accuracy."""
+
+    def __call__(self, group: Group) -> list[Terms]:
+        """One set of terms a rollout."""
+        return [
+            {**terms, **self._map(group, rollout)}
+            for rollout, terms in zip(group.rollouts, self.temporal(group), strict=True)
+        ]
+
+    def _map(self, group: Group, rollout: Rollout) -> Terms:
+        score = self.accuracy.map_counted(group, rollout)
+        return {} if score is None else {KEY: score}
 
 
 def map_of(sample: Sample) -> Mapping[str, Sequence[Sequence[float]]] | None:

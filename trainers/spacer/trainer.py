@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.spacer.maps import categories, maps_extra
-from harness.trainers.spacer.rewards import SpacerAccuracy
+from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward
 from harness.trainers.video_r1.rewards import TemporalReward, usable
 from harness.trainers.video_r1.shuffled import Shuffled
 from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
@@ -49,13 +49,15 @@ def spacer(
         order_seed: Of the shuffled orders.
     """
     chosen = Settings(**settings)
+    accuracy = SpacerAccuracy(maps=with_maps)
     reward = TemporalReward(
-        accuracy=SpacerAccuracy(maps=with_maps), alpha=alpha, mu=mu,
-        omega=omega if length else 0.0, shortest=shortest, longest=longest,
+        accuracy=accuracy, alpha=alpha, mu=mu, omega=omega if length else 0.0,
+        shortest=shortest, longest=longest,
     )  # fmt: skip
     own = {name: value for name, value in asdict(reward).items() if name != "accuracy"}
     return SpokenTrainer(
-        name="spacer", settings=chosen, reward=reward, usable=usable,
+        name="spacer", settings=chosen,
+        reward=SpacerReward(accuracy=accuracy, temporal=reward), usable=usable,
         own={**own, "maps": maps, "with_maps": with_maps, "temporal": temporal,
              "order_seed": order_seed},
         fitted=in_words_of("spacer"),

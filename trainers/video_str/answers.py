@@ -186,6 +186,11 @@ def answer_reward(group: Group, reply: str) -> float:
     return REWARDS[sample.query.form](reply, truth_of(sample), group)
 
 
+def answer_term(sample: Sample) -> str | None:
+    """The paper's name of R_ans for a sample; None for texts, which the paper does not reward."""
+    return TERMS.get(sample.query.form)
+
+
 def truth_of(sample: Sample) -> Target:
     """The target of a sample that an answer can be rewarded for.
 
@@ -240,6 +245,15 @@ REWARDS: Mapping[AnswerForm, Callable[[str, Target, Group], float]] = MappingPro
         AnswerForm.INTERVAL: _interval,
         AnswerForm.BOX_3D: _boxes_3d,
         AnswerForm.TEXT: _text,
+    }
+)
+TERMS: Mapping[AnswerForm, str] = MappingProxyType(
+    {
+        AnswerForm.CHOICE: "R_mc",
+        AnswerForm.NUMBER: "R_num",
+        AnswerForm.BOXES: "R_IoU",
+        AnswerForm.INTERVAL: "R_IoU",
+        AnswerForm.BOX_3D: "R_IoU",
     }
 )
 FIELDS: Mapping[AnswerForm, str] = MappingProxyType(

@@ -3,6 +3,7 @@
     R_total = R_format + R_ans + R_graph (+ R_l where R_ans > 0.8)
     R_graph = mean over k frames of (R_n + R_e)
 
+R_ans is logged once more as R_mc, R_num or R_IoU, whose means are over samples of that form.
 `answers` has R_format and R_ans, `nodes` has R_n and R_e; methods and holes are in README.md.
 """
 
@@ -14,7 +15,7 @@ from harness.errors import ParseError
 from harness.frames import uniform
 from harness.models.video_str.grammar import Graph, graph
 from harness.trainers.grpo.values import TOTAL, Group, Rollout, Terms
-from harness.trainers.video_str.answers import answer_reward, format_reward
+from harness.trainers.video_str.answers import answer_reward, answer_term, format_reward
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward
 
@@ -73,7 +74,8 @@ class VideoStrReward:
             self.with_format * terms["R_format"] + r_ans + terms["R_graph"]
             + self.with_length * terms["R_l"]
         )  # fmt: skip
-        return {**terms, TOTAL: total}
+        term = answer_term(group.sample)
+        return {**terms, **({} if term is None else {term: r_ans}), TOTAL: total}
 
     def graph_terms(self, reply: str, truth: Sequence[FrameGraph]) -> tuple[float, float]:
         """R_n and R_e, each the mean over the frames; no graph, or one that is none, is 0."""

@@ -50,6 +50,18 @@ def test_flow_follows_a_disc_forward_and_backward(moving, start):
     assert iou(held[far], moving.masks[far]) < 0.6
 
 
+@BOTH
+def test_in_a_static_video_both_objects_keep_their_masks_exactly(propagator, standing):
+    video = media.pixels([standing.picture] * 7, times=range(7), is_video=True, id="static")
+    corner = np.zeros((120, 160), dtype=np.bool_)
+    corner[:31, 130:] = True  # reaches two edges of the picture
+    masks = [standing.masks[0], corner]
+    for track, mask in zip(propagator.propagate(video, 3, masks), masks, strict=True):
+        assert len(track) == 7
+        for held in track:
+            np.testing.assert_array_equal(held, mask)
+
+
 def test_motion_of_a_third_of_a_pixel_a_frame_adds_up(standing):
     shifts = [index / 3 for index in range(13)]
     mask = standing.masks[0]
