@@ -163,11 +163,17 @@ class ChatRequest:
     max_new_tokens: int = 1024
     stop: tuple[str, ...] = ()
     """A reply ends before the first of these texts to be complete in what the network writes."""
+    temperature: float | None = None
+    """What this reply is drawn at, by a backend that draws; None: at the backend's own."""
 
     def __post_init__(self) -> None:
         """Refuse an empty stop string, which would end every reply at once."""
         if "" in self.stop:
             raise ValueError(f"request {self.key}: a stop string is empty")
+
+    def temperature_or(self, own: float) -> float:
+        """The temperature that the reply is drawn at, where the backend's own is `own`."""
+        return own if self.temperature is None else self.temperature
 
     def squash(self, place: int) -> tuple[int, int] | None:
         """(width, height) that the pictures of one medium are squashed to; None: as they are."""

@@ -16,18 +16,25 @@ WAITING = 2  # calls whose beginnings are kept: what is asked for now, and what 
 def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
     """Places of the requests by batch: of at most `size`, with equal limits, the longest first.
 
+    In a batch all replies are drawn at one temperature.
+
     Alike ones stand together, so that little is padded, and what does not fit into memory is
     known at once.
     """
     order = sorted(
         range(len(requests)),
-        key=lambda place: (requests[place].max_new_tokens, -length(requests[place])),
+        key=lambda place: (*_settings(requests[place]), -length(requests[place])),
     )
     cut: list[list[int]] = []
-    for _, same in groupby(order, key=lambda place: requests[place].max_new_tokens):
+    for _, same in groupby(order, key=lambda place: _settings(requests[place])):
         group = list(same)
         cut += [group[at : at + size] for at in range(0, len(group), size)]
     return cut
+
+
+def _settings(request: ChatRequest) -> tuple[int, float]:
+    """What a batch has one of; a temperature that is the backend's own comes first."""
+    return request.max_new_tokens, request.temperature_or(-1.0)
 
 
 @dataclass(slots=True)

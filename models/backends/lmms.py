@@ -158,7 +158,7 @@ class LmmsChat:
 
         A model draws for a whole call as it likes, so that a request cannot have a seed of its own.
         """
-        if self.temperature == 0 or not requests:
+        if not any(one.temperature_or(self.temperature) for one in requests):
             yield
             return
         import torch
@@ -169,11 +169,12 @@ class LmmsChat:
 
     def _arguments(self, request: ChatRequest, place: int, *, simple: bool) -> tuple[Any, ...]:
         """What the model is given: how to generate, and how to get its pictures from the task."""
+        temperature = request.temperature_or(self.temperature)
         settings: dict[str, Any] = {
             "max_new_tokens": request.max_new_tokens,
-            "temperature": self.temperature,
+            "temperature": temperature,
             "top_p": self.top_p,
-            "do_sample": self.temperature > 0,
+            "do_sample": temperature > 0,
         }
         if request.stop:
             settings["until"] = list(request.stop)

@@ -63,7 +63,7 @@ class Form:
             "model": self.model,
             "messages": self._messages(request),
             LIMITS.get(self.server, "max_tokens"): request.max_new_tokens,
-            "temperature": self.temperature,
+            "temperature": request.temperature_or(self.temperature),
             "top_p": self.top_p,
             "seed": seed_of(request.key, self.seed),
             **self._stop(request),
@@ -88,7 +88,8 @@ class Form:
 
     def _beyond(self, request: ChatRequest) -> dict[str, Any]:
         # Else the server's own default of these would come from the checkpoint's settings.
-        plain: dict[str, Any] = {"top_k": -1} if self.temperature > 0 else {}
+        drawn = request.temperature_or(self.temperature) > 0
+        plain: dict[str, Any] = {"top_k": -1} if drawn else {}
         if self.repetition_penalty is not None:
             plain["repetition_penalty"] = self.repetition_penalty
         if request.prefix:

@@ -275,7 +275,7 @@ class TransformersChat:
         import torch
 
         asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
-        made, samplings = self._inputs(requests), [self._sampling] * len(requests)
+        made, samplings = self._inputs(requests), self._samplings(requests)
 
         def part(several: Prompts, inputs: Any) -> rolling.Part:
             seen = self._asked([requests[one[0]] for one in several], inputs)
@@ -297,20 +297,22 @@ class TransformersChat:
                 ):  # fmt: skip
                     known = len(samplings)
                     yield place, self._said(requests[place], tokens, *asked.pop(place))
-                    samplings += [self._sampling] * (len(requests) - known)
+                    samplings += self._samplings(requests[known:])
                     waiting.add(placed(requests, range(known, len(requests))))
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
         return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
 
-    @property
-    def _sampling(self) -> Sampling:
-        return Sampling(
-            seed=self.seed,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            repetition_penalty=self.penalty,
-        )
+    def _samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
+        return [
+            Sampling(
+                seed=self.seed,
+                temperature=request.temperature_or(self.temperature),
+                top_p=self.top_p,
+                repetition_penalty=self.penalty,
+            )
+            for request in requests
+        ]
 
     def _batch(self, requests: Sequence[ChatRequest], inputs: Any) -> list[ChatReply]:
         import torch
@@ -322,7 +324,7 @@ class TransformersChat:
             keys=[request.key for request in requests],
             prompt_length=width,
             starts=[width - length for length, _ in asked],
-            **asdict(self._sampling),
+            **asdict(self._samplings(requests[:1])[0]),
         )
         with torch.inference_mode():
             tokens = self.network.generate(

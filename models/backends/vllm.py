@@ -163,7 +163,7 @@ class VllmChat:
         engine, package = self.engine, import_module("vllm")
         settings = [
             package.SamplingParams(
-                temperature=self.temperature,
+                temperature=request.temperature_or(self.temperature),
                 top_p=self.top_p,
                 max_tokens=request.max_new_tokens,
                 seed=seed_of(request.key, self.seed),

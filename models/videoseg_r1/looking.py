@@ -83,7 +83,7 @@ def look(
 
     That is for a picture, and for a question in words.
     """
-    searches = [_searched(one, sampler, showing) for one in queries if is_looked_for(one)]
+    searches = [searched(one, sampler, showing) for one in queries if is_looked_for(one)]
     found = iter(converse(voters, searches))
     return [next(found) if is_looked_for(one) else None for one in queries]
 
@@ -110,7 +110,8 @@ def _begun(query: Query, sampler: Sampler) -> _Open:
     return _Open(query, sampler.search(query.media[0].times(), key=query.id))
 
 
-def _searched(query: Query, sampler: Sampler, showing: Showing) -> Conversation[Found]:
+def searched(query: Query, sampler: Sampler, showing: Showing) -> Conversation[Found]:
+    """The search in one query's video: turns of votes, each of which hangs on those before."""
     one = _begun(query, sampler)
     while not isinstance(turn := one.turn(showing), Place):
         one.tell((yield turn))

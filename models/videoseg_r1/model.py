@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from harness import plugins
 from harness.errors import ModelError, UsageError
-from harness.model import Chat, ChatRequest, Propagator, Segmenter, settings
+from harness.model import Chat, ChatRequest, Conversation, Propagator, Segmenter, settings
 from harness.models.answers import Pending
 from harness.models.asked import Asked
 from harness.models.backends.altered import as_seen
+from harness.models.backends.sampling import check_settings
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
+from harness.models.conversing import converse
 from harness.models.grammar import split_frame
 from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
@@ -26,12 +29,11 @@ from harness.models.truth import key_frame_of, objects_of
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.drawing import Drawing
 from harness.models.videoseg_r1.grammar import Prompt
-from harness.models.videoseg_r1.looking import again, is_looked_for, look, marked
+from harness.models.videoseg_r1.looking import again, is_looked_for, look, marked, searched
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy, spread
 from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
 from harness.models.videoseg_r1.showing import Showing
-from harness.models.videoseg_r1.voters import voters_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import storable
 from harness.spec import Spec
@@ -85,19 +87,26 @@ class VideoSegR1(PromptedModel):
 
         Otherwise it is known where they end, and so what the reasoner is shown.
         """
-        asked, places = list[ChatRequest](), list[Place | None]()
-        for query in queries:
-            turn, place = self._again(query, ()) if is_looked_for(query) else ([], None)
-            asked += turn
-            places.append(place)
-        if asked:
-            _expect(self.voters, asked)
-        else:
-            pairs = zip(queries, places, strict=True)
-            _expect(self.chat, [one for pair in pairs for one in self.placed(*pair)])
+        begun = [self._again(one, ()) if is_looked_for(one) else ([], None) for one in queries]
+        votes = [one for turn, _ in begun for one in turn]
+        if votes and self.voters is not self.chat:
+            _expect(self.voters, votes)
+            return
+        first = [
+            turn or self.placed(query, place)
+            for query, (turn, place) in zip(queries, begun, strict=True)
+        ]
+        _expect(self.chat, [one for several in first for one in several])
 
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
-        """Look for the frames, and ask the reasoner."""
+        """Look for the frames, and ask the reasoner.
+
+        Where one network does both, each query's reasoner begins when its own search has ended.
+        """
+        if not any(map(is_looked_for, queries)):
+            return super().ask(queries)
+        if self.voters is self.chat:
+            return converse(self.chat, [self._conversation(query) for query in queries])
         found = look(queries, sampler=self.sampler, showing=self.showing, voters=self.voters)
         requests = [
             self.placed(query, one.place if one else None)
@@ -108,6 +117,15 @@ class VideoSegR1(PromptedModel):
             marked(query, several, tuple(next(said) for _ in several), one)
             for query, several, one in zip(queries, requests, found, strict=True)
         ]
+
+    def _conversation(self, query: Query) -> Conversation[Asked]:
+        """The search, if there is one, and then the reasoner's requests."""
+        found = None
+        if is_looked_for(query):
+            found = yield from searched(query, self.sampler, self.showing)
+        requests = self.placed(query, found.place if found else None)
+        replies = yield requests
+        return marked(query, requests, tuple(replies), found)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
         """The frames that are shown first: what is shown after the search's first turn hangs on it.
@@ -286,8 +304,9 @@ def videoseg_r1(
         prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
             read the words around it, and learn the grammar in training.
         backend: What calls the reasoner. With `stored`, replies are read that exist already.
-        sampler: What calls the network that votes on frames; None: the reasoner's own. The
-            paper's is untrained: `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
+        sampler: What calls the network that votes on frames; None: the reasoner's, whose requests
+            then wait for no other query's votes. The paper's is untrained:
+            `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
         segmenter: Makes a mask from box, positive and negative point; None: `grabcut`.
         propagator: Carries masks from the target frame through a video.
         canvas: Side of the square, in pixels, that the target frame is squashed to; the paper's
@@ -319,7 +338,8 @@ def videoseg_r1(
         seed: Of a backend that samples, unless the backend's SPEC names one, and of random frames.
     """
     _at_least(1, canvas=canvas, context=context, sampler_frames=sampler_frames)
-    _at_least(0, reference_frames=reference_frames, key_frames=key_frames, temperature=temperature)
+    _at_least(0, reference_frames=reference_frames, key_frames=key_frames)
+    check_settings(temperature=temperature, top_p=1.0)
     chat = chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed)
     cut = segmenter_of(segmenter)
     return VideoSegR1(
@@ -335,9 +355,8 @@ def videoseg_r1(
         max_new_tokens=max_new_tokens,
         system=system,
         batch_size=batch_size,
-        voters=voters_of(
-            sampler, backend, chat, checkpoint=checkpoint, temperature=temperature,
-            batch_size=batch_size, seed=seed,
+        voters=chat if sampler is None else chat_of(
+            _warmer(sampler, temperature), checkpoint=checkpoint, batch_size=batch_size, seed=seed
         ),
         sampler=Sampler(
             votes=votes, percentages=percentages, delta=delta, rounds=rounds, average=average,
@@ -346,8 +365,16 @@ def videoseg_r1(
         showing=Showing(
             context=(context, context), sampler_frames=sampler_frames, strategy=references,
             reference_frames=reference_frames, key_frames=key_frames,
+            temperature=temperature if sampler is None else None,
         ),
     )  # fmt: skip
+
+
+def _warmer(backend: Spec | Chat, temperature: float) -> Spec | Chat:
+    """A backend for votes; a temperature that its SPEC names itself wins."""
+    if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "temperature"):
+        return backend.with_defaults(temperature=temperature)
+    return backend
 
 
 def _at_least(least: float, **numbers: float) -> None:

@@ -35,6 +35,8 @@ class Showing:
     """Which those are."""
     key_frames: int = 8
     """Frames of the key segment, evenly spread, at most."""
+    temperature: float | None = None
+    """Of votes; None: the voters' own."""
 
     def sampled(self, query: Query, ask: Ask, *, key: str) -> list[ChatRequest]:
         """The requests of one turn of the sampler, each with a key of its own."""
@@ -56,6 +58,7 @@ class Showing:
                 frames=(tuple(indices),),
                 resize=self.context,
                 max_new_tokens=SAMPLER_TOKENS,
+                temperature=self.temperature,
             )
             for vote in range(ask.votes)
         ]

@@ -3,7 +3,7 @@
 import importlib
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -244,6 +244,18 @@ def test_sampled_replies_follow_the_seed_and_leave_torchs_generator_alone(instal
     assert said(asked) == first
     others = [said(asked, seed=1), said(asked[::-1])]
     assert len({*first, *others[0], *others[1]}) == 6
+
+
+def test_a_request_may_have_a_temperature_of_its_own(installed):
+    chat = lmms(name="newer", coordinates="pixels")
+    request = contract.requests()["squashed"]
+    chat.generate([request, replace(request, temperature=0.7)])
+    told = [(seen[3]["temperature"], seen[3]["do_sample"]) for seen in chat.model.seen]
+    assert told == [(0.0, False), (0.7, True)]
+    installed["drawing"] = Sampled
+    drawn = lmms(name="drawing", coordinates="pixels", seed=3)
+    warm = [ChatRequest(key=key, text="a", temperature=1.0) for key in "ab"]
+    assert drawn.generate(warm) == drawn.generate(warm)
 
 
 def test_greedy_replies_need_no_seed(installed):

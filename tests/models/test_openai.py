@@ -146,6 +146,14 @@ def test_seeds_depend_on_the_runs_seed_and_the_requests_key_alone():
     assert all(0 <= seed_of(f"{number}", 3) < 2**31 for number in range(100))
 
 
+def test_a_request_may_have_a_temperature_of_its_own():
+    with serving(Scripted()) as served:
+        reached(served).generate([one(), one(key="b", temperature=0.7)])
+        reached(served, temperature=0.7).generate([one(temperature=0.0)])
+    sent = {(asked["temperature"], asked.get("top_k")) for asked in served.asked}
+    assert sent == {(0.0, None), (0.7, -1)}
+
+
 def test_tokens_are_those_that_the_server_counts_and_prices_are_in_the_record():
     with serving(Scripted()) as served:
         chat = reached(served, prompt_price=2.0, completion_price=10.0)

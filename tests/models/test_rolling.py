@@ -62,6 +62,23 @@ def test_replies_do_not_tell_whether_rows_were_replaced(request, ask, checkpoint
         assert rolled.generate(asked) == expected
 
 
+@pytest.mark.parametrize("roll", [True, False])
+def test_each_reply_is_drawn_at_its_requests_temperature(tiny_qwen, ask, roll):
+    made = transformers(checkpoint=str(tiny_qwen), batch_size=4, roll=roll, seed=2)
+    warm = transformers(checkpoint=str(tiny_qwen), batch_size=1, roll=False, seed=2,
+                        temperature=1.0)  # fmt: skip
+    asked = requests(ask)
+    drawn = warm.generate(asked)
+    assert drawn != made.generate(asked)
+    heated = [replace(one, temperature=1.0) for one in asked]
+    both = [one for pair in zip(heated, asked, strict=True) for one in pair]
+    said = made.generate(both)
+    assert said[::2] == drawn
+    assert said[1::2] == made.generate(asked)
+    cooled = [replace(one, temperature=0.0) for one in asked]
+    assert warm.generate(cooled) == made.generate(asked)
+
+
 def test_no_more_rows_are_answered_at_once_than_the_batch_size(tiny_qwen, ask):
     made = transformers(checkpoint=str(tiny_qwen), batch_size=3, roll=True)
     rows, widths = [], []

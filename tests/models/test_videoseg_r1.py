@@ -17,6 +17,7 @@ from harness.masks import Rle
 from harness.model import ChatReply, ChatRequest, ObjectPrompt, ReplyReader
 from harness.models.backends.altered import altered
 from harness.models.backends.inputs import processor_inputs
+from harness.models.conversing import Talks
 from harness.models.grammar import Item
 from harness.models.videoseg_r1 import grammar
 from harness.models.videoseg_r1.cues import Cues
@@ -35,9 +36,9 @@ from harness.models.videoseg_r1.sampler import (
     shares,
 )
 from harness.models.videoseg_r1.showing import seconds
-from harness.models.videoseg_r1.voters import voters_of
 from harness.run.plan import samples_of
 from harness.run.verify import verify
+from harness.spec import Spec
 from harness.spec import parse as spec
 from harness.types import Answer, AnswerForm, Box, FailureKind, Point, Query
 
@@ -851,8 +852,8 @@ def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qw
     )  # fmt: skip
     asked = ask(FORM.MASK_TRACK, frames=8)
     made.prepare()
-    assert made.voters.network is made.chat.network
-    assert (made.voters.temperature, made.chat.temperature) == (0.7, 0.0)
+    assert made.voters is made.chat
+    assert (made.showing.temperature, made.chat.temperature) == (0.7, 0.0)
     (said,) = made.predict([asked])
     assert len(said.replies) == 2 + 2 + 1
     assert said.replies[0] != said.replies[1]  # votes are drawn under keys of their own
@@ -915,21 +916,58 @@ def test_what_a_batch_shows_first_is_made_while_another_is_asked(
     assert {key for key, thread in threads.items() if thread.startswith("expected")} == expected
 
 
-def test_a_network_whose_pictures_are_altered_votes_with_some_temperature(tiny_qwen):
-    made = plugins.build("models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56,
-                         backend=spec("altered(pictures=grey,chat=transformers(temperature=0.1))")
-                         )  # fmt: skip
-    assert (made.voters.pictures, made.voters.chat.temperature) == ("grey", 0.7)
-    assert made.chat.chat.temperature == 0.1
-    made.prepare()
-    assert made.voters.chat.network is made.chat.chat.network
+def test_a_network_whose_pictures_are_altered_votes_on_them(tiny_qwen, ask, monkeypatch):
+    made = plugins.build(
+        "models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56, context=56, votes=2,
+        percentages=2, max_new_tokens=4, backend=spec("altered(pictures=grey)"),
+        segmenter=plugins.build("segmenters", "box"),
+    )  # fmt: skip
+    shown = []
+    within = type(made.chat.chat)
+
+    def noted(chat, requests):
+        shown.extend((one.temperature, one.media[0].frame(0).max()) for one in requests)
+        return generate(chat, requests)
+
+    generate = within.generate
+    monkeypatch.setattr(within, "generate", noted)
+    made.predict([ask(FORM.MASK_TRACK, frames=8)])
+    assert shown == [(0.7, 128)] * 4 + [(None, 128)]
 
 
-def test_a_server_behind_altered_pictures_votes_with_some_temperature():
-    inner = "openai(model=x,base_url=http://localhost:9/v1,temperature=0.1,coordinates=pixels)"
-    backend = spec(f"altered(pictures=grey,chat={inner})")
-    given = {"checkpoint": None, "batch_size": 4, "seed": 0}
-    voters = voters_of(None, backend, Script({}), temperature=0.7, **given)
-    named = voters_of(backend, backend, Script({}), temperature=0.7, **given)
-    assert voters.chat.describe()["temperature"] == 0.7
-    assert named.chat.describe()["temperature"] == 0.1  # what a SPEC says itself wins
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, 0.7), ({"temperature": 0.3}, 0.3), ({"own": 0.1}, 0.1)]
+)
+def test_voters_of_their_own_vote_at_the_temperature_that_is_theirs(tiny_qwen, given, expected):
+    own = given.pop("own", None)
+    sampler = Spec("transformers", {} if own is None else {"temperature": own})
+    made = in_process(tiny_qwen, sampler=sampler, **given)
+    assert made.voters is not made.chat
+    assert made.voters.temperature == expected
+    assert made.showing.temperature is None
+
+
+def test_voters_of_their_own_with_the_same_weights_come_to_the_same(tiny_qwen, ask):
+    asked = [ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 1, 14)]
+    alone = in_process(tiny_qwen, sampler=Spec("transformers")).predict(asked)
+    assert in_process(tiny_qwen).predict(asked) == alone
+    assert [len(one.replies) for one in alone] == [6, 1, 6]
+
+
+def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
+    class Hasty(Script):
+        """What was asked for last is answered first."""
+
+        def converse(self, conversations):
+            talks = Talks(conversations)
+            while places := talks.unanswered():
+                talks.tell(places[-1], self._reply(talks.requests[places[-1]]))
+            return talks.ends()
+
+    says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
+    made = model({}, backend=Hasty(says))
+    asked = [query(name="first"), query(name="second")]
+    together = made.ask(asked)
+    keys = [one.key for one in made.chat.asked]
+    assert keys.index("second") < keys.index("first:segment:0:4")
+    assert together == [made.ask([one])[0] for one in asked]

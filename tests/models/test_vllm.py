@@ -119,6 +119,13 @@ def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat)
     assert len({setting.seed for setting in settings}) == 1  # of one key
 
 
+def test_a_request_may_have_a_temperature_of_its_own(chat):
+    request = contract.requests()["first"]
+    chat.generate([request, contract.replace(request, temperature=0.7)])
+    ((_, settings),) = chat.engine.seen
+    assert [setting.temperature for setting in settings] == [0.0, 0.7]
+
+
 def test_the_engine_hands_it_several_batches_at_once(tiny_qwen):
     spec = Spec("vllm", arguments={"checkpoint": str(tiny_qwen)})
     said = hello(qwen_vl(backend=spec, segmenter=Spec("box"), batch_size=4))
