@@ -9,25 +9,40 @@ from typing import Any
 
 
 class Busy:
-    """Counts forward passes and their seconds. On a GPU each one is waited for, on both sides."""
+    """Counts forward passes and their seconds. On a GPU each one is waited for, on both sides.
+
+    `generate` looks at pictures before the network's forward pass, and a network that is called
+    within it: what looks at pictures has hooks of its own, and is counted once.
+    """
 
     def __init__(self, network: Any) -> None:
         self.seconds, self.prefills, self.steps, self.rows = 0.0, 0, 0, 0
         self._prompts: list[tuple[Any, Any]] = []
-        self._began = 0.0
-        network.register_forward_pre_hook(self._begin, with_kwargs=True)
+        self._began, self._depth = 0.0, 0
+        eyes = network.model.visual
+        eyes.register_forward_pre_hook(lambda *_: self._enter())
+        eyes.register_forward_hook(lambda eyes, given, output: self._leave(given[0]))
+        network.register_forward_pre_hook(lambda *_: self._enter())
         network.register_forward_hook(self._end, with_kwargs=True)
 
-    def _begin(self, network: Any, given: Any, named: dict[str, Any]) -> None:
-        self._began = perf_counter()
+    def _enter(self) -> None:
+        if self._depth == 0:
+            self._began = perf_counter()
+        self._depth += 1
 
-    def _end(self, network: Any, given: Any, named: dict[str, Any], output: Any) -> None:
-        tokens = named["input_ids"]
-        if tokens.is_cuda:
+    def _leave(self, tensor: Any) -> None:
+        self._depth -= 1
+        if self._depth:
+            return
+        if tensor.is_cuda:
             import torch
 
             torch.cuda.synchronize()
         self.seconds += perf_counter() - self._began
+
+    def _end(self, network: Any, given: Any, named: dict[str, Any], output: Any) -> None:
+        tokens = named["input_ids"]
+        self._leave(tokens)
         if tokens.shape[1] > 1:
             self.prefills += 1
             mask = named.get("attention_mask")  # some give none where nothing is padded

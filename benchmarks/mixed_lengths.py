@@ -33,8 +33,14 @@ SOURCES = ("reason_seg", "counting", "shapes_qa(part=choices)")
 QUESTIONS = "questions.jsonl"
 
 
-def write(folder: Path, *, seed: int, samples: int, prompt: Callable[[Query], str]) -> None:
-    """Write so many questions, with `prompt` as the whole text that a network is to be given."""
+def write(
+    folder: Path, *, seed: int, samples: int, prompt: Callable[[Query], str],
+    sizes: Sequence[tuple[int, int]] = SIZES,
+) -> None:  # fmt: skip
+    """Write so many questions, with `prompt` as the whole text that a network is to be given.
+
+    Pictures have `sizes`, some of `SIZES`.
+    """
     folder.mkdir(parents=True)
     chosen = {name: one for name, one in writers().items()
               if name in {parse(spec).name for spec in SOURCES}}  # fmt: skip
@@ -50,7 +56,7 @@ def write(folder: Path, *, seed: int, samples: int, prompt: Callable[[Query], st
             query = sample.query
             picture = folder / "pictures" / f"{number:05d}.png"
             drawn = Image.fromarray(query.media[0].frame(0))
-            drawn.resize(draw.choice(SIZES), Image.Resampling.BICUBIC).save(picture)
+            drawn.resize(draw.choice(sizes), Image.Resampling.BICUBIC).save(picture)
             row = {
                 "id": f"{number:05d}", "picture": str(picture), "question": query.text,
                 "options": query.options, "form": query.form, "prompt": prompt(query),

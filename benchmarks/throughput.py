@@ -25,6 +25,9 @@ is asked for; which goes first goes round. What the engine alone costs is told a
 the first call of `generate` and after the last one, once a run; the part of the time between them
 that is between calls; and how much longer the calls themselves take, beside which other threads
 decode, read and score. It needs no lmms-eval.
+
+`--alike` is the case in which rolling has nothing to win: pictures of one size, and replies cut off
+at 16 tokens, of which most end together.
 """
 
 import argparse
@@ -73,6 +76,7 @@ NUMBER = re.compile(r"[0-9]+")
 NEAR = 2  # of pocket's 168 pixels a side
 ALIKE = 0.8  # the share of equal replies below which a comparison says nothing
 LONGER = 0.05  # how much more one side may write, as a share
+SQUARE, SHORT = (168, 168), 16  # the picture and the longest reply of `--alike`
 MODEL = (
     "pocket(checkpoint={checkpoint},segmenter=box,propagator=still,batch_size={batch},"
     "second_try=false,max_new_tokens={max_new_tokens},"
@@ -102,6 +106,7 @@ def main() -> None:
     print(text)
     if given.save:
         side = "overhead" if given.overhead else "lmms-eval"
+        side += ", alike" if given.alike else ""
         save(RESULT, f"{side}, batches of {given.batch}", text)
 
 
@@ -116,6 +121,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--max-new-tokens", type=int, default=160)
+    parser.add_argument("--alike", action="store_true", help="pictures of one size, short replies")
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -145,7 +151,8 @@ def measure(given: argparse.Namespace) -> str:
     settings = {
         "checkpoint": str(find(given.checkpoint).resolve()), "device": given.device,
         "batch": given.batch, "threads": given.threads,
-        "max_new_tokens": given.max_new_tokens, "roll": str(not given.overhead).lower(),
+        "max_new_tokens": SHORT if given.alike else given.max_new_tokens,
+        "roll": str(not given.overhead).lower(),
         "min_pixels": mixed_lengths.MIN_PIXELS, "max_pixels": mixed_lengths.MAX_PIXELS,
         "overhead": given.overhead, "repeats": given.repeats,
     }  # fmt: skip
@@ -157,7 +164,10 @@ def measure(given: argparse.Namespace) -> str:
 
         for name, seed, samples in (("set", 0, given.samples), ("warm", 1, given.batch)):
             folder = Path(scratch) / name
-            mixed_lengths.write(folder, seed=seed, samples=samples, prompt=prompt)
+            mixed_lengths.write(
+                folder, seed=seed, samples=samples, prompt=prompt,
+                sizes=(SQUARE,) if given.alike else mixed_lengths.SIZES,
+            )  # fmt: skip
             settings[name] = str(folder)
         sides = {"ours": [sys.executable, __file__, "--child"]}
         if given.overhead:
@@ -459,6 +469,7 @@ def about(given: argparse.Namespace) -> str:
             f"--threads {given.threads} --checkpoint {Path(given.checkpoint).name} "
             f"--device {given.device}")  # fmt: skip
     side = "--overhead" if given.overhead else "--lmms PYTHON"
+    side += " --alike" if given.alike else ""
     place = device() if given.device != "cpu" else f"{os.cpu_count()} cores, {platform.machine()}"
     return (f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "
             f"of {given.repeats} turns.")  # fmt: skip

@@ -143,6 +143,12 @@ class PromptedModel:
         return int(getattr(self.chat, "turns", 1))
 
     @property
+    def waited(self) -> float | None:
+        """Seconds that the network has stood still so far for pictures; None: it does not say."""
+        seconds: float | None = getattr(self.chat, "waited", None)
+        return seconds
+
+    @property
     def rounds(self) -> int:
         """How many times `batch_size` queries the network is best given at once."""
         return int(getattr(self.chat, "rounds", 1))

@@ -4,12 +4,15 @@ The record is the training's manifest: its `eval_model` if that is the same mode
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import plugins
 from harness.cli.ask import specs
 from harness.errors import HarnessError
+from harness.models.backends.checkpoint import SHIPPED, find
+from harness.replies import storable
 from harness.run.origin import INSIDE, MANIFEST
 from harness.run.trained import FIELDS, VERSION
 from harness.spec import Spec, Value, parse
@@ -18,13 +21,21 @@ from harness.trainer import CHECKPOINT
 
 TAKEN = frozenset({
     "form", "prompt", "system", "think", "map", "graph", "second_try",
-    "canvas", "context", "frames", "pixels", "keyframe", "max_new_tokens",
+    "canvas", "context", "frames", "pixels", "keyframe", "max_new_tokens", "sampler_frames",
     "references", "reference_frames", "key_frames", "key_segment", "target_frame",
 })  # fmt: skip
-"""What is asked, what is shown, and how long a reply may be. What calls the network, carries out
-its answer or names a program or a file is for the one who evaluates to say."""
+"""What is asked, what is shown, and how long a reply may be. What calls the network, reads or
+carries out its answer, or names a program or a file is for the one who evaluates to say; so is the
+search for a frame, which no training carries out: VideoSeg-R1's `votes`, `percentages`, `delta`,
+`rounds`, `average`, `target` and `temperature`."""
+NETWORK = ("backend", "chat")
+"""Arguments whose SPEC names the network that is asked. A segmenter or a sampler has a checkpoint
+too, whose training says nothing of how the model is asked."""
+READER = "model"
+"""The argument by which a model, such as `replay`, names another that reads its replies."""
 LARGEST = 4 * 2**20
 """Bytes of a manifest that is looked at; ours have some ten thousand."""
+SHOWN = 600  # characters of a record that a note shows
 
 
 def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
@@ -36,65 +47,109 @@ def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
     """
     given = specs(texts, "--model")
     if tell:
-        for note in dict.fromkeys(note for spec in given if (note := _note(spec))):
-            print(f"note: {note}", file=sys.stderr)
+        tell_taken(given)
     return [as_trained(spec) for spec in given]
 
 
 def as_trained(spec: Spec) -> Spec:
-    """The SPEC, with arguments that it does not name as the training of its checkpoint had them."""
-    return Spec(spec.name, {**spec.arguments, **_added(spec)})
+    """The SPEC, with arguments that it does not name as the training of its checkpoint had them.
 
-
-def _note(spec: Spec) -> str:
-    added = _added(spec)
-    if not added:
-        return ""
-    shown = str(Spec(spec.name, added))[len(spec.name) + 1 : -1]
-    return (f"{spec.name} with the checkpoint {_checkpoint(spec)} is asked as in its training, "
-            f"with {shown}; give these arguments in the SPEC to ask otherwise")  # fmt: skip
-
-
-def _added(spec: Spec) -> dict[str, Value]:
-    """What the record has and the SPEC does not name; empty where there is no such record."""
-    checkpoint = _checkpoint(spec)
-    manifest = None if checkpoint is None else _manifest(checkpoint)
-    recorded = None if manifest is None else _recorded(manifest, spec.name)
-    return {} if recorded is None else {
-        key: value for key, value in recorded.arguments.items()
-        if key in TAKEN and key not in spec.arguments
-    }  # fmt: skip
-
-
-def _checkpoint(spec: Spec) -> Path | None:
-    """The folder that a model's SPEC names as its own checkpoint, or as its backend's."""
-    backend = spec.arguments.get("backend")
-    for one in (spec, backend):
-        named = one.arguments.get("checkpoint") if isinstance(one, Spec) else None
-        if isinstance(named, (str, int)):
-            return Path(str(named))
-    return None
-
-
-def _manifest(checkpoint: Path) -> dict[str, Any] | None:
-    """The manifest of the training that made a checkpoint; None where none of ours is there.
-
-    Args:
-        checkpoint: A training's folder, the checkpoint in it, or a copy of either.
+    The same holds of a model in it that reads its replies.
     """
-    try:
-        folder = checkpoint.expanduser()
-        paths = [folder / CHECKPOINT / INSIDE, folder / INSIDE, folder / MANIFEST]
-        if folder.name == CHECKPOINT:
-            paths.append(folder.parent / MANIFEST)
-        path = next((path for path in paths if path.is_file()), None)
-        if path is None or path.stat().st_size > LARGEST:
-            return None
-        plain = read_json(path)
-    except (HarnessError, OSError, RuntimeError, ValueError):  # no home, no such path, no JSON
+    reader = spec.arguments.get(READER)
+    read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
+    return Spec(spec.name, {**spec.arguments, **read, **_taken(spec)[0]})
+
+
+def tell_taken(given: Sequence[Spec]) -> None:
+    """Say on standard error what `as_trained` adds, each thing once."""
+    for note in dict.fromkeys(note for spec in given for note in _notes(spec)):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _notes(spec: Spec) -> Iterator[str]:
+    reader = spec.arguments.get(READER)
+    if isinstance(reader, Spec):
+        yield from _notes(reader)
+    added, lacking = _taken(spec)
+    said = []
+    if added:
+        said += [f"is asked as in its training, with {_shown(added)}",
+                 "give these arguments in the SPEC to ask otherwise"]  # fmt: skip
+    if lacking:
+        said += [f"is asked without its training's {_shown(lacking)}, which {spec.name} does not "
+                 "take"]  # fmt: skip
+    if said:
+        checkpoint = _innermost(spec, "checkpoint")
+        yield f"{spec.name} with the checkpoint {checkpoint} {'; '.join(said)}"
+
+
+def _shown(arguments: Mapping[str, Value]) -> str:
+    """Arguments as typed, on one line of a terminal: a manifest may hold anything."""
+    folded = " ".join(str(Spec("x", arguments))[2:-1].split())
+    plain = "".join(char if char.isprintable() else "\ufffd" for char in folded)
+    return storable(plain, SHOWN)
+
+
+def _taken(spec: Spec) -> tuple[dict[str, Value], dict[str, Value]]:
+    """What the record has and the SPEC does not say: what the model takes, and what it does not.
+
+    Both are empty where there is no such record.
+    """
+    manifest = _manifest(spec)
+    recorded = None if manifest is None else _recorded(manifest, spec.name)
+    added: dict[str, Value] = {}
+    lacking: dict[str, Value] = {}
+    for key, value in ({} if recorded is None else recorded.arguments).items():
+        if key in TAKEN and not _says(spec, key):
+            known = plugins.accepts("models", spec.name, key)  # another version's may have been
+            (added if known else lacking)[key] = value
+    return added, lacking
+
+
+def _says(spec: Spec, key: str) -> bool:
+    """Whether a SPEC says an argument, itself or in a rule for frames: those have their pixels."""
+    ruled = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
+    return ruled or key in spec.arguments
+
+
+def _innermost(spec: Spec, name: str) -> Value:
+    """An argument as it counts for the network that a SPEC asks: that of the innermost SPEC."""
+    for part in NETWORK:
+        inner = spec.arguments.get(part)
+        if isinstance(inner, Spec) and (found := _innermost(inner, name)) is not None:
+            return found
+    return spec.arguments.get(name)
+
+
+def _manifest(spec: Spec) -> dict[str, Any] | None:
+    """The manifest of the training that made a model's checkpoint; None where none of ours is.
+
+    The checkpoint is the one that a backend finds: a training's folder, the checkpoint in it, a
+    copy of either, or one in the Hugging Face cache. Weights that are shipped are no one's own.
+    """
+    named, revision = _innermost(spec, "checkpoint"), _innermost(spec, "revision")
+    if named is None or isinstance(named, Spec) or str(named) in SHIPPED:
         return None
-    ours = isinstance(plain, dict) and all(name in plain for name in FIELDS)
-    return plain if ours and plain["version"] == VERSION else None
+    try:
+        folder = find(str(named), revision=None if revision is None else str(revision))
+    except (HarnessError, OSError, RuntimeError, ValueError):  # no home, no such path
+        return None
+    paths = [folder / INSIDE, folder / MANIFEST]
+    if folder.name == CHECKPOINT:
+        paths.append(folder.parent / MANIFEST)
+    return next((plain for path in paths if (plain := _read(path)) is not None), None)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A training's manifest; None if the file is missing, damaged, or another's."""
+    try:
+        plain = read_json(path) if path.stat().st_size <= LARGEST else None
+    except (HarnessError, OSError, RuntimeError):  # the last: nested too deeply
+        return None
+    if not isinstance(plain, dict) or any(name not in plain for name in FIELDS):
+        return None
+    return plain if plain["version"] == VERSION else None
 
 
 def _recorded(manifest: dict[str, Any], name: str) -> Spec | None:

@@ -10,6 +10,7 @@ from harness.cli.ask import needed, run_folder
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
+from harness.cli.recorded import as_trained, tell_taken
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.model import ReplyReader
@@ -58,13 +59,16 @@ def _reader(arguments: Namespace) -> tuple[ReplyReader | None, str]:
         return None, ""
     given = arguments.model or READER
     text = given if isinstance(given, str) else given[0]
-    model = plugins.build("models", parse(text))
+    typed = parse(text)
+    tell_taken([typed])
+    spec = as_trained(typed)
+    model = plugins.build("models", spec)
     if not isinstance(model, ReplyReader):
         raise UsageError(
             f"--model {text}", expected="a model that can read stored replies",
             found="one that cannot", fix="For example: qwen_vl(backend=stored)",
         )  # fmt: skip
-    return model, text
+    return model, str(spec)
 
 
 def _tree(name: str) -> Tree | None:

@@ -14,6 +14,7 @@ finished and journalled first, and nothing else is begun; see `Predictor.finish`
 No prediction depends on any of this: every stage is given what it would be given otherwise.
 """
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
@@ -45,6 +46,9 @@ from harness.run.underway import UnderWay, fail, settle
 from harness.types import Prediction, Query
 
 T = TypeVar("T")
+
+DECODERS = max(2, min(8, (os.cpu_count() or 1) // 4))
+"""Threads that decode what is shown next; a network on the CPU wants the other cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class Predictor:
         """Begin to decode in the background what the model looks at first in a batch."""
         self._met.append(batch)
         for part in parts(self.model, batch):
-            self._in("decode", decode, part, lambda: self.ending, threads=2)
+            self._in("decode", decode, part, lambda: self.ending, threads=DECODERS)
 
     def prepare(self) -> None:
         """Load what the model loads before its first prediction.
@@ -136,7 +140,7 @@ class Predictor:
         else:  # it waits for the one that is asked now
             likely = batch if self._asked_now is not None else None
         if likely is not None:
-            self._in("decode", self._expect, likely, threads=2)
+            self._in("decode", self._expect, likely, threads=DECODERS)
         asked, done = self._under_way.begin()
         shown = shown_pixels(model, batch.queries)
         self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
@@ -225,11 +229,21 @@ class Predictor:
         self._asked_now, start = batch, perf_counter()
         whole, lost = readable(batch)
         stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
-        stage = stages[LANGUAGE]
+        stage, before = stages[LANGUAGE], self._waited(model)
         replies = contained(self.model, whole, stage, lambda some: self._replies(model, some))
         stage.end(start)
+        after = self._waited(model)
+        stage.waited = None if before is None or after is None else after - before
         self._memory.enter(SEGMENTATION, 0, samples=len(whole))  # they wait, and hold no pixels
         return _Asked(model, batch, stages, whole, replies, lost, start)
+
+    def _waited(self, model: Staged) -> float | None:
+        """Seconds that the network has waited for pictures, where one batch is asked for at once.
+
+        Of several at once it could not be told whose they are.
+        """
+        seconds: float | None = getattr(model, "waited", None) if model.turns == 1 else None
+        return seconds
 
     def _replies(self, model: Staged, queries: Sequence[Query]) -> Sequence[Any]:
         if self.ending:

@@ -17,6 +17,8 @@ class Stage:
     """What one stage of a model did with a batch, or with many."""
 
     seconds: float = 0.0
+    waited: float | None = None
+    """Seconds of those in which the network stood still for pictures; None: it is not known."""
     samples: int = 0
     """The most samples that were in it or waited for it at once, in one process."""
     pixels: int = 0
@@ -46,6 +48,8 @@ class Stage:
     def add(self, other: "Stage") -> None:
         """Count what was done with another batch."""
         self.seconds += other.seconds
+        if other.waited is not None:
+            self.waited = (self.waited or 0.0) + other.waited
         self.samples = max(self.samples, other.samples)
         self.pixels = max(self.pixels, other.pixels)
         self.gpu_peak = max(self.gpu_peak, other.gpu_peak)
@@ -63,6 +67,8 @@ def told(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
     for name, one in stages.items():
         plain[name] = {"seconds": round(one.seconds, 3), "samples_at_once": one.samples,
                        "pixel_bytes_at_once": one.pixels}  # fmt: skip
+        if one.waited is not None:
+            plain[name]["waited_seconds"] = round(one.waited, 3)
         if one.gpu_peak:
             plain[name]["gpu_peak_bytes"] = one.gpu_peak
         if one.processes:
@@ -82,6 +88,7 @@ def read(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
     return {
         str(name): Stage(
             float(one["seconds"]),
+            waited=float(one["waited_seconds"]) if "waited_seconds" in one else None,
             samples=int(one.get("samples_at_once", 0)),
             pixels=int(one.get("pixel_bytes_at_once", 0)),
             gpu_peak=int(one.get("gpu_peak_bytes", 0)),

@@ -48,6 +48,12 @@ class AlteredChat:
         """Those of the backend within."""
         return self.chat.coordinates
 
+    @property
+    def waited(self) -> float | None:
+        """Seconds that the network within has stood still so far; None: it does not say."""
+        seconds: float | None = getattr(self.chat, "waited", None)
+        return seconds
+
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record."""
         return {

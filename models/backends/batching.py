@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from time import perf_counter
 from typing import Any
 
 from harness.model import ChatRequest
@@ -35,6 +37,22 @@ def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
 def _settings(request: ChatRequest) -> tuple[int, float]:
     """What a batch has one of; a temperature that is the backend's own comes first."""
     return request.max_new_tokens, request.temperature_or(-1.0)
+
+
+@dataclass(slots=True)
+class Standstill:
+    """How long a network has stood still because what it is shown next was not made."""
+
+    seconds: float = 0.0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count the time within."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += perf_counter() - start
 
 
 @dataclass(slots=True)
@@ -86,20 +104,26 @@ def with_inputs(
     made: Callable[[list[int]], Any],
     *,
     ahead: bool,
+    still: Standstill,
     begun: "Future[Any] | None" = None,
 ) -> Iterator[tuple[list[int], Any]]:
     """Each batch of a plan with what `made` makes of it.
 
     With `ahead`, another thread makes one batch more than is asked for, and never two: what waits
-    in memory is bounded. `begun` is the first one, if it was expected.
+    in memory is bounded. `begun` is the first one, if it was expected. What has to be waited for
+    is counted in `still`.
     """
     if begun is None and (not ahead or len(plan) < 2):
-        yield from ((places, made(places)) for places in plan)
+        for places in plan:
+            with still.counted():
+                inputs = made(places)
+            yield places, inputs
         return
     with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
         coming = worker.submit(made, plan[0]) if begun is None else begun
         for number, places in enumerate(plan, start=1):
-            inputs = coming.result()
+            with still.counted():
+                inputs = coming.result()
             if number < len(plan):
                 coming = worker.submit(made, plan[number])
             yield places, inputs

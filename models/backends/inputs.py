@@ -16,6 +16,8 @@ from harness.models.canvas import clip_smart_resize, smart_resize
 
 CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
 MOST_PIXELS = 12_845_056  # of a picture in Qwen2.5-VL's checkpoints
+A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids")
+"""Tensors of a batch with a column a token; the others have one row after the other."""
 
 
 def shown(request: ChatRequest, place: int) -> tuple[int, ...]:
@@ -49,6 +51,24 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
         }
     texts = [chat_text(processor, request) for request in requests]
     return processor(text=texts, padding=True, return_tensors="pt", **extra)
+
+
+def joined_inputs(processor: Any, several: Sequence[Any]) -> Any:
+    """Tensors of batches, as `processor_inputs` makes them of all their requests together."""
+    if len(several) == 1:
+        return several[0]
+    import torch
+    from torch.nn.functional import pad
+
+    widest = max(int(one["input_ids"].shape[1]) for one in several)
+    empty = dict.fromkeys(A_TOKEN, 0) | {"input_ids": processor.tokenizer.pad_token_id}
+    whole = dict[str, Any]()
+    for name in dict.fromkeys(name for one in several for name in one):
+        parts = [one[name] for one in several if name in one]
+        if name in empty:
+            parts = [pad(one, (widest - one.shape[1], 0), value=empty[name]) for one in parts]
+        whole[name] = torch.cat(parts)
+    return type(several[0])(whole)
 
 
 def check_clip_limits(processor: Any) -> None:

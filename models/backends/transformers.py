@@ -20,8 +20,13 @@ from harness.errors import OutOfMemory
 from harness.model import ChatReply, ChatRequest, Conversation
 from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.batching import Expected, batches, with_inputs
-from harness.models.backends.inputs import planned_canvas, processor_inputs, seen_canvases
+from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
+from harness.models.backends.inputs import (
+    joined_inputs,
+    planned_canvas,
+    processor_inputs,
+    seen_canvases,
+)
 from harness.models.backends.kernels import quickened
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import end_tokens, load_network, load_processor
@@ -172,6 +177,15 @@ class TransformersChat:
             first = self._first(requests, size, rolls=self._rolls(requests, size))
             self._expected.make(first, lambda: processor_inputs(self.processor, first))
 
+    @property
+    def waited(self) -> float:
+        """Seconds that the network has stood still so far, for pictures that were not ready."""
+        return self._still.seconds
+
+    @cached_property
+    def _still(self) -> Standstill:
+        return Standstill()
+
     @cached_property
     def _expected(self) -> Expected:
         return Expected()
@@ -239,7 +253,9 @@ class TransformersChat:
             return self._rolled(requests, left, size=size, begun=begun)
         plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
         made = self._inputs(requests)
-        return self._batched(requests, with_inputs(plan, made, ahead=self.prefetch, begun=begun))
+        return self._batched(requests, with_inputs(
+            plan, made, ahead=self.prefetch, begun=begun, still=self._still
+        ))  # fmt: skip
 
     def _rolls(self, requests: Sequence[ChatRequest], size: int, *, go_on: bool = False) -> bool:
         """Whether rows roll: where they can, and there is something to be had from it."""
@@ -277,7 +293,8 @@ class TransformersChat:
         asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
         made, samplings = self._inputs(requests), self._samplings(requests)
 
-        def part(several: Prompts, inputs: Any) -> rolling.Part:
+        def part(several: Prompts, shares: list[Any]) -> rolling.Part:
+            inputs = joined_inputs(self.processor, shares)
             seen = self._asked([requests[one[0]] for one in several], inputs)
             order = [at for at, one in enumerate(several) for _ in one]
             places = [place for one in several for place in one]
@@ -287,7 +304,7 @@ class TransformersChat:
         with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
             waiting = Waiting(
                 lambda several: made([one[0] for one in several]), part, size=size,
-                worker=worker if self.prefetch else None, begun=begun,
+                worker=worker if self.prefetch else None, begun=begun, still=self._still,
             )  # fmt: skip
             waiting.add(placed(requests, left))
             with memory(), torch.inference_mode():

@@ -1,6 +1,6 @@
 """Networks through vLLM in this process. For a server of vLLM's, use the backend `openai`.
 
-harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=256,
+harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=32,
     backend=vllm(max_length=16384))" …
 
 vLLM gets all requests of a call at once and batches them by itself. Prompts and pictures are made

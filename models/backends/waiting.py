@@ -7,11 +7,11 @@ They are begun one after the other, so that their prompt is made and read once.
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from harness.model import ChatRequest
-from harness.models.backends.batching import batches
+from harness.models.backends.batching import Standstill, batches
 from harness.models.backends.rolling import Part, share_of
 
 Prompts: TypeAlias = list[list[int]]
@@ -46,41 +46,54 @@ def first_of(waiting: Prompts, *, size: int) -> Prompts:
     return cut_off(deque(waiting), size)
 
 
-class Waiting:
-    """A source for `rolling.replies`: as many requests as there are rows first, then a quarter.
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Prompts whose tensors are made together."""
 
-    Where more rows are free at once, the rest of them is taken together; after all of them were,
-    as with replies of one length, as many are expected to be again. More may be added at any time.
-    Which ones are read together does not hang on how long their tensors took.
+    prompts: Prompts
+    coming: "Future[Any] | None"
+    """The tensors; None: they are made when they are needed."""
+
+    @property
+    def count(self) -> int:
+        """How many requests there are."""
+        return sum(map(len, self.prompts))
+
+
+class Waiting:
+    """A source for `rolling.replies`: as many requests as there are rows first, then in shares.
+
+    A share is a quarter of the rows. As many of them are begun together as rows are free: all
+    rows again where replies end together. More may be added at any time. Which ones are begun
+    together does not hang on how long their tensors took.
     """
 
     def __init__(
         self,
         make: Callable[[Prompts], Any],
-        part: Callable[[Prompts, Any], Part],
+        part: Callable[[Prompts, list[Any]], Part],
         *,
         size: int,
         worker: ThreadPoolExecutor | None,
+        still: Standstill,
         begun: "Future[Any] | None" = None,
     ) -> None:
         """Nothing waits at first.
 
         Args:
             make: The tensors of prompts.
-            part: What is begun, from prompts and their tensors.
+            part: What is begun, from prompts and their tensors, a share's after the other's.
             size: Rows.
-            worker: In which tensors are made while others are answered, those of one part at a
-                time: what waits in memory is bounded. None: when they are needed.
+            worker: In which tensors are made while others are answered, of as many requests as
+                there are rows: what waits in memory is bounded. None: when they are needed.
+            still: Counts what has to be waited for.
             begun: The tensors of `first_of` what is added first, if they were expected.
         """
-        self._make, self._part, self._worker = make, part, worker
-        self._size, self._wanted, self._share = size, size, share_of(size)
-        self._begun = self._refilling = False
-        self._freed = 0
-        """Rows that were free when the last refill began."""
-        self._waiting: deque[list[int]] = deque()
-        self._next: Prompts = []
-        self._coming = begun
+        self._make, self._part, self._worker, self._still = make, part, worker, still
+        self._size, self._share = size, share_of(size)
+        self._begun, self._waiting = begun, deque[list[int]]()
+        self._next = deque[_Share]()
+        self._first = True
 
     def add(self, several: Prompts) -> None:
         """Let these be answered too."""
@@ -88,39 +101,38 @@ class Waiting:
         self._cut()
 
     def take(self, free: int) -> Part | None:
-        """The next part, once a share of the rows is free."""
-        chosen, coming = self._next, self._coming
-        if not chosen or free < min(self._share, sum(map(len, chosen))):
+        """What is next, once a share of the rows is free: as many shares as there is room for."""
+        if not self._next or free < min(self._share, self._next[0].count):
             return None
-        fitting = cut_off(deque(chosen), free)
-        if len(fitting) < len(chosen):  # all rows were expected to be free
-            self._waiting.extendleft(reversed(chosen[len(fitting) :]))
-            chosen, coming = fitting, self._made(fitting)
-        made = self._make(chosen) if coming is None else coming.result()
-        self._next, self._coming = [], None
-        self._expect(free, left=free - sum(map(len, chosen)))
+        taken = [self._next.popleft()]
+        while self._next and _fits(self._next[0], free - sum(one.count for one in taken)):
+            taken.append(self._next.popleft())
+        with self._still.counted():
+            made = [
+                self._make(one.prompts) if one.coming is None else one.coming.result()
+                for one in taken
+            ]
+        self._first = False
         self._cut()
-        return self._part(chosen, made)
-
-    def _expect(self, free: int, *, left: int) -> None:
-        """Settle how many are wanted next: `left` of the `free` rows are still free."""
-        if self._begun and not self._refilling:
-            self._freed = free
-        self._refilling = self._begun and left >= self._share
-        if self._refilling:
-            self._wanted = left
-        else:
-            self._wanted = self._size if self._freed == self._size else self._share
-        self._begun = True
+        return self._part([prompt for one in taken for prompt in one.prompts], made)
 
     def _cut(self) -> None:
-        """Settle what is next, unless that is settled."""
-        if self._next or not self._waiting:
+        """Let the tensors of what is next be made; of the first ones alone at first."""
+        if self._first:
+            if self._waiting and not self._next:
+                self._next.append(self._made(cut_off(self._waiting, self._size)))
             return
-        self._next = cut_off(self._waiting, self._wanted)
-        if self._coming is None:
-            self._coming = self._made(self._next)
+        while self._waiting and sum(one.count for one in self._next) < self._size:
+            self._next.append(self._made(cut_off(self._waiting, self._share)))
 
-    def _made(self, several: Prompts) -> "Future[Any] | None":
-        """The tensors of prompts, begun in the worker, which alone may use the processor."""
-        return None if self._worker is None else self._worker.submit(self._make, several)
+    def _made(self, several: Prompts) -> _Share:
+        """Prompts with their tensors, begun in the worker, which alone may use the processor."""
+        if self._first and self._begun is not None:
+            return _Share(several, self._begun)
+        made = None if self._worker is None else self._worker.submit(self._make, several)
+        return _Share(several, made)
+
+
+def _fits(share: _Share, free: int) -> bool:
+    """Whether each of its prompts has a row; the last one's other requests may wait for theirs."""
+    return sum(map(len, share.prompts[:-1])) < free

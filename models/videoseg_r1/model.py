@@ -77,6 +77,14 @@ class VideoSegR1(PromptedModel):
         """How many batches both networks take at once."""
         return min(super().turns, int(getattr(self.voters, "turns", 1)))
 
+    @property
+    def waited(self) -> float | None:
+        """Seconds that both networks have stood still so far; None: one does not say."""
+        if self.voters is self.chat:
+            return super().waited
+        seconds = [getattr(one, "waited", None) for one in (self.voters, self.chat)]
+        return None if None in seconds else sum(filter(None, seconds))
+
     def halt(self) -> None:
         """Give up what the networks are asked."""
         super().halt()

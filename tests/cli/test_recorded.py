@@ -8,9 +8,10 @@ import pytest
 from harness import plugins
 from harness.cli import sweep as command_line
 from harness.cli.main import main
-from harness.cli.recorded import LARGEST, as_trained, asked_models
+from harness.cli.recorded import LARGEST, SHOWN, TAKEN, as_trained, asked_models
+from harness.models.backends.checkpoint import SHIPPED
 from harness.record import Run
-from harness.run.sweep import sweep_of
+from harness.run.sweep import Sweep, sweep_of
 from harness.run.trained import FIELDS, VERSION
 from harness.spec import parse
 
@@ -63,6 +64,30 @@ def test_what_is_typed_wins(folder):
     assert as_trained(whole) == whole
 
 
+RULED = ("spacer", "video_str", "video_r1", "videochat_r1")
+RULE = "fps(rate=2,max_pixels=602112,min_pixels=100352)"
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_a_typed_rule_for_frames_keeps_its_pixels(folder, name):
+    written(folder / "manifest.json", manifest_of(f"{name}(frames=8,pixels=28224)"))
+    typed = f"{name}(checkpoint={folder},backend=stored,segmenter=box,propagator=still,frames="
+    for rule in (RULE, "video_str"):
+        whole = as_trained(parse(f"{typed}{rule})"))
+        assert str(whole) == f"{typed}{rule})"
+    shown = plugins.build("models", as_trained(parse(f"{typed}{RULE})"))).frames
+    assert str(shown) == RULE
+    assert str(as_trained(parse(f"{typed}4)"))) == f"{typed}4,pixels=28224)"
+
+
+def test_a_sweep_over_rules_evaluates_each_once(folder):
+    written(folder / "manifest.json", manifest_of("spacer(frames=8,pixels=28224)"))
+    rules = [parse(f"linspace(n=8,max_pixels={pixels})") for pixels in (200704, 50176)]
+    sweep = Sweep(parse(f"spacer(checkpoint={folder})"), {"frames": rules}, whole=as_trained)
+    budgets = [str(as_trained(spec)).partition("frames=")[2] for spec, _ in sweep.models()]
+    assert budgets == ["8,pixels=28224)", *(f"{rule})" for rule in rules)]
+
+
 def test_the_model_that_was_named_to_evaluate_it_is_the_record(folder):
     evaluated = "dr2seg(checkpoint={checkpoint},frames=32)"
     written(folder / "manifest.json", manifest_of(SPEC, eval_model=evaluated))
@@ -95,6 +120,135 @@ def test_other_models_and_models_without_such_a_checkpoint_are_as_typed(folder):
     texts = [f"dr2seg(checkpoint={place})" for place in places]
     for text in ("dr2seg", f"seg_zero(checkpoint={folder})", *texts):
         assert str(as_trained(parse(text))) == text
+
+
+def test_the_innermost_checkpoint_counts_as_it_does_for_backends(folder, tmp_path):
+    written(tmp_path / "other" / "manifest.json", manifest_of("dr2seg(canvas=56)"))
+    inner, other = f"transformers(checkpoint={folder})", f"checkpoint={tmp_path / 'other'}"
+    for given in (f"backend=altered(pictures=grey,chat={inner})", f"{other},backend={inner}",
+                  f"backend=altered({other},chat={inner})"):  # fmt: skip
+        assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
+    given = f"{other},backend=altered(pictures=grey)"
+    assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},canvas=56)"
+
+
+def test_what_segments_and_samples_is_not_asked(folder):
+    inner = f"transformers(checkpoint={folder})"
+    written(folder / "manifest.json", manifest_of("videoseg_r1(canvas=56,sampler_frames=4)"))
+    for text in (f"videoseg_r1(sampler={inner})", f"videoseg_r1(segmenter=sam2({inner[13:-1]}))"):
+        assert as_trained(parse(text)) == parse(text)
+    whole = as_trained(parse(f"videoseg_r1(backend={inner})"))
+    assert whole.arguments["sampler_frames"] == 4
+
+
+def test_the_checkpoint_is_the_one_that_a_backend_finds(tmp_path, monkeypatch):
+    """A shipped name is no folder here, and a whole checkpoint no training around another."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "pocket" / "manifest.json", manifest_of("visionreasoner(canvas=56)"))
+    typed = parse("visionreasoner(checkpoint=pocket)")
+    assert as_trained(typed) == typed
+    assert as_trained(parse("visionreasoner(checkpoint=./pocket)")).arguments["canvas"] == 56
+    monkeypatch.setitem(SHIPPED, "pocket", tmp_path / "pocket")  # weights that say the same
+    assert as_trained(typed) == typed
+    for place, canvas in (("whole", 28), ("whole/checkpoint", 84)):
+        written(tmp_path / place / "config.json", "{}")
+        written(tmp_path / place / "harness.json", manifest_of(f"visionreasoner(canvas={canvas})"))
+    for place, canvas in (("whole", 28), ("whole/checkpoint", 84)):
+        whole = as_trained(parse(f"visionreasoner(checkpoint={place})"))
+        assert whole.arguments["canvas"] == canvas
+
+
+def test_a_checkpoint_in_the_cache_of_hugging_face_is_known_too(tmp_path, monkeypatch):
+    pytest.importorskip("huggingface_hub")
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    cached = tmp_path / "models--me--name"
+    for revision, canvas in (("main", 56), ("late", 84)):
+        commit = revision[0] * 40
+        written(cached / "refs" / revision, commit)
+        written(cached / "snapshots" / commit / "harness.json",
+                manifest_of(f"dr2seg(canvas={canvas})"))  # fmt: skip
+    for more, canvas in (("", 56), (",backend=transformers(revision=late)", 84)):
+        whole = as_trained(parse(f"dr2seg(checkpoint=me/name{more})"))
+        assert whole.arguments["canvas"] == canvas
+    assert as_trained(parse("dr2seg(checkpoint=me/other)")) == parse("dr2seg(checkpoint=me/other)")
+
+
+@pytest.mark.parametrize("broken", ["{", {"version": VERSION}, manifest_of("dr2seg", version=0)])
+def test_one_broken_record_does_not_hide_another(folder, broken):
+    written(folder / "checkpoint" / "config.json", "{}")
+    written(folder / "checkpoint" / "harness.json", broken)
+    for place in ("", "checkpoint"):
+        given = f"checkpoint={folder / place}"
+        assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
+
+
+def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
+    assert "map" in TAKEN
+    written(folder / "manifest.json", manifest_of("dr2seg(canvas=56,map=named)"))
+    given = f"dr2seg(checkpoint={folder})"
+    (whole,) = asked_models([given], tell=True)
+    assert str(whole) == f"dr2seg(checkpoint={folder},canvas=56)"
+    said = capsys.readouterr().err
+    assert "with canvas=56; give" in said and "without its training's map=named, which" in said
+    written(folder / "manifest.json", manifest_of("dr2seg(map=named)"))
+    assert asked_models([given], tell=True) == [parse(given)]
+    said = capsys.readouterr().err
+    assert "map=named" in said and "give these arguments" not in said
+
+
+def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
+    text = "\x1b[31mred\n\u2028two\u202e" + "long" * SHOWN
+    written(folder / "manifest.json", manifest_of(f'dr2seg(canvas=56,system="{text}")'))
+    (whole,) = asked_models([f"dr2seg(checkpoint={folder})"], tell=True)
+    assert whole.arguments["system"] == text
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable() and "canvas=56" in line and "red two" in line
+    assert "characters cut" in line and len(line) < 2 * SHOWN
+
+
+REPLIES = (
+    ("val_00000", "17, 20, 99, 110"), ("val_00001", "60, 30, 150, 92"),
+    ("val_00002", "10, 5, 120, 81"),
+)  # fmt: skip
+
+
+def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
+    """Evaluated, replayed and scored, the same replies have the same score: boxes on 168 x 168."""
+    file = tmp_path / "said.jsonl"
+    file.write_text("".join(json.dumps({"id": name, "reply": (
+        f"<think>x</think><description>y</description><answer>[{{\"bbox_2d\": [{box}], "
+        "\"point_2d\": [60, 60]}]</answer>"
+    )}) + "\n" for name, box in REPLIES))  # fmt: skip
+    more = "segmenter=box,propagator=still"
+    data = ["--tasks", "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "runs"), "--json"]
+    reader = f"dr2seg(checkpoint={folder},backend=stored,{more})"
+    lines = {
+        "asked": ["eval", "--model", reader.replace("=stored", f"=stored(file={file})")],
+        "replayed": ["eval", "--model", f"replay(file={file},model={reader})"],
+        "scored": ["score", "--predictions", str(file), "--model", reader],
+        "typed": ["score", "--predictions", str(file), "--name", "typed", "--model",
+                  reader.replace(more, f"{more},canvas=840")],
+    }  # fmt: skip
+    metrics = {}
+    for name, line in lines.items():
+        quiet = ["--quiet"] if line[0] == "eval" else []
+        assert main([*line, *data, *quiet]) == 0
+        said = capsys.readouterr()
+        results = json.loads(said.out)["tasks"]["reason_seg"]
+        assert results["n_failed"] == 0
+        metrics[name] = results["metrics"]
+        assert "note: dr2seg with the checkpoint" in said.err
+    assert metrics["asked"] == metrics["replayed"] == metrics["scored"] != metrics["typed"]
+    whole = str(as_trained(parse(reader)))
+    run = next(
+        path.parent
+        for path in (tmp_path / "runs").rglob("results.json")
+        if Run.open(path.parent).manifest["model"]["description"].get("reader") == whole
+    )
+    assert main(["explain", str(run), "val_00000", "--data", str(DATA), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["read_as_recorded"] is True
 
 
 def test_the_processes_that_do_not_lead_take_the_same_and_are_silent(folder, capsys):

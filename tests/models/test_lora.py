@@ -11,7 +11,7 @@ import pytest
 from harness.errors import ModelError
 from harness.model import ChatRequest
 from harness.models.backends import adapters, batching
-from harness.models.backends.batching import Expected, batches, with_inputs
+from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -188,12 +188,12 @@ def test_tensors_are_made_one_batch_ahead_and_no_more():
         return sum(places)
 
     plan = [[0, 1], [2], [3, 4], [5]]
-    for places, total in with_inputs(plan, make, ahead=True):
+    for places, total in with_inputs(plan, make, ahead=True, still=Standstill()):
         used.append(places)
         assert total == sum(places)
     assert used == made == plan
     with pytest.raises(ZeroDivisionError):
-        list(with_inputs(plan, lambda places: 1 // 0, ahead=True))
+        list(with_inputs(plan, lambda places: 1 // 0, ahead=True, still=Standstill()))
 
 
 def test_replies_made_ahead_are_those_made_in_turn(tiny_qwen, ask):

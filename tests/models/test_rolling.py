@@ -1,7 +1,9 @@
 """Rows that are answered make room for others, and nobody can tell from the replies."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import ModelError, OutOfMemory
 from harness.model import ChatRequest
-from harness.models.backends.inputs import processor_inputs
+from harness.models.backends.batching import Standstill
+from harness.models.backends.inputs import joined_inputs, processor_inputs
 from harness.models.backends.room import CLEAN
 from harness.models.backends.waiting import Waiting
 from harness.models.qwen_vl.model import qwen_vl
@@ -378,7 +381,10 @@ def test_what_waits_is_begun_once_in_whole_prompts_and_fills_the_rows_first(call
     places = iter(range(1000))
     adding = [[[next(places) for _ in range(count)] for count in call] for call in calls]
     several = [one for call in adding for one in call]
-    waiting = Waiting(lambda chosen: [*chosen], lambda chosen, made: made, size=rows, worker=None)
+    waiting = Waiting(
+        lambda chosen: [*chosen], lambda chosen, made: [*chain(*made)], size=rows, worker=None,
+        still=Standstill(),
+    )  # fmt: skip
     parts = parts_taken(waiting, rows, adding, lambda place: lengths[place % len(lengths)])
     assert [one for _, part in parts for one in part] == several
     for free, part in parts:
@@ -386,18 +392,80 @@ def test_what_waits_is_begun_once_in_whole_prompts_and_fills_the_rows_first(call
 
 
 @pytest.mark.parametrize(("length", "sizes"), [
-    (lambda place: 5, [8, 2, 6, 8, 8, 8]),
+    (lambda place: 5, [8] * 5),
     (lambda place: 5 + place, [8, *[2] * 16]),
-    (lambda place: 5 if place < 24 else 5 + place, [8, 2, 6, 8, 8, *[2] * 4]),
+    (lambda place: 5 if place < 24 else 5 + place, [8, 8, 8, 8, *[2] * 4]),
 ])  # fmt: skip
 @pytest.mark.parametrize("threads", [0, 1])
 def test_as_many_prompts_are_read_together_as_rows_are_free(length, sizes, threads):
     """Of replies that end together, whole batches; of others, a quarter as soon as it is free."""
+    made = []
+
+    def make(chosen):
+        made.append(chosen)
+        return [*chosen]
+
     with ThreadPoolExecutor(1) as pool:
         waiting = Waiting(
-            lambda chosen: [*chosen], lambda chosen, made: made, size=8,
-            worker=pool if threads else None,
+            make, lambda chosen, shares: [*chain(*shares)], size=8,
+            worker=pool if threads else None, still=Standstill(),
         )  # fmt: skip
         parts = parts_taken(waiting, 8, [singles(40)], length)
     assert [one for _, part in parts for one in part] == singles(40)
     assert [len(part) for _, part in parts] == sizes
+    assert [*chain(*made)] == singles(40), "the tensors of each prompt are made once"
+
+
+def test_tensors_of_no_more_requests_than_rows_wait():
+    made, taken = [], []
+
+    def part(chosen, shares):
+        taken.extend(chosen)
+        return chosen
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = Waiting(
+            lambda chosen: made.extend(chosen), part, size=8, worker=pool, still=Standstill()
+        )
+        waiting.add(singles(40))
+        while waiting.take(2 if taken else 8):
+            pool.submit(lambda: None).result()  # all that was begun is made
+            assert len(made) == min(len(taken) + 8, 40)
+
+
+def test_what_had_to_be_waited_for_is_counted():
+    still = Standstill()
+    slow = Waiting(
+        lambda chosen: time.sleep(0.02), lambda chosen, made: chosen, size=2, worker=None,
+        still=still,
+    )  # fmt: skip
+    slow.add(singles(4))
+    assert [slow.take(2) for _ in range(3)] == [[[0], [1]], [[2], [3]], None]
+    assert 0.06 <= still.seconds < 5
+
+
+@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
+def test_tensors_of_shares_are_joined_to_those_of_all(request, ask, checkpoint):
+    chat = transformers(checkpoint=str(request.getfixturevalue(checkpoint)))
+    asked = requests(ask)
+    for cuts in ([2, 5], [1, 2, 3, 4, 5, 6], [6], []):
+        shares = [asked[a:b] for a, b in pairwise([0, *cuts, len(asked)])]
+        made = [processor_inputs(chat.processor, share) for share in shares]
+        whole = processor_inputs(chat.processor, asked)
+        joined = joined_inputs(chat.processor, made)
+        assert joined.keys() == whole.keys()
+        assert all(torch.equal(joined[name], whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_a_network_that_waits_for_pictures_says_how_long(tiny_qwen, ask, monkeypatch, prefetch):
+    def slow(processor, chosen):
+        time.sleep(0.05)
+        return processor_inputs(processor, chosen)
+
+    monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", slow)
+    for roll in (True, False):
+        chat = transformers(checkpoint=str(tiny_qwen), batch_size=2, roll=roll, prefetch=prefetch)
+        assert chat.waited == 0.0
+        chat.generate(requests(ask))
+        assert chat.waited >= (0.05 if prefetch else 0.15)

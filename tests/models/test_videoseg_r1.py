@@ -949,8 +949,13 @@ def test_voters_of_their_own_vote_at_the_temperature_that_is_theirs(tiny_qwen, g
 
 def test_voters_of_their_own_with_the_same_weights_come_to_the_same(tiny_qwen, ask):
     asked = [ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 1, 14)]
-    alone = in_process(tiny_qwen, sampler=Spec("transformers")).predict(asked)
-    assert in_process(tiny_qwen).predict(asked) == alone
+    apart = in_process(tiny_qwen, sampler=Spec("transformers"))
+    alone = apart.predict(asked)
+    assert apart.waited == apart.voters.waited + apart.chat.waited > apart.chat.waited > 0
+    assert replace(apart, voters=Script({})).waited is None
+    one = in_process(tiny_qwen)
+    assert one.predict(asked) == alone
+    assert one.waited == one.chat.waited > 0
     assert [len(one.replies) for one in alone] == [6, 1, 6]
 
 

@@ -19,7 +19,7 @@ from harness.run.pipeline import Predictor
 from harness.run.plan import Batch
 from harness.run.predict import contained
 from harness.run.room import BEGUN, Room
-from harness.run.stages import Stage
+from harness.run.stages import Stage, read, summed, told
 from harness.run.workers import Here, hello
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query
 
@@ -310,8 +310,8 @@ def tracks(index, *names, frames=5):
 
 
 def track_bytes(masks, frames=5):
-    """Of one of them: the picture that is segmented, and so many masks a frame."""
-    return 4 * 4 * 3 + 4 * 4 * frames * masks
+    """Of one of them: the picture that is segmented, so many masks twice, and run-lengths."""
+    return 4 * 4 * 3 + 4 * 4 * 2 * masks + (512 + 16 * 4) * frames * masks
 
 
 @dataclass
@@ -348,9 +348,9 @@ class Miscounting(Marking):
 
 
 @pytest.mark.parametrize(("model", "masks"), [
-    (Marking(), 1), (Counting(), 3 + 1), (Miscounting(says=2.0), 2 + 1),
-    (Miscounting(says=ValueError()), 1), (Miscounting(says=SystemExit(2)), 1),
-    (Miscounting(says="many"), 1), (Miscounting(says=0), None), (Miscounting(says=-4), None),
+    (Marking(), 1 + 1), (Counting(), 3 + 1), (Miscounting(says=2.0), 2 + 1),
+    (Miscounting(says=ValueError()), 1 + 1), (Miscounting(says=SystemExit(2)), 1 + 1),
+    (Miscounting(says="many"), 1 + 1), (Miscounting(says=0), None), (Miscounting(says=-4), None),
 ], ids=["not-said", "three", "two", "raises", "exits", "no-number", "none", "less"])  # fmt: skip
 def test_the_masks_of_every_object_are_counted(model, masks):
     predictor = Predictor(model, Kept())
@@ -519,6 +519,28 @@ def test_seconds_of_every_stage_and_what_it_holds_are_told(tmp_path):
     for one in outcome.stages.values():
         (peak,) = one.peaks.values()
         assert peak.memory > 1 << 20
+
+
+@pytest.mark.parametrize(("turns", "expected"), [(1, [0.25, 0.5]), (2, [None, None])])
+def test_what_a_network_waited_is_counted_batch_by_batch(tmp_path, turns, expected):
+    """Of several batches at once it could not be told whose the seconds are."""
+
+    @dataclass
+    class Waits(Staged):
+        waited: float = 7.0
+
+        def ask(self, queries):
+            self.waited += 0.25 * (len(self.asked) + 1)
+            return super().ask(queries)
+
+    outcomes = Here(Waits(turns=turns), tmp_path, attempt=0).run([batch(0, "a"), batch(1, "b")])
+    stages = [outcome.stages for outcome in outcomes]
+    assert [one["language"].waited for one in stages] == expected
+    plain = told(summed(stages))
+    found = plain["language"].get("waited_seconds")
+    assert found == (0.75 if turns == 1 else None)
+    assert read(plain)["language"].waited == found
+    assert "waited_seconds" not in plain["segmentation"]
 
 
 def test_what_a_stage_holds_is_counted_from_one_stage_to_the_next():
