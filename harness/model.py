@@ -61,6 +61,9 @@ class Staged(Protocol):
 
     It may have a method `halt()`, which is called when the run ends early: `ask` is to give up.
 
+    It may have a number `waited`: the seconds that its network has stood still so far because what
+    it was to be shown was not ready (None: not known). `timing.json` says what of it was in a run.
+
     It may have a method `expect(queries)`, which is called in a thread of its own while `ask` is at
     work: `ask` of these is likely to be next, and what it begins with can be made ready.
 
@@ -128,7 +131,11 @@ class Segmenter(Protocol):
 
 
 class Propagator(Protocol):
-    """Masks in one frame in, masks in all frames out."""
+    """Masks in one frame in, masks in all frames out.
+
+    It gives a `harness.masks.Track` an object if memory is not to grow by a byte a pixel of every
+    frame; lists of arrays are as good where videos are short.
+    """
 
     @property
     def name(self) -> str:
@@ -136,7 +143,7 @@ class Propagator(Protocol):
 
     def propagate(
         self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> list[list[BoolArray]]:
+    ) -> Sequence[Sequence[BoolArray]]:
         """For each mask of frame `start`, that object's mask in every frame of `video`.
 
         Runs forward and backward from `start`; the result at `start` is the mask given.

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import TypeAlias, TypeVar
 
 from harness.errors import ParseError
-from harness.masks import BoolArray, Rle
+from harness.masks import BoolArray, rles_of
 from harness.models.grammar import Item
 from harness.models.tracks import extent
 from harness.types import Answer, AnswerForm
@@ -25,7 +25,7 @@ Pending: TypeAlias = Callable[[], T]
 def masked(
     form: AnswerForm,
     items: Sequence[Item],
-    tracks: Pending[list[BoolArray]],
+    tracks: Pending[Sequence[BoolArray]],
     *,
     nothing: bool,
     still: bool,
@@ -35,16 +35,14 @@ def masked(
     Args:
         form: One of `MASKED`.
         items: The objects, in pixels of the picture.
-        tracks: Their joint mask in every frame.
+        tracks: Their joint mask in every frame, looked at one by one.
         nothing: Nothing is meant.
         still: It is a picture: the objects' own boxes are part of the answer.
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
     boxes = tuple(item.box for item in items) if still else None
-    return lambda: Answer(
-        masks=tuple(map(Rle.from_array, tracks())), boxes=boxes, no_target=nothing
-    )
+    return lambda: Answer(masks=rles_of(tracks()), boxes=boxes, no_target=nothing)
 
 
 def placed(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:

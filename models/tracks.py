@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from harness.errors import ModelError
-from harness.masks import BoolArray
+from harness.masks import BoolArray, Track
 from harness.media import Media
 from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.grammar import Item
@@ -20,12 +20,14 @@ def joint_masks(
     items: Sequence[Item],
     *,
     phrase: str = "",
-) -> Callable[[], list[BoolArray]]:
+) -> Callable[[], Sequence[BoolArray]]:
     """One mask (height × width) a frame, the union of all objects, in two steps.
 
     `items` are in pixels of frame `start`, which is segmented as it was decoded, at once. What is
     returned carries the objects to the other frames one by one, forward and backward, when it is
-    called. A `phrase` goes with the prompt of each; without items it is a prompt by itself.
+    called. A `phrase` goes with the prompt of each; without items it is a prompt by itself. Memory:
+    a mask of each object in one frame, and run-lengths of the others, where the propagator gives a
+    `Track` an object.
 
     Raises:
         ModelError: the segmenter or the propagator gives another number of masks, or of pixels.
@@ -33,7 +35,7 @@ def joint_masks(
     shape = (media.size[1], media.size[0])
     prompts = prompts_of(items, phrase)
     if not prompts:
-        return lambda: [np.zeros(shape, dtype=np.bool_)] * len(media)
+        return lambda: Track(len(media), *shape)
     masks = segmenter.segment(media.frame(start), prompts)
     _check(f"segmenter {segmenter.name}", masks, len(prompts), shape)
     if len(media) == 1:
@@ -41,9 +43,7 @@ def joint_masks(
     return lambda: _carried(propagator, media, start, masks)
 
 
-def _carried(
-    propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
-) -> list[BoolArray]:
+def _carried(propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]) -> Track:
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):
         raise ModelError(
@@ -53,7 +53,13 @@ def _carried(
         )
     for track in tracks:
         _check(f"propagator {propagator.name}", track, len(media), masks[0].shape)
-    return [np.logical_or.reduce(frame) for frame in zip(*tracks, strict=True)]
+    known = [track for track in tracks if isinstance(track, Track)]
+    if len(known) == len(tracks):
+        return known[0].union(*known[1:])
+    joint = Track(len(media), *masks[0].shape)
+    for index, frame in enumerate(zip(*tracks, strict=True)):
+        joint[index] = np.logical_or.reduce(frame)
+    return joint
 
 
 def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
@@ -80,7 +86,10 @@ def extent(mask: BoolArray) -> Box | None:
 
 
 def _check(who: str, masks: Sequence[BoolArray], count: int, shape: tuple[int, int]) -> None:
-    wrong = [mask.shape for mask in masks if mask.shape != shape]
+    shapes = (
+        [(masks.height, masks.width)] if isinstance(masks, Track) else [one.shape for one in masks]
+    )
+    wrong = [found for found in shapes if found != shape]
     if len(masks) != count or wrong:
         raise ModelError(
             who,

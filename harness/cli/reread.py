@@ -14,7 +14,7 @@ import numpy as np
 from harness.cli.retold import Retold, Turn
 from harness.errors import HarnessError, ModelError, ParseError
 from harness.leaderboards.pictures import say
-from harness.masks import BoolArray
+from harness.masks import BoolArray, Track
 from harness.media import Frame, Media
 from harness.model import ObjectPrompt, ReplyReader
 from harness.models.answers import MASKED
@@ -47,11 +47,9 @@ class Noted:
         self.prompts.extend(prompts)
         return [np.zeros(picture.shape[:2], dtype=np.bool_) for _ in prompts]
 
-    def propagate(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> list[list[BoolArray]]:
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """The same masks in every frame."""
-        return [[mask] * len(video) for mask in masks]
+        return [Track.repeated(mask, len(video)) for mask in masks]
 
 
 def read_again(told: Retold, query: Query, recorded: Prediction) -> dict[str, Any]:

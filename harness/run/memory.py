@@ -1,9 +1,9 @@
 """What a process holds in memory: peaks that are measured, and what is counted of its stages.
 
 A process has no memory of one stage: stages share networks, caches and frames, and work side by
-side. So what a stage has to itself is counted (samples, and the pixels that belong to them), and
-what is measured is said of the process. Only a model that has no stages has its GPU to itself
-while it works, and the peak is then of that work.
+side. So what a stage has to itself is counted (samples, and the pixels that belong to them, masks
+of most frames as run-lengths), and what is measured is said of the process. Only a model that has
+no stages has its GPU to itself while it works, and the peak is then of that work.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Room in memory for samples on their way through the stages that make masks.
 
-A track of masks is as long as its video, and there is one an object: a few samples may need very
-little or more than there is. So samples are let in by the bytes of their masks as well as by their
-number.
+Masks are a byte a pixel of one frame and run-lengths of the others, and there is a track of them an
+object: of an hour of video with many objects that is still much. So samples are let in by the bytes
+of their masks as well as by their number.
 """
 
 import threading

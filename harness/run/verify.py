@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.errors import DataError
 from harness.interchange import prediction_from_json, prediction_to_json
-from harness.masks import BoolArray, Rle
+from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
 from harness.model import ObjectPrompt, ReplyReader
 from harness.plugins import blamed
@@ -156,12 +156,13 @@ class Oracle:
                     else [boxed(track[index]) for track in known if track[index].area]
                 )  # fmt: skip
 
-    def propagate(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> list[list[BoolArray]]:
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """The true track, if the masks together are the truth at `start`; else nothing."""
-        truth = [mask.to_array() for mask in self.target.answer.masks or ()]
-        nothing = [np.zeros_like(frame) for frame in truth]
+        known = self.target.answer.masks or ()
+        truth = Track(len(known), video.size[1], video.size[0])
+        nothing = truth[:]
+        for index, mask in enumerate(known):
+            truth[index] = mask.to_array()  # as a propagator's masks are encoded, not as read
         right = bool(masks) and np.array_equal(np.logical_or.reduce(list(masks)), truth[start])
         return [truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from harness.errors import MissingDependency, ModelError, UsageError
-from harness.masks import BoolArray
+from harness.masks import BoolArray, Track
 from harness.media import Media
 from harness.models.propagators.child import Child
 from harness.models.propagators.flow import check_masks
@@ -45,7 +45,8 @@ class Checkout:
     played backwards gives the same tracks. All objects are followed in one walk, and keep their
     numbers; objects whose masks overlap are followed in different ones, because the networks know
     one object a pixel. The masks of the start frame come back as they were given; an empty one
-    stays empty. Memory: one frame, besides the masks returned.
+    stays empty. Memory: one frame and the labels in it, and at first the masks once more, besides
+    the run-lengths that are returned.
     """
 
     name: Kind
@@ -83,9 +84,7 @@ class Checkout:
         """
         assert self.child is not None, "it raises otherwise"
 
-    def propagate(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> list[list[BoolArray]]:
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """For each mask of frame `start`, the object's mask in every frame of `video`.
 
         Raises:
@@ -94,9 +93,8 @@ class Checkout:
             OutOfMemory: the device is full.
         """
         check_masks(video, start, masks)
-        given = [mask.astype(np.bool_) for mask in masks]
-        empty = np.zeros((video.size[1], video.size[0]), dtype=np.bool_)
-        tracks = [[empty] * len(video) for _ in given]
+        given = [mask.astype(np.bool_, copy=False) for mask in masks]
+        tracks = [Track(len(video), *mask.shape) for mask in given]
         for track, mask in zip(tracks, given, strict=True):
             track[start] = mask
         for layer in layers(given):

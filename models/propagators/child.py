@@ -45,7 +45,7 @@ class Child:
         shape = (len(masks), video.size[1], video.size[0])
         with self.lock:
             head = {"what": "masks", "shape": shape, "frames": len(order)}
-            self._ask(head, np.stack(masks).astype(np.uint8).tobytes())
+            self._ask(head, np.stack(masks).view(np.uint8).reshape(-1).data)
             for index in order:
                 frame = video.frame(index)
                 asked = {"what": "frame", "shape": frame.shape, "last": index == order[-1]}
@@ -59,7 +59,7 @@ class Child:
                              found=f"{len(data)} of them")  # fmt: skip
         return np.frombuffer(data, np.uint8).reshape(shape[1:])
 
-    def _ask(self, head: Mapping[str, Any], data: bytes = b"") -> bytes:
+    def _ask(self, head: Mapping[str, Any], data: bytes | memoryview = b"") -> bytes:
         """Send a message; the data of its answer."""
         line = json.dumps({**head, "bytes": len(data)}).encode() + b"\n"
         assert self.process.stdin is not None, "it is a pipe"

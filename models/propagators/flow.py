@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import ModelError, UsageError
-from harness.masks import BoolArray
+from harness.masks import BoolArray, Track
 from harness.media import Frame, Media
 
 Field = NDArray[np.float32]
@@ -31,7 +31,8 @@ class Flow:
     map, once, from the start frame: rounding does not add up, motions below half a pixel a frame
     are not lost, and further objects cost nearly nothing. What comes into the picture gets no
     object; ground that an object uncovers has no true flow, and masks may smear over it. Memory:
-    two frames and one map, whatever the video's length, besides the masks returned.
+    two frames, one map and one mask, whatever the video's length, besides the run-lengths that
+    are returned.
     """
 
     max_side: int = 480
@@ -42,16 +43,14 @@ class Flow:
         """`flow`."""
         return "flow"
 
-    def propagate(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> list[list[BoolArray]]:
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """For each mask of frame `start`, the object's mask in every frame of `video`.
 
         Raises:
             ModelError: a mask has not the video's size, or `start` is no frame of it.
         """
         check_masks(video, start, masks)
-        tracks = [[mask.astype(np.bool_)] * len(video) for mask in masks]
+        tracks = [Track.repeated(mask.astype(np.bool_), len(video)) for mask in masks]
         if not masks:
             return tracks
         for order in (range(start, len(video)), range(start, -1, -1)):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.masks import BoolArray
+from harness.masks import BoolArray, Track
 from harness.media import Media
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
@@ -26,7 +26,8 @@ class Sam2Video:
     All objects are followed in one pass over the frames in each direction. Each direction is a
     session of its own, which remembers nothing of the other, so that a video played backwards
     gives the same tracks. Frames are decoded and resized one by one, and of what is remembered
-    only what can still be used is kept: memory does not grow with the video, but for the masks.
+    only what can still be used is kept. Memory: each object's mask in one frame, whatever the
+    video's length, besides the network and the run-lengths that are returned.
     """
 
     checkpoint: str
@@ -66,9 +67,7 @@ class Sam2Video:
         if self.compiled:
             checkpoints.compile_now(self.network, name=self.checkpoint)
 
-    def propagate(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> list[list[BoolArray]]:
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """For each mask of frame `start`, the object's mask in every frame of `video`.
 
         The masks of frame `start` come back as they were given. An empty one stays empty.
@@ -79,12 +78,11 @@ class Sam2Video:
             OutOfMemory: the device is full.
         """
         check_masks(video, start, masks)
-        shape = (video.size[1], video.size[0])
-        tracks = [[np.zeros(shape, dtype=np.bool_)] * len(video) for _ in masks]
+        tracks = [Track(len(video), *mask.shape) for mask in masks]
         followed = [index for index, mask in enumerate(masks) if mask.any()]
-        given = [masks[index].astype(np.bool_) for index in followed]
+        given = [masks[index].astype(np.bool_, copy=False) for index in followed]
         for track, mask in zip(tracks, masks, strict=True):
-            track[start] = mask.astype(np.bool_)
+            track[start] = mask.astype(np.bool_, copy=False)
         if given:
             with memory():
                 for frame, found in self._both_ways(video, start, given):

@@ -5,30 +5,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.masks import BoolArray
+from harness.masks import BoolArray, Track
 from harness.media import Media
 from harness.models.propagators.flow import check_masks
 
 
 @dataclass(frozen=True, slots=True)
 class Still:
-    """Repeats each mask. It decodes no frame."""
+    """Repeats each mask. It decodes no frame. Memory: the run-lengths of a mask an object."""
 
     @property
     def name(self) -> str:
         """`still`."""
         return "still"
 
-    def propagate(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> list[list[BoolArray]]:
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """For each mask of frame `start`, that mask for every frame of `video`.
 
         Raises:
             ModelError: a mask has not the video's size, or `start` is no frame of it.
         """
         check_masks(video, start, masks)
-        return [[mask.astype(np.bool_)] * len(video) for mask in masks]
+        return [Track.repeated(mask.astype(np.bool_), len(video)) for mask in masks]
 
 
 def still() -> Still:

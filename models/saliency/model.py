@@ -8,7 +8,7 @@ import numpy as np
 
 from harness import plugins
 from harness.errors import MediaError, UsageError
-from harness.masks import BoolArray, Rle
+from harness.masks import BoolArray, rles_of
 from harness.media import Media
 from harness.model import Propagator, Segmenter, settings
 from harness.models.saliency.maps import clearest, frames_seen
@@ -96,7 +96,7 @@ class Saliency:
         track = self._track(media, key.index, masks) if forms & TRACKED else []
         parts: dict[str, Any] = {}
         if forms & MASKS:
-            parts["masks"] = tuple(Rle.from_array(mask) for mask in track)
+            parts["masks"] = rles_of(track)
         if AnswerForm.BOX_TRACK in forms:
             parts["box_track"] = tuple(tight_box(mask) for mask in track)
         if AnswerForm.BOXES in forms:
@@ -116,7 +116,7 @@ class Saliency:
             return []
         return self.segmenter.segment(media.frame(index), [found.prompt for found in objects])
 
-    def _track(self, media: Media, index: int, masks: Sequence[BoolArray]) -> list[BoolArray]:
+    def _track(self, media: Media, index: int, masks: Sequence[BoolArray]) -> Sequence[BoolArray]:
         union = np.zeros((media.size[1], media.size[0]), dtype=np.bool_)
         for mask in masks:
             union |= mask

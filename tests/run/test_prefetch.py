@@ -195,5 +195,8 @@ def test_the_pixels_of_a_sample_are_counted_by_their_sizes(decoded):
     track = query(decoded, "v", frames=10, form=AnswerForm.MASK_TRACK)
     assert prefetch.shown_pixels(Looks(shown=(1, 2)), [track, track]) == 4 * FRAME
     assert prefetch.shown_pixels(Staged(), [track]) == 10 * FRAME
-    assert prefetch.masked_pixels(track) == FRAME + 10 * 6 * 4
+    runs = 10 * (512 + 16 * track.size[0])
+    assert prefetch.masked_pixels(track) == FRAME + 2 * 2 * 6 * 4 + 2 * runs
+    assert prefetch.masked_pixels(track, 3) == FRAME + 2 * 4 * 6 * 4 + 4 * runs
+    assert prefetch.masked_pixels(track, 0) == 0
     assert prefetch.masked_pixels(query(decoded, "w")) == 0
