@@ -305,7 +305,7 @@ def test_a_method_with_grpo_lists_the_settings_of_its_engine(capsys):
     assert list(shown["settings"]).index("semantics") < list(shown["settings"]).index("group")
     assert "pocket_cpu" in shown["configs"]
     assert main(["list", "trainers", "dr2seg"]) == 0
-    assert "loss_type: Literal['grpo', 'bnpo', 'dr_grpo', 'dapo'] = 'bnpo'" in (
+    assert "loss_type: Literal['grpo', 'bnpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', " in (
         capsys.readouterr().out
     )
 

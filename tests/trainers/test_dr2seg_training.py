@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
-from harness.errors import UsageError
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
 from harness.trainer import Curve, Silent
@@ -79,11 +78,6 @@ def test_the_entropy_of_answers_is_in_the_curve_of_a_network_that_answers(exampl
     replies = [one["text"] for one in Curve(training.folder / "rollouts.jsonl").read()]
     assert any("<answer>" in reply for reply in replies)
     assert 0 < row["answer_entropy"] < 20
-
-
-def test_a_second_pass_by_vllm_is_refused_before_anything_is_made(begin):
-    with pytest.raises(UsageError, match=r"vllm=colocate with a second pass.*Leave vllm out"):
-        begin(vllm="colocate")
 
 
 def test_what_is_learned_from_is_kept_with_each_reply(random_reward):

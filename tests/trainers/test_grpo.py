@@ -213,7 +213,10 @@ def means(training):
     return {name: one for name, one in optimiser(training).items() if name.endswith(".exp_avg")}
 
 
-@pytest.mark.parametrize("loss_type", ["grpo", pytest.param("dapo", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("loss_type", [
+    "grpo", *(pytest.param(one, marks=pytest.mark.slow)
+              for one in ("dapo", "cispo", "sapo", "luspo", "vespo")),
+])  # fmt: skip
 def test_a_batch_of_eight_is_eight_batches_of_one(begin, tiny_qwen, loss_type):
     """Measured: 2e-5 apart at most, by the order of sums; 0.03 if each loss is 1 % too large."""
     one = begin("one", batch_size=8, loss_type=loss_type, max_steps=3)

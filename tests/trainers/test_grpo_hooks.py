@@ -522,6 +522,26 @@ def test_the_hooks_that_are_overridden_are_there():
         assert used in source, used
 
 
+def test_vllm_is_asked_as_second_passes_rely_on():
+    """If this fails, TRL has changed: see `Rollouts._second_by_vllm`."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    assert list(inspect.signature(VLLMGeneration.generate).parameters) == [
+        "self", "prompts", "images", "num_generations", "profiler",
+    ]  # fmt: skip
+    source = inspect.getsource(VLLMGeneration.generate)
+    for used in (
+        "temperature = self.temperature", "max_completion_length = self.max_completion_length",
+        "accelerator.process_index * len(prompts)", "gather_object(prompts)",
+    ):  # fmt: skip
+        assert used in source, used
+    turn = inspect.getsource(trl_compat.trl("GRPOTrainer")._generate_single_turn)
+    for used in (
+        "self.vllm_generation.generate(", "self.state.global_step != self._last_loaded_step",
+    ):  # fmt: skip
+        assert used in turn, used
+
+
 def test_trl_by_itself_still_knows_no_videos():
     """The reason for prompts of our own. If this fails, TRL was mended."""
     base = trl_compat.trl("GRPOTrainer")

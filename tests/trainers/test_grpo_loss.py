@@ -13,22 +13,23 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from harness import plugins  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.spec import parse  # noqa: E402
 from harness.trainers.grpo.loss import (  # noqa: E402
+    BY_REPLY,
     EPSILON,
-    NOT_OFFERED,
+    WHOLE_STEP,
     LossType,
     advantages,
     divergence,
     grpo_loss,
 )
 from harness.trainers.grpo.settings import Settings  # noqa: E402
+from harness.trainers.grpo.trainer import _ratios  # noqa: E402
 
 ensure_torchvision()
-KINDS = ["grpo", "bnpo", "dr_grpo", "dapo"]
+CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo"]
+KINDS = [*CLIPPED, "cispo", "sapo", "luspo", "vespo"]
 ROLLOUTS, TOKENS = 6, 9
 
 
@@ -52,17 +53,22 @@ def trls_own(one, *, kind, beta, high, old):
     """The loss by TRL's own `_compute_loss`, of a trainer that was never built."""
     from collections import defaultdict
 
-    from trl import GRPOTrainer
+    from trl import GRPOConfig, GRPOTrainer
 
     logp = one.logp.clone().requires_grad_()
     trainer = object.__new__(GRPOTrainer)
     trainer.__dict__.update(
-        top_entropy_quantile=1.0, off_policy_mask_threshold=None, importance_sampling_level="token",
-        beta=beta, loss_type=kind, epsilon_low=0.2, epsilon_high=high, use_vllm=False,
+        top_entropy_quantile=1.0, off_policy_mask_threshold=None, beta=beta, loss_type=kind,
+        importance_sampling_level="sequence" if kind == "luspo" else "token",
+        epsilon_low=0.2, epsilon_high=1 + high if kind == "cispo" else high, use_vllm=False,
         max_completion_length=50, current_gradient_accumulation_steps=1, aux_loss_enabled=False,
         _entropy_bonus_enabled=False, model=SimpleNamespace(training=True),
         _metrics={"train": defaultdict(list)}, vllm_importance_sampling_correction=False,
-        args=SimpleNamespace(delta=None, use_bias_correction_kl=False, steps_per_generation=1),
+        args=SimpleNamespace(
+            delta=None, use_bias_correction_kl=False, steps_per_generation=1,
+            **{name: one.default for name, one in GRPOConfig.__dataclass_fields__.items()
+               if name.startswith(("sapo_", "vespo_"))},
+        ),
         accelerator=SimpleNamespace(num_processes=1, gather=lambda x: x,
                                     reduce=lambda x, reduction: x),
         _get_per_token_logps_and_entropies=lambda *a, **k: (logp, torch.zeros_like(logp), None),
@@ -150,7 +156,7 @@ def test_the_stored_step_is_one_that_can_be_told_from_others(name):
                     longest=plain["longest"],
                 )
             )
-            for kind in KINDS
+            for kind in CLIPPED
         ]
         assert losses[1] == pytest.approx(losses[3], rel=1e-9), "a whole step is one batch here"
         assert len({round(loss, 9) for loss in losses}) == 3
@@ -171,24 +177,27 @@ def test_a_rollout_that_is_masked_as_a_whole_is_as_in_trl(kind):
     assert (logp.grad[2] == 0).all() and logp.grad.any()
 
 
-def test_every_loss_of_trl_is_offered_or_refused_by_its_name():
+def test_every_loss_of_trl_is_offered():
     from trl import GRPOConfig
 
     told = GRPOConfig.__dataclass_fields__["loss_type"].metadata["help"]
     listed = told.partition("Supported values are ")[2].partition(".")[0]
     named = {part.strip(" '") for part in listed.replace("and ", "").split(",")}
-    assert named == {*typing.get_args(LossType), *NOT_OFFERED} and set(KINDS) <= named
-    assert set(KINDS) == set(typing.get_args(LossType))
-    for kind in NOT_OFFERED:
-        with pytest.raises(UsageError, match=f"loss_type={kind}"):
-            Settings(loss_type=kind)
-        with pytest.raises(UsageError, match=kind):
-            plugins.build("trainers", parse(f"visionreasoner(loss_type={kind})"))
+    assert named == set(typing.get_args(LossType)) == set(KINDS)
     one = rollouts(0)
-    for kind in (*NOT_OFFERED, "gspo"):
-        with pytest.raises(UsageError, match=f"kind={kind} of a loss"):
-            grpo_loss(one.logp, None, None, one.advantage, one.mask, kind=kind)
-        assert kind == "gspo" or f"`{kind}`" in grpo_loss.__doc__
+    with pytest.raises(UsageError, match="kind=gspo of a loss"):
+        grpo_loss(one.logp, None, None, one.advantage, one.mask, kind="gspo")
+
+
+def test_trl_is_given_what_the_pure_loss_has():
+    made = {kind: Settings(loss_type=kind, clip=0.1, clip_high=0.3) for kind in KINDS}
+    found = {kind: _ratios(one) for kind, one in made.items()}
+    assert {kind for kind, one in found.items() if one["epsilon_high"] == 1.3} == {"cispo"}
+    assert {one["epsilon_high"] for one in found.values()} == {0.3, 1.3}
+    assert _ratios(Settings(clip=0.1))["epsilon_high"] == 0.1
+    by_reply = {kind for kind, one in found.items()
+                if one["importance_sampling_level"] == "sequence"}  # fmt: skip
+    assert by_reply == BY_REPLY == {"luspo"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -224,7 +233,7 @@ def test_batches_of_a_step_add_up_to_the_whole_but_with_bnpo(kind):
                   kind=kind, tokens=one.mask.sum(), longest=50)
         for rows in (slice(0, 3), slice(3, 6))
     ]  # fmt: skip
-    joined = sum(parts) if kind == "dapo" else sum(parts) / 2
+    joined = sum(parts) if kind in WHOLE_STEP else sum(parts) / 2
     assert (joined.item() == pytest.approx(whole.item(), rel=1e-3)) == (kind != "bnpo")
     assert kind == "bnpo" or joined.item() == pytest.approx(whole.item())
 

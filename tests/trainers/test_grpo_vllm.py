@@ -1,5 +1,8 @@
 """What reaches vLLM, for which something stands in: tokens and pictures of every rollout."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +21,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: 
 from harness.models.backends.transformers import transformers as backend  # noqa: E402
 from harness.trainers import trl_compat  # noqa: E402
 from harness.trainers.grpo.examples import Example  # noqa: E402
-from harness.trainers.grpo.tokens import pictures_of  # noqa: E402
+from harness.trainers.grpo.tokens import pictures_of, within  # noqa: E402
 from harness.types import Answer, AnswerForm, Query, Sample, Target  # noqa: E402
 
 ensure_torchvision()
@@ -52,6 +55,7 @@ REQUESTS = [
     ChatRequest(key="keyframe", text="Now?", media=(FILM,), frames=((3,),)),
 ]  # fmt: skip
 BARE = [one for one in REQUESTS if not one.media]
+CLIP = ChatRequest(key="film", text="?", media=(CUP, FILM), frames=((0,), (1, 4)))
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +137,8 @@ def test_prompts_without_pictures_bring_none_at_all(processor):
 
 
 def test_a_clip_is_refused_and_a_frame_of_it_is_a_picture():
-    request = ChatRequest(key="film", text="?", media=(CUP, FILM), frames=((0,), (1, 4)))
-    with pytest.raises(UsageError, match=r"vllm with videos.*a clip of 2 frames"):
-        pictures_of(request)
+    with pytest.raises(UsageError, match=r"vllm with videos, request film.*a clip of 2 frames"):
+        pictures_of(CLIP)
     (frame,) = pictures_of(ChatRequest(key="one", text="?", media=(FILM,), frames=((3,),)))
     assert np.array_equal(np.array(frame), FILM.frame(3))
 
@@ -172,7 +175,7 @@ class Client:
         return [one and {"mm_placeholders": {"image": [{}] * len(one)}} for one in pictures]
 
     def generate(self, prompts, *, features, n, **others):
-        self.prompts, self.features = prompts, features
+        self.prompts, self.features, self.sampling = prompts, features, {"n": n, **others}
         replies = len(prompts) * n
         return {"prompt_ids": prompts, "completion_ids": [list(SAID)] * replies,
                 "logprobs": [[[-0.5] for _ in SAID]] * replies}  # fmt: skip
@@ -238,3 +241,180 @@ def test_vllm_sees_no_pictures_where_there_are_none(processor, monkeypatch, mode
         assert client.features is None and not hasattr(client, "pictures")
     else:
         assert [set(one) for one in llm.prompts] == [{"prompt_token_ids"}] * GROUP
+
+
+# -- second requests ------------------------------------------------------------------------------
+
+HEAT = 0.25
+FIRSTS = [one for one in REQUESTS if one.key != "two"]
+
+
+def asking(trainer, processor, *, heat=HEAT, ends=()):
+    """The trainer with what second requests need of it."""
+    trainer.course.second_temperature, trainer.args.temperature = heat, 1.0
+    trainer._tokenizer, trainer.eos_token_ids = processor.tokenizer, list(ends)
+    return trainer
+
+
+def seconds_of(trainer, limits=(9,)):
+    """What every rollout leads to, in turn with these limits."""
+    return [
+        replace(one.request, key=f"{key}/second", text=f"And {place}?",
+                max_new_tokens=limits[place % len(limits)])
+        for place, (one, key) in enumerate(
+            zip(trainer.turn.examples, trainer.turn.keys, strict=True))
+    ]  # fmt: skip
+
+
+def told(trainer, requests):
+    return trainer._answered(requests, [one.key for one in requests])
+
+
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_second_requests_reach_vllm_each_with_its_pictures(processor, monkeypatch, mode):
+    llm, client = Llm(), Client()
+    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode=mode, llm=llm, vllm_client=client)
+    asking(trainer, processor)
+    requests = seconds_of(trainer, limits=(9, 12, 2))
+    replies = told(trainer, requests)
+    assert [one.text for one in replies] == [processor.tokenizer.decode(SAID)] * len(requests)
+    asked = llm if mode == "colocate" else client
+    sampling = {name: asked.sampling[name] for name in ("n", "temperature", "max_tokens", "top_p")}
+    assert sampling == {"n": 1, "temperature": HEAT, "max_tokens": 12, "top_p": 1.0}
+    tokens = [one["prompt_token_ids"] for one in llm.prompts] if mode == "colocate" else \
+        client.prompts  # fmt: skip
+    assert tokens == [
+        processor_inputs(processor, [one])["input_ids"][0].tolist() for one in requests
+    ]
+    if mode == "colocate":
+        seen = [one.get("multi_modal_data", {"image": None})["image"] for one in llm.prompts]
+        assert [[one.size] if one else [] for one in seen] == [
+            SIZES[one.request.key] for one in trainer.turn.examples
+        ]
+    else:
+        assert [[one.size for one in seen or ()] for seen in client.pictures] == [
+            SIZES[one.request.key] for one in trainer.turn.examples
+        ]
+    # First requests go on as before.
+    written(trainer)
+    assert (asked.sampling["temperature"], asked.sampling["max_tokens"]) == (1.0, 9)
+    assert asked.sampling["n"] == (1 if mode == "colocate" else GROUP)
+
+
+@pytest.mark.parametrize(("own", "heat"), [(None, 1.0), (0.0, 0.0)])
+def test_a_second_pass_has_the_first_ones_temperature_or_its_own(processor, monkeypatch, own, heat):
+    llm = Llm()
+    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode="colocate", llm=llm)
+    trainer.vllm_generation.temperature = 0.7
+    told(asking(trainer, processor, heat=own), seconds_of(trainer))
+    assert llm.sampling["temperature"] == heat
+    assert trainer.vllm_generation.temperature == 0.7
+
+
+def test_a_reply_ends_where_its_own_request_says(processor):
+    ids = processor.tokenizer("one two; three four", add_special_tokens=False)["input_ids"]
+    decode, end = processor.tokenizer.decode, processor.tokenizer.eos_token_id
+    written = [*ids, end, *ids]
+
+    def kept(**changes):
+        return within(written, ChatRequest(key="a", text="?", **changes), ends=[end], decode=decode)
+
+    assert kept() == [*ids, end]
+    assert kept(max_new_tokens=3) == ids[:3]
+    stopped = kept(stop=("; ",))
+    assert "; " in decode(stopped) and "; " not in decode(stopped[:-1])
+
+
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_replies_to_second_requests_are_cut_each_at_its_limit(processor, monkeypatch, mode):
+    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode=mode, llm=Llm(), vllm_client=Client())
+    requests = seconds_of(asking(trainer, processor, ends=SAID[1:]), limits=(1, 9))
+    found = {(one.tokens, one.cut) for one in told(trainer, requests)[::2]}
+    assert found == {(1, True)}
+    assert {(one.tokens, one.cut) for one in told(trainer, requests)[1::2]} == {(2, False)}
+
+
+def test_a_second_request_with_a_clip_is_refused_and_vllm_is_not_asked(processor, monkeypatch):
+    llm = Llm()
+    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode="colocate", llm=llm)
+    asking(trainer, processor)
+    requests = [*seconds_of(trainer)[1:], replace(CLIP, key="film@0:1#2/second")]
+    with pytest.raises(UsageError, match=r"request film@0:1#2/second.*2 frames.*Leave vllm out"):
+        told(trainer, requests)
+    assert not hasattr(llm, "prompts")
+    assert trainer.vllm_generation.temperature == 1.0, "what TRL asks with is put back"
+
+
+class Processes:
+    """Two processes as threads: what one gathers, it waits for of the other."""
+
+    def __init__(self):
+        self.number, self.calls = threading.local(), [0, 0]
+        self._given, self._barrier = [[], []], threading.Barrier(2, timeout=20)
+
+    def gather(self, rows):
+        rank = self.number.own
+        self.calls[rank] += 1
+        self._given[rank] = list(rows)
+        self._barrier.wait()
+        found = [row for several in self._given for row in several]
+        self._barrier.wait()
+        return found
+
+    def broadcast(self, rows, from_process):
+        gathered = self.gather([list(rows)])
+        rows[:] = gathered[from_process]
+
+    def run(self, work):
+        def one(rank):
+            self.number.own = rank
+            return work(rank)
+
+        with ThreadPoolExecutor(2) as pool:
+            return [one.result(60) for one in [pool.submit(one, rank) for rank in range(2)]]
+
+
+class Counting(Client):
+    """A server that says to each prompt what its words say."""
+
+    def generate(self, prompts, *, features, n, **others):
+        said = super().generate(prompts, features=features, n=n, **others)
+        ids = [prompt for prompt in prompts for _ in range(n)]
+        return {**said, "completion_ids": [list(prompt[-8:]) for prompt in ids]}
+
+
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+@pytest.mark.parametrize("counts", [(0, 3), (3, 0), (2, 3), (3, 3), (0, 0)])
+def test_processes_with_unequally_many_second_requests_ask_equally_often(
+    processor, monkeypatch, mode, counts
+):
+    from trl.generation import vllm_generation as module
+
+    both, client, llms = Processes(), Counting(), [Llm(), Llm()]
+    trainers = [
+        with_vllm(processor, [one], monkeypatch, mode=mode, vllm_client=client, llm=llm)
+        for one, llm in zip(FIRSTS, llms, strict=False)
+    ]
+    for rank, trainer in enumerate(trainers):
+        asking(trainer, processor).accelerator.process_index = rank
+        trainer.accelerator.is_main_process = rank == 0
+    monkeypatch.setattr(module, "gather_object", both.gather)
+    monkeypatch.setattr(module, "broadcast_object_list", both.broadcast)
+    monkeypatch.setattr(hooks, "gathered", both.gather)
+    # The first process asks a server, also where only the other has a long limit.
+    asked = [seconds_of(trainers[rank], limits=(9 + rank,))[:count]
+             for rank, count in enumerate(counts)]  # fmt: skip
+    found = both.run(lambda rank: trainers[rank]._second_by_vllm(asked[rank]))
+    assert both.calls[0] == both.calls[1]
+    assert [len(one) for one in found] == list(counts)
+    if not any(counts):
+        assert not hasattr(client, "prompts") and not any(hasattr(one, "prompts") for one in llms)
+    elif mode == "colocate":
+        assert [len(one.prompts) for one in llms] == [3, 3]
+        assert {one.sampling["max_tokens"] for one in llms} == {9 + (counts[1] > 0)}
+    else:
+        assert len(client.prompts) == 6 and client.sampling["max_tokens"] == 9 + (counts[1] > 0)
+        assert found == [
+            [processor_inputs(processor, [one])["input_ids"][0].tolist()[-8:] for one in requests]
+            for requests in asked
+        ]

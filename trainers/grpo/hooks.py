@@ -10,6 +10,8 @@ Replaced here, each with a contract test in tests/trainers/test_grpo_hooks.py:
   a resumption in a later one. Here the samples of a round are a function of seed and round.
 - Writing. Where each process has the whole network, a group's prompt is read once, and second
   requests are answered in the places of rollouts that have ended; otherwise by `generate`.
+- vLLM. TRL asks it once a round. Here it may be asked again, on the same weights, for second
+  requests, which have a limit and a temperature of their own.
 - Rewards. Whole groups are scored, and a second request may follow each rollout.
 - Numbers. Every term of the reward, and the entropy of the tokens between <answer> tags.
 """
@@ -24,7 +26,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.errors import UsageError
 from harness.model import ChatRequest
 from harness.models.backends import rolling
 from harness.models.backends.sampling import TokenChoice, rollout_key
@@ -40,8 +41,9 @@ from harness.trainers.grpo.encoding import (
 from harness.trainers.grpo.passes import Choice, Passes
 from harness.trainers.grpo.rounds import Rounds
 from harness.trainers.grpo.scoring import Scored, second_key
-from harness.trainers.grpo.tokens import answer_span, pictures_of, upto
+from harness.trainers.grpo.tokens import answer_span, pictures_of, upto, within
 from harness.trainers.grpo.values import Rollout
+from harness.trainers.trl_compat import gathered
 
 
 class Rollouts:
@@ -59,6 +61,7 @@ class Rollouts:
     num_iterations: int
     eos_token_ids: list[int]
     use_vllm: bool
+    vllm_generation: Any
     is_fsdp_enabled: bool
     _dist: Any
     _metrics: Any
@@ -137,17 +140,28 @@ class Rollouts:
         self, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int,
         has_tool_images: bool = False,
     ) -> tuple[list[list[int]], Any]:  # fmt: skip
-        del images
-        if not self.use_vllm:
-            if self._in_one_go():
-                return self._written_in_one_go(), None
-            limit = self.turn.examples[0].request.max_new_tokens
-            return self.written(self.turn.prompts, self.turn.keys, limit), None
+        del images, multimodal_fields, has_tool_images
+        if self.use_vllm:
+            requests = [example.request for example in self.turn.examples]
+            return self._by_vllm(prompt_ids, requests, num_generations)
+        if self._in_one_go():
+            return self._written_in_one_go(), None
+        limit = self.turn.examples[0].request.max_new_tokens
+        return self.written(self.turn.prompts, self.turn.keys, limit), None
+
+    def _by_vllm(
+        self, prompts: Sequence[list[int]], requests: Sequence[ChatRequest], group: int
+    ) -> tuple[list[list[int]], Any]:
+        """Tokens of vLLM's replies and their log probabilities.
+
+        TRL brings the weights there at the first call of a step. To be called equally often, and
+        with equally many prompts, in every process.
+        """
         # None is TRL's word for no pictures: of an empty list it takes the first.
-        pictures = [pictures_of(example.request) or None for example in self.turn.examples]
+        pictures = [pictures_of(request) or None for request in requests]
         shown = pictures if any(pictures) else None
         found: tuple[list[list[int]], Any] = super()._generate_single_turn(  # type: ignore[misc]
-            prompt_ids, shown, multimodal_fields, num_generations, has_tool_images
+            prompts, shown, {}, group, False
         )
         return found
 
@@ -329,7 +343,10 @@ class Rollouts:
     def _answered(self, requests: Sequence[ChatRequest], keys: Sequence[str]) -> list[Rollout]:
         """What the policy says to second requests; those that are not answered yet together."""
         if self.use_vllm:
-            raise UsageError("vllm with a second pass", expected="vllm=None", found="both")
+            return [
+                self._rollout(ids, one)
+                for ids, one in zip(self._second_by_vllm(requests), requests, strict=True)
+            ]
         known = [self.seconds.get(key) for key in keys]
         if requests and all(
             one is not None and one[0] == replace(asked, key=key)
@@ -347,6 +364,42 @@ class Rollouts:
             self._rollout(ids[: one.max_new_tokens], one)
             for ids, one in zip(written, requests, strict=True)
         ]
+
+    def _second_by_vllm(self, requests: Sequence[ChatRequest]) -> list[list[int]]:
+        """Tokens of vLLM's replies to the second requests of this process, one a request.
+
+        A server is asked by the first process, with its limit, and TRL parts the replies by how
+        many prompts each process has itself: where they are fewer, a first request fills up.
+        """
+        turn = self.turn
+        longest = max((request.max_new_tokens for request in requests), default=0)
+        counts, limits = zip(*gathered([(len(requests), longest)]), strict=True)
+        if not max(counts):
+            return []
+        firsts = [(one.request, prompt) for one, prompt
+                  in zip(turn.examples, turn.prompts, strict=True)]  # fmt: skip
+        prompts = encoded_beside(self.course.processor, requests, firsts[: len(requests)])
+        filling = [firsts[0]] * (max(counts) - len(requests))
+        with self._asking(heat=self._second_heat, limit=max(limits)):
+            written, _ = self._by_vllm(
+                [tokens_of(prompt) for prompt in (*prompts, *(prompt for _, prompt in filling))],
+                [*requests, *(request for request, _ in filling)], 1,
+            )  # fmt: skip
+        return [
+            within(ids, one, ends=self.eos_token_ids, decode=self._tokenizer.decode)
+            for ids, one in zip(written[: len(requests)], requests, strict=True)
+        ]
+
+    @contextmanager
+    def _asking(self, *, heat: float, limit: int) -> Iterator[None]:
+        """Ask vLLM with these, which TRL looks up at every call."""
+        way = self.vllm_generation
+        before = way.temperature, way.max_completion_length
+        way.temperature, way.max_completion_length = heat, limit
+        try:
+            yield
+        finally:
+            way.temperature, way.max_completion_length = before
 
     def _rollout(self, ids: Sequence[int], request: ChatRequest) -> Rollout:
         """What evaluation would make of these tokens."""

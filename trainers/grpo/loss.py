@@ -1,10 +1,11 @@
 """The loss of GRPO as one pure function, for test-time training; tested equal to TRL's.
 
-Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the ways of averaging that followed it.
+Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the ways of averaging and of weighing that
+followed it.
 Shapes: B rollouts of T tokens; `mask` is 1 where a token counts (written by the policy), else 0.
 """
 
-from collections.abc import Mapping
+import math
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from harness.errors import UsageError
@@ -12,18 +13,25 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
-LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo"]
-"""`grpo`: the mean of each rollout's mean over tokens; `bnpo`: the mean over the tokens of a batch
-(what the official code of VisionReasoner does); `dapo`: the mean over the tokens of a whole step;
-`dr_grpo`: the sum over tokens, divided by rollouts times the longest length allowed."""
-
-NOT_OFFERED: Mapping[str, str] = {
-    "cispo": "it clips the ratio as a weight, for which `clip` means something else",
-    "sapo": "it has temperatures in the place of `clip`",
-    "luspo": "its ratios are of whole replies",
-    "vespo": "it weighs whole replies, by settings of its own",
-}
-"""TRL's further losses, which no paper of this project trains with, and what they would need."""
+LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
+"""How tokens are weighed and averaged. Clipped ratios of tokens: `grpo`, the mean of each rollout's
+mean over tokens; `bnpo`, the mean over the tokens of a batch (what the official code of
+VisionReasoner does); `dapo`, the mean over the tokens of a whole step; `dr_grpo`, the sum over
+tokens, divided by rollouts times the longest length allowed. No paper of this project trains with
+the others. `cispo`: the ratio, clipped from above alone, is a weight without gradient, averaged as
+`dapo` (arXiv 2506.13585). `sapo`: a sigmoid in the place of the clip, averaged as `grpo` (arXiv
+2511.20347). `luspo`: the clipped ratio of whole replies, weighed by their length (arXiv
+2602.05261). `vespo`: whole replies weighed by a gamma density of their ratio, without gradient,
+averaged as `dapo` (arXiv 2602.10693)."""
+WHOLE_STEP = frozenset({"dapo", "cispo", "vespo"})
+"""Losses that are averaged over the tokens of a whole step."""
+BY_REPLY = frozenset({"luspo"})
+"""Losses whose ratios are of whole replies: the geometric mean of their tokens' ratios."""
+SAPO = (1.0, 1.05)
+"""Temperatures of `sapo` for rollouts above their group's mean, and for the others; TRL's."""
+VESPO = ((2.0, 3.0), (3.0, 2.0))
+"""(k, λ) of `vespo`, likewise (advantages from 0 on, and below); TRL's."""
+LOWEST, HIGHEST = math.log(1e-8), 20.0  # of a whole reply's log-ratio in `vespo`
 
 Scale: TypeAlias = Literal["group", "batch"] | None
 
@@ -82,13 +90,13 @@ def grpo_loss(
         ref_logp: The same under the reference; needed if `beta` is not 0.
         advantage: One a rollout, B.
         mask: Which tokens count, B × T.
-        kind: How tokens are averaged. TRL has further losses, `cispo`, `sapo`, `luspo` and
-            `vespo`, which are refused by name; `NOT_OFFERED` says why.
-        clip: How far below 1 the ratio of new to old probability counts.
-        clip_high: How far above; None: as far as below.
+        kind: How tokens are weighed and averaged.
+        clip: How far below 1 the ratio of new to old probability counts; not of `cispo`, `sapo` or
+            `vespo`.
+        clip_high: How far above; None: as far as below. Not of `sapo` or `vespo`.
         beta: Weight of the divergence from the reference.
         longest: The longest length allowed, for `dr_grpo`; None: T.
-        tokens: How many tokens count in the whole step, for `dapo`; None: in this batch.
+        tokens: How many tokens count in the whole step, for `WHOLE_STEP`; None: in this batch.
 
     Raises:
         UsageError: `kind` is none of `LossType`.
@@ -97,13 +105,22 @@ def grpo_loss(
 
     if kind not in get_args(LossType):
         raise UsageError(f"kind={kind} of a loss", expected=" or ".join(get_args(LossType)),
-                         found=NOT_OFFERED.get(kind, "another name"))  # fmt: skip
+                         found="another name")  # fmt: skip
 
-    old = logp.detach() if old_logp is None else old_logp
-    ratio = torch.exp(logp - old)
-    kept = ratio.clamp(1 - clip, 1 + (clip if clip_high is None else clip_high))
-    gain = advantage.unsqueeze(1)
-    loss = -torch.min(ratio * gain, kept * gain)
+    log_ratio = logp - (logp.detach() if old_logp is None else old_logp)
+    if kind in BY_REPLY:
+        log_ratio = (log_ratio * mask).sum(dim=1, keepdim=True) / _lengths(mask).unsqueeze(1)
+    ratio, gain = torch.exp(log_ratio), advantage.unsqueeze(1)
+    most = 1 + (clip if clip_high is None else clip_high)
+    if kind == "cispo":
+        loss = -ratio.clamp(max=most).detach() * gain * logp
+    elif kind == "sapo":
+        heat = torch.where(gain > 0, *SAPO)
+        loss = -torch.sigmoid(heat * (ratio - 1)) * 4 / heat * gain
+    elif kind == "vespo":
+        loss = -_gamma_weights(log_ratio.detach(), gain, mask) * gain * logp
+    else:
+        loss = -torch.min(ratio * gain, ratio.clamp(1 - clip, most) * gain)
     if beta:
         if ref_logp is None:
             raise ValueError("beta is not 0: log-probabilities of the reference are needed")
@@ -119,12 +136,29 @@ def averaged(
     longest: int | None = None,
     tokens: "Tensor | float | None" = None,
 ) -> "Tensor":
-    """A number a token (B × T) to one number; see `LossType`."""
-    summed = (loss * mask).sum()
-    if kind == "grpo":
-        return ((loss * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)).mean()
+    """A number a token (B × T), or a reply (B × 1), to one number; see `LossType`."""
+    each = (loss * mask).sum(dim=1)
+    if kind in ("grpo", "sapo"):
+        return (each / _lengths(mask)).mean()
+    if kind == "luspo":
+        return each.mean()
     if kind == "bnpo":
-        return summed / mask.sum().clamp(min=1.0)
-    if kind == "dapo":
-        return summed / (mask.sum().clamp(min=1.0) if tokens is None else tokens)
-    return summed / (loss.shape[0] * (loss.shape[1] if longest is None else longest))
+        return each.sum() / mask.sum().clamp(min=1.0)
+    if kind in WHOLE_STEP:
+        return each.sum() / (mask.sum().clamp(min=1.0) if tokens is None else tokens)
+    return each.sum() / (mask.shape[0] * (mask.shape[1] if longest is None else longest))
+
+
+def _lengths(mask: "Tensor") -> "Tensor":
+    """How many tokens of each rollout count (B), at least 1."""
+    return mask.sum(dim=1).clamp(min=1.0)
+
+
+def _gamma_weights(log_ratio: "Tensor", gain: "Tensor", mask: "Tensor") -> "Tensor":
+    """The weight of each reply in `vespo`, B × 1: e^λ w^k e^(-λw), with w its ratio; 1 at w = 1."""
+    import torch
+
+    whole = (log_ratio.clamp(-HIGHEST, HIGHEST) * mask).sum(dim=1, keepdim=True)
+    log_w = whole.clamp(LOWEST, HIGHEST)
+    power, rate = (torch.where(gain >= 0, *pair) for pair in zip(*VESPO, strict=True))
+    return torch.exp(rate + power * log_w - rate * torch.exp(log_w))

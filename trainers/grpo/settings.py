@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from harness.errors import UsageError
-from harness.trainers.grpo.loss import NOT_OFFERED, LossType
+from harness.trainers.grpo.loss import LossType
 
 Schedule: TypeAlias = Literal["constant", "linear", "cosine"]
 RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
@@ -44,7 +44,7 @@ class Settings:
     """`random` is the control of an experiment: a uniform number takes the reward's place."""
 
     loss_type: LossType = "bnpo"
-    """How tokens are averaged; see `harness.trainers.grpo.loss`."""
+    """How tokens are weighed and averaged; see `harness.trainers.grpo.loss`."""
     beta: float = 0.0
     """Weight of the divergence from the network that training began with."""
     clip: float = 0.2
@@ -118,11 +118,6 @@ class Settings:
         if not 0 < self.temperature <= 100:
             raise UsageError("temperature=…", expected="more than 0, at most 100",
                              found=str(self.temperature))  # fmt: skip
-        if self.loss_type in NOT_OFFERED:
-            raise UsageError(
-                f"loss_type={self.loss_type}, of TRL's", expected="one that is offered: "
-                f"{', '.join(typing.get_args(LossType))}", found=NOT_OFFERED[self.loss_type],
-            )  # fmt: skip
         self._check_adapter()
 
     def _check_adapter(self) -> None:

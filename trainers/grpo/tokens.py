@@ -8,6 +8,7 @@ from PIL import Image
 from harness.errors import UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import shown, squashed
+from harness.models.backends.stops import Decode, tokens_to_stop
 
 ANSWER = ("<answer>", "</answer>")
 
@@ -22,8 +23,11 @@ def pictures_of(request: ChatRequest) -> list[Any]:
     for place, media in enumerate(request.media):
         indices = shown(request, place)
         if len(indices) != 1:
-            raise UsageError("vllm with videos", expected="vllm=None", found="a clip of "
-                             f"{len(indices)} frames")  # fmt: skip
+            raise UsageError(
+                f"vllm with videos, request {request.key}", expected="single pictures, since TRL "
+                "hands vLLM no videos", found=f"a clip of {len(indices)} frames",
+                fix="Leave vllm out: rollouts are then written by transformers.",
+            )  # fmt: skip
         found.append(Image.fromarray(squashed(media.frame(indices[0]), request.squash(place))))
     return found
 
@@ -32,6 +36,14 @@ def upto(tokens: Sequence[int], ends: Sequence[int]) -> list[int]:
     """The tokens up to the first end token, which is kept."""
     place = next((place for place, token in enumerate(tokens) if token in ends), len(tokens) - 1)
     return list(tokens[: place + 1])
+
+
+def within(
+    tokens: Sequence[int], request: ChatRequest, *, ends: Sequence[int], decode: Decode
+) -> list[int]:
+    """The tokens up to where the reply to a request ends, if its writer went on."""
+    kept = upto(tokens[: request.max_new_tokens], ends)
+    return kept[: tokens_to_stop(kept, request.stop, decode)]
 
 
 def answer_span(decode: Callable[[Sequence[int]], str], tokens: Sequence[int]) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from harness.models.compose import PromptedModel
 from harness.spec import Spec
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import Ask, Example, Preparation, asked
+from harness.trainers.grpo.loss import BY_REPLY
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.values import Reward, SecondPass
 from harness.trainers.sft.examples import Dropped
@@ -102,14 +103,7 @@ class GrpoTrainer:
         if not run.tasks:
             raise UsageError(f"trainer {self.name}", expected="tasks to train on (--train-tasks)",
                              found="none")  # fmt: skip
-        bound = self.bound(model)
-        if self.settings.vllm is not None and bound.second is not None:
-            raise UsageError(
-                f"vllm={self.settings.vllm} with a second pass, as {self.name} has",
-                expected="one of the two", found="both", fix="Leave vllm out: both passes are then "
-                "written by transformers; `writing` says how many replies at once.",
-            )  # fmt: skip
-        examples, dropped, trainer = bound._begun(run, model, chat)
+        examples, dropped, trainer = self.bound(model)._begun(run, model, chat)
         trainer.go()
         _export(chat, trainer, run.checkpoint)
         if run.main and self.settings.finetune == "lora":
@@ -142,7 +136,7 @@ class GrpoTrainer:
             num_generations=chosen.group, num_iterations=chosen.iterations,
             max_completion_length=chosen.max_new_tokens,
             temperature=chosen.temperature, beta=chosen.beta, epsilon=chosen.clip,
-            epsilon_high=chosen.clip_high, loss_type=chosen.loss_type,
+            loss_type=chosen.loss_type, **_ratios(chosen),
             scale_rewards=chosen.scale_rewards or "none", entropy_coef=chosen.entropy_coefficient,
             # The papers' divergence is the plain estimate, not weighted by the ratio.
             use_bias_correction_kl=False,
@@ -231,6 +225,16 @@ def _on_cpu(chat: TransformersChat) -> bool:
     import torch
 
     return chat.device == "cpu" or not torch.cuda.is_available()
+
+
+def _ratios(chosen: Settings) -> dict[str, Any]:
+    """What TRL's losses take for the ratios that `loss.grpo_loss` has."""
+    high = chosen.clip if chosen.clip_high is None else chosen.clip_high
+    return {
+        # Of `cispo` TRL takes the largest ratio itself.
+        "epsilon_high": 1 + high if chosen.loss_type == "cispo" else high,
+        "importance_sampling_level": "sequence" if chosen.loss_type in BY_REPLY else "token",
+    }
 
 
 def _vllm(mode: str | None) -> dict[str, Any]:
