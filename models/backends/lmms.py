@@ -6,32 +6,43 @@ harness eval --model "qwen_vl(backend=lmms(name=llava_onevision,coordinates=pixe
 lmms-eval hands its models whole tasks, from which they take questions and pictures by number. A
 task is made of the requests at hand and of nothing else. How such a model loads its weights is
 its own affair: what harness promises of checkpoints does not hold for it. Two things are looked at
-in its source before it is used (`lmms_models`): whether it sees all pictures of a question, and
+in its source before it is used (`lmms_models`): whether it sees all that a question shows, and
 whether it lets code of a checkpoint run.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from PIL import Image
 
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
 from harness.model import ChatReply, ChatRequest
+from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
-from harness.models.backends.lmms_models import SEVERAL, Several, runs_code, several_of
+from harness.models.backends.lmms_models import (
+    BOTH,
+    SEVERAL,
+    Several,
+    runs_code,
+    several_of,
+    takes_both,
+    takes_file,
+)
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.openai_form import seed_of
 from harness.models.backends.sampling import check_settings
 from harness.models.backends.stops import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.canvas import Coordinates
+
+Clips: TypeAlias = Literal["images", "file"]
 
 TASK, SPLIT = "harness", "asked"
 CODE = re.compile(r"(?i)trust_remote_code\s*=\s*(?!false\b)")
@@ -45,6 +56,7 @@ class LmmsChat:
     arguments: str
     simple: bool
     several: Several | None
+    clips: Clips
     remote_code: bool
     known: Known
     device: str | None
@@ -74,7 +86,7 @@ class LmmsChat:
             "factor": self.known.factor,
             "min_pixels": self.known.min_pixels,
             "max_pixels": self.known.max_pixels,
-            "clips": "images",
+            "clips": self.clips,
             "device": self.device,
             "batch_size": self.batch_size,
             "temperature": self.temperature,
@@ -118,9 +130,9 @@ class LmmsChat:
 
         Raises:
             UsageError: a request begins its reply, has a system message that the model's older
-                interface cannot take, or has several pictures, and the model is not known to look
-                at more than one.
-            ModelError: the model gives another number of replies.
+                interface cannot take, or shows what the model does not look at, or is not known
+                to look at.
+            ModelError: the model gives another number of replies, or a clip cannot be written.
         """
         instance = import_module("lmms_eval.api.instance").Instance
         simple = bool(getattr(type(self.model), "is_simple", True))
@@ -128,16 +140,17 @@ class LmmsChat:
             _check(request, simple=simple)
             self._check_pictures(request, simple=simple)
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
-        asked = [
-            instance(
-                request_type="generate_until",
-                arguments=self._arguments(request, place, simple=simple),
-                idx=place,
-                metadata={"task": TASK, "doc_id": place, "repeats": 1},
-            )
-            for place, request in enumerate(requests)
-        ]
-        with memory(), self._seeded(requests):
+        files = clip_files() if self.clips == "file" else nullcontext()
+        with memory(), self._seeded(requests), files as path_of:
+            asked = [
+                instance(
+                    request_type="generate_until",
+                    arguments=self._arguments(request, place, simple=simple, path_of=path_of),
+                    idx=place,
+                    metadata={"task": TASK, "doc_id": place, "repeats": 1},
+                )
+                for place, request in enumerate(requests)
+            ]
             said = self.model.generate_until(asked) if asked else []
         if len(said) != len(requests):
             raise ModelError(f"model {self.name} of lmms-eval", expected=f"{len(requests)} replies",
@@ -167,7 +180,9 @@ class LmmsChat:
             torch.manual_seed(seed_of(requests[0].key, self.seed))
             yield
 
-    def _arguments(self, request: ChatRequest, place: int, *, simple: bool) -> tuple[Any, ...]:
+    def _arguments(
+        self, request: ChatRequest, place: int, *, simple: bool, path_of: ClipPath | None
+    ) -> tuple[Any, ...]:
         """What the model is given: how to generate, and how to get its pictures from the task."""
         temperature = request.temperature_or(self.temperature)
         settings: dict[str, Any] = {
@@ -180,8 +195,8 @@ class LmmsChat:
             settings["until"] = list(request.stop)
         text = self.known.plain(request.text)
         if simple:
-            return text, settings, self._visuals, place, TASK, SPLIT
-        return text, self._messages, settings, place, TASK, SPLIT
+            return text, settings, partial(self._visuals, path_of), place, TASK, SPLIT
+        return text, partial(self._messages, path_of), settings, place, TASK, SPLIT
 
     def _check_code(self, made: type) -> None:
         where = None if self.remote_code else runs_code(made, self.arguments)
@@ -195,7 +210,11 @@ class LmmsChat:
             )  # fmt: skip
 
     def _check_pictures(self, request: ChatRequest, *, simple: bool) -> None:
-        count = sum(len(shown(request, place)) for place in range(len(request.media)))
+        counts = [len(shown(request, place)) for place in range(len(request.media))]
+        if self.clips == "file" and max(counts, default=0) > 1:
+            self._check_file(counts, simple=simple)
+            return
+        count = sum(counts)
         if count > 1 and self.several is None and several_of(self.name, simple=simple) is None:
             raise UsageError(
                 f"lmms(name={self.name}) and a question of {count} pictures",
@@ -203,25 +222,58 @@ class LmmsChat:
                 found="one that is not, and may look at the first only",
                 fix=f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its "
                 "source, say how it takes them: several=flat (a list) or several=nested (a list "
-                "within a list). Else show it one frame.",
+                "within a list). If it opens video files, clips=file gives it one for the frames "
+                "of a clip. Else show it one frame.",
             )  # fmt: skip
 
-    def _visuals(self, request: ChatRequest) -> list[Any]:
-        """The pictures as the older interface has them."""
-        pictures = self._pictures(request)
+    def _check_file(self, counts: Sequence[int], *, simple: bool) -> None:
+        """Raise UsageError if the model would not look at a file and at what is beside it.
+
+        Args:
+            counts: Frames that are shown of each medium; of one at least several.
+            simple: Whether it is asked through its older interface.
+        """
+        clips, pictures = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
+        setting = f"lmms(name={self.name},clips=file)"
+        if not takes_file(self.name, simple=simple):
+            raise UsageError(
+                setting, expected="a model that opens video files",
+                found="one that does not, by its source in lmms-eval 0.7.3",
+                fix="clips=images shows frames as pictures to models that look at several.",
+            )  # fmt: skip
+        if clips > 1:
+            # Some take the first clip's number of frames for all, some the first clip alone.
+            raise UsageError(setting, expected="one clip a question", found=f"{clips}",
+                             fix="Use clips=images.")  # fmt: skip
+        if pictures and not takes_both(self.name, simple=simple):
+            raise UsageError(
+                setting, expected="a clip alone",
+                found=f"a question of a clip and {pictures} picture(s), of which it may look at "
+                "one kind only",
+                fix=f"Of the older interface {', '.join(sorted(BOTH))} look at both.",
+            )  # fmt: skip
+
+    def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> list[Any]:
+        """Pictures and paths of video files as the older interface has them."""
+        visuals = self._shown(path_of, request)
         nested = (self.several or several_of(self.name, simple=True)) == "nested"
-        return [pictures] if nested and len(pictures) > 1 else pictures
+        return [visuals] if nested and len(visuals) > 1 else visuals
 
-    def _pictures(self, request: ChatRequest) -> list[Image.Image]:
-        return [
-            Image.fromarray(squashed(media.frame(index), request.squash(place)))
-            for place, media in enumerate(request.media)
-            for index in shown(request, place)
-        ]
+    def _shown(self, path_of: ClipPath | None, request: ChatRequest) -> list[Image.Image | str]:
+        """A picture a frame; with `path_of`, the path of a file for what several are shown of."""
+        visuals: list[Image.Image | str] = []
+        for place, media in enumerate(request.media):
+            frames, size = shown(request, place), request.squash(place)
+            if path_of is not None and len(frames) > 1:
+                visuals.append(path_of(media, frames, size))
+            else:
+                visuals += (Image.fromarray(squashed(media.frame(one), size)) for one in frames)
+        return visuals
 
-    def _messages(self, request: ChatRequest) -> list[dict[str, Any]]:
+    def _messages(self, path_of: ClipPath | None, request: ChatRequest) -> list[dict[str, Any]]:
         content: list[dict[str, Any]] = [
-            {"type": "image", "url": picture} for picture in self._pictures(request)
+            {"type": "video" if isinstance(one, str) else "image", "url": one}
+            for one in self._shown(path_of, request)
         ]
         content.append({"type": "text", "text": self.known.plain(request.text)})
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
@@ -290,6 +342,7 @@ def lmms(
     arguments: str = "",
     simple: bool = False,
     several: Several | None = None,
+    clips: Clips = "images",
     remote_code: bool = False,
     checkpoint: str | None = None,
     tokenizer: str | None = None,
@@ -311,6 +364,9 @@ def lmms(
         simple: Take the older interface of a model that has both.
         several: How a model takes several pictures, frames of a clip too, that is not known here
             to look at more than one: `flat`, a list of them; `nested`, a list within a list.
+        clips: Several frames of a medium are shown as `images`, or as the path of a video `file`
+            that has them and nothing else, for models that open one and sample it by their own
+            arguments; they then take one request at a time.
         remote_code: Let a model run code that lies beside the checkpoint's weights.
         checkpoint: Added to the arguments as `pretrained=…`, unless they name one.
         tokenizer: A folder with the network's tokenizer and processor, for its canvas.
@@ -341,13 +397,16 @@ def lmms(
         arguments=arguments,
         simple=simple,
         several=several,
+        clips=clips,
         remote_code=remote_code,
         known=known(
             tokenizer=tokenizer, checkpoint=checkpoint, coordinates=coordinates, factor=factor,
-            min_pixels=min_pixels, max_pixels=max_pixels, clips="images",
+            min_pixels=min_pixels, max_pixels=max_pixels,
+            clips="video" if clips == "file" else "images",
         ),
         device=device,
-        batch_size=batch_size,
+        # In a batch some models sample all files by the number of frames of the first.
+        batch_size=1 if clips == "file" else batch_size,
         temperature=temperature,
         top_p=top_p,
         seed=seed,

@@ -1,4 +1,4 @@
-"""What models of lmms-eval do, by their source: how many pictures they see, whose code they run.
+"""What models of lmms-eval do, by their source: what they see, and whose code they run.
 
 The tables were read from lmms-eval 0.7.3.
 """
@@ -36,6 +36,31 @@ Others look at the first only, or take no more than one (minicpm_v), or were not
 FIRST_ONLY = frozenset({"bagel_lmms_engine", "fastvideo", "lfm2_5_vl"})
 """Models whose newer interface shows the network a question's first picture and no other."""
 
+PICTURES_ONLY = frozenset({
+    "aero", "audio_flamingo_3", "bagel", "bagel_umm", "bagel_unig2u", "cogvlm2",
+    "from_log", "fuyu", "glm4v", "gpt4o_audio", "illume_plus", "instructblip", "internvl",
+    "kimi_audio", "llava", "llava_sglang", "ltx_video", "mantis", "minicpm_v", "minimonkey",
+    "mistral3_vl", "mmada", "ovis_u1", "phi3v", "qwen2_audio", "qwen_image_edit", "qwen_vl",
+    "qwen_vl_api", "ross", "sam3", "slime", "tinyllava", "vora", "wan2_1_t2i", "wan2_1_t2v",
+    "wan2_2", "wan2_2_t2v", "whisper", "whisper_tt", "whisper_vllm", "xcomposer2_4KHD",
+})  # fmt: skip
+"""Models whose older interface opens no video file: they take pictures or sound, or neither."""
+
+PICTURES_ONLY_NEWER = FIRST_ONLY | {"nanovlm", "neo_ov"}
+"""Models whose newer interface leaves a video out, or refuses it."""
+
+BOTH = frozenset({
+    "claude", "gemini", "gemma3", "gemma4", "gpt4v", "litellm", "llama4_scout", "llama_vision",
+    "llava_onevision1_5", "openai", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_vl",
+    "video_salmonn_2", "vllm",
+})  # fmt: skip
+"""Models whose older interface looks at each visual by its own kind: a file beside pictures.
+
+Others go by the kind of the first, or by an argument."""
+
+VIDEO_ONLY_NEWER = frozenset({"aero_realtime_vllm"})
+"""Models whose newer interface looks at a video and at no picture beside it."""
+
 TRUST = "trust_remote_code"
 OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")
 
@@ -45,6 +70,16 @@ def several_of(name: str, *, simple: bool) -> Several | None:
     if simple:
         return SEVERAL.get(name)
     return None if name in FIRST_ONLY else "flat"
+
+
+def takes_file(name: str, *, simple: bool) -> bool:
+    """Whether a model looks at a video file; one that was not read is taken to."""
+    return name not in (PICTURES_ONLY if simple else PICTURES_ONLY_NEWER)
+
+
+def takes_both(name: str, *, simple: bool) -> bool:
+    """Whether a model looks at a video file and at pictures beside it."""
+    return name in BOTH if simple else name not in VIDEO_ONLY_NEWER
 
 
 def runs_code(made: type, arguments: str) -> str | None:

@@ -4,16 +4,22 @@ import importlib
 import json
 import sys
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import av
+import cv2
 import numpy as np
 import pytest
 
 from harness import plugins
-from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
+from harness.errors import MediaError, MissingDependency, ModelError, UnknownPlugin, UsageError
+from harness.media import lost
 from harness.model import ChatRequest
+from harness.models.backends.clip_files import clip_files, mean_rate
+from harness.models.backends.inputs import squashed
 from harness.models.backends.lmms import lmms
 from harness.models.building import chat_of
 from harness.models.qwen_vl.model import qwen_vl
@@ -130,6 +136,47 @@ class Sampled(Chat):
         return GenerationResult(repr(torch.rand(()).item()))
 
 
+def decoded(path):
+    """Frames (count × height × width × 3, RGB) and rate of a video file, as OpenCV reads it."""
+    video = cv2.VideoCapture(path)
+    frames = []
+    while (read := video.read())[0]:
+        frames.append(read[1][..., ::-1])
+    assert video.get(cv2.CAP_PROP_FRAME_COUNT) == len(frames)
+    return np.stack(frames), video.get(cv2.CAP_PROP_FPS)
+
+
+class Opening(Simple):
+    """A model of the older interface that decodes the files among its visuals."""
+
+    def __init__(self, **given):
+        super().__init__(**given)
+        self.paths, self.modes = [], []
+
+    def said(self, context, texts, pictures, settings):
+        self.kinds = [type(one).__name__ for one in pictures]
+        paths = [Path(one) for one in pictures if isinstance(one, str)]
+        self.paths += paths
+        self.modes += [one.parent.stat().st_mode & 0o777 for one in paths]
+        shown = [decoded(one)[0] if isinstance(one, str) else one for one in pictures]
+        return super().said(context, texts, shown, settings)
+
+
+class OpeningChat(Opening):
+    """A model of the newer interface that decodes the videos in its messages."""
+
+    is_simple = False
+
+    def one(self, context, doc_to_messages, settings, doc_id, task, split):
+        def visuals(document):
+            return [
+                part["url"] for message in doc_to_messages(document) for part in message["content"]
+                if part["type"] == ("video" if isinstance(part.get("url"), str) else "image")
+            ]  # fmt: skip
+
+        return Simple.one(self, context, settings, visuals, doc_id, task, split)
+
+
 @pytest.fixture
 def installed(monkeypatch):
     """lmms-eval's models by name: one of each interface, and those that a test adds."""
@@ -197,6 +244,153 @@ def test_how_a_model_takes_several_pictures_may_be_said(installed):
     ]  # fmt: skip
     assert len({reply.text for reply in chat.generate(clips)}) == 1
     assert chat.describe()["several"] == "flat"
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("newer", OpeningChat), ("older", Opening), ("llava_onevision", Opening)]
+)
+def test_a_clip_may_be_shown_as_a_video_file(installed, name, made):
+    installed[name] = made
+    chat = lmms(name=name, coordinates="pixels", clips="file", batch_size=4)
+    asked = contract.requests(prefix=False, clips=True)
+    names = ("first", "clip", "other frames", "order of frames")
+    asked = {one: contract.replace(asked[one], system=None) for one in names}
+    asked["squashed"] = contract.replace(asked["clip"], resize=(35, 29))
+    replies = [reply.text for reply in chat.generate(list(asked.values()))]
+    assert len(set(replies)) == len(asked)
+    for request, (_, _, shown, _) in zip(asked.values(), chat.model.seen, strict=True):
+        media = request.media[0]
+        expected = media.frames(request.frames[0] if request.frames else [0])
+        expected = [squashed(one, request.resize) for one in expected]
+        assert np.array_equal(np.reshape(shown[0], np.shape(expected)), expected)
+    assert chat.describe()["clips"] == "file"
+    # Some models sample the files of a batch alike.
+    assert chat.model.settings["batch_size"] == chat.describe()["batch_size"] == 1
+
+
+def test_a_clips_file_is_private_and_gone_after_the_call(installed):
+    installed["older"] = Opening
+    chat = lmms(name="older", coordinates="pixels", clips="file")
+    clip = ChatRequest(key="a", text="a", media=(contract.clip(1),), frames=((0, 2),))
+    alike = replace(clip, key="b", media=(contract.clip(1),))
+    others = [replace(clip, frames=((0, 1),)), replace(clip, resize=(20, 16))]
+    chat.generate([clip, alike, *others])
+    first = chat.model.paths
+    assert first[0] == first[1]
+    assert len({*first[1:]}) == 3
+    assert len({one.parent for one in first}) == 1
+    assert {*chat.model.modes} == {0o700}
+    assert not first[0].parent.exists()
+    chat.generate([clip])
+    assert chat.model.paths[-1].parent != first[0].parent
+    assert not chat.model.paths[-1].parent.exists()
+
+
+def test_a_clips_file_is_gone_when_the_model_raises(installed):
+    class Failing(Opening):
+        def said(self, *given):
+            super().said(*given)
+            raise ValueError("no")
+
+    installed["older"] = Failing
+    chat = lmms(name="older", coordinates="pixels", clips="file")
+    clip = ChatRequest(key="a", text="a", media=(contract.clip(1),))
+    with pytest.raises(ValueError, match="no"):
+        chat.generate([clip])
+    assert len(chat.model.paths) == 1
+    assert not chat.model.paths[0].parent.exists()
+
+
+def test_a_frame_that_is_lost_is_said_as_without_a_file(installed):
+    installed["older"] = Opening
+    chat = lmms(name="older", coordinates="pixels", clips="file")
+    gone = lost(MediaError("video v.mp4", expected="a file", found="none"), size=(8, 8), frames=3)
+    with pytest.raises(MediaError, match=r"v\.mp4"):
+        chat.generate([ChatRequest(key="a", text="a", media=(gone,))])
+
+
+@pytest.mark.parametrize(("clips", "kinds"), [("images", "no"), ("file", "str Image")])
+def test_a_clip_beside_a_picture_is_shown_to_models_that_look_at_both(installed, clips, kinds):
+    both = ChatRequest(
+        key="a", text="a", media=(contract.clip(1), contract.clip(2, 1)), frames=((0, 2), (0,))
+    )
+    installed["gemma4"] = Opening
+    chat = lmms(name="gemma4", coordinates="pixels", clips=clips)
+    if clips == "images":
+        with pytest.raises(UsageError, match=r"question of 3 pictures.*clips=file"):
+            chat.generate([both])
+    else:
+        chat.generate([both])
+        assert " ".join(chat.model.kinds) == kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "frames", "words"),
+    [
+        ("longva", Opening, ((0, 2), (0,)), "clip alone.*a clip and 1 picture"),
+        ("aero_realtime_vllm", OpeningChat, ((0, 2), (0,)), "clip alone.*a clip and 1 picture"),
+        ("gemma4", Opening, ((0, 2), (0, 1)), "one clip a question.*found 2.*clips=images"),
+        ("newer", OpeningChat, ((0, 2), (0, 1)), "one clip a question.*found 2.*clips=images"),
+        ("minicpm_v", Opening, ((0, 2),), "opens video files.*found one that does not"),
+        ("lfm2_5_vl", OpeningChat, ((0, 2),), "opens video files.*found one that does not"),
+        ("longva", Opening, (), None),
+        ("minicpm_v", Opening, ((0,), (1,)), "question of 2 pictures"),
+    ],
+)
+def test_what_a_model_may_not_look_at_beside_a_file_is_not_asked(
+    installed, name, made, frames, words
+):
+    installed[name] = made
+    chat = lmms(name=name, coordinates="pixels", clips="file")
+    media = (contract.clip(1), contract.clip(2))[: max(1, len(frames))]
+    request = ChatRequest(key="a", text="a", media=media, frames=frames)
+    if words is None:
+        assert chat.generate([request])
+        return
+    with pytest.raises(UsageError, match=rf"lmms\(name={name}.*{words}"):
+        chat.generate([request])
+    assert not chat.model.seen
+
+
+@pytest.mark.parametrize(
+    ("size", "times"),
+    [
+        ((70, 60), [0.0, 0.5, 1.0, 1.5]),
+        ((57, 41), [index * 1001 / 30000 for index in range(33)]),
+        ((48, 32), [10.0, 460.0, 900.0]),
+        ((48, 32), [0.0, 2571.4]),
+    ],
+)
+def test_a_clips_file_has_every_pixel_of_every_frame_at_the_mean_rate(size, times):
+    drawn = np.random.default_rng(0).integers(0, 256, (len(times), *size[::-1], 3), dtype=np.uint8)
+    media = contract.pixels(list(drawn), times=times, is_video=True, id="a")
+    with clip_files() as path_of:
+        path = path_of(media, range(len(times)), None)
+        frames, rate = decoded(path)
+        assert np.array_equal(frames, drawn)
+        assert rate == pytest.approx((len(times) - 1) / (times[-1] - times[0]), rel=1e-4)
+        with av.open(path) as file:
+            again = [one.to_ndarray(format="rgb24") for one in file.decode(video=0)]
+        assert np.array_equal(again, drawn)
+        video = cv2.VideoCapture(path)
+        for index in (len(times) - 1, 0, len(times) // 2):
+            video.set(cv2.CAP_PROP_POS_FRAMES, index)
+            assert np.array_equal(video.read()[1][..., ::-1], drawn[index])
+
+
+def test_the_rate_of_a_clips_file_is_one_that_a_file_can_have():
+    assert mean_rate([3.0, 3.0]) == 1
+    assert mean_rate([0.0, 1e-7]) == 1000
+    assert mean_rate([index * 1001 / 30000 for index in range(8)]) == Fraction(30000, 1001)
+
+
+def test_a_clip_that_cannot_be_written_is_said_with_what_helps(monkeypatch):
+    monkeypatch.setattr("harness.models.backends.clip_files.CODEC", "no_such_codec")
+    with (
+        clip_files() as path_of,
+        pytest.raises(ModelError, match=r"no_such_codec.*TMPDIR"),
+    ):
+        path_of(contract.clip(1), (0, 1), None)
 
 
 def test_the_request_reaches_the_model_in_its_own_form(installed):

@@ -1,9 +1,24 @@
 """The backend `lmms` with lmms-eval itself, where it is installed: the same replies as without."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
-from harness.media import pixels
-from harness.models.backends.lmms_models import FIRST_ONLY, SEVERAL, runs_code
+from harness.media import Media, pixels
+from harness.model import ChatRequest
+from harness.models.backends.clip_files import clip_files
+from harness.models.backends.lmms import lmms
+from harness.models.backends.lmms_models import (
+    BOTH,
+    FIRST_ONLY,
+    PICTURES_ONLY,
+    PICTURES_ONLY_NEWER,
+    SEVERAL,
+    VIDEO_ONLY_NEWER,
+    runs_code,
+)
+from harness.models.backends.transformers import transformers
 from harness.models.pocket import FOLDER
 from harness.models.pocket.model import CANVAS, pocket
 from harness.spec import parse
@@ -49,11 +64,82 @@ def test_pocket_replies_through_lmms_eval_as_through_transformers(monkeypatch):
     assert any("bbox_2d" in replies[0] for replies in said[0])
 
 
+def clip(frames: int) -> Media:
+    """Pictures of the network's own size, so that nobody has to resize them; two a second."""
+    wide, high = CANVAS
+    drawn = np.random.default_rng(frames).integers(0, 256, (frames, 6, 6, 3), dtype=np.uint8)
+    shown = drawn.repeat(high // 6, axis=1).repeat(wide // 6, axis=2)
+    times = [index / 2 for index in range(frames)]
+    return pixels(list(shown), times=times, is_video=True, id=str(frames))
+
+
+def test_pocket_sees_the_frames_of_a_file_as_without_one(monkeypatch):
+    """Qwen2.5-VL takes an even number of frames, and no more than its arguments allow."""
+    monkeypatch.setattr("harness.models.backends.transformers.quickened",
+                        lambda network, *, attention: network)  # fmt: skip
+    limits = {"min_pixels": CANVAS[0] * CANVAS[1], "max_pixels": CANVAS[0] * CANVAS[1]}
+    arguments = f"pretrained={FOLDER},device_map=cpu,{LIMITS}"
+    given = {"tokenizer": str(FOLDER), "device": "cpu", "clips": "file", **limits}
+    asked = [
+        ChatRequest(key=str(frames), text="How many objects are there in this image?",
+                    media=(clip(6),), frames=(tuple(range(frames)),), max_new_tokens=12)
+        for frames in (2, 6)
+    ]  # fmt: skip
+    here = transformers(checkpoint=str(FOLDER), dtype="bfloat16", batch_size=1, roll=False,
+                        **limits).generate(asked)  # fmt: skip
+    there = lmms(name="qwen2_5_vl", arguments=arguments, **given).generate(asked)
+    assert [one.text for one in there] == [one.text for one in here]
+    assert [one.canvases for one in there] == [one.canvases for one in here] == [(CANVAS,)] * 2
+    assert there[0].text != there[1].text
+    few = lmms(name="qwen2_5_vl", arguments=f"{arguments},max_num_frames=2", **given)
+    assert few.generate(asked[1:])[0].text != there[1].text
+
+
+def by_decord(path: str, count: int) -> np.ndarray:
+    from lmms_eval.models.model_utils.load_video import load_video_decord
+
+    return load_video_decord(path, count)
+
+
+def by_pyav(path: str, count: int) -> np.ndarray:
+    from lmms_eval.models.model_utils.load_video import read_video
+
+    return read_video(path, num_frm=count)
+
+
+@pytest.mark.parametrize("load", [by_decord, by_pyav])
+def test_its_loaders_of_videos_read_every_frame_of_a_file(load: Callable[[str, int], np.ndarray]):
+    media = clip(9)
+    with clip_files() as path_of:
+        path = path_of(media, range(9), None)
+        assert np.array_equal(load(path, 9), media.frames())
+        assert np.array_equal(load(path, 3), media.frames((0, 4, 8)))
+
+
+def test_decord_knows_the_rate_of_a_file():
+    decord = pytest.importorskip("decord")
+    with clip_files() as path_of:
+        video = decord.VideoReader(path_of(clip(9), (0, 4, 8), (57, 41)))
+        assert (len(video), video.get_avg_fps()) == (3, 0.5)
+        assert video[2].asnumpy().shape == (41, 57, 3)
+
+
+def test_a_registered_model_opens_the_file():
+    chat = lmms(name="dummy", arguments="response=seen,decode_num_frames=5", coordinates="pixels",
+                clips="file")  # fmt: skip
+    (said,) = chat.generate([ChatRequest(key="a", text="a", media=(clip(5),))])
+    assert said.text == "seen"
+    assert chat.model._decoded_frame_count == 5
+
+
 def test_the_models_that_were_read_are_registered():
     from lmms_eval.models import get_model_manifest
 
-    assert all(get_model_manifest(name).simple_class_path for name in SEVERAL)
-    assert all(get_model_manifest(name).chat_class_path for name in FIRST_ONLY)
+    older = {*SEVERAL, *PICTURES_ONLY, *BOTH}
+    assert all(get_model_manifest(name).simple_class_path for name in older)
+    newer = FIRST_ONLY | PICTURES_ONLY_NEWER | VIDEO_ONLY_NEWER
+    assert all(get_model_manifest(name).chat_class_path for name in newer)
+    assert not PICTURES_ONLY & BOTH
 
 
 @pytest.mark.parametrize(("name", "trusts"), [("qwen2_5_vl", False), ("qwen3_vl", True)])

@@ -1,0 +1,92 @@
+"""Clips as video files, for models that take a path and decode the video themselves.
+
+H.264 of RGB pixels at quantizer 0 and without B-frames: decord, PyAV and OpenCV read back as many
+frames as were written, in their order and equal in every pixel, also where they seek.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import TypeAlias
+
+from harness.errors import ModelError
+from harness.media import Media
+from harness.models.backends.inputs import squashed
+
+ClipPath: TypeAlias = Callable[[Media, Sequence[int], tuple[int, int] | None], str]
+"""Gives the path of a file with these frames of a medium, brought to (width, height)."""
+
+CODEC = "libx264rgb"
+# One thread: the bytes do not depend on the number of cores.
+EXACT = {"qp": "0", "preset": "ultrafast", "bf": "0", "threads": "1"}
+FINEST = 30_000  # parts of a second: 1001 of them are a frame of 29.97 a second
+FASTEST = 1000  # frames a second
+
+
+@contextmanager
+def clip_files() -> Iterator[ClipPath]:
+    """Video files in a folder that only this user can read, all removed at the end.
+
+    Files are written when they are first asked for, equal clips once. Threads may share it.
+    """
+    paths: dict[tuple[object, ...], str] = {}
+    lock = Lock()
+    with TemporaryDirectory(prefix="harness-clips-", ignore_cleanup_errors=True) as folder:
+
+        def path_of(media: Media, frames: Sequence[int], size: tuple[int, int] | None) -> str:
+            rate = mean_rate([media.times()[index] for index in frames])
+            key = (media.id, tuple(frames), size or media.size, rate)
+            with lock:
+                if key not in paths:
+                    path = Path(folder) / f"{len(paths)}.mp4"
+                    _write(path, media, frames, size, rate=rate)
+                    paths[key] = str(path)
+                return paths[key]
+
+        yield path_of
+
+
+def mean_rate(times: Sequence[float]) -> Fraction:
+    """Frames a second at which frames of these times (seconds) last as long; 1 if all are equal.
+
+    >>> mean_rate([0.0, 0.5, 1.0]), mean_rate([3.0, 10.0]), mean_rate([4.0, 0.0, 2.0])
+    (Fraction(2, 1), Fraction(1, 7), Fraction(1, 2))
+    """
+    span = max(times) - min(times)
+    if span <= 0:
+        return Fraction(1)
+    step = Fraction(span / (len(times) - 1)).limit_denominator(FINEST)
+    return 1 / max(step, Fraction(1, FASTEST))
+
+
+def _write(
+    path: Path,
+    media: Media,
+    frames: Sequence[int],
+    size: tuple[int, int] | None,
+    *,
+    rate: Fraction,
+) -> None:
+    import av
+
+    try:
+        with av.open(str(path), "w", format="mp4") as container:
+            stream = container.add_stream(CODEC, rate=rate)
+            assert isinstance(stream, av.VideoStream), "a codec of pictures"
+            stream.width, stream.height = size or media.size
+            stream.pix_fmt, stream.options = "rgb24", dict(EXACT)
+            for place, index in enumerate(frames):
+                picture = squashed(media.frame(index), size)
+                frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+                frame.pts, frame.time_base = place, 1 / rate
+                container.mux(stream.encode(frame))
+            container.mux(stream.encode())
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise ModelError(
+            "the video file of a clip", expected=f"one that FFmpeg can write with {CODEC}",
+            found=str(error) or type(error).__name__,
+            fix="Is there room for it? TMPDIR names another folder.",
+        ) from error  # fmt: skip
