@@ -1,6 +1,7 @@
 """Do answers go by the graph that a reply of Video-STR begins with?
 
     python benchmarks/graphs_read.py --checkpoint FOLDER --data ROOT [--samples N]
+        [--save]
 
 Questions for relations are answered; then each reply is begun again with its own graph, and with
 that graph mirrored, left to right and top to bottom, and the network goes on from there. Where
@@ -9,6 +10,7 @@ reasoning with the graph: after `video_str_sft(graph_in_reasoning=true)`, as in 
 """
 
 import argparse
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from studies import RELATIONS, STUDIES
 
-from harness import plugins
+from harness import plugins, provenance
 from harness.model import ChatReply
 from harness.models.compose import PromptedModel
 from harness.models.video_str.grammar import spoken
@@ -26,6 +28,7 @@ from harness.spec import parse
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.types import Sample
 
+RESULT = Path(__file__).parent / "results" / "learning" / "video_str_graphs.json"
 BEGUN = re.compile(r"<think><graph>.*?</graph>", re.DOTALL)
 PLACE = re.compile(r"\[(\d+), (\d+),")
 
@@ -35,6 +38,7 @@ def main() -> None:
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--data", type=Path, required=True, help="a root with shapes_qa")
     parser.add_argument("--samples", type=int, default=300)
+    parser.add_argument("--save", action="store_true", help=f"write {RESULT.name}")
     given = parser.parse_args()
 
     model = plugins.build(
@@ -47,16 +51,24 @@ def main() -> None:
     requests = [model.requests(sample.query)[0] for sample in samples]
     own = model.chat.generate(requests)
     begun = [BEGUN.match(reply.text) for reply in own]
-    print(f"{len(samples)} questions, {sum(map(bool, begun))} replies that begin with a graph")
-    print(f"as they are:      {right(samples, own):.3f} right")
-    for name, change in (("own graph again", str), ("mirrored graph", mirrored)):
+    found = {
+        "questions": len(samples), "begun_with_a_graph": sum(map(bool, begun)),
+        "as_they_are": {"right": right(samples, own)},
+    }  # fmt: skip
+    for name, change in (("own_graph_again", str), ("mirrored_graph", mirrored)):
         said = model.chat.generate([
-            replace(request, prefix=change(found.group())) if found else request
-            for request, found in zip(requests, begun, strict=True)
+            replace(request, prefix=change(match.group())) if match else request
+            for request, match in zip(requests, begun, strict=True)
         ])  # fmt: skip
         changed = [spoken(one.text) != spoken(other.text)
                    for one, other in zip(own, said, strict=True)]  # fmt: skip
-        print(f"{name + ':':17} {right(samples, said):.3f} right, {sum(changed)} answers changed")
+        found[name] = {"right": right(samples, said), "answers_changed": sum(changed)}
+    print(json.dumps(found, indent=1))
+    if given.save:
+        result = {**found, "checkpoint": Path(given.checkpoint).name,
+                  "weights": model.chat.describe()["weights"], "data": given.data.name,
+                  "device": provenance.device(), "provenance": provenance.collect()}  # fmt: skip
+        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def mirrored(graph: str) -> str:
