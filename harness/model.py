@@ -5,6 +5,7 @@ from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
+from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.types import Answer, Box, Point, Prediction, Query
@@ -174,9 +175,16 @@ class ChatRequest:
     """What this reply is drawn at, by a backend that draws; None: at the backend's own."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty stop string, which would end every reply at once."""
+        """Refuse an empty stop string, which would end every reply at once.
+
+        Raises:
+            UsageError: no reply can be drawn at this temperature.
+        """
         if "" in self.stop:
             raise ValueError(f"request {self.key}: a stop string is empty")
+        if self.temperature is not None and not 0.0 <= self.temperature <= 100.0:
+            raise UsageError(f"request {self.key}", expected="0 ≤ temperature ≤ 100",
+                             found=f"temperature {self.temperature}")  # fmt: skip
 
     def temperature_or(self, own: float) -> float:
         """The temperature that the reply is drawn at, where the backend's own is `own`."""

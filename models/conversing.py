@@ -65,6 +65,11 @@ def question(request: ChatRequest) -> Conversation[ChatReply]:
     return reply
 
 
+def converses(chat: Chat) -> bool:
+    """Whether a network has a way of its own to let each conversation go on by itself."""
+    return hasattr(chat, "converse")
+
+
 def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
     """What each conversation with a network comes to, in order.
 

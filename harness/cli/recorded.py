@@ -1,4 +1,4 @@
-"""A checkpoint that was trained here is asked as its training asked it, unless told otherwise.
+"""What was trained here is asked as its training asked it, unless told otherwise.
 
 The record is the training's manifest: its `eval_model` if that is the same model, else its `model`.
 """
@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.models.backends.checkpoint import SHIPPED, find
 from harness.replies import storable
 from harness.run.origin import INSIDE, MANIFEST
-from harness.run.trained import FIELDS, VERSION
+from harness.run.trained import ADAPTER, FIELDS, VERSION, adapted
 from harness.spec import Spec, Value, parse
 from harness.store.atomic import read_json
 from harness.trainer import CHECKPOINT
@@ -39,7 +39,7 @@ SHOWN = 600  # characters of a record that a note shows
 
 
 def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
-    """The SPECs of `--model`, each with what the training of its checkpoint adds.
+    """The SPECs of `--model`, each with what the training of its network adds.
 
     Args:
         texts: As typed.
@@ -52,13 +52,13 @@ def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
 
 
 def as_trained(spec: Spec) -> Spec:
-    """The SPEC, with arguments that it does not name as the training of its checkpoint had them.
+    """The SPEC, with arguments that it does not name as the training of its network had them.
 
     The same holds of a model in it that reads its replies.
     """
     reader = spec.arguments.get(READER)
     read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
-    return Spec(spec.name, {**spec.arguments, **read, **_taken(spec)[0]})
+    return Spec(spec.name, {**spec.arguments, **read, **_taken(spec)[1]})
 
 
 def tell_taken(given: Sequence[Spec]) -> None:
@@ -71,7 +71,7 @@ def _notes(spec: Spec) -> Iterator[str]:
     reader = spec.arguments.get(READER)
     if isinstance(reader, Spec):
         yield from _notes(reader)
-    added, lacking = _taken(spec)
+    weights, added, lacking = _taken(spec)
     said = []
     if added:
         said += [f"is asked as in its training, with {_shown(added)}",
@@ -80,8 +80,7 @@ def _notes(spec: Spec) -> Iterator[str]:
         said += [f"is asked without its training's {_shown(lacking)}, which {spec.name} does not "
                  "take"]  # fmt: skip
     if said:
-        checkpoint = _innermost(spec, "checkpoint")
-        yield f"{spec.name} with the checkpoint {checkpoint} {'; '.join(said)}"
+        yield f"{spec.name} with the {weights} {'; '.join(said)}"
 
 
 def _shown(arguments: Mapping[str, Value]) -> str:
@@ -91,12 +90,12 @@ def _shown(arguments: Mapping[str, Value]) -> str:
     return storable(plain, SHOWN)
 
 
-def _taken(spec: Spec) -> tuple[dict[str, Value], dict[str, Value]]:
+def _taken(spec: Spec) -> tuple[str, dict[str, Value], dict[str, Value]]:
     """What the record has and the SPEC does not say: what the model takes, and what it does not.
 
-    Both are empty where there is no such record.
+    Before them, what the record is of. All are empty where there is no such record.
     """
-    manifest = _manifest(spec)
+    weights, manifest = _manifest(spec)
     recorded = None if manifest is None else _recorded(manifest, spec.name)
     added: dict[str, Value] = {}
     lacking: dict[str, Value] = {}
@@ -104,7 +103,7 @@ def _taken(spec: Spec) -> tuple[dict[str, Value], dict[str, Value]]:
         if key in TAKEN and not _says(spec, key):
             known = plugins.accepts("models", spec.name, key)  # another version's may have been
             (added if known else lacking)[key] = value
-    return added, lacking
+    return weights, added, lacking
 
 
 def _says(spec: Spec, key: str) -> bool:
@@ -122,23 +121,40 @@ def _innermost(spec: Spec, name: str) -> Value:
     return spec.arguments.get(name)
 
 
-def _manifest(spec: Spec) -> dict[str, Any] | None:
-    """The manifest of the training that made a model's checkpoint; None where none of ours is.
+def _manifest(spec: Spec) -> tuple[str, dict[str, Any] | None]:
+    """The argument that says which weights are asked, and the manifest of their training.
 
-    The checkpoint is the one that a backend finds: a training's folder, the checkpoint in it, a
-    copy of either, or one in the Hugging Face cache. Weights that are shipped are no one's own.
+    An adapter was trained after its base, and so goes before it. None where no training is ours.
     """
-    named, revision = _innermost(spec, "checkpoint"), _innermost(spec, "revision")
-    if named is None or isinstance(named, Spec) or str(named) in SHIPPED:
-        return None
-    try:
-        folder = find(str(named), revision=None if revision is None else str(revision))
-    except (HarnessError, OSError, RuntimeError, ValueError):  # no home, no such path
-        return None
-    paths = [folder / INSIDE, folder / MANIFEST]
-    if folder.name == CHECKPOINT:
-        paths.append(folder.parent / MANIFEST)
-    return next((plain for path in paths if (plain := _read(path)) is not None), None)
+    for name, paths_of in ((ADAPTER, _adapters_paths), ("checkpoint", _checkpoints_paths)):
+        named, revision = _innermost(spec, name), _innermost(spec, "revision")
+        if named is None or isinstance(named, Spec):
+            continue
+        try:
+            paths = paths_of(str(named), None if revision is None else str(revision))
+        except (HarnessError, OSError, RuntimeError, ValueError):  # no home, no such path
+            continue
+        for path in paths:
+            if (plain := _read(path)) is not None:
+                return f"{name} {named}", plain
+    return "", None
+
+
+def _adapters_paths(adapter: str, _: str | None) -> list[Path]:
+    """Where the manifest may be: an adapter lies in the folder of its training."""
+    return [adapted(Path(adapter).expanduser()) / MANIFEST]
+
+
+def _checkpoints_paths(checkpoint: str, revision: str | None) -> list[Path]:
+    """Likewise. The checkpoint is the one that a backend finds: a training's folder, the checkpoint
+    in it, a copy of either, or one in the Hugging Face cache. Weights that are shipped are no one's
+    own.
+    """
+    if checkpoint in SHIPPED:
+        return []
+    folder = find(checkpoint, revision=revision)
+    around = [folder.parent / MANIFEST] if folder.name == CHECKPOINT else []
+    return [folder / INSIDE, folder / MANIFEST, *around]
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from harness import plugins
 from harness.cli.ask import data_folders, needed
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.output import show_json
+from harness.cli.recorded import as_trained, tell_taken
 from harness.errors import UsageError
 from harness.model import ReplyReader
 from harness.run.verify import Verdict
@@ -70,7 +71,9 @@ def _there(arguments: Namespace) -> list[str]:
 def _reader(text: str) -> ReplyReader | None:
     if text == "none":
         return None
-    reader = plugins.build("models", parse(text))
+    typed = parse(text)
+    tell_taken([typed])
+    reader = plugins.build("models", as_trained(typed))
     if not isinstance(reader, ReplyReader):
         raise UsageError(f"--model {text}", expected="a model that can read stored replies",
                          found="one that cannot")  # fmt: skip

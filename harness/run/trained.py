@@ -31,6 +31,8 @@ COPIED = {MANIFEST: origin.INSIDE, SAMPLES: "harness_samples.jsonl"}
 FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_hash")
 OVERLAP = "trained_on.json"
 """What is written beside a run's scores: how much of it its checkpoint was trained on."""
+ADAPTER = "adapter"
+"""The folder of a training with LoRA that has its adapter, and the argument that names one."""
 SHOWN = 3  # ids that an overlap names
 SCAN = re.compile(r"(?:.*/)?(scene\d{4}_\d{2})(?:\.\w+)?")
 """A group that ends with the name of a scan of ScanNet, which its many benchmarks keep. Names of
@@ -210,12 +212,27 @@ def trained_by(model: Spec | None) -> list[Trained] | None:
 
 
 def checkpoints(model: Spec | None) -> Iterator[Path]:
-    """The folders that a model's SPEC names as `checkpoint=…`, wherever it does."""
+    """The folders that a model's SPEC names as `checkpoint=…`, wherever it does.
+
+    For an adapter, the folder of the training that made it, or its own where none of ours did.
+    """
     for name, value in (model.arguments if model is not None else {}).items():
         if isinstance(value, Spec):
             yield from checkpoints(value)
         elif name == "checkpoint" and value is not None and Path(str(value)).is_dir():
             yield Path(str(value))
+        elif name == ADAPTER and value is not None and Path(str(value)).is_dir():
+            yield adapted(Path(str(value)))
+
+
+def adapted(adapter: Path) -> Path:
+    """The folder of the training that an adapter's folder lies in; the same if in none.
+
+    A training's folder stands for the adapter in it, as for the checkpoint in it.
+    """
+    around = adapter.resolve().parent
+    inside = adapter.resolve().name == ADAPTER and (around / MANIFEST).is_file()
+    return around if inside else adapter
 
 
 def write_overlap(run: Path, found: Overlap) -> None:

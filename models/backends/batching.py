@@ -34,9 +34,9 @@ def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
     return cut
 
 
-def _settings(request: ChatRequest) -> tuple[int, float]:
+def _settings(request: ChatRequest) -> tuple[int, bool, float]:
     """What a batch has one of; a temperature that is the backend's own comes first."""
-    return request.max_new_tokens, request.temperature_or(-1.0)
+    return request.max_new_tokens, request.temperature is not None, request.temperature_or(0.0)
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ CODEC = "libx264rgb"
 EXACT = {"qp": "0", "preset": "ultrafast", "bf": "0", "threads": "1"}
 FINEST = 30_000  # parts of a second: 1001 of them are a frame of 29.97 a second
 FASTEST = 1000  # frames a second
+SLOWEST = 100_000  # seconds a frame; MP4 can hold no 500 000
 
 
 @contextmanager
@@ -31,13 +32,14 @@ def clip_files() -> Iterator[ClipPath]:
     """Video files in a folder that only this user can read, all removed at the end.
 
     Files are written when they are first asked for, equal clips once. Threads may share it.
+    What it gives raises ModelError for a clip that cannot be written.
     """
     paths: dict[tuple[object, ...], str] = {}
     lock = Lock()
     with TemporaryDirectory(prefix="harness-clips-", ignore_cleanup_errors=True) as folder:
 
         def path_of(media: Media, frames: Sequence[int], size: tuple[int, int] | None) -> str:
-            rate = mean_rate([media.times()[index] for index in frames])
+            rate = _writable(mean_rate([media.times()[index] for index in frames]))
             key = (media.id, tuple(frames), size or media.size, rate)
             with lock:
                 if key not in paths:
@@ -60,6 +62,16 @@ def mean_rate(times: Sequence[float]) -> Fraction:
         return Fraction(1)
     step = Fraction(span / (len(times) - 1)).limit_denominator(FINEST)
     return 1 / max(step, Fraction(1, FASTEST))
+
+
+def _writable(rate: Fraction) -> Fraction:
+    if 1 / rate > SLOWEST:
+        raise ModelError(
+            "the video file of a clip", expected=f"frames at most {SLOWEST} seconds apart",
+            found=f"frames that are {float(1 / rate):g} seconds apart in the mean",
+            fix="clips=images shows frames without their times.",
+        )  # fmt: skip
+    return rate
 
 
 def _write(

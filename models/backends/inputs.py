@@ -18,6 +18,8 @@ CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
 MOST_PIXELS = 12_845_056  # of a picture in Qwen2.5-VL's checkpoints
 A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids")
 """Tensors of a batch with a column a token; the others have one row after the other."""
+POSITIONS = "position_ids"
+"""What `rolling.token_positions` says of a batch, where it is put beside its tensors."""
 
 
 def shown(request: ChatRequest, place: int) -> tuple[int, ...]:
@@ -67,7 +69,9 @@ def joined_inputs(processor: Any, several: Sequence[Any]) -> Any:
         parts = [one[name] for one in several if name in one]
         if name in empty:
             parts = [pad(one, (widest - one.shape[1], 0), value=empty[name]) for one in parts]
-        whole[name] = torch.cat(parts)
+        elif name == POSITIONS:
+            parts = [pad(one, (widest - one.shape[2], 0)) for one in parts]
+        whole[name] = torch.cat(parts, dim=1 if name == POSITIONS else 0)
     return type(several[0])(whole)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import ChatRequest
@@ -18,7 +19,13 @@ from harness.models.backends.openai_form import GOES_ON, Clips, Server, without_
 from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import Coordinates, declared_coordinates, smart_resize
 
+Sent: TypeAlias = Clips | Literal["fetched", "file"]
+"""How a clip gets to the network: as pictures, as a video by its processor's rule, or as a file,
+`fetched` by the rule of Qwen's `fetch_video`, or opened by one that is not known."""
+
 BYTES_A_TOKEN = 4
+# Of `fetch_video` in qwen_vl_utils 0.0.14, with its default MODEL_SEQ_LEN.
+FETCH_FACTOR, FETCH_PIXELS, FETCH_FRAMES = 28, 768 * 28 * 28, 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +38,7 @@ class Known:
     factor: int | None
     min_pixels: int | None
     max_pixels: int | None
-    clips: Clips
+    clips: Sent
 
     @property
     def fit(self) -> Callable[[tuple[int, int]], tuple[int, int]] | None:
@@ -78,6 +85,8 @@ class Known:
             UsageError: the network's rule is not known.
         """
         frames = shown(request, 0)
+        if len(frames) > 1 and self.clips in ("fetched", "file"):
+            return self._frame(request.resize or request.media[0].size, len(frames))
         if self.network is not None:
             if len(frames) > 1 and self.clips == "images":
                 request = replace(request, media=request.media[:1], frames=(frames[:1],))
@@ -105,17 +114,42 @@ class Known:
             return ()
 
     def _picture(self, size: tuple[int, int]) -> tuple[int, int]:
+        factor, least, most = self._rule()
+        return smart_resize(size, factor=factor, min_pixels=least, max_pixels=most)
+
+    def _frame(self, size: tuple[int, int], frames: int) -> tuple[int, int]:
+        """(width, height) of frames from a file: `fetch_video` has a largest frame of its own, and
+        the processor then brings what it gives to its limits as it does pictures.
+
+        Of more than `FETCH_FRAMES` each has fewer pixels, by how many of them a model takes.
+        """
+        if self.clips != "fetched":
+            raise UsageError(
+                "the canvas of a clip", expected="a model whose rule for video files is known",
+                found="another, which resizes their frames as it likes",
+                fix="clips=images shows frames as pictures.",
+            )  # fmt: skip
+        if frames > FETCH_FRAMES:
+            raise UsageError(
+                "the canvas of a clip", expected=f"at most {FETCH_FRAMES} frames in a video file",
+                found=f"{frames}, whose size hangs on how many of them the model takes",
+                fix="Show fewer frames, or use clips=images.",
+            )  # fmt: skip
+        _, least, most = self._rule()
+        most = min(most, max(FETCH_PIXELS, int(least * 1.05)))
+        return self._picture(
+            smart_resize(size, factor=FETCH_FACTOR, min_pixels=least, max_pixels=most)
+        )
+
+    def _rule(self) -> tuple[int, int, int]:
+        """Factor, smallest and largest area of pictures."""
         if self.network is not None:
             part = self.network.processor.image_processor
-            return smart_resize(
-                size, factor=part.patch_size * part.merge_size,
-                min_pixels=part.size["shortest_edge"], max_pixels=part.size["longest_edge"],
-            )  # fmt: skip
+            limits = part.size["shortest_edge"], part.size["longest_edge"]
+            return part.patch_size * part.merge_size, *limits
         if self.factor is None or self.min_pixels is None or self.max_pixels is None:
             raise _unknown("the canvas")
-        return smart_resize(
-            size, factor=self.factor, min_pixels=self.min_pixels, max_pixels=self.max_pixels
-        )
+        return self.factor, self.min_pixels, self.max_pixels
 
 
 def _unknown(what: str) -> UsageError:
@@ -135,7 +169,7 @@ def known(
     factor: int | None,
     min_pixels: int | None,
     max_pixels: int | None,
-    clips: Clips,
+    clips: Sent,
 ) -> Known:
     """What is known of a network, from a folder and from settings.
 

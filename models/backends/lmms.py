@@ -28,6 +28,7 @@ from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
 from harness.models.backends.lmms_models import (
     BOTH,
+    FETCHED,
     SEVERAL,
     Several,
     runs_code,
@@ -402,7 +403,7 @@ def lmms(
         known=known(
             tokenizer=tokenizer, checkpoint=checkpoint, coordinates=coordinates, factor=factor,
             min_pixels=min_pixels, max_pixels=max_pixels,
-            clips="video" if clips == "file" else "images",
+            clips="fetched" if clips == "file" and name in FETCHED else clips,
         ),
         device=device,
         # In a batch some models sample all files by the number of frames of the first.

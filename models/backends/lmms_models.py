@@ -58,6 +58,12 @@ BOTH = frozenset({
 
 Others go by the kind of the first, or by an argument."""
 
+FETCHED = frozenset({"qwen2_5_vl", "qwen2_vl"})
+"""Models that hand a file to `fetch_video` of qwen_vl_utils with their own `min_pixels` and
+`max_pixels`, and what it gives to a processor that has the same limits for every frame.
+
+In qwen3_vl's they are limits of all frames together."""
+
 VIDEO_ONLY_NEWER = frozenset({"aero_realtime_vllm"})
 """Models whose newer interface looks at a video and at no picture beside it."""
 

@@ -59,7 +59,7 @@ class OpenAIChat:
 
     @property
     def temperature(self) -> float:
-        """0 is greedy."""
+        """0 is greedy: then second tries are not asked for what it began by itself."""
         return self.form.temperature
 
     @property

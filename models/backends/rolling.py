@@ -7,11 +7,12 @@ Positions were turned into keys when these were made, so padding changes nothing
 What comes next may depend on what was replied: a `Source` is asked for it whenever rows are free.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from harness.model import ChatRequest
+from harness.models.backends.inputs import POSITIONS
 from harness.models.backends.sampling import Sampling, check_finite
 from harness.models.backends.stops import Decode, at_stop
 
@@ -26,8 +27,7 @@ def rolls(network: Any, model_type: str) -> bool:
     """Whether rows of this network may be parted and joined."""
     text = network.config.get_text_config()
     sliding = getattr(text, "use_sliding_window", False)
-    asked = hasattr(network, "_prepare_position_ids_for_generation")
-    return model_type in KNOWN and not sliding and asked
+    return model_type in KNOWN and not sliding and _clock(network) is not None
 
 
 class Part(NamedTuple):
@@ -35,7 +35,9 @@ class Part(NamedTuple):
 
     places: list[int]
     inputs: Any
-    """The processor's tensors for them, or for the different ones among them."""
+    """The processor's tensors for them, or for the different ones among them; perhaps with
+    their `token_positions`, as `position_ids`.
+    """
     alike: list[int] | None = None
     """Which of those each request is; None: all differ, and stand in the order of the places."""
     known: "Known | None" = None
@@ -153,11 +155,34 @@ class _Read(NamedTuple):
     """Whether the rows are nobody else's."""
 
 
+def _clock(network: Any) -> Any:
+    """The module that knows where pictures stand, in whatever it is wrapped; None: none does."""
+    return next((one for one in network.modules() if hasattr(type(one), "get_rope_index")), None)
+
+
+def token_positions(network: Any, inputs: Mapping[str, Any]) -> "Tensor":
+    """Where the tokens of prompts stand (4 × rows × length): in text, in time, height and width.
+
+    As `generate` asks for it, of the processor's tensors. Nothing is kept in the network, which
+    another thread may be using.
+    """
+    import torch
+
+    mask: Tensor = inputs["attention_mask"]
+    text = (mask.long().cumsum(dim=1) - 1).clamp(min=0)[None]
+    if not any(f"{kind}_grid_thw" in inputs for kind in ("image", "video")):
+        return text.expand(4, -1, -1)
+    space, _ = _clock(network).get_rope_index(**inputs)
+    return torch.cat([text, space])
+
+
 def _read(network: Any, part: Part) -> _Read:
     from harness.models.backends.growing import growing
 
     given = dict(part.inputs)
-    positions = network._prepare_position_ids_for_generation(given["input_ids"], given)
+    positions = given.pop(POSITIONS, None)
+    if positions is None:
+        positions = token_positions(network, given)
     if part.known is None:
         tokens, mask, cache = given["input_ids"], given["attention_mask"], growing([])
     else:

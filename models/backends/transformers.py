@@ -22,6 +22,7 @@ from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
 from harness.models.backends.inputs import (
+    POSITIONS,
     joined_inputs,
     planned_canvas,
     processor_inputs,
@@ -170,11 +171,14 @@ class TransformersChat:
         """
         return self._conversed(conversations, go_on=True)
 
-    def expect(self, requests: Sequence[ChatRequest]) -> None:
-        """Begin to make the tensors that the call with these requests begins with."""
+    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
+        """Begin to make the tensors that the call with these requests begins with.
+
+        `go_on`: that of `converse`, instead of `generate`, which may begin with others.
+        """
         if self.prefetch and requests:
             size = self._room.rows
-            first = self._first(requests, size, rolls=self._rolls(requests, size))
+            first = self._first(requests, size, rolls=self._rolls(requests, size, go_on=go_on))
             self._expected.make(first, lambda: processor_inputs(self.processor, first))
 
     @property
@@ -248,7 +252,9 @@ class TransformersChat:
         """
         some = [requests[place] for place in left]
         rolls = self._rolls(some, size, go_on=go_on)
-        begun = self._expected.taken(self._first(some, size, rolls=rolls))
+        first = self._first(some, size, rolls=rolls)
+        with self._still.counted():  # what was expected may not be made yet
+            begun = self._expected.taken(first)
         if rolls:
             return self._rolled(requests, left, size=size, begun=begun)
         plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
@@ -257,7 +263,7 @@ class TransformersChat:
             plan, made, ahead=self.prefetch, begun=begun, still=self._still
         ))  # fmt: skip
 
-    def _rolls(self, requests: Sequence[ChatRequest], size: int, *, go_on: bool = False) -> bool:
+    def _rolls(self, requests: Sequence[ChatRequest], size: int, *, go_on: bool) -> bool:
         """Whether rows roll: where they can, and there is something to be had from it."""
         gains = go_on or len(requests) > size or len(prompts(requests)) < len(requests)
         return gains and self.roll and rolling.rolls(self.network, self.model_type)
@@ -291,7 +297,12 @@ class TransformersChat:
         import torch
 
         asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
-        made, samplings = self._inputs(requests), self._samplings(requests)
+        inputs_of, samplings = self._inputs(requests), self._samplings(requests)
+
+        def made(several: Prompts) -> Any:
+            inputs = inputs_of([one[0] for one in several])
+            inputs[POSITIONS] = rolling.token_positions(self.network, inputs)
+            return inputs
 
         def part(several: Prompts, shares: list[Any]) -> rolling.Part:
             inputs = joined_inputs(self.processor, shares)
@@ -303,8 +314,8 @@ class TransformersChat:
 
         with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
             waiting = Waiting(
-                lambda several: made([one[0] for one in several]), part, size=size,
-                worker=worker if self.prefetch else None, begun=begun, still=self._still,
+                made, part, size=size, begun=begun, still=self._still,
+                worker=worker if self.prefetch else None,
             )  # fmt: skip
             waiting.add(placed(requests, left))
             with memory(), torch.inference_mode():

@@ -20,7 +20,7 @@ from harness.models.backends.altered import as_seen
 from harness.models.backends.sampling import check_settings
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
-from harness.models.conversing import converse
+from harness.models.conversing import converse, converses
 from harness.models.grammar import split_frame
 from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
@@ -97,23 +97,25 @@ class VideoSegR1(PromptedModel):
         """
         begun = [self._again(one, ()) if is_looked_for(one) else ([], None) for one in queries]
         votes = [one for turn, _ in begun for one in turn]
-        if votes and self.voters is not self.chat:
-            _expect(self.voters, votes)
+        if votes and not self._is_one_talk:
+            _expect(self.voters, votes, go_on=converses(self.voters))
             return
         first = [
             turn or self.placed(query, place)
             for query, (turn, place) in zip(queries, begun, strict=True)
         ]
-        _expect(self.chat, [one for several in first for one in several])
+        talk = self._is_one_talk and any(map(is_looked_for, queries))
+        _expect(self.chat, [one for several in first for one in several], go_on=talk)
 
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Look for the frames, and ask the reasoner.
 
-        Where one network does both, each query's reasoner begins when its own search has ended.
+        Where one network does both, and lets each conversation go on by itself, each query's
+        reasoner begins when its own search has ended; otherwise all reason in one call.
         """
         if not any(map(is_looked_for, queries)):
             return super().ask(queries)
-        if self.voters is self.chat:
+        if self._is_one_talk:
             return converse(self.chat, [self._conversation(query) for query in queries])
         found = look(queries, sampler=self.sampler, showing=self.showing, voters=self.voters)
         requests = [
@@ -125,6 +127,14 @@ class VideoSegR1(PromptedModel):
             marked(query, several, tuple(next(said) for _ in several), one)
             for query, several, one in zip(queries, requests, found, strict=True)
         ]
+
+    @property
+    def _is_one_talk(self) -> bool:
+        """Whether each query's reasoner begins when its own search has ended.
+
+        Asked turn by turn, it would share calls with votes, which `altered` would swap it with.
+        """
+        return self.voters is self.chat and converses(self.chat)
 
     def _conversation(self, query: Query) -> Conversation[Asked]:
         """The search, if there is one, and then the reasoner's requests."""
@@ -257,8 +267,11 @@ class VideoSegR1(PromptedModel):
         )
 
 
-def _expect(chat: Chat, requests: Sequence[ChatRequest]) -> None:
-    getattr(chat, "expect", lambda _: None)(requests)
+def _expect(chat: Chat, requests: Sequence[ChatRequest], *, go_on: bool) -> None:
+    """Let a network begin; `go_on`: by `converse`, which only some have, instead of `generate`."""
+    begin = getattr(chat, "expect", None)
+    if begin is not None:
+        begin(requests, **({"go_on": True} if go_on else {}))
 
 
 def _segmenter_settings(part: Segmenter) -> dict[str, Any]:

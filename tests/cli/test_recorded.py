@@ -51,6 +51,32 @@ def test_what_is_asked_and_shown_is_taken_and_nothing_else(folder, place):
     assert str(as_trained(parse(f"dr2seg({inside})"))) == f"dr2seg({inside},{ASKED})"
 
 
+@pytest.mark.parametrize("place", ["", "adapter", "adapter/"])
+def test_an_adapter_is_asked_as_its_training_asked_it(folder, place, tmp_path, capsys):
+    """The same weights as those of the training's checkpoint, which has the adapter in them."""
+    (folder / "adapter").mkdir()
+    written(tmp_path / "base" / "manifest.json", manifest_of("dr2seg(canvas=56)"))
+    adapter = f"adapter={folder}/{place}"
+    for base in ("Qwen/Base", tmp_path / "base"):
+        given = f"checkpoint={base},backend=transformers({adapter})"
+        (whole,) = asked_models([f"dr2seg({given})"], tell=True)
+        assert str(whole) == f"dr2seg({given},{ASKED})"
+        assert f"note: dr2seg with the {adapter.replace('=', ' ')} is asked" in (
+            capsys.readouterr().err
+        )
+    other = f"seg_zero({given})"
+    assert as_trained(parse(other)) == parse(other)
+
+
+def test_an_adapter_that_was_not_trained_here_leaves_its_base_as_it_was(folder, tmp_path):
+    (folder / "lora").mkdir()
+    for adapter in (folder / "lora", tmp_path / "none", "a" * 5000):
+        given = f"checkpoint={folder},backend=transformers(adapter={adapter})"
+        assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
+        alone = f"dr2seg(checkpoint=a/b,backend=transformers(adapter={adapter}))"
+        assert as_trained(parse(alone)) == parse(alone)
+
+
 def test_a_checkpoint_that_was_carried_elsewhere_still_says_how_it_was_asked(tmp_path):
     written(tmp_path / "copy" / "harness.json", manifest_of("dr2seg(canvas=56)"))
     given = f"checkpoint={tmp_path / 'copy'}"
@@ -249,6 +275,19 @@ def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
     )
     assert main(["explain", str(run), "val_00000", "--data", str(DATA), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["read_as_recorded"] is True
+
+
+def test_verify_reads_replies_as_they_were_asked(folder, monkeypatch, capsys):
+    readers = []
+    monkeypatch.setattr("harness.cli.verify.verify_task",
+                        lambda task, reader: readers.append(reader) or [])  # fmt: skip
+    model = f"dr2seg(checkpoint={folder},backend=stored,segmenter=box)"
+    line = ["verify", "--tasks", "reason_seg", "--data", str(DATA), "--json", "--model"]
+    assert main([*line, model]) == 0
+    assert f"note: dr2seg with the checkpoint {folder} is asked" in capsys.readouterr().err
+    assert readers[0].prompt.resize == (168, 168)
+    assert main([*line, "none"]) == 0
+    assert readers[1] is None and capsys.readouterr().err == ""
 
 
 def test_the_processes_that_do_not_lead_take_the_same_and_are_silent(folder, capsys):

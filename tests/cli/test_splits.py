@@ -129,6 +129,20 @@ def test_checkpoints_are_found_wherever_a_spec_names_them(tmp_path, rows):
     assert trained_by(spec) == rows
 
 
+def test_an_adapter_was_trained_on_what_its_training_was(tmp_path, rows):
+    training, copied = tmp_path / "training", tmp_path / "copied" / "adapter"
+    for folder in (training / "adapter", copied):
+        folder.mkdir(parents=True)
+    (training / "manifest.json").write_text("{}")
+    write_samples(training / "samples.jsonl", rows)
+    for named, found in (
+        (training / "adapter", training), (training, training), (copied, copied),
+    ):  # fmt: skip
+        spec = parse(f"m(checkpoint=none/none,backend=transformers(adapter={named}))")
+        assert list(checkpoints(spec)) == [found]
+        assert trained_by(spec) == (None if named == copied else rows)
+
+
 @pytest.mark.parametrize(
     "plain",
     [{}, [], {"n_total": 3, "samples": 4, "pictures": 0, "examples": [], "alike": 0},

@@ -268,6 +268,73 @@ def test_a_clip_may_be_shown_as_a_video_file(installed, name, made):
     assert chat.model.settings["batch_size"] == chat.describe()["batch_size"] == 1
 
 
+def still(size, frames):
+    """A clip of black pictures of (width, height), two a second."""
+    times = [index / 2 for index in range(frames)]
+    black = np.zeros((*size[::-1], 3), dtype=np.uint8)
+    return contract.pixels([black] * frames, times=times, is_video=True, id="a")
+
+
+LIMITS = {"factor": 28, "min_pixels": 200_704, "max_pixels": 1_605_632}
+
+
+@pytest.mark.parametrize(
+    ("limits", "canvas"),
+    [
+        # 1288 x 728 is more than 602112: by 1.2372 smaller, 1034 x 581, in steps of 28 downwards.
+        ({}, (1008, 560)),
+        # The largest is 1.05 times the smallest: by 1.1446 smaller, 1118 x 629.
+        ({"min_pixels": 670_000}, (1092, 616)),
+        # 224 x 112 is too small for the processor: by 1.0607 larger, 237.6 x 118.8, upwards.
+        ({"min_pixels": 28_224, "max_pixels": 28_224}, (252, 140)),
+        ({"min_pixels": 3136, "max_pixels": 200_704}, (588, 336)),
+    ],
+)
+def test_large_frames_of_a_file_are_on_the_canvas_of_fetch_video(installed, limits, canvas):
+    installed["qwen2_5_vl"] = OpeningChat
+    chat = lmms(name="qwen2_5_vl", coordinates="pixels", clips="file", **{**LIMITS, **limits})
+    clip = ChatRequest(key="a", text="a", media=(still((1280, 720), 4),))
+    assert chat.canvas(clip) == canvas
+    picture = still((1280, 720), 1)
+    both = replace(clip, media=(clip.media[0], picture))
+    assert chat.generate([both])[0].canvases == (canvas, chat.canvas(replace(clip, frames=((0,),))))
+    resized = replace(clip, resize=(640, 360), frames=((1, 3),))
+    assert chat.canvas(resized) == chat.canvas(replace(clip, media=(still((640, 360), 2),)))
+
+
+def test_pictures_and_small_frames_keep_the_canvas_of_a_processor():
+    given = {"name": "qwen2_5_vl", "coordinates": "pixels", **LIMITS}
+    clip = ChatRequest(key="a", text="a", media=(still((1280, 720), 4),))
+    assert lmms(**given).canvas(clip) == (1288, 728)
+    one = replace(clip, frames=((2,),))
+    small = replace(clip, resize=(840, 476))
+    for clips in ("images", "file"):
+        assert lmms(**given, clips=clips).canvas(one) == (1288, 728)
+        assert lmms(**given, clips=clips).canvas(small) == (840, 476)
+
+
+@pytest.mark.parametrize(
+    ("name", "frames", "words"),
+    [
+        ("qwen3_vl", 2, "rule for video files is known.*clips=images"),
+        ("newer", 2, "rule for video files is known.*clips=images"),
+        ("qwen2_vl", 301, "at most 300 frames.*found 301.*clips=images"),
+        ("qwen2_vl", 300, None),
+    ],
+)
+def test_a_canvas_that_hangs_on_what_is_not_known_is_not_guessed(installed, name, frames, words):
+    installed[name] = Opening
+    chat = lmms(name=name, coordinates="pixels", clips="file", **LIMITS)
+    clip = ChatRequest(key="a", text="a", media=(still((1288, 728), frames),))
+    if words is None:
+        assert chat.canvas(clip) == (1008, 560)
+        return
+    with pytest.raises(UsageError, match=words):
+        chat.canvas(clip)
+    small = replace(clip, resize=(32, 32))
+    assert chat.generate([small])[0].canvases == ()
+
+
 def test_a_clips_file_is_private_and_gone_after_the_call(installed):
     installed["older"] = Opening
     chat = lmms(name="older", coordinates="pixels", clips="file")
@@ -391,6 +458,20 @@ def test_a_clip_that_cannot_be_written_is_said_with_what_helps(monkeypatch):
         pytest.raises(ModelError, match=r"no_such_codec.*TMPDIR"),
     ):
         path_of(contract.clip(1), (0, 1), None)
+
+
+@pytest.mark.parametrize("step", [100_000.0, 100_001.0, 1e6, 1e12])
+def test_frames_that_are_too_far_apart_for_a_file_are_said_to_be(step):
+    black = [np.zeros((32, 48, 3), dtype=np.uint8)] * 3
+    media = contract.pixels(black, times=[0.0, step, 2 * step], is_video=True, id="a")
+    with clip_files() as path_of:
+        if step == 100_000:
+            assert len(decoded(path_of(media, range(3), None))[0]) == 3
+            return
+        with pytest.raises(ModelError, match="at most 100000 seconds") as raised:
+            path_of(media, range(3), None)
+    assert f"found frames that are {step:g} seconds apart" in str(raised.value)
+    assert "TMPDIR" not in str(raised.value)
 
 
 def test_the_request_reaches_the_model_in_its_own_form(installed):

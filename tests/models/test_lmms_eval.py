@@ -1,6 +1,7 @@
 """The backend `lmms` with lmms-eval itself, where it is installed: the same replies as without."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from harness.media import Media, pixels
 from harness.model import ChatRequest
 from harness.models.backends.clip_files import clip_files
+from harness.models.backends.known import FETCH_FACTOR, FETCH_FRAMES, FETCH_PIXELS
 from harness.models.backends.lmms import lmms
 from harness.models.backends.lmms_models import (
     BOTH,
@@ -93,6 +95,56 @@ def test_pocket_sees_the_frames_of_a_file_as_without_one(monkeypatch):
     assert there[0].text != there[1].text
     few = lmms(name="qwen2_5_vl", arguments=f"{arguments},max_num_frames=2", **given)
     assert few.generate(asked[1:])[0].text != there[1].text
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (640, 360), (98, 54), (2000, 300)])
+@pytest.mark.parametrize(
+    ("least", "most"),
+    [(200_704, 1_605_632), (3136, 12_845_056), (670_000, 1_605_632), (28_224, 28_224)],
+)
+def test_the_canvas_of_a_file_is_that_of_fetch_video(size: tuple[int, int], least: int, most: int):
+    """Its largest frame, and the processor after it."""
+    fetch_video = pytest.importorskip("qwen_vl_utils").fetch_video
+    limits = {"min_pixels": least, "max_pixels": most}
+    chat = lmms(name="qwen2_5_vl", tokenizer=str(FOLDER), clips="file", **limits)
+    black = [np.zeros((*size[::-1], 3), dtype=np.uint8)] * 4
+    media = pixels(black, times=[0.0, 0.5, 1.0, 1.5], is_video=True, id="a")
+    with clip_files() as path_of:
+        video = path_of(media, range(4), None)
+        fetched = fetch_video({"video": video, "nframes": 4, **limits})
+    wide, high = chat.canvas(ChatRequest(key="a", text="a", media=(media,)))
+    network = transformers(checkpoint=str(FOLDER), **limits)
+    made = network.processor.video_processor([fetched], return_tensors="pt")
+    assert made["video_grid_thw"].tolist() == [[2, high // 14, wide // 14]]
+
+
+def test_fetch_video_has_the_limits_that_canvases_are_told_by():
+    utils = pytest.importorskip("qwen_vl_utils.vision_process")
+    assert utils.VIDEO_MAX_TOKEN_NUM * FETCH_FACTOR**2 == FETCH_PIXELS
+    budget = utils.MODEL_SEQ_LEN * FETCH_FACTOR**2 * 0.9 * utils.FRAME_FACTOR
+    assert budget / FETCH_FRAMES >= FETCH_PIXELS > budget / (FETCH_FRAMES + 1)
+
+
+@pytest.mark.parametrize("simple", [False, True])
+def test_the_network_sees_large_frames_of_a_file_at_their_canvas(simple: bool, monkeypatch):
+    limits = {"min_pixels": 200_704, "max_pixels": 1_605_632}
+    arguments = f"pretrained={FOLDER},device_map=cpu,min_pixels=200704,max_pixels=1605632"
+    chat = lmms(name="qwen2_5_vl", arguments=arguments, simple=simple, tokenizer=str(FOLDER),
+                device="cpu", clips="file", **limits)  # fmt: skip
+    black = [np.zeros((720, 1280, 3), dtype=np.uint8)] * 4
+    media = pixels(black, times=[0.0, 0.5, 1.0, 1.5], is_video=True, id="a")
+    seen = []
+    network = type(chat.model.model)
+    generate = network.generate
+
+    def recorded(self: Any, **given: Any) -> Any:
+        seen.append(given["video_grid_thw"].tolist())
+        return generate(self, **given)
+
+    monkeypatch.setattr(network, "generate", recorded)
+    (said,) = chat.generate([ChatRequest(key="a", text="a", media=(media,), max_new_tokens=1)])
+    assert seen == [[[2, 560 // 14, 1008 // 14]]]
+    assert said.canvases == ((1008, 560),)
 
 
 def by_decord(path: str, count: int) -> np.ndarray:

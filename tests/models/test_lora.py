@@ -1,6 +1,7 @@
 """LoRA adapters on a checkpoint, batches of like length, and tensors that are made ahead."""
 
 import json
+import math
 import shutil
 import threading
 import time
@@ -8,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.errors import ModelError
+from harness.errors import ModelError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends import adapters, batching
 from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
@@ -177,6 +178,20 @@ def test_batches_hold_requests_of_one_limit_the_longest_first(ask):
         [3], [2, 1], [0],
     ]  # fmt: skip
     assert batches([], size=2) == []
+
+
+def test_replies_of_a_batch_are_drawn_at_one_temperature():
+    """A greedy one apart from those at the backend's own, which come first."""
+    heats = (0.0, None, 0.7, None, 0.0)
+    asked = [ChatRequest(key="a", text="a", temperature=heat) for heat in heats]
+    assert batches(asked, size=8) == [[1, 3], [0, 4], [2]]
+
+
+@pytest.mark.parametrize("heat", [math.nan, math.inf, -math.inf, -1.0, -1e-9, 100.1])
+def test_a_request_at_no_temperature_is_refused(heat):
+    with pytest.raises(UsageError, match=f"request a: expected 0 ≤ temperature ≤ 100.*{heat}"):
+        ChatRequest(key="a", text="a", temperature=heat)
+    assert ChatRequest(key="a", text="a", temperature=100).temperature_or(1.0) == 100
 
 
 def test_tensors_are_made_one_batch_ahead_and_no_more():

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import ModelError, UsageError
 from harness.media import pixels
-from harness.model import ChatRequest
+from harness.model import ChatReply, ChatRequest
 from harness.models.backends import openai_http, openai_pace
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_form import encoded, seed_of
 from harness.models.backends.openai_http import checked_url, retry_after
 from harness.models.backends.openai_pace import Pace, back_off
 from harness.models.canvas import smart_resize
+from harness.models.second_try import Try, tried_again
 from harness.spec import parse as parse_spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
@@ -144,6 +145,15 @@ def test_seeds_depend_on_the_runs_seed_and_the_requests_key_alone():
     assert len(set(seeds)) == 4
     assert {asked["top_k"] for asked in served.asked} == {-1}
     assert all(0 <= seed_of(f"{number}", 3) < 2**31 for number in range(100))
+
+
+@pytest.mark.parametrize(("temperature", "times"), [(0.0, 0), (0.7, 1)])
+def test_a_greedy_server_is_not_asked_for_what_it_began_by_itself(temperature, times):
+    said = ChatReply(text="<think>red</think><answer>")
+    with serving(Scripted()) as served:
+        chat = reached(served, server="vllm", temperature=temperature)
+        tried_again(chat, [Try(one(), lambda _: False)], [said])
+    assert len(served.asked) == times
 
 
 def test_a_request_may_have_a_temperature_of_its_own():

@@ -1,5 +1,6 @@
 """Rows that are answered make room for others, and nobody can tell from the replies."""
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import ModelError, OutOfMemory
 from harness.model import ChatRequest
-from harness.models.backends.batching import Standstill
-from harness.models.backends.inputs import joined_inputs, processor_inputs
+from harness.models.backends import rolling
+from harness.models.backends.batching import Expected, Standstill
+from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs
 from harness.models.backends.room import CLEAN
 from harness.models.backends.waiting import Waiting
 from harness.models.qwen_vl.model import qwen_vl
@@ -444,14 +446,52 @@ def test_what_had_to_be_waited_for_is_counted():
     assert 0.06 <= still.seconds < 5
 
 
+def positioned(chat, asked):
+    made = processor_inputs(chat.processor, asked)
+    made[POSITIONS] = rolling.token_positions(chat.network, made)
+    return made
+
+
+@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
+def test_tokens_stand_where_generate_has_them_and_the_network_remembers_nothing(
+    request, ask, checkpoint
+):
+    chat = transformers(checkpoint=str(request.getfixturevalue(checkpoint)))
+    asked = requests(ask)
+    for some in (asked, *([one] for one in asked)):
+        made = processor_inputs(chat.processor, some)
+        chat.network.model.rope_deltas = None
+        found = rolling.token_positions(chat.network, made)
+        assert chat.network.model.rope_deltas is None
+        expected = chat.network._prepare_position_ids_for_generation(made["input_ids"], made)
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_positions_are_made_with_the_tensors_while_others_are_answered(
+    tiny_qwen, ask, monkeypatch, prefetch
+):
+    threads = []
+    token_positions = rolling.token_positions
+
+    def seen(network, made):
+        threads.append(threading.current_thread().name.startswith("inputs"))
+        return token_positions(network, made)
+
+    monkeypatch.setattr(rolling, "token_positions", seen)
+    chat = transformers(checkpoint=str(tiny_qwen), batch_size=2, roll=True, prefetch=prefetch)
+    chat.generate(requests(ask))
+    assert len(threads) >= 4 and set(threads) == {prefetch}
+
+
 @pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
 def test_tensors_of_shares_are_joined_to_those_of_all(request, ask, checkpoint):
     chat = transformers(checkpoint=str(request.getfixturevalue(checkpoint)))
     asked = requests(ask)
     for cuts in ([2, 5], [1, 2, 3, 4, 5, 6], [6], []):
         shares = [asked[a:b] for a, b in pairwise([0, *cuts, len(asked)])]
-        made = [processor_inputs(chat.processor, share) for share in shares]
-        whole = processor_inputs(chat.processor, asked)
+        made = [positioned(chat, share) for share in shares]
+        whole = positioned(chat, asked)
         joined = joined_inputs(chat.processor, made)
         assert joined.keys() == whole.keys()
         assert all(torch.equal(joined[name], whole[name]) for name in whole)
@@ -469,3 +509,27 @@ def test_a_network_that_waits_for_pictures_says_how_long(tiny_qwen, ask, monkeyp
         assert chat.waited == 0.0
         chat.generate(requests(ask))
         assert chat.waited >= (0.05 if prefetch else 0.15)
+
+
+@pytest.mark.parametrize("roll", [True, False])
+def test_a_wait_for_what_was_expected_is_counted(tiny_qwen, ask, monkeypatch, roll):
+    """From when it is asked for: what was made before that took no time of the network's."""
+    asked_for, taken = threading.Event(), Expected.taken
+
+    def slow(processor, chosen):
+        if threading.current_thread().name.startswith("expected"):
+            assert asked_for.wait(60)
+            time.sleep(0.3)
+        return processor_inputs(processor, chosen)
+
+    def noted(expected, some):
+        asked_for.set()
+        return taken(expected, some)
+
+    monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", slow)
+    monkeypatch.setattr(Expected, "taken", noted)
+    chat, some = transformers(checkpoint=str(tiny_qwen), batch_size=8, roll=roll), requests(ask)[:2]
+    chat.prepare()
+    chat.expect(some)
+    chat.generate(some)
+    assert 0.3 <= chat.waited < 30

@@ -861,11 +861,11 @@ def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qw
 
 
 def in_process(tiny_qwen, **given):
-    return plugins.build(
-        "models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56, context=56, votes=3,
-        percentages=2, sampler_frames=4, reference_frames=2, key_frames=2, max_new_tokens=4,
-        segmenter=plugins.build("segmenters", "box"), **given,
-    )  # fmt: skip
+    return plugins.build("models", "videoseg_r1", **{
+        "checkpoint": str(tiny_qwen), "canvas": 56, "context": 56, "votes": 3, "percentages": 2,
+        "sampler_frames": 4, "reference_frames": 2, "key_frames": 2, "max_new_tokens": 4,
+        "segmenter": plugins.build("segmenters", "box"), **given,
+    })  # fmt: skip
 
 
 def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
@@ -976,3 +976,115 @@ def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
     keys = [one.key for one in made.chat.asked]
     assert keys.index("second") < keys.index("first:segment:0:4")
     assert together == [made.ask([one])[0] for one in asked]
+
+
+class Unequal(Script):
+    """A search of one round for `first`, of two for `second`; each reasons about itself."""
+
+    def _reply(self, request: ChatRequest) -> ChatReply:
+        self.asked.append(request)
+        name, _, asked = request.key.partition(":")
+        if asked.startswith("segment"):
+            long = name == "second" and asked.startswith("segment:0")
+            return ChatReply(text=interval(0, 8) if long else interval(5, 7))
+        if asked:
+            return ChatReply(text='{"percent": 50}')
+        return ChatReply(text=f"{request.prefix or f'<think>{name}</think>'}<answer>[]</answer>")
+
+
+def of_unequal_rounds() -> list[Query]:
+    """Videos whose searches end one after the other, and pictures; no two show the same."""
+    frames = {"first": 20, "still": 1, "second": 20, "other": 1}
+    shown = np.zeros((210, 420, 3), dtype=np.uint8)
+    return [
+        replace(query(name=name), media=(media.pixels(
+            [shown] * number, times=np.arange(number) / 2, is_video=number > 1, id=name
+        ),))
+        for name, number in frames.items()
+    ]  # fmt: skip
+
+
+def test_reasoning_is_swapped_between_queries_whatever_the_rounds_of_their_searches():
+    made = model({}, backend=altered(chat=Unequal({}), reasoning="swapped"))
+    found = made.ask(of_unequal_rounds())
+    assert [len(one.replies) for one in found] == [11, 1, 16, 1]
+    thoughts = [one.replies[-1].text.partition("<think>")[2].partition("<")[0] for one in found]
+    assert thoughts == ["still", "second", "other", "first"]
+
+
+def test_pictures_are_swapped_between_queries_whatever_the_rounds_of_their_searches():
+    made = model({}, backend=altered(chat=Unequal({}), pictures="swapped"))
+    made.ask(of_unequal_rounds())
+    shown = {one.key: one.media[0].id for one in made.chat.chat.asked if ":" not in one.key}
+    assert shown == {"first": "second", "second": "first", "still": "other", "other": "still"}
+
+
+@dataclass(frozen=True)
+class Expecting(Script):
+    """Without a way of its own to converse; a call of `generate` for each turn."""
+
+    expected: list[list[ChatRequest]] = field(default_factory=list)
+    begun: list[list[ChatRequest]] = field(default_factory=list)
+
+    def expect(self, requests: Sequence[ChatRequest]) -> None:
+        self.expected.append([*requests])
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        self.begun.append([*requests])
+        return super().generate(requests)
+
+
+class Conversing(Expecting):
+    """With one, for which it expects other things."""
+
+    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
+        assert go_on == any(":" in one.key for one in requests)
+        super().expect(requests)
+
+    def converse(self, conversations: Any) -> Any:
+        talks = Talks(conversations)
+        while places := talks.unanswered():
+            said = self.generate([talks.requests[place] for place in places])
+            for place, reply in zip(places, said, strict=True):
+                talks.tell(place, reply)
+        return talks.ends()
+
+
+@pytest.mark.parametrize("frames", [(20, 1), (1, 1), (20, 30)])
+@pytest.mark.parametrize("kind", [Expecting, Conversing])
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_is_expected_is_what_a_network_is_asked_first(kind, apart, frames):
+    says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
+    voters = {"sampler": kind(says)} if apart else {}
+    made = model({}, backend=kind(says), votes=1, **voters)
+    asked = [query(frames=number, name=f"{place}") for place, number in enumerate(frames)]
+    made.expect(asked)
+    made.ask(asked)
+    first = made.chat if frames == (1, 1) else made.voters
+    assert first.expected == first.begun[:1]
+    if apart:
+        other = made.voters if frames == (1, 1) else made.chat
+        assert not other.expected
+
+
+@pytest.mark.parametrize("roll", [True, False])
+def test_votes_and_pictures_that_are_begun_together_are_made_once(
+    tiny_qwen, ask, monkeypatch, roll
+):
+    """Fewer of them than rows, of unequal settings, and no two with one prompt."""
+    made = []
+
+    def noted(processor, chosen):
+        made.extend((one.key, threading.current_thread().name) for one in chosen)
+        return processor_inputs(processor, chosen)
+
+    alone = in_process(tiny_qwen, votes=1, backend=Spec("transformers", {"roll": roll}))
+    asked = [replace(ask(FORM.MASK_TRACK, frames=frames), id=f"{frames}") for frames in (9, 1)]
+    alone.prepare()
+    monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
+    alone.expect(asked)
+    alone.ask(asked)
+    keys = [key for key, _ in made]
+    assert len(keys) == len({*keys}), "each is made once"
+    ahead = {key for key, thread in made if thread.startswith("expected")}
+    assert ahead == ({"9:segment:0:0", "1"} if roll else {"1"})  # those of the lowest limit
