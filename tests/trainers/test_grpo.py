@@ -215,7 +215,7 @@ def means(training):
 
 @pytest.mark.parametrize("loss_type", [
     "grpo", *(pytest.param(one, marks=pytest.mark.slow)
-              for one in ("dapo", "cispo", "sapo", "luspo", "vespo")),
+              for one in ("dapo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")),
 ])  # fmt: skip
 def test_a_batch_of_eight_is_eight_batches_of_one(begin, tiny_qwen, loss_type):
     """Measured: 2e-5 apart at most, by the order of sums; 0.03 if each loss is 1 % too large."""
@@ -317,6 +317,8 @@ def test_what_a_round_cannot_be_shared_in_is_refused(begin):
         ({"group": 1}, "at least 2"), ({"temperature": 0}, "more than 0"),
         ({"finetune": "lora", "freeze_vision": True}, "lora_layers"),
         ({"learning_rate": -1.0}, "learning_rate"),
+        ({"vllm": "server", "noise": "keyed"}, "noise=keyed with vllm=server"),
+        ({"vllm": "colocate", "noise": "torch"}, "noise=torch with vllm=colocate"),
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(given, said):

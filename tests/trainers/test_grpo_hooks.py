@@ -1,6 +1,7 @@
 """Contracts with TRL's GRPOTrainer, and that what is trained on is what evaluation sees."""
 
 import inspect
+import typing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -35,6 +36,7 @@ ensure_torchvision()
 
 from harness.trainers import trl_compat  # noqa: E402
 from harness.trainers.grpo import hooks, passes, tokens  # noqa: E402
+from harness.trainers.grpo import trainer as methods  # noqa: E402
 from harness.trainers.grpo.encoding import (  # noqa: E402
     encoded,
     encoded_beside,
@@ -45,7 +47,12 @@ from harness.trainers.grpo.encoding import (  # noqa: E402
     tokens_of,
 )
 from harness.trainers.grpo.examples import Preparation, asked, example_of  # noqa: E402
-from harness.trainers.grpo.loss import advantages  # noqa: E402
+from harness.trainers.grpo.loss import (  # noqa: E402
+    UNCLIPPED,
+    LossType,
+    advantages,
+    grpo_loss,
+)
 from harness.trainers.grpo.rounds import Rounds, drawn  # noqa: E402
 from harness.trainers.grpo.settings import Settings, with_settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
@@ -485,6 +492,38 @@ def test_advantages_are_those_of_the_pure_function(trainer, samples):
     assert torch.allclose(batch["advantages"], advantages(totals, GROUP), atol=1e-6)
 
 
+LOW, HIGH = 0.01, 0.03
+"""A range of ratios that a small change of the weights leaves at both ends."""
+
+
+@pytest.mark.parametrize("kind", typing.get_args(LossType))
+def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, tmp_path, kind):
+    typed = {} if kind in UNCLIPPED else {"clip_high": HIGH}
+    typed |= {"clip": LOW} if typed and kind != "cispo" else {}
+    trainer = build(model, samples, tmp_path, loss_type=kind, iterations=2,
+                    batch_size=GROUP * len(samples), **typed)  # fmt: skip
+    trainer.model.train()
+    batch = trainer._generate_and_score_completions(rows(samples))
+    draw, mask = torch.Generator().manual_seed(1), batch["completion_mask"]
+    with torch.no_grad():
+        for weight in trainer.model.parameters():
+            weight += 0.002 * torch.randn(weight.shape, generator=draw)
+    trainer.current_gradient_accumulation_steps = 1
+    found = trainer._compute_loss(trainer.model, batch)
+    ids, seen = (torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
+                 for name in ("ids", "mask"))  # fmt: skip
+    with torch.no_grad():
+        logp, *_ = trainer._get_per_token_logps_and_entropies(
+            trainer.model, ids, seen, mask.shape[1]
+        )
+    old = batch["old_per_token_logps"]
+    ratio = (logp - old).exp()[mask == 1]
+    assert ratio.min() < 1 - LOW and ratio.max() > 1 + HIGH
+    expected = grpo_loss(logp, old, None, batch["advantages"], mask, kind=kind, clip=LOW,
+                         clip_high=HIGH, longest=9)  # fmt: skip
+    assert found.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
+
+
 def test_drawn_tokens_are_drawn_by_torch_where_that_is_asked_for(model, samples, tmp_path):
     trainer = build(model, samples, tmp_path, noise="torch")
     trainer.turn = trainer._turn([row["row"] for row in rows(samples)])
@@ -533,6 +572,8 @@ def test_vllm_is_asked_as_second_passes_rely_on():
     for used in (
         "temperature = self.temperature", "max_completion_length = self.max_completion_length",
         "accelerator.process_index * len(prompts)", "gather_object(prompts)",
+        "generation_kwargs.update(self.generation_kwargs)",
+        '"generation_kwargs": self.generation_kwargs',
     ):  # fmt: skip
         assert used in source, used
     turn = inspect.getsource(trl_compat.trl("GRPOTrainer")._generate_single_turn)
@@ -576,6 +617,38 @@ def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples,
         prepared("server", still, clip)
     assert len(prepared("server", still, wide)[0]) == 2
     assert len(prepared(None, still, clip)[0]) == 2
+
+
+@pytest.mark.parametrize("limits", ["max_pixels=3136", "min_pixels=6272,max_pixels=6272"])
+def test_limits_that_vllm_would_not_have_are_refused(
+    tiny_qwen, samples, tmp_path, monkeypatch, limits
+):
+    monkeypatch.setattr(methods, "find_spec", lambda name: name)
+    spec = parse(f"qwen_vl(backend=transformers(checkpoint={tiny_qwen},{limits}))")
+    run = TrainingRun(out=tmp_path, tasks=(Shown(samples[:1]),), model=spec)
+    chosen = Settings(vllm="server", loggers=None)
+    method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
+    for way in (method.check, method.train):
+        with pytest.raises(UsageError, match=rf"vllm=server with .*{limits.split(',')[-1]}"):
+            way(run)
+    replace(method, settings=replace(chosen, vllm=None)).check(run)
+    model = plugins.build("models", spec)
+    request = asked(model, samples[0])
+    (seen,) = encoded(model.chat.processor, replace(request, resize=None))["image_grid_thw"]
+    whole = backend(checkpoint=str(tiny_qwen)).processor.image_processor
+    pictures = tokens.pictures_of(replace(request, resize=None))
+    (without,) = whole(images=pictures, return_tensors="pt")["image_grid_thw"]
+    assert seen.prod() != without.prod(), "which is why"
+
+
+def test_second_replies_of_generate_end_at_their_stop_strings(trainer, samples, monkeypatch):
+    ids = trainer._tokenizer("one two; three", add_special_tokens=False)["input_ids"]
+    request = ChatRequest(key="a", text="?", max_new_tokens=99, stop=("; ",))
+    monkeypatch.setattr(trainer, "written", lambda *given, **named: [ids] * 2)
+    two = [request, replace(request, key="b", max_new_tokens=2)]
+    first, second = trainer._answered(two, ["a", "b"])
+    assert "; " in first.text and "three" not in first.text
+    assert second.tokens == 2
 
 
 def decode(text):

@@ -15,17 +15,20 @@ pytest.importorskip("trl")
 
 from harness.errors import UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.trainer import TrainingRun  # noqa: E402
 from harness.trainers.grpo.loss import (  # noqa: E402
     BY_REPLY,
     EPSILON,
+    UNCLIPPED,
     WHOLE_STEP,
     LossType,
     advantages,
+    averaged,
     divergence,
     grpo_loss,
 )
 from harness.trainers.grpo.settings import Settings  # noqa: E402
-from harness.trainers.grpo.trainer import _ratios  # noqa: E402
+from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 
 ensure_torchvision()
 CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo"]
@@ -187,17 +190,57 @@ def test_every_loss_of_trl_is_offered():
     one = rollouts(0)
     with pytest.raises(UsageError, match="kind=gspo of a loss"):
         grpo_loss(one.logp, None, None, one.advantage, one.mask, kind="gspo")
+    with pytest.raises(UsageError, match="kind=ppo of a loss"):
+        averaged(one.logp, one.mask, kind="ppo")
 
 
-def test_trl_is_given_what_the_pure_loss_has():
-    made = {kind: Settings(loss_type=kind, clip=0.1, clip_high=0.3) for kind in KINDS}
-    found = {kind: _ratios(one) for kind, one in made.items()}
-    assert {kind for kind, one in found.items() if one["epsilon_high"] == 1.3} == {"cispo"}
-    assert {one["epsilon_high"] for one in found.values()} == {0.3, 1.3}
-    assert _ratios(Settings(clip=0.1))["epsilon_high"] == 0.1
-    by_reply = {kind for kind, one in found.items()
-                if one["importance_sampling_level"] == "sequence"}  # fmt: skip
-    assert by_reply == BY_REPLY == {"luspo"}
+RANGES = {
+    **dict.fromkeys(CLIPPED, ({"clip": 0.1, "clip_high": 0.3}, (0.1, 0.3))),
+    "luspo": ({"clip": 0.1}, (0.1, 0.1)),
+    "cispo": ({"clip_high": 0.3}, (0.2, 1.3)),
+    "sapo": ({}, (0.2, 0.2)),
+    "vespo": ({}, (0.2, 0.2)),
+}  # fmt: skip
+"""What is typed, and what of it TRL has as `epsilon` and `epsilon_high`."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_trl_is_given_what_the_pure_loss_has(tmp_path, kind):
+    typed, (low, high) = RANGES[kind]
+    chosen = Settings(loss_type=kind, **typed, beta=0.04, iterations=2, max_new_tokens=7,
+                      scale_rewards="batch", temperature=0.9, entropy_coefficient=0.01,
+                      group=4, prompts=3, batch_size=2)  # fmt: skip
+    method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
+    plain = method._arguments(TrainingRun(out=tmp_path), cpu=True).to_dict()
+    expected = {
+        "loss_type": kind, "epsilon": low, "epsilon_high": pytest.approx(high),
+        "importance_sampling_level": "sequence" if kind in BY_REPLY else "token",
+        "beta": 0.04, "num_iterations": 2, "max_completion_length": 7, "scale_rewards": "batch",
+        "temperature": 0.9, "entropy_coef": 0.01, "num_generations": 4,
+        "per_device_train_batch_size": 2, "gradient_accumulation_steps": 6,
+        "use_bias_correction_kl": False, "delta": None,
+    }  # fmt: skip
+    assert {name: plain[name] for name in expected} == expected
+
+
+def test_of_a_range_that_a_loss_does_not_clip_to_nothing_is_taken():
+    for kind in UNCLIPPED:
+        for typed in ({"clip": 5}, {"clip_high": 9}, {"clip": 5, "clip_high": 9}):
+            with pytest.raises(UsageError, match=rf"{' and '.join(typed)} out, or take another"):
+                Settings(loss_type=kind, **{**typed})
+    with pytest.raises(UsageError, match=r"^clip=0\.1 with loss_type=cispo"):
+        Settings(loss_type="cispo", clip=0.1, clip_high=0.3)
+    assert Settings(loss_type="cispo", clip=0.1).clip == 0.1
+    assert Settings(loss_type="sapo", clip=0.2).clip_high is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tokens", [None, 0, torch.tensor(0)])
+def test_a_step_in_which_no_token_counts_has_a_loss_of_nothing(kind, tokens):
+    one = rollouts(2)
+    loss = grpo_loss(one.logp, one.old, None, one.advantage, 0 * one.mask, kind=kind,
+                     tokens=tokens)  # fmt: skip
+    assert loss == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

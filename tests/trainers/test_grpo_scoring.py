@@ -199,8 +199,8 @@ def test_a_control_learns_from_numbers_that_depend_on_the_key_alone():
 
 
 def test_a_group_that_never_got_a_second_answer_has_no_length_of_one():
-    group = Group(sample=example("a").sample, rollouts=(rollout("x"),), seconds=(None,),
-                  canvas=(4, 4), count_tokens=len)  # fmt: skip
+    group = Group(sample=example("a").sample, rollouts=(rollout("x"),), canvas=(4, 4),
+                  count_tokens=len)  # fmt: skip
     assert "second_length" not in numbers_of([group], [[{"total": 1.0}]])
 
 

@@ -643,7 +643,7 @@ def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypa
         return {}
 
     monkeypatch.setattr(GrpoTrainer, "train", trains)
-    monkeypatch.setattr("harness.trainers.videoseg_r1.trainer.trainable", lambda name, spec: None)
+    monkeypatch.setattr(GrpoTrainer, "check", lambda trainer, run: None)
     task = replace(mevis, name="videoseg_r1_15k", samples=lambda: mixture)
     made = videoseg_r1(scorer=parse("measured"))
     facts = made.train(TrainingRun(out=tmp_path, tasks=(task, mevis)))
@@ -774,7 +774,7 @@ def test_equal_budgets_cost_what_a_medium_sample_costs(tmp_path):
 
 def test_no_level_is_counted_where_nothing_was_rated(mevis, tmp_path, monkeypatch):
     monkeypatch.setattr(GrpoTrainer, "train", lambda trainer, run: {})
-    monkeypatch.setattr("harness.trainers.videoseg_r1.trainer.trainable", lambda name, spec: None)
+    monkeypatch.setattr(GrpoTrainer, "check", lambda trainer, run: None)
     made = videoseg_r1(length_penalty="none")
     facts = made.train(TrainingRun(out=tmp_path, tasks=(mevis,)))
     assert facts == {"difficulty": {}, "rated": 0}

@@ -8,15 +8,17 @@ import pytest
 
 from harness import plugins
 from harness.cli.train import OURS
+from harness.errors import MissingDependency, UsageError
 from harness.run.plan import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
-from harness.trainer import Curve
+from harness.trainer import Curve, TrainingRun
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.trainers.grpo import trainer as methods  # noqa: E402
 
 ensure_torchvision()
 pytest.importorskip("peft")
@@ -62,6 +64,29 @@ def test_difficulties_are_rated_kept_and_counted(training, examples):
     assert levels["mevis"] == levels["all"]
     assert levels["all"]["total"] == total
     json.dumps(training.manifest)
+
+
+@pytest.mark.parametrize(
+    ("settings", "installed", "error", "said"),
+    [
+        ({"batch_size": 3}, True, UsageError, "a divisor of the 4 rollouts"),
+        ({"vllm": "colocate"}, False, MissingDependency, r"vllm=colocate.*'vllm'"),
+        ({"vllm": "colocate"}, True, UsageError, "vllm=colocate, sample .* of mevis: .*a clip of"),
+        ({"deepspeed": "zero3"}, False, MissingDependency, "'deepspeed'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_a_sample_is_rated(
+    tiny_qwen, examples, tmp_path, monkeypatch, settings, installed, error, said
+):
+    monkeypatch.setattr(methods, "find_spec", lambda name: name if installed else None)
+    method = plugins.build("trainers", Spec("videoseg_r1", {**FEW, **settings}))
+    run = TrainingRun(
+        out=tmp_path, tasks=(plugins.build("tasks", parse("mevis"), examples),),
+        model=parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL})"),
+    )  # fmt: skip
+    with pytest.raises(error, match=said):
+        method.train(run)
+    assert not any(tmp_path.iterdir()), "nothing was rated"
 
 
 def test_its_checkpoint_is_a_model(training, examples):

@@ -1,7 +1,7 @@
 """From samples to prompts: the request that evaluation makes, and what its numbers refer to."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import cpu_count
@@ -85,14 +85,32 @@ class Preparation:
         """
         made = list(self._made(run))
         examples = [one for one in made if isinstance(one, Example)]
-        if self.vllm is not None:
-            _refuse_clips(examples, self.vllm)
+        self._refuse_clips(examples)
         verdicts = self._checked(examples, run)
         kept = [one for one, verdict in zip(examples, verdicts, strict=True) if verdict is None]
         bad = [verdict for verdict in verdicts if verdict is not None]
         dropped = [*(one for one in made if isinstance(one, Dropped)), *bad]
         _tell(run, dropped, kept)
         return kept, dropped
+
+    def check_clips(self, run: TrainingRun) -> None:
+        """Raise what `prepared` would of clips; nothing is encoded.
+
+        Raises:
+            UsageError: a prompt shows a clip, and vLLM is to see it.
+        """
+        self._refuse_clips(one for one in self._made(run) if isinstance(one, Example))
+
+    def _refuse_clips(self, examples: Iterable[Example]) -> None:
+        for example in examples if self.vllm is not None else ():
+            longest = max(map(len, example.frames), default=0)
+            if longest > 1:
+                raise UsageError(
+                    f"vllm={self.vllm}, sample {example.sample.id} of {example.task}",
+                    expected="prompts of single pictures, since TRL hands vLLM no videos",
+                    found=f"a clip of {longest} frames", fix="Leave vllm out: rollouts are then "
+                    "written by transformers; `writing` says how many at once.",
+                )  # fmt: skip
 
     def _made(self, run: TrainingRun) -> Iterator[Example | Dropped]:
         for task in run.tasks:
@@ -142,18 +160,6 @@ class Preparation:
             return Dropped(*name, f"a prompt of more than {self.max_prompt} tokens",
                            f"{length} tokens")  # fmt: skip
         return None
-
-
-def _refuse_clips(examples: Sequence[Example], vllm: str) -> None:
-    for example in examples:
-        longest = max(map(len, example.frames), default=0)
-        if longest > 1:
-            raise UsageError(
-                f"vllm={vllm}, sample {example.sample.id} of {example.task}",
-                expected="prompts of single pictures, since TRL hands vLLM no videos",
-                found=f"a clip of {longest} frames", fix="Leave vllm out: rollouts are then "
-                "written by transformers; `writing` says how many at once.",
-            )  # fmt: skip
 
 
 def _tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[Example]) -> None:

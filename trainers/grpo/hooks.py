@@ -45,6 +45,9 @@ from harness.trainers.grpo.tokens import answer_span, pictures_of, upto, within
 from harness.trainers.grpo.values import Rollout
 from harness.trainers.trl_compat import gathered
 
+LEAST_BIAS = -100.0
+"""What vLLM adds to a logit at least; before it divides by the temperature."""
+
 
 class Rollouts:
     """Mixed in before `trl_compat.Mended` and TRL's GRPOTrainer; `begin` gives it its course."""
@@ -81,8 +84,13 @@ class Rollouts:
     def begin(self, course: Course) -> None:
         """Train on this; called once, before training."""
         self.course, self.seen, self.entropies, self.seconds = course, (), None, {}
-        if not self.use_vllm:  # a medium's token that is written would want its patches
-            self.generation_config.suppress_tokens = self._media_tokens()
+        barred = self._media_tokens()  # one that is written would want its patches
+        if self.use_vllm:
+            asked = self.vllm_generation
+            bias = {"logit_bias": dict.fromkeys(barred, LEAST_BIAS)}
+            asked.generation_kwargs = {**asked.generation_kwargs, **bias}
+        else:
+            self.generation_config.suppress_tokens = barred
 
     def _media_tokens(self) -> list[int]:
         named = (
@@ -343,10 +351,7 @@ class Rollouts:
     def _answered(self, requests: Sequence[ChatRequest], keys: Sequence[str]) -> list[Rollout]:
         """What the policy says to second requests; those that are not answered yet together."""
         if self.use_vllm:
-            return [
-                self._rollout(ids, one)
-                for ids, one in zip(self._second_by_vllm(requests), requests, strict=True)
-            ]
+            return self._cut(self._second_by_vllm(requests), requests)
         known = [self.seconds.get(key) for key in keys]
         if requests and all(
             one is not None and one[0] == replace(asked, key=key)
@@ -360,34 +365,30 @@ class Rollouts:
         limit = max(request.max_new_tokens for request in requests)
         prompts = encoded_each(self.course.processor, requests)
         written = self.written(prompts, keys, limit, temperature=self._second_heat)
-        return [
-            self._rollout(ids[: one.max_new_tokens], one)
-            for ids, one in zip(written, requests, strict=True)
-        ]
+        return self._cut(written, requests)
 
     def _second_by_vllm(self, requests: Sequence[ChatRequest]) -> list[list[int]]:
-        """Tokens of vLLM's replies to the second requests of this process, one a request.
+        """Tokens of vLLM's replies to the second requests of this process, one a rollout.
 
-        A server is asked by the first process, with its limit, and TRL parts the replies by how
-        many prompts each process has itself: where they are fewer, a first request fills up.
+        A server is asked by the first process alone, with its limit: hence the longest of all.
         """
         turn = self.turn
-        longest = max((request.max_new_tokens for request in requests), default=0)
-        counts, limits = zip(*gathered([(len(requests), longest)]), strict=True)
-        if not max(counts):
-            return []
+        limit = max(gathered([max(request.max_new_tokens for request in requests)]))
         firsts = [(one.request, prompt) for one, prompt
                   in zip(turn.examples, turn.prompts, strict=True)]  # fmt: skip
-        prompts = encoded_beside(self.course.processor, requests, firsts[: len(requests)])
-        filling = [firsts[0]] * (max(counts) - len(requests))
-        with self._asking(heat=self._second_heat, limit=max(limits)):
-            written, _ = self._by_vllm(
-                [tokens_of(prompt) for prompt in (*prompts, *(prompt for _, prompt in filling))],
-                [*requests, *(request for request, _ in filling)], 1,
-            )  # fmt: skip
+        prompts = encoded_beside(self.course.processor, requests, firsts)
+        with self._asking(heat=self._second_heat, limit=limit):
+            written, _ = self._by_vllm([tokens_of(prompt) for prompt in prompts], requests, 1)
+        return written
+
+    def _cut(
+        self, written: Sequence[Sequence[int]], requests: Sequence[ChatRequest]
+    ) -> list[Rollout]:
+        """Replies, each up to where its own request has it end."""
+        ends, decode = self.eos_token_ids, self._tokenizer.decode
         return [
-            within(ids, one, ends=self.eos_token_ids, decode=self._tokenizer.decode)
-            for ids, one in zip(written[: len(requests)], requests, strict=True)
+            self._rollout(within(ids, one, ends=ends, decode=decode), one)
+            for ids, one in zip(written, requests, strict=True)
         ]
 
     @contextmanager

@@ -110,6 +110,5 @@ class Keeping:
             "cut": rollout.cut, "terms": dict(terms), **self.places(example, rollout.text),
         }  # fmt: skip
         if group.seconds:
-            after = group.seconds[place]
-            plain["second"] = None if after is None else after.text
+            plain["second"] = group.seconds[place].text
         return plain

@@ -27,6 +27,8 @@ WHOLE_STEP = frozenset({"dapo", "cispo", "vespo"})
 """Losses that are averaged over the tokens of a whole step."""
 BY_REPLY = frozenset({"luspo"})
 """Losses whose ratios are of whole replies: the geometric mean of their tokens' ratios."""
+UNCLIPPED = frozenset({"sapo", "vespo"})
+"""Losses that weigh ratios by themselves, without a range that is given."""
 SAPO = (1.0, 1.05)
 """Temperatures of `sapo` for rollouts above their group's mean, and for the others; TRL's."""
 VESPO = ((2.0, 3.0), (3.0, 2.0))
@@ -96,16 +98,13 @@ def grpo_loss(
         clip_high: How far above; None: as far as below. Not of `sapo` or `vespo`.
         beta: Weight of the divergence from the reference.
         longest: The longest length allowed, for `dr_grpo`; None: T.
-        tokens: How many tokens count in the whole step, for `WHOLE_STEP`; None: in this batch.
+        tokens: How many tokens count in the whole step, for `WHOLE_STEP`, at least 1; None: in
+            this batch.
 
     Raises:
         UsageError: `kind` is none of `LossType`.
     """
     import torch
-
-    if kind not in get_args(LossType):
-        raise UsageError(f"kind={kind} of a loss", expected=" or ".join(get_args(LossType)),
-                         found="another name")  # fmt: skip
 
     log_ratio = logp - (logp.detach() if old_logp is None else old_logp)
     if kind in BY_REPLY:
@@ -136,7 +135,16 @@ def averaged(
     longest: int | None = None,
     tokens: "Tensor | float | None" = None,
 ) -> "Tensor":
-    """A number a token (B × T), or a reply (B × 1), to one number; see `LossType`."""
+    """A number a token (B × T), or a reply (B × 1), to one number; see `LossType`.
+
+    Raises:
+        UsageError: `kind` is none of `LossType`.
+    """
+    import torch
+
+    if kind not in get_args(LossType):
+        raise UsageError(f"kind={kind} of a loss", expected=" or ".join(get_args(LossType)),
+                         found="another name")  # fmt: skip
     each = (loss * mask).sum(dim=1)
     if kind in ("grpo", "sapo"):
         return (each / _lengths(mask)).mean()
@@ -145,7 +153,7 @@ def averaged(
     if kind == "bnpo":
         return each.sum() / mask.sum().clamp(min=1.0)
     if kind in WHOLE_STEP:
-        return each.sum() / (mask.sum().clamp(min=1.0) if tokens is None else tokens)
+        return each.sum() / torch.as_tensor(mask.sum() if tokens is None else tokens).clamp(min=1.0)
     return each.sum() / (mask.shape[0] * (mask.shape[1] if longest is None else longest))
 
 

@@ -155,8 +155,7 @@ def numbers_of(
             for name, value in one.items():
                 add(f"rewards/{name}", value)
         for after in group.seconds:
-            if after is not None:
-                add("second_length", float(after.tokens))
+            add("second_length", float(after.tokens))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from harness.errors import UsageError
-from harness.trainers.grpo.loss import LossType
+from harness.trainers.grpo.loss import UNCLIPPED, LossType
 
 Schedule: TypeAlias = Literal["constant", "linear", "cosine"]
 RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
@@ -29,7 +29,8 @@ class Settings:
     batch_size: int = 4
     """Rollouts on each device that gradients are computed for at once."""
     writing: int | None = None
-    """Rollouts on each device that are written at once; None: all of a round."""
+    """Rollouts on each device that are written at once; None: all of a round. `vllm` decides that
+    by itself."""
     iterations: int = 1
     """Optimiser steps a round."""
     max_new_tokens: int = 2000
@@ -39,7 +40,7 @@ class Settings:
     noise: Literal["auto", "keyed", "torch"] = "auto"
     """`keyed`: a token depends on seed, round, prompt, rollout and position alone, in whatever
     batch or process it is drawn; `torch`: drawn by PyTorch, which is faster on a GPU. `auto`:
-    `keyed` on a CPU."""
+    `keyed` on a CPU. Not with `vllm`, which draws by itself."""
     reward: Literal["method", "random"] = "method"
     """`random` is the control of an experiment: a uniform number takes the reward's place."""
 
@@ -48,9 +49,10 @@ class Settings:
     beta: float = 0.0
     """Weight of the divergence from the network that training began with."""
     clip: float = 0.2
-    """How far below 1 the ratio of new to old probability counts."""
+    """How far below 1 the ratio of new to old probability counts. Not of `sapo` and `vespo`; of
+    `cispo` only as `clip_high`, where that is not given."""
     clip_high: float | None = None
-    """How far above 1 it does; None: as far as below."""
+    """How far above 1 it does; None: as far as below. Not of `sapo` and `vespo`."""
     scale_rewards: Literal["group", "batch"] | None = "group"
     """What advantages are divided by: the standard deviation of their group, of all, or nothing."""
     entropy_coefficient: float = 0.0
@@ -119,6 +121,7 @@ class Settings:
             raise UsageError("temperature=…", expected="more than 0, at most 100",
                              found=str(self.temperature))  # fmt: skip
         self._check_adapter()
+        self._check_used()
 
     def _check_adapter(self) -> None:
         if self.finetune == "full":
@@ -128,6 +131,27 @@ class Settings:
             raise UsageError(f"finetune=lora and {other}", expected="one of the two", found="both",
                              fix="lora_layers says which layers are adapted."
                              if other == "freeze_vision" else "")  # fmt: skip
+
+    def _check_used(self) -> None:
+        """Refuse what differs from its default and would change nothing."""
+        idle = ["clip", "clip_high"] if self.loss_type in UNCLIPPED else []
+        if self.loss_type == "cispo" and self.clip_high is not None:
+            idle = ["clip"]  # which `cispo` takes where `clip_high` is not given
+        usual = {one.name: one.default for one in fields(self)}
+        unused = [name for name in idle if getattr(self, name) != usual[name]]
+        if unused:
+            raise UsageError(
+                f"{' and '.join(f'{name}={getattr(self, name)}' for name in unused)} with "
+                f"loss_type={self.loss_type}", expected="settings that this loss uses",
+                found="a range of ratios that it does not clip to",
+                fix=f"Leave {' and '.join(unused)} out, or take another loss_type.",
+            )  # fmt: skip
+        if self.vllm is not None and self.noise != "auto":
+            raise UsageError(
+                f"noise={self.noise} with vllm={self.vllm}", expected="noise=auto",
+                found="a way to draw tokens, which vLLM does by itself",
+                fix="Leave noise out, or vllm.",
+            )  # fmt: skip
 
     @property
     def rate(self) -> float:

@@ -103,6 +103,7 @@ class GrpoTrainer:
         if not run.tasks:
             raise UsageError(f"trainer {self.name}", expected="tasks to train on (--train-tasks)",
                              found="none")  # fmt: skip
+        _check_limits(self.settings, chat)
         examples, dropped, trainer = self.bound(model)._begun(run, model, chat)
         trainer.go()
         _export(chat, trainer, run.checkpoint)
@@ -110,29 +111,48 @@ class GrpoTrainer:
             trainer.model.save_pretrained(run.out / "adapter", save_embedding_layers=False)
         return _facts(trainer, examples, dropped)
 
+    def check(self, run: TrainingRun) -> None:
+        """Raise what `train` would of settings, packages and clips; no network is loaded.
+
+        For a method that does something long before it trains.
+        """
+        given, chat = trainable(self.name, run.model)
+        self._accumulated()
+        _vllm(self.settings)
+        _deepspeed(self.settings.deepspeed)
+        _check_limits(self.settings, chat)
+        if self.settings.vllm is not None:
+            self._preparation(self.fitted(given), chat).check_clips(run)
+
     def _begun(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> tuple[list[Example], list[Dropped], Any]:
         cpu = _on_cpu(chat)
         # Before anything is loaded: it lets several processes, or DeepSpeed, find each other.
         arguments = self._arguments(run, cpu=cpu)
-        examples, dropped = Preparation(
+        examples, dropped = self._preparation(model, chat).prepared(run)
+        arguments.max_steps = self.settings.steps(len(examples))
+        return examples, dropped, self._trainer(run, model, chat, examples, arguments)
+
+    def _preparation(self, model: PromptedModel, chat: TransformersChat) -> Preparation:
+        return Preparation(
             model=model, processor=chat.processor, ask=self.ask, usable=self.usable,
             max_new_tokens=self.settings.max_new_tokens, max_prompt=self.settings.max_prompt,
             vllm=self.settings.vllm,
-        ).prepared(run)  # fmt: skip
-        arguments.max_steps = self.settings.steps(len(examples))
-        return examples, dropped, self._trainer(run, model, chat, examples, arguments)
+        )  # fmt: skip
+
+    def _accumulated(self) -> int:
+        return self.settings.accumulated(int(os.environ.get("WORLD_SIZE", "1")))
 
     def _arguments(self, run: TrainingRun, *, cpu: bool) -> Any:
         from harness.trainers.trl_compat import configuration
 
         chosen = self.settings
-        accumulate = chosen.accumulated(int(os.environ.get("WORLD_SIZE", "1")))
         return configuration(
             "GRPOConfig",
             output_dir=str(run.state), seed=run.seed, data_seed=run.seed, use_cpu=cpu,
-            per_device_train_batch_size=chosen.batch_size, gradient_accumulation_steps=accumulate,
+            per_device_train_batch_size=chosen.batch_size,
+            gradient_accumulation_steps=self._accumulated(),
             num_generations=chosen.group, num_iterations=chosen.iterations,
             max_completion_length=chosen.max_new_tokens,
             temperature=chosen.temperature, beta=chosen.beta, epsilon=chosen.clip,
@@ -145,7 +165,7 @@ class GrpoTrainer:
             max_grad_norm=chosen.max_grad_norm, optim="adamw_torch",
             bf16=chosen.mixed or chosen.dtype == "bfloat16",
             gradient_checkpointing=chosen.gradient_checkpointing, save_steps=chosen.save_every,
-            deepspeed=_deepspeed(chosen.deepspeed), **_vllm(chosen.vllm),
+            deepspeed=_deepspeed(chosen.deepspeed), **_vllm(chosen),
         )  # fmt: skip
 
     def _trainer(
@@ -237,14 +257,34 @@ def _ratios(chosen: Settings) -> dict[str, Any]:
     }
 
 
-def _vllm(mode: str | None) -> dict[str, Any]:
-    if mode is None:
+def _vllm(chosen: Settings) -> dict[str, Any]:
+    if chosen.vllm is None:
         return {}
     if find_spec("vllm") is None:
-        raise MissingDependency(f"vllm={mode}", expected="the package 'vllm'",
+        raise MissingDependency(f"vllm={chosen.vllm}", expected="the package 'vllm'",
                                 found="it is not installed", fix="Install it, or leave it out: "
                                 "rollouts are then written by transformers.")  # fmt: skip
-    return {"use_vllm": True, "vllm_mode": mode}
+    # How far vLLM's probabilities are from the network's: TRL corrects it by whole replies, but of
+    # `vespo`, which makes its own number of a whole reply of it, it takes that of each token alone.
+    own = {"vllm_importance_sampling_mode": "token_truncate"} if chosen.loss_type == "vespo" else {}
+    return {"use_vllm": True, "vllm_mode": chosen.vllm, **own}
+
+
+def _check_limits(chosen: Settings, chat: TransformersChat) -> None:
+    """Refuse limits on pixels, which vLLM's own processor of the checkpoint would not have.
+
+    It would make another number of image tokens than the prompt has.
+    """
+    named = ("min_pixels", "max_pixels")
+    given = [name for name in named if getattr(chat, name) is not None]
+    if chosen.vllm is not None and given:
+        raise UsageError(
+            f"vllm={chosen.vllm} with {' and '.join(given)}",
+            expected="the checkpoint's own limits on pixels, which vLLM has",
+            found=", ".join(f"{name}={getattr(chat, name)}" for name in given),
+            fix=f"Leave {' and '.join(given)} out: the size of pictures is then that of the "
+            "prompt's canvas (canvas=…). Or leave vllm out.",
+        )  # fmt: skip
 
 
 def _deepspeed(name: str | None) -> str | None:

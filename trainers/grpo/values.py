@@ -35,7 +35,7 @@ class Group:
     sample: Sample
     """Query and target, in original pixels."""
     rollouts: tuple[Rollout, ...]
-    seconds: tuple[Rollout | None, ...] = ()
+    seconds: tuple[Rollout, ...] = ()
     """What the same policy said to the second request of each rollout; empty: none was made."""
     canvas: tuple[int, int]
     """(width, height) of the frame that the numbers of replies are in: pixels of the picture as

@@ -82,7 +82,7 @@ class TemporalReward:
         accuracies = [self.accuracy(group, rollout) for rollout in group.rollouts]
         video = any(len(media) > 1 for media in group.sample.query.media)
         shuffled = [
-            self.accuracy(group, rollout) for rollout in group.seconds if rollout is not None
+            self.accuracy(group, rollout) for rollout in group.seconds
         ] if video else []  # fmt: skip
         temporal = temporal_reward(accuracies, shuffled, mu=self.mu, alpha=self.alpha)
         length = length_rewards(

@@ -24,7 +24,7 @@ from harness.run.plan import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
-from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of
 from harness.trainers.videoseg_r1.difficulty import (
     ChatRater,
@@ -55,17 +55,16 @@ class VideoSegR1Trainer(GrpoTrainer):
 
         Raises:
             DataError: the file of ratings does not know a sample, and nothing can rate it.
+            HarnessError: as of `GrpoTrainer.check`, before anything is rated.
         """
-        trainable(self.name, run.model)  # refused before anything is rated
         run = replace(run, tasks=tuple(map(of_set, run.tasks)))
+        drawing = replace(self.drawing, seed=run.seed)
+        asking = replace(self, ask=TrainingRequests(drawing=drawing))
+        asking.check(run)
         samples = [sample for task in run.tasks for sample in samples_of(task)
                    if sample.target is not None and _fit(sample)]  # fmt: skip
         scores = self._scores(run, samples)
-        bound = replace(
-            self,
-            reward=replace(self.reward, scores=scores),
-            ask=TrainingRequests(drawing=replace(self.drawing, seed=run.seed)),
-        )
+        bound = replace(asking, reward=replace(self.reward, scores=scores))
         facts = GrpoTrainer.train(bound, run)
         levels = self.reward.budgets.histogram(
             (sample.categories[SET], scores.get(key_of(sample), UNKNOWN)) for sample in samples
