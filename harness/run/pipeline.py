@@ -44,11 +44,30 @@ from harness.run.room import Room, needed
 from harness.run.stages import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
 from harness.run.underway import UnderWay, fail, settle
 from harness.types import Prediction, Query
+from harness.video.decoder import MAX_OPEN
 
 T = TypeVar("T")
 
-DECODERS = max(2, min(8, (os.cpu_count() or 1) // 4))
-"""Threads that decode what is shown next; a network on the CPU wants the other cores."""
+STAGES = 4
+"""Others that read videos at once: masks, their propagation, what is expected, tensors."""
+
+
+def decoders() -> int:
+    """Threads that decode what is shown next; a network on the CPU wants the other cores.
+
+    Every one of them has a video open, and none is closed for another's.
+    """
+    own = getattr(os, "sched_getaffinity", None)  # a job may have a part of the machine
+    cores = (os.cpu_count() or 1) if own is None else len(own(0))
+    return max(2, min(MAX_OPEN - STAGES, cores // 4))
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A batch that will be submitted, and is being decoded."""
+
+    batch: Batch
+    parts: "Sequence[Future[None]]" = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +107,7 @@ class Predictor:
     closed: bool = False
     """Nothing is journalled."""
     _halted: bool = False
-    _met: list[Batch] = field(default_factory=list)
+    _met: list[_Met] = field(default_factory=list)
     """Prefetched, and not submitted yet."""
     _asked_now: Batch | None = None
     """What the network was given last, and is answering."""
@@ -104,9 +123,11 @@ class Predictor:
 
     def prefetch(self, batch: Batch) -> None:
         """Begin to decode in the background what the model looks at first in a batch."""
-        self._met.append(batch)
-        for part in parts(self.model, batch):
-            self._in("decode", decode, part, lambda: self.ending, threads=DECODERS)
+        threads = decoders()
+        self._met.append(_Met(batch, [
+            self._in("decode", decode, part, lambda: self.ending, threads=threads)
+            for part in parts(self.model, batch)
+        ]))  # fmt: skip
 
     def prepare(self) -> None:
         """Load what the model loads before its first prediction.
@@ -128,7 +149,8 @@ class Predictor:
         if self.ending:
             raise CancelledError
         self._append([begin(batch)])
-        self._met = [one for one in self._met if one is not batch]
+        met = next((one for one in self._met if one.batch is batch), _Met(batch))
+        self._met = [one for one in self._met if one is not met]
         model = self.model
         if not isinstance(model, Staged):
             whole: Future[Outcome] = Future()
@@ -138,9 +160,9 @@ class Predictor:
         if inline:  # it is asked at once, and the next one after it
             likely = self._met[0] if self._met else None
         else:  # it waits for the one that is asked now
-            likely = batch if self._asked_now is not None else None
+            likely = met if self._asked_now is not None else None
         if likely is not None:
-            self._in("decode", self._expect, likely, threads=DECODERS)
+            self._expect_decoded(likely)
         asked, done = self._under_way.begin()
         shown = shown_pixels(model, batch.queries)
         self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
@@ -185,7 +207,8 @@ class Predictor:
 
     def _in(self, stage: str, call: Callable[..., T], *given: Any, threads: int = 1) -> "Future[T]":
         if stage not in self._threads:
-            self._threads[stage] = ThreadPoolExecutor(threads, thread_name_prefix=stage)
+            made = ThreadPoolExecutor(threads, thread_name_prefix=stage)
+            self._threads.setdefault(stage, made)  # of two threads that come here one is first
         return self._threads[stage].submit(call, *given)
 
     def _append(self, lines: Sequence[Any]) -> None:
@@ -218,8 +241,18 @@ class Predictor:
             self._asked_now = None
             self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
 
+    def _expect_decoded(self, met: _Met) -> None:
+        """Let a batch be expected once it is decoded: sooner, frames would be decoded twice."""
+        for part in met.parts:
+            if not part.done():  # no thread waits for it: it may be cancelled
+                part.add_done_callback(lambda _: self._expect_decoded(met))
+                return
+        if not self.ending:
+            with suppress(RuntimeError):  # it is ending now
+                self._in("expect", self._expect, met.batch)
+
     def _expect(self, batch: Batch) -> None:
-        """Let the model make ready what it begins the next batch with, once that is decoded."""
+        """Let the model make ready what it begins the next batch with."""
         if self.ending or self._asked_now is batch:
             return
         with suppress(Exception):  # what is wrong shows when the model is asked

@@ -18,7 +18,8 @@ class Stage:
 
     seconds: float = 0.0
     waited: float | None = None
-    """Seconds of those in which the network stood still for pictures; None: it is not known."""
+    """Seconds of those in which the network stood still for pictures, as far as it is known; None:
+    it is known of none."""
     samples: int = 0
     """The most samples that were in it or waited for it at once, in one process."""
     pixels: int = 0

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
 SEEK_COST = 8  # frames that could be decoded in the time of a seek
-MAX_OPEN = 4  # files that stay open, so that the next frame of each needs no seek
+MAX_OPEN = 12
+"""Files that stay open, so that the next frame of each needs no seek: one for every thread that
+decodes at once. With fewer, each frame would begin its file again."""
 Passed: TypeAlias = Callable[[int, Frame], None]
 """Is given frames that were decoded on the way, by their numbers."""
 

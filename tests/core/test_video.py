@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from harness.errors import MediaError, UsageError
 from harness.media import CACHE
+from harness.run.pipeline import decoders
 from harness.video import video_file, video_or_lost
 from harness.video.boxes import Tables, extent
-from harness.video.decoder import DECODERS, Decoders
+from harness.video.decoder import DECODERS, Decoder, Decoders
 from harness.video.disk import DiskCache, disk_cache
 from harness.video.index import index_of
 
@@ -397,6 +399,30 @@ def test_damage_inside_is_met_at_the_frame_not_hidden(tmp_path):
     assert video.frame(0).shape == (240, 320, 3)
     with pytest.raises(MediaError, match=r"x\.mp4"):
         video.frames()
+
+
+def test_videos_that_are_decoded_side_by_side_are_opened_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(400), raising=False)
+    threads, opened = decoders(), []
+    made = Decoder.__init__
+
+    def counted(self, path):
+        opened.append(path.name)
+        made(self, path)
+
+    monkeypatch.setattr(Decoder, "__init__", counted)
+    turns = threading.Barrier(threads)
+
+    def through(path):
+        video = video_file(path)
+        for number in range(0, len(video), 8):
+            turns.wait(60)  # all of them are open at once
+            video.frame(number)
+
+    paths = [write(tmp_path / f"{number}.mp4") for number in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(through, paths))
+    assert sorted(opened) == sorted(path.name for path in paths)
 
 
 def test_frames_on_disk_are_read_instead_of_decoded(tmp_path, plain, monkeypatch):

@@ -1,6 +1,7 @@
 """What is decoded before a model asks for it: the frames that it will show, and no more."""
 
 import itertools
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import pytest
 
 from harness.errors import MediaError
 from harness.media import Media
-from harness.run import prefetch
+from harness.run import pipeline, prefetch
 from harness.run.pipeline import Predictor
 from harness.run.plan import Batch
 from harness.run.workers import Here
@@ -200,3 +201,81 @@ def test_the_pixels_of_a_sample_are_counted_by_their_sizes(decoded):
     assert prefetch.masked_pixels(track, 3) == FRAME + 2 * 4 * 6 * 4 + 4 * runs
     assert prefetch.masked_pixels(track, 0) == 0
     assert prefetch.masked_pixels(query(decoded, "w")) == 0
+
+
+class Slow(Loader):
+    """Takes its time, and may be asked again meanwhile."""
+
+    def __call__(self):
+        time.sleep(0.02)
+        return super().__call__()
+
+
+@dataclass
+class LooksEarly(Looks):
+    """Begins with the frames themselves, as a model does that makes tensors of them."""
+
+    expected: list = field(default_factory=list)
+    looked: threading.Event = field(default_factory=threading.Event)
+
+    def expect(self, queries):
+        for one in queries:
+            for frame in self.shown:
+                one.media[0].frame(frame)
+            self.expected.append(one.id)
+        self.looked.set()
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_what_is_expected_is_decoded_once(decoded, room, monkeypatch, tmp_path, threads):
+    room(LONG)
+    monkeypatch.setattr(pipeline, "decoders", lambda: threads)
+    shown = tuple(range(0, 40, 2))
+
+    def slow(name):
+        media = Media([Slow(decoded, name, number) for number in range(50)], size=(6, 4),
+                      times=range(50), digest=lambda: name, is_video=True)  # fmt: skip
+        return Query(id=name, text=name, media=(media,), forms=(AnswerForm.NUMBER,))
+
+    names = ("a", "b", "c", "d", "e")
+    model = LooksEarly(shown=shown)
+
+    def on_ask(queries):
+        if queries[0].id == "a":
+            assert model.looked.wait(PATIENCE), "nothing is expected"
+
+    model.on_ask = on_ask
+    plan = [batch(slow("a")), batch(*map(slow, names[1:]), index=1)]
+    assert [one.failed for one in Here(model, tmp_path, attempt=0).run(plan)] == [0, 0]
+    assert model.expected == list(names[1:])
+    assert [decoded.of(name) for name in names[1:]] == [list(shown)] * 4
+
+
+def test_a_run_that_ends_while_it_decodes_expects_nothing_and_waits_for_nothing(decoded, room):
+    room(LONG)
+    model, asked = LooksEarly(), threading.Event()
+    predictor = Predictor(model, Kept(), inline=False)
+    held = threading.Event()
+
+    def on_ask(queries):
+        asked.set()
+        held.wait(PATIENCE)
+
+    model.on_ask = on_ask
+    predictor.submit(batch(query(decoded, "a")))
+    assert asked.wait(PATIENCE)
+    monkeyed = prefetch.Part(video(decoded, "b", 9), range(9), divisible=True)
+    stuck = predictor._in("decode", held.wait, PATIENCE, threads=1)
+    waiting = predictor._in("decode", prefetch.decode, monkeyed, lambda: False)
+    predictor._expect_decoded(pipeline._Met(batch(query(decoded, "b")), [stuck, waiting]))
+    predictor.close()
+    held.set()
+    assert stuck.result(PATIENCE) and waiting.cancelled()
+    assert model.expected == [] and "expect" not in predictor._threads
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 2), (8, 2), (16, 4), (32, 8), (400, 8)])
+def test_a_share_of_the_cores_that_are_ours_decodes(monkeypatch, cores, threads):
+    monkeypatch.setattr(os, "cpu_count", lambda: 512)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    assert pipeline.decoders() == threads
