@@ -1,16 +1,16 @@
 """What SpaceR's maps have left to teach, read from the rollouts that its study keeps.
 
-    python benchmarks/maps_read.py RUNS [--save]
+    python benchmarks/maps_read.py RUNS [--data ROOT] [--save]
 
-RUNS is the folder of the study's trainings (`learning.py --methods spacer`): of each that rewards
-maps, the part of its rollouts that have one, what these score where the answer is right, and the
-part of the groups whose answers are all right, in which nothing but maps and lengths differs.
-Of questions with options: there a right answer is worth 1, and its map up to 1 more.
+RUNS is the folder of the study's trainings (`learning.py --methods spacer`), ROOT the data that
+they were trained on, beside it: of each that rewards maps, the part of its rollouts that have one,
+the part that answer rightly, what the maps of these score, and the part of the groups whose
+answers are all right, in which nothing but maps and lengths differs. Of questions with options,
+for there a right answer is worth 1 beside its map.
 """
 
 import argparse
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +18,17 @@ from statistics import fmean
 from typing import Any
 
 from parts import save
+from studies import STUDIES
+
+from harness import plugins
+from harness.models.spacer.grammar import drawn
+from harness.run.plan import samples_of
+from harness.spec import parse
+from harness.trainers.video_str.answers import answer
+from harness.types import AnswerForm
 
 RESULT = Path(__file__).parent / "results" / "learning" / "spacer_maps.md"
-LETTER = re.compile(r"<answer>\s*[A-Z]\b")
+DATA = "data-train-600"
 COLUMNS = ("training", "rollouts", "with a map", "right", "map's score where right",
            "groups", "all right")  # fmt: skip
 
@@ -28,9 +36,11 @@ COLUMNS = ("training", "rollouts", "with a map", "right", "map's score where rig
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("runs", type=Path)
+    parser.add_argument("--data", type=Path, help=f"{DATA} beside RUNS, unless told otherwise")
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
-    found = [row(path.parent.name, list(read(path)))
+    letters = letters_of(given.data or given.runs.parent / DATA)
+    found = [row(path.parent.name, list(read(path, letters)), letters)
              for path in sorted(given.runs.glob("method-*/rollouts.jsonl"))]  # fmt: skip
     text = "\n".join([
         "`python benchmarks/maps_read.py RUNS`, of the trainings in `spacer.json`.", "",
@@ -41,25 +51,43 @@ def main() -> None:
         save(RESULT, "maps", text)
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The rollouts that a training kept, of questions that are answered with a letter."""
+def letters_of(data: Path) -> dict[str, str]:
+    """The right letters of the training's questions with options, by the sample's id."""
+    task = plugins.build("tasks", parse(STUDIES["spacer"].tasks), data)
+    return {
+        sample.id: str(sample.target.answer.choice)
+        for sample in samples_of(task)
+        if sample.query.form is AnswerForm.CHOICE and sample.target and sample.target.answer
+    }
+
+
+def read(path: Path, letters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The rollouts that a training kept, of questions with options, however they end."""
     with path.open(encoding="utf-8") as lines:
-        yield from (one for one in map(json.loads, lines) if LETTER.search(one["text"]))
+        yield from (one for one in map(json.loads, lines) if one["sample"] in letters)
 
 
-def row(name: str, rollouts: Sequence[Mapping[str, Any]]) -> str:
-    """What is said of one training."""
-    right = [one for one in rollouts if one["terms"]["accuracy"] >= 1]
-    scores = [one["terms"]["accuracy"] - 1 for one in right if "<map>" in one["text"]]
+def row(name: str, rollouts: Sequence[Mapping[str, Any]], letters: Mapping[str, str]) -> str:
+    """What is said of one training; a dash where there is nothing to speak of."""
+    right = [answer(one["text"]) == letters[one["sample"]] for one in rollouts]
+    # The accuracy of a right answer is 1 and its map's score, but 0 where that is 0.
+    scores = [
+        max(0.0, one["terms"]["accuracy"] - 1)
+        for one, is_right in zip(rollouts, right, strict=True)
+        if is_right and drawn(one["text"])
+    ]
     groups = defaultdict(list)
-    for one in rollouts:
-        groups[one["step"], one["sample"]].append(one["terms"]["accuracy"] >= 1)
+    for one, is_right in zip(rollouts, right, strict=True):
+        groups[one["step"], one["sample"]].append(is_right)
     cells = [
-        name, str(len(rollouts)), f"{fmean('<map>' in one['text'] for one in rollouts):.3f}",
-        f"{len(right) / len(rollouts):.3f}", f"{fmean(scores):.3f}",
-        str(len(groups)), f"{fmean(map(all, groups.values())):.3f}",
+        name, str(len(rollouts)), _mean([bool(drawn(one["text"])) for one in rollouts]),
+        _mean(right), _mean(scores), str(len(groups)), _mean([all(one) for one in groups.values()]),
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def _mean(several: Sequence[float]) -> str:
+    return f"{fmean(several):.3f}" if several else "–"
 
 
 if __name__ == "__main__":
