@@ -1,7 +1,7 @@
 # `make demo` runs the main job, `make test` the tests. Both install what they need into .venv.
 #   make check      formatting, lint, types, layers
 #   make test-slow  the tests that take minutes
-#   make test-learning  five methods learn; an hour and a quarter
+#   make test-learning  five methods learn; an hour
 #   make test-parts the tests of parts that `make test` does not install, in .venv-parts;
 #                   XMEM_REPO and CUTIE_REPO name checkouts
 #   make docs       the pages that are generated

@@ -47,7 +47,7 @@ def main() -> None:
         f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}", *found,
     ])  # fmt: skip
     print(text)
-    if given.save:
+    if given.save and found:
         save(RESULT, "maps", text)
 
 

@@ -86,10 +86,21 @@ def test_a_mirrored_graph_is_another_and_twice_mirrored_the_same():
     assert graphs_read.mirrored(turned) == graph
 
 
+def test_a_place_beyond_the_canvas_is_mirrored_onto_its_edge():
+    assert graphs_read.mirrored('{"star": [200, 3, 5]}') == '{"star": [0, 165, 5]}'
+
+
+def test_a_reply_is_begun_again_with_its_first_graph_alone():
+    graph = '<think><graph>{"star": [2, 3, 5]}</graph>'
+    found = graphs_read.BEGUN.match(f"{graph} and <graph>{{}}</graph></think>")
+    assert found is not None and found.group() == graph
+    assert graphs_read.BEGUN.match(f"<think>so: {graph}") is None
+
+
 def test_what_is_right_is_the_part_of_letters_that_are_true(data):
     every = samples_of(plugins.build("tasks", parse("shapes_qa(split=train)"), data))
-    lettered = [one for one in every if one.query.form is AnswerForm.CHOICE][:2]
-    letter = lettered[0].target.answer.choice
-    other = "A" if lettered[1].target.answer.choice != "A" else "B"
-    said = [ChatReply(text=f"<think></think><answer>{one}</answer>") for one in (letter, other)]
-    assert graphs_read.right(lettered, said) == 0.5
+    lettered = [one for one in every if one.query.form is AnswerForm.CHOICE][:4]
+    true = [one.target.answer.choice for one in lettered]
+    other = "A" if true[3] != "A" else "B"
+    said = [ChatReply(text=f"<think></think><answer>{one}</answer>") for one in (*true[:3], other)]
+    assert graphs_read.right(lettered, said) == 0.75

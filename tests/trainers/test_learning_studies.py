@@ -216,10 +216,10 @@ STEPS, GATE = 40, 0.03
 """Of the training of VisionReasoner and of its control, and how far its box F1 has to be above the
 control's. It was 0.083, 0.106 and 0.173 with seeds 0, 1 and 2 (docs/learning.md)."""
 STEPS_SHORTER, PART, LOST = 12, 0.6, 0.1
-"""Of the training of DR2Seg and of its control, the part of the start's reasoning tokens that it
-has to come below, and the control not, and the gIoU that it may lose. With seed 0 tokens were 35.2
-at the start, 15.4 after the training and 53.5 after random rewards; gIoU 0.467, 0.461 and 0.389.
-Tokens fall most in the first ten steps; in 40 those of random rewards may fall too."""
+"""Of the training of DR2Seg, the part of the start's reasoning tokens that it has to come below,
+and the gIoU that it may lose. With seed 0 tokens were 35.2 at the start, 15.4
+after the training and 53.5 after random rewards; gIoU 0.467, 0.461 and 0.389. The control
+decides nothing: in 40 steps with seeds 0 to 4 its tokens went from 36.8 to 12, 30, 123, 64, 23."""
 
 
 def planned(steps, *, out):
@@ -261,12 +261,12 @@ def test_visionreasoner_finds_more_after_its_reward_than_after_random_ones(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.learning
-def test_dr2seg_reasons_in_fewer_words_after_its_reward_and_not_after_random_ones(tmp_path):
+def test_dr2seg_reasons_in_fewer_words_after_its_reward(tmp_path):
     pytest.importorskip("trl")
-    places = (START, studies.METHOD, studies.CONTROL)
+    places = (START, studies.METHOD)
     found = ends("dr2seg", (studies.TOKENS, "gIoU"), places, steps=STEPS_SHORTER, out=tmp_path)
     tokens, giou = found[studies.TOKENS], found["gIoU"]
-    assert tokens[studies.METHOD] < PART * tokens[START] < tokens[studies.CONTROL], found
+    assert tokens[studies.METHOD] < PART * tokens[START], found
     assert giou[studies.METHOD] > giou[START] - LOST, found
 
 
@@ -306,7 +306,7 @@ and 0.382."""
 def test_videoseg_r1_comes_down_towards_its_budgets(tmp_path):
     pytest.importorskip("trl")
     levels = [f"{studies.TOKENS}, {level}" for level in ("easy", "medium", "hard")]
-    places = (START, studies.METHOD, studies.CONTROL)
+    places = (START, studies.METHOD)
     found = ends("videoseg_r1", (*levels, "gIoU"), places, steps=STEPS_TO_BUDGETS, out=tmp_path)
     for level in levels:
         assert found[level][studies.METHOD] < PART * found[level][START], found
