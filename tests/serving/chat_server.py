@@ -13,6 +13,7 @@ import io
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -261,6 +262,14 @@ def medium(part: dict[str, Any], times: dict[str, Any]) -> tuple[Media, tuple[in
     return pixels(whole, times=moments, is_video=True, id="sent"), places
 
 
+class Server(ThreadingHTTPServer):
+    """Says nothing of a client that has heard enough and hung up."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def serving(
     chat: Chat, *, faults: Iterable[Fault] = (), port: int = 0, **given: Any
@@ -268,7 +277,7 @@ def serving(
     """A server that runs as long as the context does; `url` is where."""
     served = Served(chat, faults=iter(faults), **given)
     handler = type("Bound", (Handler,), {"served": served})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server = Server(("127.0.0.1", port), handler)
     server.daemon_threads = True
     server.block_on_close = False
     served.url = f"http://127.0.0.1:{server.server_port}/v1"
