@@ -45,14 +45,16 @@ def main() -> None:
     runs = [run for run in opened if run.manifest["task"]["spec"] == TASK]
     if not runs:
         raise SystemExit(f"{given.runs}: expected runs of {TASK}, found none")
+    models = sorted({run.manifest["model"]["spec"] for run in runs})
+    if len(models) > 1:
+        raise SystemExit(f"{given.runs}: expected runs of one model, found {', '.join(models)}")
     right = defaultdict(list)
     for run in runs:
         for column, row, score in told(run):
             right[row, column].append(score)
             right[row, "all"].append(score)
-    models = sorted({run.manifest["model"]["spec"] for run in runs})
     seeds = sorted(seed_of(run) for run in runs)
-    text = "\n".join([f"`{', '.join(models)}`, {TASK}, seeds {seeds}: part of the boxes that are "
+    text = "\n".join([f"`{models[0]}`, {TASK}, seeds {seeds}: part of the boxes that are "
                       "right (of how many).", "", *table(right)])  # fmt: skip
     print(text)
     if given.save:
