@@ -15,10 +15,11 @@ from scipy import ndimage
 from harness.masks import BoolArray
 from harness.media import Frame
 from harness.world.backgrounds import draw_background
-from harness.world.scene import COLOURS, Colour, Scene, Shape, Thing
+from harness.world.scene import COLOURS, RGB, Scene, Shape, Thing
 
 IntArray = NDArray[np.int64]
 
+NO_FILLS: Mapping[int, RGB] = MappingProxyType({})
 SCALE = 1000  # outlines are in thousandths of the radius
 
 OUTLINES: Mapping[Shape, tuple[tuple[int, int], ...]] = MappingProxyType(
@@ -126,20 +127,22 @@ def whole_areas(scene: Scene) -> IntArray:
     )
 
 
-def render(scene: Scene, frame: int = 0) -> Frame:
+def render(scene: Scene, frame: int = 0, *, fills: Mapping[int, RGB] = NO_FILLS) -> Frame:
     """The picture of one frame: height × width × 3, uint8, RGB.
 
     A thing is filled with its exact colour; the outermost pixels of its own outline are darker
-    (of black things: lighter), which shows where two things of one colour meet.
+    (of black things: lighter), which shows where two things of one colour meet. `fills` are other
+    colours of some things, by their index.
     """
     owner = owners(scene, frame)
     picture = _background(scene).copy()
     for index, thing in enumerate(scene.things):
         window, part = _placed(scene, thing, frame)
         mine = owner[window] == index
-        picture[window][mine] = COLOURS[thing.colour]
+        fill = fills.get(index, COLOURS[thing.colour])
+        picture[window][mine] = fill
         rim = _rim(thing.shape, scene.radius(thing))[part]
-        picture[window][mine & rim] = _rim_colour(thing.colour)
+        picture[window][mine & rim] = _rim_colour(fill)
     return picture
 
 
@@ -192,8 +195,8 @@ def _overlap(start: int, length: int, limit: int) -> tuple[slice, slice]:
 
 
 @cache
-def _rim_colour(colour: Colour) -> tuple[int, int, int]:
-    red, green, blue = COLOURS[colour]
+def _rim_colour(fill: RGB) -> RGB:
+    red, green, blue = fill
     if red + green + blue < 120:
         return red + 48, green + 48, blue + 48
     return red * 5 // 8, green * 5 // 8, blue * 5 // 8

@@ -25,7 +25,9 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 LEVELS: tuple[Level, ...] = get_args(Level)
 BACKGROUNDS: tuple[BackgroundKind, ...] = get_args(BackgroundKind)
 
-COLOURS: Mapping[Colour, tuple[int, int, int]] = MappingProxyType(
+RGB: TypeAlias = tuple[int, int, int]
+
+COLOURS: Mapping[Colour, RGB] = MappingProxyType(
     {
         "red": (214, 32, 36),
         "green": (36, 160, 52),

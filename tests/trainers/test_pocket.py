@@ -3,8 +3,10 @@
 import json
 import math
 import re
+import tomllib
 from dataclasses import replace
 from inspect import signature
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +16,12 @@ from harness.errors import ModelError, UsageError
 from harness.media import pixels
 from harness.models.backends.checkpoint import fingerprint
 from harness.models.backends.inputs import processor_inputs
-from harness.models.pocket import FOLDER
+from harness.models.pocket import BASE, FOLDER
 from harness.models.pocket.model import pocket as pocket_model
 from harness.models.visionreasoner import grammar
 from harness.spec import Spec
 from harness.trainer import TrainingRun
+from harness.trainers import pocket as pocket_trainer
 from harness.trainers.pocket import course as courses
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Collator
@@ -48,6 +51,7 @@ from harness.world.qa import KINDS_OF_QA, ask_qa, every_qa
 from harness.world.raster import render
 from harness.world.referring import attributes
 
+CONFIGS = Path(pocket_trainer.__file__).parent / "configs"
 SMALL = Architecture(layers=3, hidden_size=64, heads=2, intermediate_size=96,
                      vision_layers=2, vision_hidden_size=64, vision_heads=2,
                      vision_intermediate_size=96)  # fmt: skip
@@ -457,7 +461,7 @@ def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
         query = torch.zeros(1, 2, tokens, tokens)
         query[0, head, 4] = 50.0 * directions[0, 0, looked_at]
         nothing = torch.zeros(1, tokens, width)
-        states = States(nothing, nothing, nothing, query, directions)
+        states = States(*[nothing] * 4, query, directions)
         source = torch.tensor([[False, True, True, False, False, False]])
         told = dict.fromkeys(Targets._fields, torch.zeros(0))
         targets = Targets(**(told | {"copies": torch.tensor([[0, 4]]), "sources": source}))
@@ -638,13 +642,8 @@ def test_unseen_questions_come_from_the_validation_split():
     assert every_qa(draw_scene(1, family="qa", split="val", index=0))
 
 
-@pytest.mark.parametrize("steps", [3, pytest.param(50, marks=pytest.mark.slow)])
-def test_the_shipped_weights_can_be_made_again(tmp_path, steps):
-    """The first steps have the losses that the training of the shipped weights had.
-
-    Of the training from random weights, which another one went on from.
-    """
-    record = json.loads((FOLDER / "training.json").read_text())["before"]
+def settings_of(record):
+    """The training program that a checkpoint's record tells."""
     given = {name: record["settings"][name] for name in signature(pocket).parameters
              if name in record["settings"]}  # fmt: skip
     told = {**record["settings"]["shares"], **record["settings"]["architecture"]}
@@ -652,8 +651,53 @@ def test_the_shipped_weights_can_be_made_again(tmp_path, steps):
     given |= {"processes": record["processes"]}
     settings = pocket(**given)
     assert json.loads(json.dumps(settings.describe())) == record["settings"]
+    return settings
+
+
+@pytest.mark.parametrize("steps", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_the_shipped_weights_can_be_made_again(tmp_path, steps):
+    """The first steps have the losses that the training of the early weights had.
+
+    That began with random weights; the training of the shipped ones goes on from it.
+    """
+    record = json.loads((FOLDER / "training.json").read_text())["before"]
     made = iter(range(1, steps + 1))
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path, settings, seed=record["seed"], stopping=lambda: next(made) == steps)
+        train(tmp_path, settings_of(record), seed=record["seed"],
+              stopping=lambda: next(made) == steps)  # fmt: skip
     losses = [row["loss"] for row in TrainingRun(out=tmp_path).curve.read()]
     assert losses == pytest.approx(record["first_losses"][:steps], rel=0.02)
+
+
+def test_the_first_configuration_is_what_made_the_early_weights(tmp_path):
+    """Of which a longer training was recorded: the same in every step up to theirs.
+
+    In its last twelve steps of these the rate had begun to fall, by a ten-thousandth.
+    """
+    record = json.loads((BASE / "training.json").read_text())
+    ours = pocket(**tomllib.loads((CONFIGS / "two_cores.toml").read_text()))
+    theirs = settings_of(record)
+    assert ours.steps == record["steps"] == theirs.base_at < theirs.steps
+
+    def course(settings):
+        made = Course(settings, TrainingRun(out=tmp_path))
+        drawing = Drawing(settings, seed=0)
+        for step in range(ours.steps):
+            early = step < settings.see_until * settings.steps
+            late = made._part(step) >= settings.heads_until
+            yield made._rate(step), drawing._most_things(step), early, late, made._spread(step)
+
+    for mine, other in zip(course(ours), course(theirs), strict=True):
+        assert mine == pytest.approx(other, rel=2e-4)
+    schedule = ("steps", "see_until", "easy_until", "flat", "last_spread", "spread_until",
+                "heads_until", "base_at")  # fmt: skip
+    same = replace(ours, **{name: getattr(theirs, name) for name in schedule})
+    assert same.describe() == theirs.describe()
+
+
+def test_the_second_configuration_is_what_made_the_shipped_weights():
+    record = json.loads((FOLDER / "training.json").read_text())
+    given = tomllib.loads((CONFIGS / "two_cores_more.toml").read_text())
+    ours = pocket(**given, start=record["settings"]["start"])
+    assert ours.describe() == settings_of(record).describe()
+    assert record["before"]["fingerprint"] == fingerprint(BASE)

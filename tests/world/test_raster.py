@@ -135,6 +135,18 @@ def test_a_nearer_thing_covers_a_farther_one() -> None:
     assert tuple(render(scene)[80, 90]) == COLOURS["blue"]
 
 
+def test_another_fill_changes_the_pixels_of_its_thing_alone():
+    scene = draw_scene(3, family="referring", split="train", index=5)
+    plain, filled = render(scene), render(scene, fills={1: (0, 255, 255)})
+    own = visible_masks(scene)[1]
+    assert np.array_equal(plain[~own], filled[~own])
+    colours, often = np.unique(filled[own], axis=0, return_counts=True)
+    assert [tuple(one) for one in colours] == [(0, 159, 159), (0, 255, 255)], "its rim is darker"
+    assert often[1] > often[0]
+    inside = (plain[own] == COLOURS[scene.things[1].colour]).all(-1)
+    assert np.array_equal(inside, (filled[own] == (0, 255, 255)).all(-1))
+
+
 def test_a_thing_that_moves_out_is_cut_and_then_gone() -> None:
     scene = scene_of(red_square(x=140, dx=10), frames=8)
     inside = [is_inside(scene, scene.things[0], frame) for frame in range(8)]

@@ -12,7 +12,7 @@ from PIL import Image
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.lessons import Lesson, Span
 from harness.trainers.pocket.mixture import Drawn
-from harness.trainers.pocket.views import CELLS, FEWEST_PIXELS, View
+from harness.trainers.pocket.views import CELLS, FEWEST_PIXELS, FEWEST_PIXELS_OF_PATCH, View
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.world.raster import render
 from harness.world.scene import COLOURS, SHAPES, SIZES
@@ -60,9 +60,17 @@ class Batch:
     options: Ints
     """Words of options × 3: row, place, and the number of the option."""
     kinds: Ints
-    """Pictures × image tokens × 3: shape (0: none, or its number from 1), colour, size."""
+    """Pictures × image tokens × 3: shape (0: no thing, or its number from 1), colour, size; -100:
+    not asked for."""
     boxes: Floats
     """Pictures × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
+    asked_boxes: Floats
+    """Rows × image tokens × 6: the same as `boxes`, but of what the question is about where the
+    token shows that, whatever covers more of it."""
+    patch_kinds: Ints
+    """Pictures × patches × 3: the same as `kinds` of each patch; × 0 patches where no head asks."""
+    patch_boxes: Floats
+    """Pictures × patches × 4: its thing's box on the canvas, likewise."""
     outlines: Floats
     """Pictures × image tokens × 49: the part that the token's thing covers of each cell of a grid
     over the token; × 0 where no head asks for it."""
@@ -75,9 +83,21 @@ class Batch:
 class Collator:
     """Makes batches with one tokenizer."""
 
-    def __init__(self, tokenizer: Any, *, text_first: bool = True, outlines: bool = False) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        text_first: bool = True,
+        outlines: bool = False,
+        patches: bool = False,
+        places_of_asked: bool = False,
+        recoloured: bool = False,
+    ) -> None:
         self._tokenizer = tokenizer
         self._outlines = outlines
+        self._patches = patches
+        self._places_of_asked = places_of_asked
+        self._recoloured = recoloured
         self._text_first = text_first
         self._encode = lru_cache(maxsize=50_000)(self._ids)
         self._image = tokenizer.convert_tokens_to_ids(vocabulary.IMAGE)
@@ -107,6 +127,10 @@ class Collator:
             for name, width in (("looks", 2), ("copies", 4), ("options", 3))
         )
         places = np.arange(length)
+        by_patch = [
+            (one, _patch_owners(one.view) if self._patches else _no_patches(one.view))
+            for one in drawn
+        ]
         return Batch(
             pictures=np.stack([squashed(one.view) for one in drawn]),
             tokens=_padded([row["tokens"] for row in rows], length, self._pad),
@@ -123,8 +147,13 @@ class Collator:
             copies=copies[:, :2],
             sources=(places >= copies[:, 2:3]) & (places < copies[:, 3:4]),
             options=options,
-            kinds=np.stack([_kinds(one.view) for one in drawn]),
-            boxes=np.stack([_boxes(one.view) for one in drawn]).astype(np.float32),
+            kinds=np.stack([self._kinds(one, _owners(one.view)) for one in drawn]),
+            asked_boxes=np.stack([row["asked_boxes"] for row in rows]),
+            patch_kinds=np.stack([self._kinds(one, owners) for one, owners in by_patch]),
+            patch_boxes=np.stack([_first_boxes(one.view, owners) for one, owners in by_patch]),
+            boxes=np.stack([_boxes(one.view, _owners(one.view)) for one in drawn]).astype(
+                np.float32
+            ),
             outlines=np.stack(
                 [_outlines(one.view) if self._outlines else _no_outlines(one.view) for one in drawn]
             ).astype(np.float32),
@@ -175,11 +204,19 @@ class Collator:
             "owner": picture,
             "seen": seen,
             "meant": _meant(view, lesson.meant),
+            "asked_boxes": self._asked_boxes(view, lesson.meant),
             "looks": looks,
             "looked_at": np.array(looked_at).reshape(-1, grids * TOKENS),
             "copies": copies,
             "options": options,
         }
+
+    def _kinds(self, drawn: Drawn, owners: Ints) -> Ints:
+        return _kinds(drawn.view, owners, colours_alone=self._recoloured and bool(drawn.lessons))
+
+    def _asked_boxes(self, view: View, meant: Sequence[int]) -> Floats:
+        owners = _asked_owners(view, meant if self._places_of_asked else ())
+        return _boxes(view, owners)
 
     def _around(self, lesson: Lesson, view: View) -> "tuple[list[int], list[int], int, Placed]":
         """Tokens before and after the image tokens, how many grids of those there are, and where
@@ -226,7 +263,7 @@ def squashed(view: View) -> NDArray[np.uint8]:
     """Frames × 168 × 168 × 3, as the evaluation squashes them; an odd last frame is repeated."""
     frames = [
         np.array(
-            Image.fromarray(render(view.scene, frame)).resize(
+            Image.fromarray(render(view.scene, frame, fills=view.fills)).resize(
                 (CANVAS, CANVAS), Image.Resampling.BILINEAR
             )
         )
@@ -286,16 +323,37 @@ def _owners(view: View) -> Ints:
     return np.where(firsts.max(1) >= FEWEST_PIXELS, firsts.argmax(1), -1)
 
 
-def _kinds(view: View) -> Ints:
-    things = view.scene.things
-    table = np.array(
-        [
-            (SHAPES.index(one.shape) + 1, [*COLOURS].index(one.colour), SIZES.index(one.size))
-            for one in things
-        ]
-        + [(NOTHING, 0, 0)]
-    )
-    found: Ints = table[_owners(view)].reshape(-1, 3)
+def _asked_owners(view: View, things: Sequence[int]) -> Ints:
+    """The same, but of tokens that show any of these things the one of them that covers most."""
+    if not things:
+        return _owners(view)
+    asked = view.shares[::2][:, list(things)]
+    return np.where(asked.max(1) >= FEWEST_PIXELS, np.array(things)[asked.argmax(1)], _owners(view))
+
+
+def _patch_owners(view: View) -> Ints:
+    """Grids × patches: the thing that covers most of the patch, or -1."""
+    shares = np.stack([view.patch_shares(frame) for frame in view.frames[::2]])
+    return np.where(shares.max(1) >= FEWEST_PIXELS_OF_PATCH, shares.argmax(1), -1)
+
+
+def _no_patches(view: View) -> Ints:
+    return np.zeros((-(-len(view.frames) // 2), 0), dtype=np.int64)
+
+
+def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
+    """Owners' shapes, colours and sizes, for all grids one after the other; IGNORED: a colour
+    without a name, and shapes and sizes where only colours are asked for.
+    """
+    table = [
+        (
+            IGNORED if colours_alone else SHAPES.index(one.shape) + 1,
+            IGNORED if index in view.fills else [*COLOURS].index(one.colour),
+            IGNORED if colours_alone else SIZES.index(one.size),
+        )
+        for index, one in enumerate(view.scene.things)
+    ]
+    found: Ints = np.array([*table, (NOTHING, 0, 0)])[owners].reshape(-1, 3)
     return found
 
 
@@ -315,8 +373,13 @@ def _no_outlines(view: View) -> Floats:
     return np.zeros((_owners(view).size, 0), dtype=np.float32)
 
 
-def _boxes(view: View) -> Floats:
-    owners = _owners(view)
+def _first_boxes(view: View, owners: Ints) -> Floats:
+    """Owners' boxes in the first frame of each grid."""
+    firsts = [view.boxes[frame][own] for frame, own in zip(view.frames[::2], owners, strict=True)]
+    return np.concatenate(firsts).astype(np.float32)
+
+
+def _boxes(view: View, owners: Ints) -> Floats:
     whole = np.zeros((*owners.shape, 6), dtype=np.float32)
     for grid, owner in enumerate(owners):
         first = view.boxes[view.frames[2 * grid]]

@@ -59,7 +59,11 @@ class Course:
             if settings.start is not None and settings.start_kept
         }
         text = self._network.config.text_config
-        self._heads = Heads(width=text.hidden_size, outlines=settings.outlines_weight > 0)
+        self._heads = Heads(
+            width=text.hidden_size,
+            outlines=settings.outlines_weight > 0,
+            patches=settings.architecture.vision_hidden_size if settings.patches_weight > 0 else 0,
+        )
         self._forward = Forward(
             self._network,
             tap=max(0, text.num_hidden_layers - 3),
@@ -242,6 +246,7 @@ class Course:
         late = self._part(step) >= settings.heads_until
         guided = (
             settings.things_weight * heads.things
+            + settings.patches_weight * heads.patches
             + settings.outlines_weight * heads.outlines
             + settings.meant_weight * heads.meant
             + settings.looks_weight * (heads.looks + heads.attends)
@@ -250,9 +255,9 @@ class Course:
         loss = (said + guided) / PARTS
         loss.backward()
         told = {"loss": loss, "text": words.text, "measured": words.measured,
-                "things": heads.things, "outlines": heads.outlines, "meant": heads.meant,
-                "looks": heads.looks, "attends": heads.attends, "copies": heads.copies,
-                "options": heads.options}  # fmt: skip
+                "things": heads.things, "patches": heads.patches, "outlines": heads.outlines,
+                "meant": heads.meant, "looks": heads.looks, "attends": heads.attends,
+                "copies": heads.copies, "options": heads.options}  # fmt: skip
         plain = {name: float(value.detach()) for name, value in told.items()}
         plain["loss"] *= PARTS
         return plain | {"error": words.error, "right": heads.right_looks}

@@ -29,7 +29,12 @@ class Drawing:
         self._seed = seed
         tokenizer = vocabulary.make_tokenizer()
         self._collator = Collator(
-            tokenizer, text_first=settings.text_first, outlines=settings.outlines_weight > 0
+            tokenizer,
+            text_first=settings.text_first,
+            outlines=settings.outlines_weight > 0,
+            patches=settings.patches_weight > 0,
+            places_of_asked=settings.places_of_asked,
+            recoloured=settings.shares.recoloured > 0,
         )
 
     def part(self, step: int, part: int) -> dict[str, Batch]:

@@ -21,6 +21,8 @@ class States:
 
     image: Tensor
     """Pictures × image tokens × width: the vision tower's output."""
+    patches: Tensor
+    """Pictures × patches × width: what that is merged from, four patches a token."""
     middle: Tensor
     """Rows × tokens × width: hidden states after the layer that heads read."""
     last: Tensor
@@ -54,13 +56,14 @@ class Forward:
             owner: Rows: the picture of each.
             seen: Rows × length: True at image tokens, equally many in each row.
         """
-        image = self._see(pixels)
+        image, seen_patches = self._see(pixels)
         embedded = self._text.embed_tokens(tokens)
         own = image[owner].to(embedded.dtype)
         hidden = embedded.masked_scatter(seen[..., None], own)
-        return States(image, *self._read(hidden, positions))
+        return States(image, seen_patches, *self._read(hidden, positions))
 
-    def _see(self, pixels: Tensor) -> Tensor:
+    def _see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """What image tokens show, and what their patches do."""
         pictures, times, patches = pixels.shape[:3]
         kernel = self._vision.patch_embed.proj.weight  # width × 3 × 2 × 14 × 14
         if pixels.shape[3] == 1:
@@ -76,10 +79,9 @@ class Forward:
             hidden = hidden + self._look(block.attn, _normed(hidden, block.norm1))
             hidden = hidden + block.mlp(_normed(hidden, block.norm2))
         merger = self._vision.merger
-        merged: Tensor = merger.mlp(
-            _normed(hidden, merger.ln_q).view(pictures, times * patches // 4, -1)
-        )
-        return merged
+        normed = _normed(hidden, merger.ln_q)
+        merged: Tensor = merger.mlp(normed.view(pictures, times * patches // 4, -1))
+        return merged, normed.view(pictures, times * patches, -1)
 
     def _look(self, attention: Any, hidden: Tensor) -> Tensor:
         batch, length, _ = hidden.shape

@@ -6,6 +6,8 @@ The heads here tell it; they exist in training only.
 - `things`: each image token, as the vision tower gives it, says shape, colour, size, box and motion
   of the thing that it shows; after the middle text layer also where on the canvas that box is, and
   its motion.
+- `patches`: each of the four patches of an image token says what it shows itself, before they are
+  merged; and the token says it of each. An image token that two things share shows both.
 - `outlines`: each image token, as the vision tower gives it, says which parts of it the thing
   covers. What shape a thing has is learned from where its edges are, of small things most of all.
 - `meant`: after the middle text layer each image token says whether the question is about it.
@@ -17,6 +19,7 @@ The heads here tell it; they exist in training only.
   them. What follows from texts that are apart attends to each: it cannot lose less than log 2.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.trainers.pocket.batches import OUTLINE
+from harness.trainers.pocket.batches import IGNORED, NOTHING, OUTLINE
 from harness.trainers.pocket.forward import States
 from harness.trainers.pocket.views import CELLS
 from harness.trainers.pocket.vocabulary import CANVAS
@@ -32,6 +35,9 @@ from harness.world.scene import COLOURS, SHAPES, SIZES
 
 SPLITS = (len(SHAPES) + 1, len(COLOURS), len(SIZES), 6)
 """Outputs of the head on things: logits of shape, colour and size; box and way in image tokens."""
+
+PATCH_SPLITS = (*SPLITS[:3], 4)
+"""Likewise of the heads on patches, without the way."""
 
 LOOK_WIDTH = 64
 MOST_OPTIONS = 8  # letters that the words of options can have
@@ -46,6 +52,9 @@ class Targets(NamedTuple):
 
     kinds: Tensor
     boxes: Tensor
+    asked_boxes: Tensor
+    patch_kinds: Tensor
+    patch_boxes: Tensor
     outlines: Tensor
     owner: Tensor
     seen: Tensor
@@ -62,6 +71,7 @@ class HeadLosses:
     """The losses of the heads, and how often the right thing was looked at."""
 
     things: Tensor
+    patches: Tensor
     outlines: Tensor
     meant: Tensor
     looks: Tensor
@@ -74,7 +84,7 @@ class HeadLosses:
 class Heads(nn.Module):
     """The heads of training."""
 
-    def __init__(self, *, width: int, outlines: bool = False) -> None:
+    def __init__(self, *, width: int, outlines: bool = False, patches: int = 0) -> None:
         super().__init__()
         self.things = nn.Linear(width, sum(SPLITS))
         self.place = nn.Linear(width, 6)
@@ -84,6 +94,8 @@ class Heads(nn.Module):
         self.option = nn.Linear(width, MOST_OPTIONS)
         # The last one, and only where it is asked for: the others begin as they do without it.
         self.outline = nn.Linear(width, OUTLINE**2) if outlines else None
+        self.patch = nn.Linear(patches, sum(PATCH_SPLITS)) if patches else None
+        self.quarters = nn.Linear(width, 4 * sum(PATCH_SPLITS)) if patches else None
 
     def forward(self, states: States, targets: Targets) -> HeadLosses:
         """The losses of a batch."""
@@ -100,6 +112,7 @@ class Heads(nn.Module):
         )
         return HeadLosses(
             things=self._things(states.image.float(), image, targets),
+            patches=self._patches(states, targets),
             outlines=self._outlines(states.image.float(), targets),
             meant=meant,
             looks=-_mean((targets.looked_at * shares).sum(-1)),
@@ -112,10 +125,17 @@ class Heads(nn.Module):
     def _outlines(self, image: Tensor, targets: Targets) -> Tensor:
         if self.outline is None:
             return image.new_zeros(())
-        shown = targets.kinds[..., 0] > 0
+        shown = targets.kinds[..., 0] != NOTHING
         return functional.binary_cross_entropy_with_logits(
             self.outline(image[shown]), targets.outlines[shown]
         )
+
+    def _patches(self, states: States, targets: Targets) -> Tensor:
+        if self.patch is None or self.quarters is None:
+            return states.patches.new_zeros((), dtype=torch.float32)
+        seen = self.patch(states.patches.float())
+        kept = self.quarters(states.image.float()).view(seen.shape)
+        return _patch_loss(seen, targets) + _patch_loss(kept, targets) / 2
 
     def _options(self, middle: Tensor, options: Tensor) -> Tensor:
         row, place, number = options.unbind(1)
@@ -123,21 +143,44 @@ class Heads(nn.Module):
         return -_mean(said.gather(1, number[:, None])[:, 0])
 
     def _things(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
-        shape, colour, size, box = self.things(image).split(SPLITS, dim=-1)
-        shown = targets.kinds[..., 0] > 0
-        loss = functional.cross_entropy(shape[shown], targets.kinds[..., 0][shown])
-        loss = loss + functional.cross_entropy(shape[~shown], targets.kinds[..., 0][~shown])
-        loss = loss + functional.cross_entropy(colour[shown], targets.kinds[..., 1][shown])
-        loss = loss + functional.cross_entropy(size[shown], targets.kinds[..., 2][shown])
-        corners, ways = targets.boxes[..., :4], targets.boxes[..., 4:]
-        motion = ways / FASTEST
+        *kinds, box = self.things(image).split(SPLITS, dim=-1)
+        shown = targets.kinds[..., 0] != NOTHING
+        loss = _kind_loss(kinds, targets.kinds)
+        corners, motion = _corners_and_motion(targets.boxes)
         relative = torch.cat([(corners - _centres(image.shape[1])) / CELL, motion], dim=-1)
         loss = loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
         shown_rows = shown[targets.owner]
-        wanted = torch.cat([corners / (CANVAS / 2) - 1, motion / 4], dim=-1)
-        wanted = wanted[targets.owner][shown_rows]
+        corners, motion = _corners_and_motion(targets.asked_boxes)
+        wanted = torch.cat([corners / (CANVAS / 2) - 1, motion / 4], dim=-1)[shown_rows]
         place = functional.smooth_l1_loss(self.place(middle)[shown_rows], wanted, beta=0.1)
         return loss + 6 * place
+
+
+def _patch_loss(said: Tensor, targets: Targets) -> Tensor:
+    *kinds, box = torch.split(said, [*PATCH_SPLITS], dim=-1)
+    shown = targets.patch_kinds[..., 0] != NOTHING
+    relative = (targets.patch_boxes - _patch_centres(said.shape[1])) / CELL
+    loss = _kind_loss(kinds, targets.patch_kinds)
+    return loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
+
+
+def _corners_and_motion(boxes: Tensor) -> tuple[Tensor, Tensor]:
+    return boxes[..., :4], boxes[..., 4:] / FASTEST
+
+
+def _kind_loss(said: Sequence[Tensor], kinds: Tensor) -> Tensor:
+    """Of shapes where there is a thing and where there is none, and of its colour and size."""
+    shown = kinds[..., 0] != NOTHING
+    shape, colour, size = (
+        functional.cross_entropy(one[shown], kinds[..., which][shown], reduction="none")
+        for which, one in enumerate(said)
+    )
+    nothing = functional.cross_entropy(said[0][~shown], kinds[..., 0][~shown])
+    told = kinds[shown] != IGNORED
+    shape, colour, size = (
+        _mean(one[asked]) for one, asked in zip((shape, colour, size), told.unbind(-1), strict=True)
+    )
+    return shape + nothing + colour + size
 
 
 def _attention_loss(states: States, targets: Targets) -> Tensor:
@@ -177,6 +220,12 @@ def _centres(tokens: int) -> Tensor:
     x = (cells % CELLS + 0.5) * CELL
     y = (cells // CELLS + 0.5) * CELL
     return torch.stack([x, y, x, y], dim=1)
+
+
+def _patch_centres(patches: int) -> Tensor:
+    """Patches × 4: the middle of each, twice, on the canvas; in the order of the architecture."""
+    within = torch.tensor([[-1, -1], [1, -1], [-1, 1], [1, 1]]).repeat(1, 2) * CELL / 4
+    return (_centres(patches // 4)[:, None] + within).flatten(0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from harness.trainers.pocket.lessons import Lesson, located, name
 from harness.trainers.pocket.reasons import in_words
 from harness.trainers.pocket.views import View
+from harness.world.backgrounds import draw_background
 from harness.world.families import draw_scene, wanted_count
 from harness.world.language import Noun, Question, nouns
 from harness.world.motion import motions, speeds
@@ -21,7 +22,7 @@ from harness.world.qa import KINDS_OF_QA, QA
 from harness.world.questions import how_many
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
-from harness.world.scene import COMBINATIONS, HELD_OUT, Scene
+from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
 
 T = TypeVar("T")
 Chance: TypeAlias = np.random.Generator
@@ -41,6 +42,9 @@ COMING = re.compile(r"\b(picture|view)\b")
 
 SEEN = tuple(one for one in COMBINATIONS if one not in HELD_OUT)
 LONGEST_VIDEO = 300  # frames; their numbers go up to this
+NAMED_APART, GROUND_APART = 80, 56
+"""How far one channel at least of a colour without a name is from every named colour's and from the
+background's."""
 MOST_SHOWN = 16  # things in a picture that nothing is asked about
 MIDDLE = 4  # the place among the frames shown of the one that replies name, if it shows enough
 
@@ -65,6 +69,9 @@ class Shares:
     """Part of the lessons that count what a scene has most of on purpose, as benchmarks do."""
     sized: float = 0.3
     """Part of the lessons in counting that tell things by their size, where a scene allows."""
+    recoloured: float = 0.0
+    """Part of the things in `pictures` that have a colour without a name: what shape and size a
+    thing has is not to be guessed from its colour, as not all combinations are seen in training."""
     swapped: float = 0.3
     """Part of the lessons with one thing meant whose reasoning is made to name another thing."""
 
@@ -104,8 +111,24 @@ def draw_pictures(shares: Shares, *, seed: int, step: int) -> list[Drawn]:
     for place in range(shares.pictures):
         chance = np.random.default_rng([seed, 5, step, place])
         scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MOST_SHOWN)
-        drawn.append(Drawn(View(scene, (0,)), ()))
+        fills = _fills(chance, scene, shares.recoloured) if shares.recoloured else {}
+        drawn.append(Drawn(View(scene, (0,), fills), ()))
     return drawn
+
+
+def _fills(chance: Chance, scene: Scene, part: float) -> dict[int, RGB]:
+    """Colours without a name for a part of the things, none near the background's."""
+    ground = draw_background(scene.background, width=scene.width, height=scene.height)
+    taken = [*COLOURS.values(), tuple(ground.reshape(-1, 3).mean(0))]
+    apart = np.array([NAMED_APART] * len(COLOURS) + [GROUND_APART])
+    fills = {}
+    for index in np.flatnonzero(chance.random(len(scene.things)) < part):
+        fill = chance.integers(0, 256, 3)
+        while (np.abs(np.array(taken) - fill).max(1) < apart).any():
+            fill = chance.integers(0, 256, 3)
+        red, green, blue = map(int, fill)
+        fills[int(index)] = red, green, blue
+    return fills
 
 
 def draw_counts(shares: Shares, *, seed: int, step: int, most_things: int) -> list[Drawn]:

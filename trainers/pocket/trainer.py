@@ -1,7 +1,7 @@
 """pocket from random weights: the real architecture, small, on the generated world.
 
     harness train --method pocket --out runs/pocket --config two_cores
-    harness train --method pocket --out runs/pocket_more --config two_cores_more --seed 1 \
+    harness train --method pocket --out runs/pocket_more --config two_cores_more --seed 3 \
         --set start=runs/pocket
     harness train --method pocket --out DIR --set steps=50
 
@@ -38,6 +38,8 @@ class PocketTrainer:
     last_spread: float
     spread_until: float
     things_weight: float
+    places_of_asked: bool
+    patches_weight: float
     outlines_weight: float
     meant_weight: float
     looks_weight: float
@@ -105,6 +107,8 @@ def pocket(
     last_spread: float = 0.7,
     spread_until: float = 0.6,
     things_weight: float = 1.0,
+    places_of_asked: bool = False,
+    patches_weight: float = 0.0,
     outlines_weight: float = 0.0,
     meant_weight: float = 0.5,
     looks_weight: float = 0.5,
@@ -119,6 +123,7 @@ def pocket(
     videos: int = 2,
     pictures: int = 16,
     words: float = 0.5,
+    recoloured: float = 0.0,
     swapped: float = 0.3,
     sizes_held: bool = False,
     start: str | None = None,
@@ -149,8 +154,11 @@ def pocket(
         last_spread: Width at the end.
         spread_until: Part of the steps in which it falls, by equal factors.
         things_weight: Weight of the loss on what image tokens show.
+        places_of_asked: Image tokens say, after the middle text layer, where what they show of what
+            is asked about is, whatever covers more of them.
+        patches_weight: Weight of the loss on what each of an image token's four patches shows.
         outlines_weight: Weight of the loss on which parts of image tokens things cover (4: the
-            vision tower alone learns shapes sooner; no gain was seen for the whole yet).
+            vision tower alone learns shapes sooner).
         meant_weight: Weight of the loss on which image tokens are asked about.
         looks_weight: Weight of the loss on where replies look.
         copies_weight: Weight of the loss on which text replies look at for what it tells.
@@ -164,6 +172,9 @@ def pocket(
         videos: Clips, likewise, with four lessons each.
         pictures: Further stills, likewise, without lessons: they teach the vision tower alone.
         words: Part of the lessons that are answered in words.
+        recoloured: Part of the things in `pictures` that have a colour without a name. Above 0
+            image tokens tell shapes and sizes there alone: elsewhere they could be guessed from
+            colours, as scenes of training do not show all combinations.
         swapped: Part of the lessons about one thing whose reasoning is made to name another.
         sizes_held: Comparisons of sizes tell of each thing whether it is the best so far. It is not
             learned; the first part of the shipped weights' training has it.
@@ -195,6 +206,8 @@ def pocket(
         last_spread=last_spread,
         spread_until=spread_until,
         things_weight=things_weight,
+        places_of_asked=places_of_asked,
+        patches_weight=patches_weight,
         outlines_weight=outlines_weight,
         meant_weight=meant_weight,
         looks_weight=looks_weight,
@@ -217,6 +230,7 @@ def pocket(
             counts=counts,
             videos=videos,
             words=words,
+            recoloured=recoloured,
             swapped=swapped,
             sizes_held=sizes_held,
         ),

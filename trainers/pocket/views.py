@@ -1,7 +1,7 @@
 """A scene as the network sees it: boxes on the canvas, and what each image token shows."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -11,11 +11,13 @@ from PIL import Image
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.types import Point
 from harness.world.raster import visible_masks
-from harness.world.scene import Scene
+from harness.world.scene import RGB, Scene
 
 CELLS = 6  # image tokens along each side
 FEWEST_PIXELS = 0.04
 """The part of an image token's area that a thing must cover for the token to speak of it."""
+FEWEST_PIXELS_OF_PATCH = 0.1
+"""The same of a patch's area, which is a quarter of a token's."""
 MOST = 0.8
 """The part of what is ever seen of a thing that counts as most of it."""
 
@@ -26,6 +28,8 @@ class View:
 
     scene: Scene
     frames: tuple[int, ...]
+    fills: Mapping[int, RGB] = field(default_factory=dict, hash=False)
+    """Colours of things that have another one than the scene says: one that has no name."""
 
     @cached_property
     def masks(self) -> Mapping[int, NDArray[np.bool_]]:
@@ -60,6 +64,15 @@ class View:
         columns = _share_of_cells(width)
         parts: NDArray[np.float64] = rows @ masks.astype(np.float64) @ columns.T
         return parts.reshape(len(masks), -1)
+
+    def patch_shares(self, frame: int) -> NDArray[np.float64]:
+        """Things × patches: the part of the patch's area that the thing covers.
+
+        Patches, four to an image token, come in the order of the architecture: token by token.
+        """
+        parts = self.outlines(frame, 2 * CELLS) / 255
+        blocks = parts.reshape(-1, CELLS, 2, CELLS, 2).swapaxes(2, 3)
+        return blocks.reshape(len(parts), -1)
 
     def outlines(self, frame: int, side: int) -> NDArray[np.uint8]:
         """Things × side × side: about what part of each cell of a grid a thing covers; 255: all.

@@ -1,0 +1,138 @@
+"""Things in colours without a name: what they teach, and what they do not show."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from harness.trainer import TrainingRun
+from harness.trainers.pocket import vocabulary
+from harness.trainers.pocket.batches import Collator, squashed
+from harness.trainers.pocket.course import Course
+from harness.trainers.pocket.drawing import Drawing
+from harness.trainers.pocket.lessons import located
+from harness.trainers.pocket.losses import _kind_loss
+from harness.trainers.pocket.mixture import Drawn, Shares, draw_pictures, draw_stills
+from harness.trainers.pocket.together import Alone
+from harness.trainers.pocket.trainer import pocket
+from harness.trainers.pocket.views import View
+from harness.world.families import draw_scene
+from harness.world.raster import render
+from harness.world.referring import attributes
+from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
+
+SHARES = Shares(pictures=40, recoloured=0.7)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return vocabulary.make_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return [one for step in range(4) for one in draw_pictures(SHARES, seed=3, step=step)]
+
+
+def test_some_things_have_a_colour_that_no_question_names(pictures):
+    things = sum(len(one.view.scene.things) for one in pictures)
+    fills = [fill for one in pictures for fill in one.view.fills.values()]
+    assert len(fills) / things == pytest.approx(0.7, abs=0.05)
+    named = np.array([*COLOURS.values()])
+    for fill in fills:
+        assert np.abs(named - fill).max(1).min() >= 80, "another colour, not a shade of it"
+    assert len(set(fills)) > 0.95 * len(fills)
+
+
+def test_shapes_and_sizes_of_all_combinations_are_shown_in_them(pictures):
+    """And in the colours that have names no combination that is held out."""
+    shown = set()
+    for one in pictures:
+        for index, thing in enumerate(one.view.scene.things):
+            combination = (thing.shape, thing.colour, thing.size)
+            assert combination not in HELD_OUT
+            if index in one.view.fills:
+                shown.add((thing.shape, thing.size))
+    assert len(shown) == len(SHAPES) * len(SIZES)
+
+
+def test_they_are_seen_against_the_ground(pictures):
+    for one in pictures[:40]:
+        view = one.view
+        ground = render(view.scene)[~view.masks[0].any(0)].mean(0)
+        for fill in view.fills.values():
+            assert np.abs(ground - fill).max() > 40
+
+
+def test_pictures_are_the_same_scenes_without_them(pictures):
+    named = replace(SHARES, recoloured=0.0)
+    plain = [one for step in range(4) for one in draw_pictures(named, seed=3, step=step)]
+    assert [one.view.scene for one in plain] == [one.view.scene for one in pictures]
+    assert not any(one.view.fills for one in plain)
+    stills = draw_stills(Shares(stills=3, recoloured=0.7), seed=3, step=0, most_things=8)
+    assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
+
+
+def test_the_network_sees_the_other_colour():
+    scene = draw_scene(3, family="referring", split="train", index=5)
+    fill = (250, 0, 255)
+    areas = View(scene, (0,)).masks[0].sum((1, 2))
+    thing = int(areas.argmax())
+    seen, plain = (squashed(View(scene, (0,), fills))[0] for fills in ({thing: fill}, {}))
+    x, y = map(int, View(scene, (0,)).inside(thing, 0))
+    assert tuple(seen[y, x]) == fill and tuple(plain[y, x]) == COLOURS[scene.things[thing].colour]
+    changed = (seen != plain).any(-1).mean()
+    assert changed == pytest.approx(areas[thing] / (scene.width * scene.height), abs=0.02)
+
+
+def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape(tokenizer):
+    scene = draw_scene(3, family="referring", split="train", index=5)
+    lesson = located(View(scene, (0,)), next(iter(attributes(scene))))
+    fills = {0: (0, 255, 255)}
+    unasked, asked = Drawn(View(scene, (0,), fills), ()), Drawn(View(scene, (0,)), (lesson,))
+    batch = Collator(tokenizer, recoloured=True, patches=True).batch(
+        [asked, unasked], intervals=[1, 1]
+    )
+    plain = Collator(tokenizer, patches=True).batch([asked, unasked], intervals=[1, 1])
+    for name in ("kinds", "patch_kinds"):
+        told, whole = getattr(batch, name), getattr(plain, name)
+        shown = whole[0, :, 0] > 0
+        assert (told[0, shown][:, [0, 2]] == -100).all()
+        assert np.array_equal(told[0, :, 1], whole[0, :, 1])
+        assert np.array_equal(told[0, ~shown], whole[0, ~shown])
+        assert np.array_equal(told[1], whole[1])
+        nameless = told[1, :, 1] == -100
+        assert nameless.any() and (told[1, nameless, 0] > 0).all()
+        assert np.array_equal(told[1, ~nameless], whole[0, ~nameless])
+    assert np.array_equal(batch.boxes, plain.boxes)
+
+
+def test_what_is_not_asked_for_costs_nothing():
+    said = [torch.randn(1, 5, width) for width in (len(SHAPES) + 1, len(COLOURS), len(SIZES))]
+    kinds = torch.tensor([[[0, 0, 0], [3, 2, 1], [4, -100, 0], [-100, 5, -100], [1, 1, 1]]])
+    whole = _kind_loss(said, kinds)
+    expected = 0
+    for which, places in ((0, [1, 2, 4]), (1, [1, 3, 4]), (2, [1, 2, 4])):
+        shares = torch.log_softmax(said[which][0], -1)
+        expected -= sum(shares[at, kinds[0, at, which]] for at in places) / len(places)
+    expected -= torch.log_softmax(said[0][0, 0], -1)[0]
+    assert float(whole) == pytest.approx(float(expected), rel=1e-5)
+    kinds[0, 1:, :] = -100
+    none = _kind_loss(said, kinds)
+    assert float(none) == pytest.approx(float(-torch.log_softmax(said[0][0, 0], -1)[0]), rel=1e-5)
+
+
+def test_a_training_learns_from_them(tmp_path):
+    settings = pocket(
+        steps=25, learning_rate=3e-3, warm_up=2, stills=1, counts=1, videos=1, pictures=3,
+        layers=2, intermediate_size=64, vision_layers=1, processes=1, examine_every=0,
+        bfloat16=False, recoloured=0.7, patches_weight=1.0,
+    )  # fmt: skip
+    assert settings.describe()["shares"]["recoloured"] == 0.7
+    part = Drawing(settings, seed=0).part(0, 0)
+    assert (part["stills"].kinds[..., 1] == -100).any()
+    course = Course(settings, TrainingRun(out=tmp_path))
+    told = [one for _, one in course.steps(Alone())]
+    assert np.isfinite([one["loss"] for one in told]).all()
+    assert np.mean([one["stills/things"] for one in told[-5:]]) < 0.8 * told[0]["stills/things"]
