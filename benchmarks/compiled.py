@@ -33,8 +33,8 @@ from harness.models.backends.checkpoint import find
 from harness.models.backends.growing import growing
 from harness.models.backends.kernels import quickened
 from harness.models.backends.networks import load_network
-from harness.models.backends.sam2 import found
 from harness.models.backends.sam2 import network as segmenter
+from harness.models.pocket_sam import FOLDER
 from harness.provenance import device
 
 RESULT = Path(__file__).resolve().parent / "results" / "compiled.md"
@@ -97,7 +97,7 @@ def parts(given: argparse.Namespace) -> Iterator[tuple[str, Call, Call]]:
         f"a token of the text network, {given.rows} rows",
         lambda: written(text, growing([]), given), fast,
     )  # fmt: skip
-    sam = segmenter("Sam2VideoModel", found(None, memory=True).folder, name="pocket-sam",
+    sam = segmenter("Sam2VideoModel", FOLDER, name="pocket-sam",
                     dtype="auto", device=given.device)  # fmt: skip
     side = sam.config.vision_config.backbone_config.image_size[0]
     picture = torch.rand(1, 3, side, side, device=given.device, dtype=sam.dtype)

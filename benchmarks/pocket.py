@@ -27,8 +27,8 @@ RESULT = Path(__file__).parent / "results" / "pocket.txt"
 TASKS = ("reason_seg", "mevis", "counting")
 MODELS = {
     "box, still": "pocket(checkpoint={},segmenter=box,propagator=still)",
-    "sam2, flow": "pocket(checkpoint={},propagator=flow)",
-    "sam2, sam2_video": "pocket(checkpoint={})",
+    "pocket_sam, flow": "pocket(checkpoint={},propagator=flow)",
+    "pocket_sam, pocket_sam_video": "pocket(checkpoint={})",
 }
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     heads = f"{'samples':>8}{'seconds':>9}{'samples/s':>11}{'tokens/s':>10}"
-    lines = [f"{device()}, {given.size} questions a task", f"{'':28}{heads}"]
+    lines = [f"{device()}, {given.size} questions a task", f"{'':42}{heads}"]
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         chosen = {name: write for name, write in writers().items() if name in TASKS}
@@ -59,7 +59,7 @@ def main() -> None:
 
 def line(task: str, what: str, samples: int, seconds: float, tokens: int) -> str:
     """One row of the table."""
-    return (f"{task:12}{what:16}{samples:8}{seconds:9.1f}{samples / seconds:11.1f}"
+    return (f"{task:12}{what:30}{samples:8}{seconds:9.1f}{samples / seconds:11.1f}"
             f"{tokens / seconds:10.0f}")  # fmt: skip
 
 

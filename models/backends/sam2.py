@@ -10,13 +10,15 @@ import numpy as np
 
 from harness.errors import ModelError, UsageError
 from harness.media import Frame
-from harness.models import pocket_sam
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+PAPERS = "facebook/sam2-hiera-large"
+"""SAM2-Large, with which the papers of the methods segment."""
 
 VIDEO = "sam2_video"
 """The architecture with memory. Its weights hold those of `sam2`, the one for still pictures."""
@@ -33,30 +35,51 @@ class Found:
     configuration: Mapping[str, Any]
 
 
-def found(checkpoint: str | None, *, memory: bool) -> Found:
+def named(plugin: str, checkpoint: str | None, *, toy: str) -> str:
+    """The checkpoint that a SPEC names.
+
+    Args:
+        plugin: What errors call the caller.
+        checkpoint: What the SPEC says.
+        toy: The plugin whose weights ship.
+
+    Raises:
+        UsageError: it names none.
+    """
+    if checkpoint is None:
+        raise UsageError(
+            plugin, expected="checkpoint=, the weights of SAM 2", found="none",
+            fix=f"For example {plugin}(checkpoint={PAPERS}), which the papers of the methods here "
+            f"segment with, {plugin}(checkpoint=facebook/sam2.1-hiera-large), or a folder. The "
+            f"small network for coloured shapes that ships is {toy}.",
+        )  # fmt: skip
+    return checkpoint
+
+
+def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
     """Find a checkpoint and look at its files.
 
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds such as
-            facebook/sam2.1-hiera-large; None: pocket-sam, which is shipped.
+            facebook/sam2.1-hiera-large.
         memory: Whether it must be able to follow objects through videos.
+        name: What records and errors call it; None: as it was named.
 
     Raises:
         ModelError: it is not there, not whole, not safe to load, or not SAM 2.
     """
-    folder = pocket_sam.FOLDER if checkpoint is None else checkpoints.find(checkpoint)
+    folder = checkpoints.find(checkpoint)
     configuration = checkpoints.check(folder)
     kind = configuration.get("model_type")
     if kind != VIDEO and (memory or kind != "sam2"):
         raise ModelError(
-            f"checkpoint {checkpoint or folder}",
+            f"checkpoint {checkpoint}",
             expected=f"model_type {VIDEO!r}" + ("" if memory else " or 'sam2'"),
             found=repr(kind)[:60],
             fix="Give a SAM 2 checkpoint in transformers' format, such as "
             "facebook/sam2.1-hiera-large.",
         )
-    name = pocket_sam.NAME if checkpoint is None else checkpoint
-    return Found(name, folder, checkpoints.fingerprint(folder), configuration)
+    return Found(name or checkpoint, folder, checkpoints.fingerprint(folder), configuration)
 
 
 def check_dtype(plugin: str, dtype: str) -> None:

@@ -27,8 +27,8 @@ def pocket(
     *,
     checkpoint: str = "pocket",
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
-    segmenter: Spec | Segmenter = Spec("sam2"),  # noqa: B008
-    propagator: Spec | Propagator = Spec("sam2_video"),  # noqa: B008
+    segmenter: Spec | Segmenter = Spec("pocket_sam"),  # noqa: B008
+    propagator: Spec | Propagator = Spec("pocket_sam_video"),  # noqa: B008
     keyframe: KeyFrame = "named",
     frames: int = MOST_FRAMES,
     max_new_tokens: int = 256,

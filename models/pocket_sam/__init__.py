@@ -2,6 +2,15 @@
 
 from pathlib import Path
 
+from harness.models.backends import sam2
+
 NAME = "pocket-sam"
 FOLDER = Path(__file__).parent
 """What `from_pretrained` is given."""
+
+
+def found(checkpoint: str | None, *, memory: bool) -> sam2.Found:
+    """The checkpoint in a folder, or the one that ships; raises like `sam2.found`."""
+    if checkpoint is None:
+        return sam2.found(str(FOLDER), memory=memory, name=NAME)
+    return sam2.found(checkpoint, memory=memory)

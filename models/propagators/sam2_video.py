@@ -37,11 +37,8 @@ class Sam2Video:
     dtype: str = "auto"
     device: str = "auto"
     compiled: bool = False
-
-    @property
-    def name(self) -> str:
-        """`sam2_video`."""
-        return "sam2_video"
+    name: str = "sam2_video"
+    """Of the plugin that made it, for records."""
 
     @cached_property
     def network(self) -> Any:
@@ -171,11 +168,11 @@ def sam2_video(
     device: str = "auto",
     compiled: bool = False,
 ) -> Sam2Video:
-    """SAM 2's video model from a folder or the local cache; by default pocket-sam.
+    """SAM 2's video model from a folder or the local cache.
 
     Args:
-        checkpoint: A folder, or a name such as facebook/sam2.1-hiera-large. Safetensors only.
-            With `config`, a .pt file.
+        checkpoint: A folder, or a name such as facebook/sam2-hiera-large. Safetensors only. With
+            `config`, a .pt file. It must be given.
         config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then
             runs the network; None: transformers does.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
@@ -186,7 +183,8 @@ def sam2_video(
     Raises:
         MissingDependency: the package is asked for and not installed.
         ModelError: the checkpoint is not there, not whole, not safe to load, or has no memory.
-        UsageError: the type is none, or the package has no such configuration.
+        UsageError: no checkpoint is named, the type is none, or the package has no such
+            configuration.
     """
     checkpoints.check_dtype("sam2_video", dtype)
     if config is not None:
@@ -194,7 +192,8 @@ def sam2_video(
             raise UsageError("sam2_video(compiled=true)", expected="no config=…, as the authors' "
                              "package is run as it is", found=f"config={config}")  # fmt: skip
         return _of_package(checkpoint, config=config, dtype=dtype, device=device)
-    found = checkpoints.found(checkpoint, memory=True)
+    named = checkpoints.named("sam2_video", checkpoint, toy="pocket_sam_video")
+    found = checkpoints.found(named, memory=True)
     return Sam2Video(
         checkpoint=found.name,
         weights=found.fingerprint,

@@ -62,11 +62,8 @@ class Sam2:
     device: str = "auto"
     multimask: bool = True
     compiled: bool = False
-
-    @property
-    def name(self) -> str:
-        """`sam2`."""
-        return "sam2"
+    name: str = "sam2"
+    """Of the plugin that made it, for records."""
 
     @cached_property
     def network(self) -> Any:
@@ -156,11 +153,11 @@ def sam2(
     multimask: bool = True,
     compiled: bool = False,
 ) -> Sam2:
-    """SAM 2 from a folder or the local cache; by default pocket-sam, which is shipped.
+    """SAM 2 from a folder or the local cache.
 
     Args:
-        checkpoint: A folder, or a name such as facebook/sam2.1-hiera-large. Safetensors only.
-            With `config`, a .pt file.
+        checkpoint: A folder, or a name such as facebook/sam2-hiera-large. Safetensors only. With
+            `config`, a .pt file. It must be given.
         config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then
             runs the network; None: transformers does.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
@@ -172,7 +169,8 @@ def sam2(
     Raises:
         MissingDependency: the package is asked for and not installed.
         ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
-        UsageError: the type is none, or the package has no such configuration.
+        UsageError: no checkpoint is named, the type is none, or the package has no such
+            configuration.
     """
     checkpoints.check_dtype("sam2", dtype)
     if config is not None:
@@ -182,7 +180,8 @@ def sam2(
         return _of_package(
             checkpoint, config=config, dtype=dtype, device=device, multimask=multimask
         )
-    found = checkpoints.found(checkpoint, memory=False)
+    named = checkpoints.named("sam2", checkpoint, toy="pocket_sam")
+    found = checkpoints.found(named, memory=False)
     return Sam2(
         checkpoint=found.name,
         weights=found.fingerprint,

@@ -58,7 +58,8 @@ def test_parts_are_listed_with_what_each_needs(command):
     }
     assert needs["vllm"] == "checkpoint, the package vllm (not run here)"
     assert (needs["lmms"], needs["openai"]) == ("name, lmms-eval", "a server")
-    assert needs["sam2"] == "checkpoint or pocket-sam, torch, transformers"
+    assert needs["sam2"] == "checkpoint, torch, transformers"
+    assert needs["pocket_sam"] == "torch, transformers"
     assert needs["xmem"] == "repo, weights, torch"
     assert needs["grabcut"] == needs["flow"] == needs["stored"] == ""
 

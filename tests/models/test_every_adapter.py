@@ -89,11 +89,10 @@ def test_an_adapter_answers_pictures_videos_and_words_and_explains_itself(
         explained(run, samples[0], root, tmp_path / f"{task}.png", capsys)
 
 
-SAM = {"segmenter": parse("sam2"), "propagator": parse("sam2_video")}
-"""pocket-sam, which is their default."""
+SAM = {"segmenter": parse("pocket_sam"), "propagator": parse("pocket_sam_video")}
 VARIANTS = {
     "locate": ("qwen_vl", {"prompt": "locate"}),
-    "sam2": ("videoseg_r1", SAM),
+    "pocket_sam": ("videoseg_r1", SAM),
     "sam3": ("dr2seg", {"form": "sam3"}),
     "qwen3": ("visionreasoner", {"max_new_tokens": 24}),
 }
@@ -133,7 +132,7 @@ def assert_made_of(variant, description):
     parts = {name: description[name]["name"] for name in ("segmenter", "propagator")}
     told = {
         "locate": description["prompt"] == "locate" and description["resize"] is None,
-        "sam2": parts == {"segmenter": "sam2", "propagator": "sam2_video"},
+        "pocket_sam": parts == {"segmenter": "pocket_sam", "propagator": "pocket_sam_video"},
         "sam3": description["name"] == "dr2seg/sam3" and parts["segmenter"] == "sam3",
         "qwen3": description["coordinates"] == "thousandths",
     }

@@ -16,9 +16,12 @@ from harness.model import settings as recorded
 from harness.models import pocket_sam
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.propagators.pocket_sam_video import pocket_sam_video
 from harness.models.propagators.sam2_video import sam2_video
 from harness.models.segmenters.places import clipped
+from harness.models.segmenters.pocket_sam import pocket_sam as toy
 from harness.models.segmenters.sam2 import placed_in, sam2
+from harness.spec import parse
 from harness.types import Box, Point
 from harness.world.families import draw_scene
 from harness.world.raster import render, visible_masks
@@ -59,12 +62,12 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def segmenter():
-    return sam2()
+    return toy()
 
 
 @pytest.fixture(scope="module")
 def propagator():
-    return sam2_video()
+    return pocket_sam_video()
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +87,29 @@ def video():
 
 
 def test_both_are_found_by_their_names():
-    assert plugins.build("segmenters", "sam2").name == "sam2"
-    assert plugins.build("propagators", "sam2_video").name == "sam2_video"
+    assert plugins.build("segmenters", "pocket_sam").name == "pocket_sam"
+    assert plugins.build("propagators", "pocket_sam_video").name == "pocket_sam_video"
+    said = plugins.build("models", "pocket").describe()
+    parts = (said["segmenter"]["name"], said["propagator"]["name"])
+    assert parts == ("pocket_sam", "pocket_sam_video")
+
+
+@pytest.mark.parametrize(("kind", "name", "toy"), [
+    ("segmenters", "sam2", "pocket_sam"), ("propagators", "sam2_video", "pocket_sam_video"),
+])  # fmt: skip
+def test_sam_2_without_weights_is_refused_and_says_which_to_give(kind, name, toy):
+    for spec in (name, f"{name}(device=cpu)", f"{name}(checkpoint=none)"):
+        with pytest.raises(UsageError) as refused:
+            plugins.build(kind, parse(spec))
+        for named in (f"{name}(checkpoint=facebook/sam2-hiera-large)",
+                      "facebook/sam2.1-hiera-large", f"is {toy}."):  # fmt: skip
+            assert named in str(refused.value)
 
 
 def test_naming_them_loads_no_network():
     code = (
-        "import sys; from harness import plugins; plugins.build('segmenters', 'sam2'); "
-        "plugins.build('propagators', 'sam2_video'); "
+        "import sys; from harness import plugins; plugins.build('segmenters', 'pocket_sam'); "
+        "plugins.build('propagators', 'pocket_sam_video'); "
         "assert not {'torch', 'transformers', 'torchvision'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -149,7 +167,7 @@ def test_prompts_together_get_the_masks_that_each_gets_alone(segmenter, still):
     together = segmenter.segment(picture, prompts)
     assert all(mask.any() for mask in together)
     for one, mask in zip(prompts, together, strict=True):
-        np.testing.assert_array_equal(sam2().segment(picture, [one])[0], mask)
+        np.testing.assert_array_equal(toy().segment(picture, [one])[0], mask)
     np.testing.assert_array_equal(together[2], together[6])  # swapped edges
 
 
@@ -184,7 +202,7 @@ def test_a_picture_of_three_rows_is_not_taken_for_its_channels(segmenter):
 
 
 def test_a_picture_is_looked_at_once_for_all_prompts(still, monkeypatch):
-    made = sam2()
+    made = toy()
     made.prepare()
     looked = []
     look = type(made.network).get_image_embeddings
@@ -217,7 +235,7 @@ def traced(monkeypatch):
 
 def test_the_image_encoder_can_be_compiled_once_for_pictures_of_any_size(traced, segmenter, still):
     picture, masks = still
-    made = sam2(compiled=True)
+    made = toy(compiled=True)
     assert recorded(made)["compiled"] is True
     looked = []
     made.network.vision_encoder.register_forward_pre_hook(
@@ -231,7 +249,7 @@ def test_the_image_encoder_can_be_compiled_once_for_pictures_of_any_size(traced,
     assert any(looked), "it is what is traced that answers"
 
 
-@pytest.mark.parametrize("make", [sam2, sam2_video])
+@pytest.mark.parametrize("make", [toy, pocket_sam_video])
 def test_what_cannot_be_compiled_is_said_before_the_first_sample(make, monkeypatch):
     def no_compiler(graph, inputs):
         raise RuntimeError("no C++ compiler found")
@@ -247,7 +265,7 @@ def test_what_cannot_be_compiled_is_said_before_the_first_sample(make, monkeypat
 
 def test_preparing_compiles_for_what_is_asked_later(traced, still):
     picture, masks = still
-    made = sam2(compiled=True)
+    made = toy(compiled=True)
     made.prepare()
     torch.compiler.set_stance("fail_on_recompile")
     try:
@@ -259,7 +277,7 @@ def test_preparing_compiles_for_what_is_asked_later(traced, still):
 def test_tracks_of_a_compiled_encoder_are_the_tracks(traced, propagator, video):
     shown, masks = video
     given = [masks[START, 0]]
-    made = sam2_video(compiled=True).propagate(shown, START, given)
+    made = pocket_sam_video(compiled=True).propagate(shown, START, given)
     plain = propagator.propagate(shown, START, given)
     assert [name for name, _ in traced] == ["Sam2VisionModel"]
     assert all(iou(*pair) > 0.99 for pair in zip(made[0], plain[0], strict=True))
@@ -273,9 +291,9 @@ def test_the_authors_package_is_not_compiled(make):
 
 def test_one_mask_can_be_asked_for_instead_of_three(segmenter, still):
     picture, masks = still
-    single = sam2(multimask=False).segment(picture, [prompt(masks[0])])[0]
+    single = toy(multimask=False).segment(picture, [prompt(masks[0])])[0]
     assert iou(single, masks[0]) > 0.5
-    assert recorded(sam2(multimask=False))["multimask"] is False
+    assert recorded(toy(multimask=False))["multimask"] is False
 
 
 @given(
@@ -471,7 +489,7 @@ def test_a_checkpoint_without_memory_cuts_out_but_does_not_follow(copy, still):
     network.config.save_pretrained(copy)
     picture, masks = still
     (mask,) = sam2(checkpoint=str(copy)).segment(picture, [prompt(masks[0])])
-    np.testing.assert_array_equal(mask, sam2().segment(picture, [prompt(masks[0])])[0])
+    np.testing.assert_array_equal(mask, toy().segment(picture, [prompt(masks[0])])[0])
     with pytest.raises(ModelError, match="expected model_type 'sam2_video', found 'sam2'"):
         sam2_video(checkpoint=str(copy))
 
@@ -498,7 +516,7 @@ def test_a_processor_that_is_missing_is_an_error_of_the_checkpoint(copy):
         sam2(checkpoint=str(copy)).prepare()
 
 
-@pytest.mark.parametrize("plugin", [sam2, sam2_video])
+@pytest.mark.parametrize("plugin", [sam2, sam2_video, toy, pocket_sam_video])
 def test_a_type_that_is_none_is_refused(plugin):
     with pytest.raises(UsageError, match="dtype"):
         plugin(dtype="float8")
@@ -507,9 +525,9 @@ def test_a_type_that_is_none_is_refused(plugin):
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 def test_other_types_give_nearly_the_same(segmenter, propagator, still, video, dtype):
     picture, masks = still
-    (mask,) = sam2(dtype=dtype).segment(picture, [prompt(masks[0])])
+    (mask,) = toy(dtype=dtype).segment(picture, [prompt(masks[0])])
     assert iou(mask, segmenter.segment(picture, [prompt(masks[0])])[0]) > 0.9
     shown, true = video
-    (track,) = sam2_video(dtype=dtype).propagate(shown, START, [true[START, 0]])
+    (track,) = pocket_sam_video(dtype=dtype).propagate(shown, START, [true[START, 0]])
     (exact,) = propagator.propagate(shown, START, [true[START, 0]])
     assert np.mean([iou(*pair) for pair in zip(track, exact, strict=True)]) > 0.85

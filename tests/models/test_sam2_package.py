@@ -21,6 +21,7 @@ from harness.models.backends import sam2_package as package
 from harness.models.backends.sam2 import float_pixels, pixels
 from harness.models.propagators.sam2_package import Resized
 from harness.models.propagators.sam2_video import sam2_video
+from harness.models.segmenters.pocket_sam import pocket_sam
 from harness.models.segmenters.sam2 import sam2
 from harness.types import Box, Point
 
@@ -131,7 +132,7 @@ def test_a_checkpoint_that_harness_trained_is_shown_pictures_as_in_its_training(
         raise AssertionError("it was trained on pictures whose bytes were resized")
 
     monkeypatch.setattr("harness.models.backends.sam2.float_pixels", wrong)
-    assert sam2().segment(noisy(0, (60, 40)), PROMPTS[:1])[0].shape == (40, 60)
+    assert pocket_sam().segment(noisy(0, (60, 40)), PROMPTS[:1])[0].shape == (40, 60)
 
 
 def followed(both):

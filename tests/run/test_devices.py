@@ -127,8 +127,8 @@ def test_without_a_gpu_or_without_torch_it_is_the_cpu(monkeypatch):
         assert provenance.device() == provenance.collect()["device"] == "cpu"
 
 
-POCKET = ("pocket(backend=transformers(device=cuda:1),segmenter=sam2(device=cpu),"
-          "propagator=sam2_video(device=auto))")  # fmt: skip
+POCKET = ("pocket(backend=transformers(device=cuda:1),segmenter=pocket_sam(device=cpu),"
+          "propagator=pocket_sam_video(device=auto))")  # fmt: skip
 ASKED = "backend=openai(model=m,coordinates=pixels,base_url=http://localhost:1/v1)"
 
 
@@ -136,7 +136,7 @@ ASKED = "backend=openai(model=m,coordinates=pixels,base_url=http://localhost:1/v
     (POCKET, "Card B, Card A"),
     (POCKET.replace("cuda:1", "cpu").replace("auto", "cpu"), "cpu"),
     ("qwen_vl(backend=altered(chat=transformers(checkpoint=pocket,device=cuda:1)))", "Card B"),
-    (f"qwen_vl({ASKED},segmenter=sam2)", "Card A"),
+    (f"qwen_vl({ASKED},segmenter=pocket_sam)", "Card A"),
     (f"qwen_vl({ASKED})", "cpu"),
 ])  # fmt: skip
 def test_the_parts_of_our_models_say_where_they_are(model, named, unloaded):
