@@ -2,7 +2,8 @@
 
     HarnessError
     ├── UsageError            what was typed cannot be done            exit code 2
-    │   └── UnknownPlugin     no such task, model, …; the nearest names
+    │   ├── UnknownPlugin     no such task, model, …; the nearest names
+    │   └── CannotAnswer      a model gives no answer of the form that a task asks for
     ├── DataError             a file of a benchmark is not as it should be   3
     │   ├── MediaError        a picture or video cannot be decoded
     │   └── MaskError         a mask is not a mask of this size
@@ -52,6 +53,10 @@ class UsageError(HarnessError):
 
 class UnknownPlugin(UsageError):
     """No plugin of this kind has this name."""
+
+
+class CannotAnswer(UsageError):
+    """A model gives no answer of a form that a task asks for."""
 
 
 class DataError(HarnessError):

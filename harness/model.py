@@ -29,6 +29,9 @@ class Model(Protocol):
     It may have a method `prepare()`, which is called once, before the first batch: what it raises
     (weights that cannot be loaded, …) ends the run instead of failing each sample.
 
+    It may have a set `forms`: the forms of answer that it can give. A run in which every sample
+    asks for another is refused before it begins; without the set, none is.
+
     Where it, or a part of it, computes with torch, that has a setting `device` (`cpu`, `cuda:1`,
     `auto`; nothing that loads weights), by which the run's record names the card.
     """

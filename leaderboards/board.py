@@ -5,7 +5,7 @@ are equal, because a number by another protocol or on other samples is another q
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TypeAlias
 from harness.errors import DataError, HarnessError
 from harness.leaderboards import sensitivity, wording
 from harness.leaderboards.gallery import Gallery, galleries
+from harness.leaderboards.naming import names
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs
@@ -109,14 +110,20 @@ def build(
         StoreError: there is no finished run, or a record is not as it should be.
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
-    for run in open_runs(folders):
-        made = row(run)
+    runs = open_runs(folders)
+    rows = [row(run) for run in runs]
+    named = names(rows, [key(made) for made in rows])
+    for run, made in zip(runs, map(_named, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
     tables = [
         table(members, data_root=data_root, picks=picks)
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
     ]
     return Board(title=title, level=LEVEL, tables=tuple(_name_twins(tables)))
+
+
+def _named(made: Row, name: str) -> Row:
+    return replace(made, name=name)
 
 
 def _name_twins(tables: Sequence[Table]) -> list[Table]:
@@ -155,11 +162,13 @@ def table(
         metrics = metrics_for(runs[known], units[known], name=first.headline, data_root=data_root)
     except HarnessError as error:
         notes.append(f"{first.headline} cannot be computed from the scores again: {error}")
-    paired = comparer(metrics, units, name=first.headline, notes=notes)
+    unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
+    paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)
     sweeps = [sweep_of(run.folder) for run in runs]
     notes.extend(sensitivity.notes(rows, sweeps, paired))
     notes.extend(wording.trained_on(made) for made in rows if made.trained_on_some)
+    notes.extend(wording.differs(made) for made in rows if made.deviations)
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,
@@ -191,12 +200,18 @@ def comparer(
     *,
     name: str,
     notes: list[str],
+    without: Container[int] = (),
 ) -> Compare:
-    """Compare runs by their indices; what cannot be paired is None, and said in `notes`."""
+    """Compare runs by their indices; what cannot be paired is None, and said in `notes`.
+
+    Those `without` a number are not compared.
+    """
     if not metrics:
         return lambda a, b: None
 
     def paired(a: int, b: int) -> Comparison | None:
+        if a in without or b in without:
+            return None
         try:
             return compare(metrics, units[a], units[b], name=name, level=LEVEL)
         except DataError as error:

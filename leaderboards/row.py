@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
+from harness.papers import Deviation
 from harness.record import TIMING, Run
 from harness.run.origin import Origin, origin_of, read_origins
 from harness.run.trained import Overlap, read_overlap
 from harness.scores import Better
 from harness.store.atomic import read_json
+from harness.types import FailureKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class Row:
     run: str
     """Name of the run folder."""
     model: str
+    name: str
+    """What boards call it: the model's name, with settings where other rows have the same."""
     model_spec: str
     task: str
     task_version: int
@@ -80,6 +84,8 @@ class Row:
     """How much of it the model's checkpoint was trained on; None where that is not known."""
     training: TrainedBy | None = None
     """What made the model's checkpoint; None where that was no training of ours."""
+    deviations: tuple[Deviation, ...] = ()
+    """In what the run differs from the paper of its method, as the record declares it."""
     process_peak_bytes: int | None = None
     """The most memory that one of its processes held at once; None where that was not kept."""
     process_gpu_peak_bytes: int | None = None
@@ -123,11 +129,12 @@ def row(run: Run) -> Row:
     provenance = manifest.get("provenance", {})
     try:
         made = Row(
-            **{key: results[key] for key in COPIED},
+            **{**{key: results[key] for key in COPIED}, **_withheld(results)},
+            name=results["model"],
             run=run.folder.resolve().name,
             data=_data(manifest["data"]),
             intervals={
-                name: None if pair is None else _interval(*pair)
+                name: None if pair is None or _says_nothing(results) else _interval(*pair)
                 for name, pair in results["intervals"].items()
             },
             seconds=_seconds(run.folder / TIMING),
@@ -138,6 +145,7 @@ def row(run: Run) -> Row:
             device=provenance.get("device"),
             trained_on=read_overlap(run.folder),
             training=_training(run),
+            deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
             process_peak_bytes=_peak(run.folder / TIMING, "process_peak_bytes"),
             process_gpu_peak_bytes=_peak(run.folder / TIMING, "process_gpu_peak_bytes"),
         )
@@ -181,6 +189,27 @@ COPIED = (
     "usage",
     "config_hash",
 )
+
+
+def _says_nothing(results: Mapping[str, Any]) -> bool:
+    """Whether the model answered nothing at all, not even wrongly: its score is then no score.
+
+    A reply that cannot be read is an answer of its own, and stays the failure that it is.
+    """
+    silent = results["failures"].get(FailureKind.MODEL, 0)
+    return bool(results["n_scored"] == 0 and silent == results["n_total"])
+
+
+def _withheld(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers and breakdowns without values, where a model answered nothing; else nothing."""
+    if not _says_nothing(results):
+        return {}
+    nothing = dict.fromkeys(results["metrics"])
+    parts = {
+        category: {value: {**one, "metrics": nothing} for value, one in values.items()}
+        for category, values in results["breakdowns"].items()
+    }
+    return {"metrics": nothing, "breakdowns": parts}
 
 
 def _judge(arguments: Mapping[str, Any]) -> str | None:

@@ -69,13 +69,21 @@ def failures(row: Row) -> str:
 
 
 def marked(row: Row) -> str:
-    """The model's name, with a dagger where some of what was evaluated was trained on."""
-    return f"{row.model} †" if row.trained_on_some else row.model
+    """The model's name; † where some of what was evaluated was trained on, ‡ where the run differs
+    from the paper of its method.
+    """
+    return row.name + " †" * row.trained_on_some + " ‡" * bool(row.deviations)
 
 
 def trained_on(row: Row) -> str:
     """What the dagger means."""
-    return f"† {row.model} ({row.run}): {row.trained_on}."
+    return f"† {row.name} ({row.run}): {row.trained_on}."
+
+
+def differs(row: Row) -> str:
+    """What the double dagger means."""
+    said = "; ".join(map(str, row.deviations))
+    return f"‡ {row.name} ({row.run}) is not as in the paper of its method: {said}."
 
 
 def training(row: Row) -> str:

@@ -44,6 +44,9 @@ LOCATED = MASKED | {AnswerForm.BOXES, AnswerForm.POINTS, AnswerForm.COUNT}
 class Words(Protocol):
     """Asks questions that are answered in words, and reads the answers (ParseError if none)."""
 
+    @property
+    def forms(self) -> frozenset[AnswerForm]: ...  # noqa: D102
+
     def ask(self, query: Query, form: AnswerForm) -> str: ...  # noqa: D102
 
     def read(self, query: Query, form: AnswerForm, reply: str) -> Answer: ...  # noqa: D102
@@ -111,6 +114,11 @@ class PromptedModel:
             "batch_size": self.batch_size,
             **({"second_try": True} if self.asks_again else {}),
         }
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that it can be asked for."""
+        return LOCATED | self.words.forms
 
     def prepare(self) -> None:
         """Load what is loaded when first used, so that what cannot be is no sample's failure."""

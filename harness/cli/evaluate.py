@@ -15,7 +15,7 @@ from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.cli.recorded import asked_models
 from harness.cli.splits import overlap_of, tell_overlap
-from harness.errors import UsageError
+from harness.errors import CannotAnswer, UsageError
 from harness.record import Run, public
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
@@ -36,6 +36,12 @@ def evaluate(arguments: Namespace) -> int:
         own_gpu()
     out = needed(arguments.out, "--out", "a folder for the runs")
     models = asked_models(arguments.model, tell=launch is None or launch.leads)
+    if arguments.name is not None and (len(models) > 1 or not arguments.name.strip()):
+        raise UsageError(
+            "--name",
+            expected="a name for one model",
+            found="an empty one" if len(models) == 1 else f"{len(models)} models",
+        )
     needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
     options = _options(arguments)
     if launch is not None and not options.here:
@@ -47,7 +53,8 @@ def evaluate(arguments: Namespace) -> int:
         shown = _evaluated(arguments, out, models, asked, options, launch)
     if launch is None or launch.leads:
         _show(arguments, shown)
-    return 0
+    refused = any("refused" in one for results in shown.values() for one in results.values())
+    return CannotAnswer.exit_code if refused else 0
 
 
 def _evaluated(
@@ -60,6 +67,10 @@ def _evaluated(
 ) -> dict[str, dict[str, Any]]:
     """What is shown of every model, task by task; nothing where another process leads."""
     judge = judge_for(arguments, [task for _, _, task in asked])
+
+    def place(spec: Spec, task: Spec) -> Path:
+        return run_folder(out, arguments.name or str(spec), str(task), options.subset)
+
     shown: dict[str, dict[str, Any]] = {}
     leads = launch is None or launch.leads
     with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
@@ -70,18 +81,30 @@ def _evaluated(
                                strict=arguments.strict_split)
             for spec in (models if leads or arguments.strict_split else ())
             for _, task_spec, task in asked
-            for folder in [run_folder(out, str(spec), str(task_spec), options.subset)]
+            for folder in [place(spec, task_spec)]
         }  # fmt: skip
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
             model = build_model(spec, options.seed) if options.here else spec
             shown[str(spec)] = {}
             for key, task_spec, task in asked:
-                folder = run_folder(out, str(spec), str(task_spec), options.subset)
-                run = run_evaluation(
-                    bind(task, judge, folder), model, folder, options, progress=progress,
-                    task_spec=str(task_spec), model_spec=str(spec), launch=launch,
-                )  # fmt: skip
+                folder = place(spec, task_spec)
+                try:
+                    run = run_evaluation(
+                        bind(task, judge, folder),
+                        model,
+                        folder,
+                        options,
+                        progress=progress,
+                        task_spec=str(task_spec),
+                        model_spec=str(spec),
+                        launch=launch,
+                    )
+                except CannotAnswer as error:
+                    if leads:
+                        progress.note(str(error))
+                        shown[str(spec)][key] = {"refused": str(error)}
+                    continue
                 if leads:
                     shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
     return shown
@@ -101,7 +124,8 @@ def _options(arguments: Namespace) -> Options:
     if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
         raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
     return Options(
-        subset=arguments.subset, seed=arguments.seed, batch_size=arguments.batch_size,
+        subset=arguments.subset, name=arguments.name, seed=arguments.seed,
+        batch_size=arguments.batch_size,
         workers=arguments.workers, isolate=arguments.isolate, timeout=arguments.timeout,
         ray=arguments.ray, worker_gpus=gpus, worker_wait=wait,
         retry_failed=arguments.retry_failed, rescore=arguments.rescore,
@@ -123,6 +147,8 @@ def _progress(*, quiet: bool) -> Any:
 
 def _outcome(task: Task, run: Run, found: Overlap | None) -> dict[str, Any]:
     shown = public(run.results)
+    if differs := run.manifest["deviations"]:
+        shown["deviations"] = differs
     if found is not None:
         write_trainings(run.folder, found)
         shown["trained_on"] = asdict(found)
@@ -143,7 +169,8 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]]) -> None:
     from harness.cli.tables import show_results
 
     for model, results in shown.items():
-        show_results(model, results)
+        if run := {key: one for key, one in results.items() if "refused" not in one}:
+            show_results(model, run)
         for key, one in results.items():
             if "submission" in one:
                 print(

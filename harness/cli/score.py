@@ -14,6 +14,7 @@ from harness.cli.recorded import as_trained, tell_taken
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.model import ReplyReader
+from harness.papers import sentence
 from harness.record import Run, public
 from harness.run.judging import JudgedSource, verdicts_of
 from harness.run.score import Submission, Tree, rescore, score_file
@@ -48,6 +49,9 @@ def score(arguments: Namespace) -> int:
         folder = None
         if arguments.out is not None:
             folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
+        if differs := submission.deviations(task):
+            told = sentence(submission.name, reader_spec, task.name, differs)
+            print(told, file=sys.stderr)
         judged = bind(task, judge, folder)
         shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
     _show(arguments, arguments.name or path.stem, shown)

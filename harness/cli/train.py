@@ -18,7 +18,7 @@ from harness.cli.output import show_json
 from harness.cli.progress import Notes, Terminal
 from harness.cli.splits import refuse_overlap, tell_overlap
 from harness.cli.steps import Steps, TrainingNotes
-from harness.errors import UsageError
+from harness.errors import CannotAnswer, UsageError
 from harness.model import Judge
 from harness.record import public
 from harness.run.evaluate import evaluate
@@ -248,10 +248,19 @@ class Watch:
         shown = {}
         for task_spec, task in self.tasks:
             folder = runs / slug(str(task_spec))
-            run = evaluate(
-                bind(task, self.judge, folder), model, folder, options,
-                task_spec=str(task_spec), model_spec=str(spec), progress=progress,
-            )  # fmt: skip
+            try:
+                run = evaluate(
+                    bind(task, self.judge, folder),
+                    model,
+                    folder,
+                    options,
+                    task_spec=str(task_spec),
+                    model_spec=str(spec),
+                    progress=progress,
+                )
+            except CannotAnswer as error:
+                progress.note(str(error))
+                continue
             shown[str(task_spec)] = public(run.results)
         return shown
 

@@ -1,15 +1,17 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from harness.errors import HarnessError, ModelError, StoreError
+from harness.errors import CannotAnswer, HarnessError, ModelError, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
+from harness.papers import Deviation, sentence
 from harness.record import RESULTS, Run, write_results, write_scores
 from harness.run.actors import Actors
 from harness.run.launched import Launch, Leader, meet, share
@@ -24,13 +26,13 @@ from harness.run.scoring import Scorer
 from harness.run.stages import Stage, summed
 from harness.run.submit import submit
 from harness.run.timing import add_attempt
-from harness.run.workers import Hello, Here, Workers, build_model, hello
+from harness.run.workers import Hello, Here, Workers, build_model, forms_of, hello
 from harness.spec import Spec
 from harness.store.atomic import cannot_write, forget
 from harness.store.journal import Journal
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import Prediction
+from harness.types import AnswerForm, Prediction
 
 CRASHES_IN_A_ROW = 20
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
@@ -64,6 +66,7 @@ def evaluate(
     Raises:
         DataError: files of the benchmark are missing or damaged (all are listed).
         ResumeMismatch: the folder was begun with something else.
+        CannotAnswer: the model gives no answer of the form that any sample asks for.
         Locked: another process runs in this folder.
         ModelError: the model cannot be loaded, or failed many times in a row.
     """
@@ -75,6 +78,8 @@ def evaluate(
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
     if short := shortage(selection.name, found.n_total):
         progress.note(f"{task.name}: {short}")
+    if not isinstance(model, Spec):
+        check_answerable(options.name or model.name, forms_of(model), task, found)
     if options.restart and (launch is None or launch.leads):
         set_aside(folder)
     try:
@@ -86,8 +91,46 @@ def evaluate(
     )
     if launch is not None and not launch.leads:
         return evaluation.help_out(launch)
-    with lease(folder):
-        return evaluation.run()
+    try:
+        with lease(folder):
+            return evaluation.run()
+    except CannotAnswer:  # of a model that workers built: nothing is left of the run
+        with suppress(OSError):
+            (folder / ".lock").unlink()
+            folder.rmdir()
+        raise
+
+
+def check_answerable(
+    model: str, forms: frozenset[AnswerForm] | None, task: Task, found: Survey
+) -> str:
+    """What part of the samples a model cannot answer, in words; empty if it can answer all.
+
+    Args:
+        model: Its name.
+        forms: Of answers that it gives; None: it does not say, and is asked for all.
+        task: What asks.
+        found: Of the samples that are asked.
+
+    Raises:
+        CannotAnswer: it can answer none.
+    """
+    lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
+    if not lost or forms is None:
+        return ""
+    wanted = " or ".join(sorted({form for one in lost for form in one - forms}))
+    if len(lost) < len(found.forms):
+        return (
+            f"{model} gives no answer of the form {wanted}, which {sum(lost.values()):,} of "
+            f"{found.n_total:,} samples of {task.name} ask for: they count as failed"
+        )
+    raise CannotAnswer(
+        f"model {model} on task {task.name}",
+        expected=f"a model that answers with {wanted}",
+        found=f"one that answers with {', '.join(sorted(forms))}",
+        fix=f"This pair is not run: {task.name} gets no score of {model}. Other pairs of the "
+        "command are run.",
+    )
 
 
 @dataclass
@@ -112,6 +155,7 @@ class _Evaluation:
         workers = self._workers(journal.next_attempt)
         try:
             manifest = self._manifest(workers.hello)
+            self._tell(manifest, workers.hello)
             begin_or_resume(self.folder, manifest, self.progress)
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
@@ -146,6 +190,18 @@ class _Evaluation:
             share(launch, model, self.folder, attempt=answer["attempt"], batches=todo)
         return Run(self.folder)
 
+    def _tell(self, manifest: dict[str, Any], hello: Hello) -> None:
+        """Say at the start what cannot be answered, and how the run differs from its paper.
+
+        Raises:
+            CannotAnswer: nothing can be answered.
+        """
+        if lost := check_answerable(manifest["model"]["name"], hello.forms, self.task, self.survey):
+            self.progress.note(lost)
+        if differs := [Deviation(**one) for one in manifest["deviations"]]:
+            model = manifest["model"]
+            self.progress.note(sentence(model["name"], model["spec"], self.task.name, differs))
+
     def _ready_model(self) -> Model:
         if isinstance(self.model, Spec):
             return build_model(self.model, self.options.seed)
@@ -179,7 +235,7 @@ class _Evaluation:
         spec = str(self.model) if isinstance(self.model, Spec) else self.model_spec
         return manifest_of(
             task, task_spec=self.task_spec, subset=self.selection.name, survey=self.survey,
-            model={"spec": spec or hello.name, "name": hello.name,
+            model={"spec": spec or hello.name, "name": options.name or hello.name,
                    "description": dict(hello.description)},
             seed=options.seed, batch_size=options.batch_size or hello.batch_size, sort=hello.sort,
             device=hello.device, data_root=options.data_root,
@@ -272,4 +328,7 @@ class _Evaluation:
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
             assert failure is not None, "no sample was answered"
-            self.progress.note(f"no sample was answered, the first because of: {failure.message}")
+            self.progress.note(
+                f"{self.task.name}: no sample was answered by {results['model']}, "
+                f"the first because of: {failure.message}"
+            )

@@ -1,9 +1,11 @@
 """What is written before a run: everything that is needed to repeat it."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from harness import __version__, provenance
+from harness.papers import deviations
 from harness.record import VERSION, config_hash
 from harness.run.plan import Survey, shortage
 from harness.task import Task
@@ -34,7 +36,7 @@ def manifest_of(
         batch_size: Queries in a batch of the plan; None where nothing is predicted.
         sort: Whether the plan puts queries of similar length together.
         device: Where the model computes.
-        data_root: Where the benchmarks lie; recorded, and left out of the hash.
+        data_root: Where the benchmarks lie; recorded, and left out of the hash, as are deviations.
     """
     data = {"fingerprint": survey.fingerprint, "pictures": survey.pictures,
             "n_total": survey.n_total, "ids": survey.ids}  # fmt: skip
@@ -60,17 +62,25 @@ def manifest_of(
     if short := shortage(subset, survey.n_total):
         plain["subset_short"] = short
     hashed = config_hash(repeatable(plain))
-    return {**plain, "config_hash": hashed, "data": {"root": data_root, **data}}
+    differs = deviations(model["spec"], model["description"], task.forms)
+    return {
+        **plain,
+        "config_hash": hashed,
+        "data": {"root": data_root, **data},
+        "deviations": [asdict(one) for one in differs],
+    }
 
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What must be equal for a run to be resumed: all but where the code and the data lie.
 
     The commit is recorded, not compared: between two attempts people commit their notes.
+    Deviations follow from the rest.
     """
     made_with = manifest["provenance"]
     kept = {name: made_with[name] for name in ("python", "platform", "device")}
     versions = made_with["packages"].items()
     kept["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
     data = {name: one for name, one in manifest["data"].items() if name not in ("pictures", "ids")}
-    return {**manifest, "provenance": kept, "data": data}
+    rest = {name: one for name, one in manifest.items() if name != "deviations"}
+    return {**rest, "provenance": kept, "data": data}

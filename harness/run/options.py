@@ -41,6 +41,8 @@ class Options:
     """How a run is made. Only `subset`, `seed` and `batch_size` can change a prediction."""
 
     subset: str | None = None
+    name: str | None = None
+    """What records and boards call the model; None: by its own name."""
     seed: int = 0
     batch_size: int | None = None
     """None: what the model likes."""

@@ -2,8 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from harness.errors import DataError, UsageError
 from harness.media import Media
 from harness.plugins import blamed
 from harness.task import Task
-from harness.types import Query, Sample
+from harness.types import AnswerForm, Query, Sample
 
 FIRST = re.compile(r"first(\d{1,9})\Z")
 DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")
@@ -134,6 +135,8 @@ class Survey:
     """
     ids: str
     """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
+    forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
+    """How many samples ask for which forms of answer together."""
 
 
 def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
@@ -150,12 +153,14 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         whole.update(content.digest())
     ids: set[str] = set()
     closed: set[str] = set()
+    forms: Counter[frozenset[AnswerForm]] = Counter()
     unit: str | None = None
     for sample in selection.samples(task):
         if sample.id in ids:
             raise DataError(f"{task.name}: sample {sample.id!r}", expected="each id once",
                             found="it twice")  # fmt: skip
         ids.add(sample.id)
+        forms[frozenset(sample.query.forms)] += 1
         if sample.unit != unit:
             if sample.unit in closed:
                 raise DataError(f"{task.name}: unit {sample.unit!r}", expected="its samples in a "
@@ -172,7 +177,7 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
     if not ids:
         raise DataError(f"{task.name}, split {task.split}", expected="at least one sample",
                         found="none")  # fmt: skip
-    return Survey(len(ids), whole.hexdigest(), pictures.hexdigest(), hash_of_ids(ids))
+    return Survey(len(ids), whole.hexdigest(), pictures.hexdigest(), hash_of_ids(ids), forms)
 
 
 def hash_of_ids(ids: Iterable[str]) -> str:

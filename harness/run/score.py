@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ from harness.formats import Matched, read_format
 from harness.interchange import Row, prediction_from_json, prediction_to_json
 from harness.interchange import row_to_prediction as read_row
 from harness.model import ReplyReader
+from harness.papers import Deviation, deviations
 from harness.provenance import device_of
 from harness.record import (
     MANIFEST,
@@ -58,6 +59,11 @@ class Submission:
     """Of the file: a name in `harness.formats`, or what `tree` is called."""
     tree: Tree | None = None
     """Reads a folder of predictions; None: it is a file of `format`."""
+
+    def deviations(self, task: Task) -> list[Deviation]:
+        """In what replies are read otherwise than the paper of the reader's method reads them."""
+        described: Any = getattr(self.reader, "describe", dict)()
+        return deviations(self.reader_spec, described, task.forms) if self.reader else []
 
 
 def score_file(
@@ -152,7 +158,7 @@ def _manifest(
         if matched is not None:
             described |= {"matched": len(matched.rows), "unmatched": list(matched.unmatched),
                           "repeated": list(matched.repeated)}  # fmt: skip
-    return manifest_of(
+    manifest = manifest_of(
         task, task_spec=task_spec, subset=selection.name,
         survey=survey(task, selection, allow_missing=submission.allow_missing),
         model={"spec": f"predictions({submission.path.name})", "name": submission.name,
@@ -160,6 +166,7 @@ def _manifest(
         seed=submission.seed, batch_size=None, sort=False,
         device=device_of(submission.reader), data_root=submission.data_root,
     )  # fmt: skip
+    return {**manifest, "deviations": [asdict(one) for one in submission.deviations(task)]}
 
 
 def _content(path: Path) -> str:

@@ -17,6 +17,7 @@ from harness.run.plan import Batch
 from harness.run.predict import Outcome
 from harness.spec import Spec
 from harness.store.journal import Writer
+from harness.types import AnswerForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Hello:
     """Where the model computes, by its parts' settings in the process that holds it."""
     ahead: int = 1
     """Batches that may be on their way through the model at once."""
+    forms: frozenset[AnswerForm] | None = None
+    """The forms of answer that it can give; None: it does not say."""
 
 
 def hello(model: Model) -> Hello:
@@ -44,11 +47,19 @@ def hello(model: Model) -> Hello:
         description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
         ahead = batches_ahead(model)
         size = model.batch_size * getattr(model, "rounds", 1)
-        said = Hello(str(model.name), size, sort, description, device_of(model), ahead)
+        said = Hello(
+            str(model.name), size, sort, description, device_of(model), ahead, forms_of(model)
+        )
     if type(said.batch_size) is not int or said.batch_size < 1:
         raise ModelError(f"batch_size of model {said.name}", expected="a whole number ≥ 1",
                          found=repr(said.batch_size))  # fmt: skip
     return said
+
+
+def forms_of(model: Model) -> frozenset[AnswerForm] | None:
+    """The forms of answer that a model says it can give; None where it says nothing."""
+    forms = getattr(model, "forms", None)
+    return None if forms is None else frozenset(forms)
 
 
 class Workers(Protocol):

@@ -110,7 +110,7 @@ def _breakdown(table: Table, category: str) -> Iterator[str]:
     summary = html.escape(f"{table.headline} by {' '.join(category.split())}")
     yield f"<details><summary>{summary}</summary>"
     yield ""
-    models = [escape(entry.row.model) for entry in table.entries]
+    models = [escape(entry.row.name) for entry in table.entries]
     yield from grid([escape(category), "Samples", *models], rows, left=1)
     yield ""
     yield "</details>"

@@ -47,7 +47,7 @@ def digest(text: str) -> str:
 def summary(board: Board) -> str:
     """What the board holds, in one line."""
     rows = [entry.row for table in board.tables for entry in table.entries]
-    models, tasks = len({row.model for row in rows}), len({row.task for row in rows})
+    models, tasks = len({row.name for row in rows}), len({row.task for row in rows})
     answers = sum(row.n_total for row in rows)
     return (
         f"{models} {'model' if models == 1 else 'models'} on {tasks} "
@@ -60,7 +60,9 @@ def overview(board: Board) -> Markup:
     """Every model's headline number in every table; empty for a board of one table."""
     if len(board.tables) < 2:
         return Markup("")
-    models = dict.fromkeys(e.row.model for table in board.tables for e in table.entries)
+    names: dict[str, bool] = {}  # and whether a run of that name is not as in its paper
+    for row in (entry.row for table in board.tables for entry in table.entries):
+        names[row.name] = names.get(row.name, False) or bool(row.deviations)
     heads = [
         element(
             "th",
@@ -75,10 +77,10 @@ def overview(board: Board) -> Markup:
         element(
             "tr",
             {},
-            element("th", {"scope": "row"}, model),
-            *(_overview_cell(table, model) for table in board.tables),
+            element("th", {"scope": "row"}, f"{name} ‡" if differs else name),
+            *(_overview_cell(table, name) for table in board.tables),
         )
-        for model in models
+        for name, differs in names.items()
     ]
     head = element("tr", {}, element("th", {"scope": "col"}, "Model"), *heads)
     return element(
@@ -93,13 +95,15 @@ def overview(board: Board) -> Markup:
             "p",
             {"class": "hint"},
             "Bold: rank 1 in its table, shared where no difference is shown. Columns are "
-            "different quantities and are not averaged.",
+            "different quantities and are not averaged."
+            + " ‡: not as in the paper of the method; the tables say in what."
+            * any(names.values()),
         ),
     )
 
 
-def _overview_cell(table: Table, model: str) -> Markup:
-    entries = [entry for entry in table.entries if entry.row.model == model]
+def _overview_cell(table: Table, name: str) -> Markup:
+    entries = [entry for entry in table.entries if entry.row.name == name]
     if not entries:
         return element("td", {"class": "num none"}, wording.NOTHING)
     best = entries[0]

@@ -12,7 +12,7 @@ MAX_TEXT = 6000  # characters of one text that are shown
 def gallery(entry: Entry, *, prefix: str) -> Markup:
     """A run's samples, closed; `prefix` makes the ids of its switch unique on the page."""
     shown = entry.gallery
-    summary = join("Samples of ", element("b", {}, entry.row.model))
+    summary = join("Samples of ", element("b", {}, entry.row.name))
     content = []
     if shown.note:
         content.append(element("p", {"class": "note"}, shown.note))

@@ -50,7 +50,7 @@ def _row(table: Table, entry: Entry, measure: Scale | None, best: float | None) 
         _cell(wording.NOTHING if entry.rank is None else str(entry.rank), entry.rank),
         element(
             "th",
-            {"scope": "row", "data-sort": row.model},
+            {"scope": "row", "data-sort": row.name},
             element("span", {"class": "model"}, wording.marked(row)),
             element("code", {}, row.model_spec) if row.model_spec != row.model else "",
             _trained(row),
@@ -143,7 +143,7 @@ def _breakdown(table: Table, category: str) -> Markup:
         {},
         element("th", {"scope": "col"}, category),
         element("th", {"scope": "col", **NUMBER}, "Samples"),
-        *(element("th", {"scope": "col", **NUMBER}, e.row.model) for e in table.entries),
+        *(element("th", {"scope": "col", **NUMBER}, e.row.name) for e in table.entries),
     )
     return _folded(
         join(wording.heading(table.headline, table.better), " by ", element("b", {}, category)),
@@ -187,7 +187,7 @@ def _source(row: Row) -> Markup:
     return element(
         "tr",
         {},
-        element("th", {"scope": "row"}, row.model),
+        element("th", {"scope": "row"}, row.name),
         element("td", {}, element("code", {}, row.run)),
         *(element("td", NUMBER, number) for number in numbers),
         element("td", {}, wording.memory(row)),

@@ -1,6 +1,7 @@
 """Does it look, and does it mean what it reasons? A backend with pictures or reasoning changed.
 
-harness eval --model "qwen_vl(checkpoint=…,backend=altered(pictures=grey))" …
+harness eval --model "qwen_vl(checkpoint=…,backend=altered(pictures=grey),
+    segmenter=…,propagator=…)" …
 
 A model whose score stays when its pictures are grey, or another question's, does not look. One
 whose score stays when its answer has to follow another question's reasoning does not use it.

@@ -1,7 +1,8 @@
 """Any model that lmms-eval 0.7 has registered, asked by our prompts and scored by our tasks.
 
 harness eval --model "qwen_vl(backend=lmms(name=llava_onevision,coordinates=pixels,
-    arguments='pretrained=lmms-lab/llava-onevision-qwen2-7b-ov'))" …
+    arguments='pretrained=lmms-lab/llava-onevision-qwen2-7b-ov'),
+    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
 lmms-eval hands its models whole tasks, from which they take questions and pictures by number. A
 task is made of the requests at hand and of nothing else. How such a model loads its weights is

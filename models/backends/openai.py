@@ -2,7 +2,8 @@
 
 vllm serve Qwen/Qwen2.5-VL-7B-Instruct
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=128,
-    backend=openai(base_url=http://localhost:8000/v1))" …
+    backend=openai(base_url=http://localhost:8000/v1),
+    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
 Requests of one call are sent at once, as many as the server seems to take (`openai_pace`). What
 goes wrong is tried again, and is then a failure of the infrastructure or of the model, or ends the

@@ -1,7 +1,8 @@
 """Networks through vLLM in this process. For a server of vLLM's, use the backend `openai`.
 
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=32,
-    backend=vllm(max_length=16384))" …
+    backend=vllm(max_length=16384),
+    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
 vLLM gets all requests of a call at once and batches them by itself. Prompts and pictures are made
 as for the backend `transformers`, by the checkpoint's own processor and chat template, those of the

@@ -51,6 +51,11 @@ class External:
     kept: Kept | None = None
     _counts: Counter[str] = field(default_factory=Counter, repr=False)
 
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that a program may be asked for."""
+        return MASKED | IN_WORDS
+
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record. The weights behind a program cannot be known here."""
         return {

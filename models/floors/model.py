@@ -27,6 +27,7 @@ from harness.types import (
 
 COUNTS = (2, 10)  # both included
 NUMBERS = (0.1, 100.0)  # of metres, seconds or things: three orders of magnitude
+GUESSED = frozenset(AnswerForm) - {AnswerForm.TEXT, AnswerForm.BOX_3D}
 DRAWS = 11  # uniform numbers a query, each with one use for ever
 
 
@@ -57,6 +58,11 @@ class RandomBoxes:
 
     seed: int
     batch_size: int
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that there is a guess for."""
+        return GUESSED
 
     @property
     def name(self) -> str:
@@ -102,6 +108,11 @@ class WholeFrame:
     """
 
     batch_size: int
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that there is a guess for."""
+        return GUESSED
 
     @property
     def name(self) -> str:

@@ -37,6 +37,11 @@ class Questions:
     package: str = "harness.models.qwen_vl"
     """The package whose `questions.toml` has the wording."""
 
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that it has wordings for."""
+        return frozenset(form for form in AnswerForm if form in templates(self.package))
+
     def ask(self, query: Query, form: AnswerForm) -> str:
         """The request for one form of answer.
 

@@ -48,6 +48,11 @@ class Saliency:
     batch_size: int
 
     @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that it knows."""
+        return ANSWERED
+
+    @property
     def name(self) -> str:
         """`saliency`."""
         return "saliency"

@@ -1,6 +1,7 @@
 """SpaceR: spatial questions, answered with a map of objects on a 10 × 10 grid.
 
-harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR)" --tasks vsi_bench,sti_bench …
+harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR,segmenter=box,propagator=still)" \
+    --tasks vsi_bench,sti_bench …
 """
 
 from typing import Literal

@@ -1,6 +1,7 @@
 """Video-R1: reasoning about videos, in `<think>` and `<answer>`.
 
-harness eval --model "video_r1(checkpoint=Video-R1/Video-R1-7B)" --tasks video_mme,vsi_bench …
+harness eval --model "video_r1(checkpoint=Video-R1/Video-R1-7B,segmenter=box,propagator=still)" \
+    --tasks video_mme,vsi_bench …
 """
 
 from typing import Literal

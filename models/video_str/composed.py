@@ -28,6 +28,12 @@ class SpokenModel(PromptedModel):
 
     words: Spoken
 
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """Those that it has wordings for; all places are asked for as boxes are."""
+        spoken = self.words.forms
+        return spoken | LOCATED if AnswerForm.BOXES in spoken else spoken
+
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record, with the wording of questions in words."""
         wording = self.words.templates

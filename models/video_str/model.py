@@ -1,6 +1,6 @@
 """Video-STR: spatio-temporal questions, answered with a graph of objects in space.
 
-harness eval --model "video_str(checkpoint=runs/video_str/checkpoint)" --tasks sti_bench,vsi_bench …
+harness eval --model "video_str(checkpoint=DIR,segmenter=box,propagator=still)" --tasks vsi_bench …
 """
 
 from typing import Literal

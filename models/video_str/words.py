@@ -38,6 +38,11 @@ class Spoken:
         """The wording."""
         return templates(self.package, self.file)
 
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that it has wordings for."""
+        return frozenset(form for form in AnswerForm if form in self.templates.form)
+
     def objects(self, query: Query) -> tuple[tuple[str, ...], Source]:
         """The objects that are listed, and where they are named; none where there is no graph."""
         if self.aid == "off" or not self.templates.aided:

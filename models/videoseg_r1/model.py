@@ -2,7 +2,10 @@
 
     query ─▶ Sampler ─▶ target frame, key segment ─▶ reasoner ─▶ segmenter ─▶ propagator ─▶ masks
 
-harness eval --model "videoseg_r1(checkpoint=DIR,segmenter=sam2,propagator=sam2_video)" …
+harness eval --model "videoseg_r1(checkpoint=DIR,
+    sampler=transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct),
+    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),
+    propagator=xmem(repo=XMem,weights=XMem.pth))" …
 
 An image is a video of one frame, for which there is nothing to look for.
 """

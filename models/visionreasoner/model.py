@@ -1,7 +1,7 @@
 """VisionReasoner: asked with its own prompt, on its own canvas, then segmented.
 
-harness eval --model "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B)" …
-harness eval --model "visionreasoner(checkpoint=DIR,sam2=facebook/sam2-hiera-large)" …
+harness eval --model "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,
+    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 """
 
 from harness.model import Chat, Propagator, Segmenter

@@ -275,10 +275,11 @@ def installed(monkeypatch):
 def make_run(world, tmp_path):
     """Write one more run: `make_run("a", shift=2)`."""
 
-    def make(name, *, task="disc_seg", model="one", shift=1.0, failing=(), seed=0, **given):
+    def make(name, *, task="disc_seg", model="one", shift=1.0, failing=(), seed=0, predict=None,
+             **given):  # fmt: skip
         return write_run(
-            tmp_path / name, world.task(task), model=model,
-            predict=guesses(shift=shift, failing=failing, seed=seed), root=world.data, **given,
+            tmp_path / name, world.task(task), model=model, root=world.data,
+            predict=predict or guesses(shift=shift, failing=failing, seed=seed), **given,
         )  # fmt: skip
 
     return make

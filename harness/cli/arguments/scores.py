@@ -49,6 +49,11 @@ def _evaluation(parser: Any) -> None:
         metavar="SPECS",
         help="NAME or NAME(key=value,…), several with commas or repeated",
     )
+    parser.add_argument(
+        "--name",
+        help="of one model, for its folder, record and boards (default: "
+        "the model's own, and its SPEC for the folder)",
+    )
     add_tasks_and_data(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")

@@ -1,0 +1,195 @@
+"""How a run differs from the paper of its method: what `paper.toml` beside the method declares.
+
+    [dr2seg]
+    paper = "DR2Seg (2025)"               # named where a run differs
+
+    [[dr2seg.settings]]
+    setting = "segmenter"
+    forms = ["mask", "mask_track"]        # answers that it decides; without, all
+    where = {form = "sam2"}               # other settings with which this is the paper's value
+    paper = ["sam2(checkpoint=facebook/sam2-hiera-large)"]
+    said = "SAM2-Large"                   # in place of the first value, if that says it better
+
+A value is compared with what the run's record says under the setting's name (or `record`, a path
+with dots) if that is there, such as a segmenter with its checkpoint; else with what the SPEC gives,
+or the setting's default. A part is the paper's if it has the name and all arguments of a value;
+checkpoints are compared by the last part of their names, so that a copy in a folder counts.
+"""
+
+import inspect
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import Any
+
+from harness import plugins
+from harness.errors import DataError, HarnessError
+from harness.spec import Spec, Value, parse
+from harness.types import AnswerForm
+
+FILE = "paper.toml"
+KEYS = frozenset({"setting", "forms", "where", "paper", "said", "record"})
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A setting of a run that is not its paper's."""
+
+    setting: str
+    used: str
+    paper: str
+    """What the paper used."""
+
+    def __str__(self) -> str:
+        return f"{self.setting} {self.used} (paper: {self.paper})"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, as a `paper.toml` declares it."""
+
+    setting: str
+    paper: tuple[Any, ...] = ()
+    """The values that are the paper's; none: the paper has no such thing."""
+    forms: frozenset[str] = frozenset()
+    where: Mapping[str, Any] | None = None
+    said: str = ""
+    record: str = ""
+
+
+def declared(model: str) -> tuple[str, tuple[Setting, ...]]:
+    """The paper of an installed model and its settings; nothing where none is declared.
+
+    Raises:
+        DataError: the file is not in the form.
+    """
+    entry = plugins.installed("models").get(model)
+    place = plugins.folder(entry) if entry is not None else None
+    told = _read(place / FILE).get(model) if place is not None else None
+    if told is None:
+        return "", ()
+    try:
+        settings = tuple(_setting(one) for one in told["settings"])
+        return str(told["paper"]), settings
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"{FILE} of {model}",
+            expected="the form in harness/papers.py",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+def _setting(plain: Mapping[str, Any]) -> Setting:
+    if unknown := set(plain) - KEYS:
+        raise ValueError(f"unknown key {min(unknown)}")
+    lists = {
+        "paper": tuple(plain.get("paper", ())),
+        "forms": frozenset(AnswerForm(form) for form in plain.get("forms", ())),
+    }
+    return Setting(**{**plain, **lists})
+
+
+@lru_cache
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"file {path}", expected="TOML", found=str(error)) from error
+
+
+def deviations(
+    model: str, description: Mapping[str, Any], forms: Iterable[AnswerForm]
+) -> list[Deviation]:
+    """In what a model differs from its paper where these forms of answer are asked for.
+
+    Args:
+        model: The model's SPEC, as it is recorded.
+        description: What the model says of itself.
+        forms: Of a task.
+    """
+    try:
+        spec = parse(model)
+    except HarnessError:  # the name of a ready model, which nobody declares
+        return []
+    return list(_deviations(spec, description, frozenset(forms)))
+
+
+def _deviations(
+    spec: Spec, description: Mapping[str, Any], forms: frozenset[str]
+) -> Iterator[Deviation]:
+    inner, reader = spec.arguments.get("model"), description.get("reader")
+    if isinstance(inner, Spec) and isinstance(reader, Mapping):
+        yield from _deviations(inner, reader, forms)  # replies that exist are read by it
+    for one in declared(spec.name)[1]:
+        where = (one.where or {}).items()
+        if one.forms and not one.forms & forms:
+            continue
+        if not all(_given(spec, name) == value for name, value in where):
+            continue
+        used = _recorded(description, one.record or one.setting)
+        if used is None:
+            used = _given(spec, one.setting)
+        if not any(_is(used, value) for value in one.paper):
+            first = _shown(one.paper[0]) if one.paper else "none"
+            yield Deviation(one.setting, _shown(used), one.said or first)
+
+
+def _recorded(description: Mapping[str, Any], path: str) -> Any:
+    """What a record says of a part: its name and settings; None if it says nothing."""
+    found: Any = description
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) or "." in path else None
+
+
+def _given(spec: Spec, name: str) -> Value:
+    """What a SPEC says, or the plugin's default; None if neither does."""
+    if name in spec.arguments:
+        return spec.arguments[name]
+    with suppress(HarnessError):
+        known = inspect.signature(plugins.load("models", spec.name)).parameters.get(name)
+        if known is not None and known.default is not inspect.Parameter.empty:
+            default: Value = known.default
+            return default
+    return None
+
+
+def _is(used: Any, value: Any) -> bool:
+    """Whether what was used is one of the paper's values."""
+    if isinstance(used, Mapping):
+        part = parse(value) if isinstance(value, str) else Spec("")
+        return used.get("name") == part.name and all(
+            _same(used.get(name), wanted) for name, wanted in part.arguments.items()
+        )
+    return _same(used, None if value == "none" else value)
+
+
+def _same(used: Any, value: Any) -> bool:
+    if isinstance(used, str) and isinstance(value, str):
+        cached = f"models--{value.replace('/', '--')}"  # as the Hugging Face cache names it
+        place = PurePath(used)
+        return place.name == PurePath(value).name or cached in place.parts
+    if isinstance(used, Spec) and isinstance(value, str):
+        return str(used) == str(parse(value))
+    return bool(used == value)
+
+
+def _shown(value: Any) -> str:
+    """A part by its name and its checkpoint; anything else as it is typed."""
+    if isinstance(value, Mapping):
+        name, weights = value.get("name"), value.get("checkpoint")
+        return f"{name}(checkpoint={weights})" if weights else str(name)
+    return "none" if value is None else str(value)
+
+
+def sentence(model: str, spec: str, task: str, found: Iterable[Deviation]) -> str:
+    """What is said of a run that differs from its paper."""
+    with suppress(HarnessError):
+        paper = declared(parse(spec).name)[0]
+        model = f"{model} on {task} is not {paper}" if paper else model
+    return f"{model}: {'; '.join(map(str, found))}"

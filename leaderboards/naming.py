@@ -1,0 +1,135 @@
+"""Names for rows: a model's own, and where several share it the settings that set them apart.
+
+Rows of one model with other settings (its SPEC) get the fewest settings by which all of them
+differ, with the shortest text: `qwen_vl/locate(segmenter=sam2)`. Runs that their SPECs do not set
+apart, but stand in one table, get their seed, commit or device, or else a number in the order in
+which they were given.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import PurePath
+
+from harness.errors import UsageError
+from harness.leaderboards.row import Row
+from harness.spec import Spec, Value, parse
+
+MOST = 3  # settings that are tried together before all that differ are named
+Settings = Mapping[str, str]
+
+
+def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
+    """The name of each row: equal in two tables for one model, never in one table for two rows.
+
+    Args:
+        rows: Of a board.
+        tables: What names the table of each row.
+    """
+    named = [row.model for row in rows]
+    for model in dict.fromkeys(named):
+        members = [i for i, row in enumerate(rows) if row.model == model]
+        labels = told_apart([settings(rows[i].model_spec) for i in members])
+        for i, label in zip(members, labels, strict=True):
+            named[i] = _joined(model, label)
+    for name in _twins(named, tables):
+        members = [i for i, other in enumerate(named) if other == name]
+        labels = told_apart([_record(rows[i]) for i in members])
+        for i, label in zip(members, labels, strict=True):
+            named[i] = _joined(name, label)
+    for name in _twins(named, tables):
+        counts: dict[object, int] = {}
+        for i, other in enumerate(list(named)):
+            if other == name:
+                counts[tables[i]] = counts.get(tables[i], 0) + 1
+                named[i] = f"{name} #{counts[tables[i]]}"
+    return named
+
+
+def _twins(named: Sequence[str], tables: Sequence[object]) -> Iterator[str]:
+    """Names that several rows of one table have."""
+    seen = list(zip(named, tables, strict=True))
+    yield from dict.fromkeys(name for name, table in seen if seen.count((name, table)) > 1)
+
+
+def _joined(name: str, label: str) -> str:
+    if not label:
+        return name
+    return f"{name[:-1]},{label})" if name.endswith(")") else f"{name}({label})"
+
+
+def settings(spec: str) -> dict[str, str]:
+    """A SPEC's arguments by their paths; the SPEC itself where it is none of a plugin.
+
+    >>> settings("qwen_vl(frames=4,segmenter=sam2(checkpoint=a/b))")
+    {'frames': '4', 'segmenter': 'sam2', 'segmenter.checkpoint': 'a/b'}
+    """
+    try:
+        parsed = parse(spec)
+    except UsageError:
+        return {"": spec}
+    return dict(_flat(parsed, ""))
+
+
+def _flat(spec: Spec, before: str) -> Iterator[tuple[str, str]]:
+    for key, value in spec.arguments.items():
+        yield f"{before}{key}", _word(value)
+        if isinstance(value, Spec):
+            yield from _flat(value, f"{before}{key}.")
+
+
+def _word(value: Value) -> str:
+    return value.name if isinstance(value, Spec) else str(Spec("x", {"x": value}))[4:-1]
+
+
+def _record(row: Row) -> dict[str, str]:
+    """What sets runs of one SPEC apart."""
+    known = {"seed": row.seed, "commit": (row.commit or "")[:10], "device": row.device}
+    return {key: str(value) for key, value in known.items()}
+
+
+def told_apart(members: Sequence[Settings]) -> list[str]:
+    """For each member the settings by which all that differ can be told apart, as text.
+
+    >>> told_apart([{"a": "1", "b": "x/y"}, {"a": "1", "b": "x/z"}, {"a": "1"}])
+    ['b=y', 'b=z', '']
+    """
+    keys = [
+        key
+        for key in dict.fromkeys(key for one in members for key in one)
+        if len({one.get(key) for one in members}) > 1
+    ]
+    wanted = len({_of(one, keys) for one in members})
+    choices: list[tuple[str, ...]] = []
+    for count in range(min(MOST, len(keys)) + 1):
+        choices = [
+            chosen
+            for chosen in combinations(keys, count)
+            if len({_of(one, chosen) for one in members}) == wanted
+        ]
+        if choices:
+            break
+    said = [_said(members, chosen) for chosen in choices or [tuple(keys)]]
+    return min(said, key=lambda labels: (labels.count(""), sum(map(len, labels))))
+
+
+def _of(one: Settings, keys: Sequence[str]) -> tuple[str | None, ...]:
+    return tuple(one.get(key) for key in keys)
+
+
+def _said(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
+    short = {key: _shortened([one[key] for one in members if key in one]) for key in keys}
+    return [
+        ",".join(f"{key}={short[key][one[key]]}".lstrip("=") for key in keys if key in one)
+        for one in members
+    ]
+
+
+def _shortened(values: Sequence[str]) -> dict[str, str]:
+    """Paths by as few of their last parts as tell them apart."""
+    known = dict.fromkeys(values)
+    longest = max((len(PurePath(value).parts) for value in known), default=1)
+    for count in range(1, longest + 1):
+        short = {value: "/".join(PurePath(value).parts[-count:]) or value for value in known}
+        if len(set(short.values())) == len(known):
+            return short
+    return {value: value for value in known}

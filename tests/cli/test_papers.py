@@ -1,0 +1,228 @@
+"""A run that differs from its method's paper says so: first, in its record, and on boards."""
+
+import inspect
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from harness import papers, plugins
+from harness.cli.main import main
+from harness.papers import Deviation, declared, deviations
+from harness.run.plan import samples_of
+from harness.spec import parse
+from harness.types import AnswerForm
+
+TASKS = Path(__file__).resolve().parents[2] / "tasks"
+LARGE = "sam2(checkpoint=facebook/sam2-hiera-large)"
+PARTS = {"segmenter": "segmenters", "propagator": "propagators"}
+METHODS = [
+    name
+    for name, entry in plugins.installed("models").items()
+    if (plugins.folder(entry) / papers.FILE).is_file()
+]
+
+
+def part(text):
+    spec = parse(text)
+    return {"name": spec.name, **spec.arguments}
+
+
+def test_every_method_of_a_paper_declares_what_the_paper_used():
+    assert {
+        "qwen_vl",
+        "visionreasoner",
+        "seg_zero",
+        "dr2seg",
+        "videoseg_r1",
+        "video_str",
+        "spacer",
+        "video_r1",
+        "videochat_r1",
+    } <= set(METHODS)
+
+
+@pytest.mark.parametrize("model", METHODS)
+def test_what_is_declared_are_settings_and_parts_that_there_are(model):
+    paper, settings = declared(model)
+    assert paper and settings
+    for one in settings:
+        assert plugins.accepts("models", model, one.setting)
+        for value in one.paper if one.setting in PARTS else ():
+            spec = parse(value)
+            known = inspect.signature(plugins.load(PARTS[one.setting], spec.name)).parameters
+            assert set(spec.arguments) <= set(known)
+
+
+@pytest.mark.parametrize("model", METHODS)
+def test_the_papers_own_composition_has_no_deviation(model):
+    """What a paper has none of can never be as in it: videos with methods for pictures."""
+    known = [one for one in declared(model)[1] if one.paper]
+    for form in AnswerForm:
+        described, given = {}, []
+        for one in known:
+            where = dict(one.where or {})
+            if where.get("form", "sam2") != "sam2":
+                continue
+            if one.setting in PARTS:
+                described[one.setting] = part(one.paper[0])
+            elif one.record:
+                described["voters"] = {"checkpoint": one.paper[0]}
+            elif plugins.load("models", model).__kwdefaults__[one.setting] not in one.paper:
+                given.append(f"{one.setting}={one.paper[0]}")
+        spec = f"{model}({','.join(given)})" if given else model
+        found = deviations(spec, described, [form])
+        assert not [one for one in found if one.setting in {other.setting for other in known}]
+
+
+CUT = {"segmenter": part(LARGE), "propagator": part("still")}
+OTHERS = [
+    ("visionreasoner", {"segmenter": {"name": "grabcut"}}, "mask", {"segmenter": "grabcut"}),
+    ("visionreasoner", {"segmenter": {"name": "grabcut"}}, "count", {}),
+    ("visionreasoner(canvas=168)", CUT, "mask", {"canvas": "168"}),
+    ("visionreasoner", CUT, "mask_track", {"propagator": "still"}),
+    ("dr2seg(prompt=short)", CUT, "mask", {"prompt": "short"}),
+    ("dr2seg(form=sam3)", CUT, "mask", {"segmenter": LARGE}),
+    ("dr2seg(form=sam3)", {"segmenter": part("sam3(checkpoint=facebook/sam3)")}, "mask", {}),
+    (
+        "qwen_vl",
+        {"segmenter": part("sam2(checkpoint=facebook/sam2-hiera-tiny)")},
+        "mask",
+        {"segmenter": "sam2(checkpoint=facebook/sam2-hiera-tiny)"},
+    ),
+    (
+        "qwen_vl",
+        {"segmenter": part("pocket_sam(checkpoint=pocket-sam)")},
+        "mask",
+        {"segmenter": "pocket_sam(checkpoint=pocket-sam)"},
+    ),
+    ("qwen_vl", {"segmenter": part("sam2(checkpoint=/weights/sam2-hiera-large)")}, "mask", {}),
+    (
+        "qwen_vl",
+        {"segmenter": part("sam2(checkpoint=/c/models--facebook--sam2-hiera-large/x)")},
+        "mask",
+        {},
+    ),
+    ("qwen_vl", {"segmenter": part("sam2(checkpoint=a.pt,config=sam2_hiera_l)")}, "mask", {}),
+    (
+        "videoseg_r1(context=840)",
+        {**CUT, "voters": {"checkpoint": "runs/x"}},
+        "mask_track",
+        {"propagator": "still", "sampler": "runs/x"},
+    ),
+    ("video_str(frames=8)", {}, "choice", {"frames": "8"}),
+    (
+        "video_str(frames=8)",
+        {"segmenter": part("box"), "propagator": part("still")},
+        "mask",
+        {"segmenter": "box"},
+    ),
+    ("pocket", CUT, "mask", {}),
+    ("evil/<script>", CUT, "mask", {}),
+]
+
+
+@pytest.mark.parametrize(("model", "described", "form", "wanted"), OTHERS)
+def test_each_setting_that_is_not_the_papers_is_named(model, described, form, wanted):
+    found = deviations(model, described, [AnswerForm(form)])
+    assert {one.setting: one.used for one in found} == wanted
+
+
+def test_the_reader_of_replies_that_exist_counts():
+    described = {"reader": {"segmenter": {"name": "grabcut"}}}
+    text = "replay(file=a.jsonl,model=visionreasoner(backend=stored))"
+    (found,) = deviations(text, described, [AnswerForm.MASK])
+    assert found == Deviation("segmenter", "grabcut", LARGE)
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """Stored replies to the pictures of reason_seg's example."""
+    path = tmp_path_factory.mktemp("said") / "said.jsonl"
+    with path.open("w") as file:
+        for sample in samples_of(
+            plugins.build("tasks", "reason_seg", TASKS / "reason_seg/example")
+        ):
+            answer = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
+            file.write(json.dumps({"key": sample.query.id, "reply": answer}) + "\n")
+    return path
+
+
+def evaluated(said, out, *, parts=""):
+    model = f"qwen_vl(backend=stored(file={said}){parts})"
+    return main(
+        [
+            "eval",
+            "--model",
+            model,
+            "--tasks",
+            "reason_seg",
+            "--quiet",
+            "--data",
+            str(TASKS / "reason_seg" / "example"),
+            "--out",
+            str(out),
+        ]
+    )
+
+
+def test_a_run_with_grabcut_in_place_of_sam_2_says_so_everywhere(said, tmp_path, capsys):
+    runs, board = tmp_path / "runs", tmp_path / "board"
+    assert evaluated(said, runs) == 0
+    told = capsys.readouterr().err
+    assert "segmenter grabcut" in told and LARGE in told and "reason_seg" in told
+    (path,) = runs.rglob("manifest.json")
+    wanted = [{"setting": "segmenter", "used": "grabcut", "paper": LARGE}]
+    assert json.loads(path.read_text())["deviations"] == wanted
+    assert evaluated(said, runs) == 0  # and is the same run when it is resumed
+    assert "segmenter grabcut" in capsys.readouterr().err
+    assert main(["board", "build", "--runs", str(runs), "--out", str(board)]) == 0
+    (table,) = json.loads((board / "board.json").read_text())["tables"]
+    assert table["rows"][0]["deviations"] == wanted
+    for name in ("board.md", "board.html"):
+        text = (board / name).read_text()
+        assert "qwen_vl/visionreasoner ‡" in text and "segmenter grabcut" in text
+        assert "sam2-hiera-large" in text
+
+
+def test_predictions_that_are_read_with_grabcut_say_so_too(tmp_path, capsys):
+    path, out = tmp_path / "mine.jsonl", tmp_path / "runs"
+    root = TASKS / "reason_seg" / "example"
+    with path.open("w") as file:
+        for sample in samples_of(plugins.build("tasks", "reason_seg", root)):
+            reply = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
+            file.write(json.dumps({"id": sample.id, "reply": reply}) + "\n")
+    assert (
+        main(
+            [
+                "score",
+                "--tasks",
+                "reason_seg",
+                "--data",
+                str(root),
+                "--predictions",
+                str(path),
+                "--model",
+                "visionreasoner(backend=stored)",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
+    assert "segmenter grabcut" in capsys.readouterr().err
+    (manifest,) = out.rglob("manifest.json")
+    found = json.loads(manifest.read_text())["deviations"]
+    assert [one["setting"] for one in found] == ["segmenter"]
+
+
+def test_a_declaration_that_is_none_is_an_error_that_names_it(monkeypatch):
+    for text in (
+        "[qwen_vl]",
+        "[qwen_vl]\npaper = 'x'\n[[qwen_vl.settings]]\ncolour = 1",
+        "[qwen_vl]\npaper='x'\n[[qwen_vl.settings]]\nsetting='a'\nforms=['b']",
+    ):
+        monkeypatch.setattr(papers, "_read", lambda _, text=text: tomllib.loads(text))
+        with pytest.raises(papers.DataError, match="qwen_vl"):
+            declared("qwen_vl")
