@@ -78,8 +78,8 @@ def evaluate(
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
     if short := shortage(selection.name, found.n_total):
         progress.note(f"{task.name}: {short}")
-    if not isinstance(model, Spec):
-        check_answerable(options.name or model.name, forms_of(model), task, found)
+    if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
+        check_answerable(options.name or model.name, forms, task, found)
     if options.restart and (launch is None or launch.leads):
         set_aside(folder)
     try:

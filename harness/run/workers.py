@@ -57,9 +57,14 @@ def hello(model: Model) -> Hello:
 
 
 def forms_of(model: Model) -> frozenset[AnswerForm] | None:
-    """The forms of answer that a model says it can give; None where it says nothing."""
-    forms = getattr(model, "forms", None)
-    return None if forms is None else frozenset(forms)
+    """The forms of answer that a model says it can give; None where it says nothing.
+
+    Raises:
+        ModelError: it raises, or says what is no set.
+    """
+    with plugins.blamed(f"forms of model {type(model).__name__}", ModelError):
+        forms = getattr(model, "forms", None)
+        return None if forms is None else frozenset(AnswerForm(form) for form in forms)
 
 
 class Workers(Protocol):
