@@ -191,5 +191,5 @@ def sentence(model: str, spec: str, task: str, found: Iterable[Deviation]) -> st
     """What is said of a run that differs from its paper."""
     with suppress(HarnessError):
         paper = declared(parse(spec).name)[0]
-        model = f"{model} on {task} is not {paper}" if paper else model
+        model = f"{model} on {task} does not reproduce {paper}" if paper else model
     return f"{model}: {'; '.join(map(str, found))}"

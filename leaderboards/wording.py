@@ -83,7 +83,7 @@ def trained_on(row: Row) -> str:
 def differs(row: Row) -> str:
     """What the double dagger means."""
     said = "; ".join(map(str, row.deviations))
-    return f"‡ {row.name} ({row.run}) is not as in the paper of its method: {said}."
+    return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {said}."
 
 
 def training(row: Row) -> str:

@@ -4,7 +4,7 @@ import math
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,8 @@ def _evaluated(
                     )
                 except CannotAnswer as error:
                     if leads:
+                        with suppress(OSError):
+                            folder.parent.rmdir()  # if it holds no other run
                         progress.note(str(error))
                         shown[str(spec)][key] = {"refused": str(error)}
                     continue

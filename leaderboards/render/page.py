@@ -96,7 +96,7 @@ def overview(board: Board) -> Markup:
             {"class": "hint"},
             "Bold: rank 1 in its table, shared where no difference is shown. Columns are "
             "different quantities and are not averaged."
-            + " ‡: not as in the paper of the method; the tables say in what."
+            + " ‡: does not reproduce the paper of its method; the tables say why."
             * any(names.values()),
         ),
     )

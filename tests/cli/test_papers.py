@@ -1,20 +1,15 @@
-"""A run that differs from its method's paper says so: first, in its record, and on boards."""
+"""What methods declare of their papers, and what of a composition is not the paper's."""
 
 import inspect
-import json
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from harness import papers, plugins
-from harness.cli.main import main
 from harness.papers import Deviation, declared, deviations
-from harness.run.plan import samples_of
 from harness.spec import parse
 from harness.types import AnswerForm
 
-TASKS = Path(__file__).resolve().parents[2] / "tasks"
 LARGE = "sam2(checkpoint=facebook/sam2-hiera-large)"
 PARTS = {"segmenter": "segmenters", "propagator": "propagators"}
 METHODS = [
@@ -134,87 +129,6 @@ def test_the_reader_of_replies_that_exist_counts():
     text = "replay(file=a.jsonl,model=visionreasoner(backend=stored))"
     (found,) = deviations(text, described, [AnswerForm.MASK])
     assert found == Deviation("segmenter", "grabcut", LARGE)
-
-
-@pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """Stored replies to the pictures of reason_seg's example."""
-    path = tmp_path_factory.mktemp("said") / "said.jsonl"
-    with path.open("w") as file:
-        for sample in samples_of(
-            plugins.build("tasks", "reason_seg", TASKS / "reason_seg/example")
-        ):
-            answer = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
-            file.write(json.dumps({"key": sample.query.id, "reply": answer}) + "\n")
-    return path
-
-
-def evaluated(said, out, *, parts=""):
-    model = f"qwen_vl(backend=stored(file={said}){parts})"
-    return main(
-        [
-            "eval",
-            "--model",
-            model,
-            "--tasks",
-            "reason_seg",
-            "--quiet",
-            "--data",
-            str(TASKS / "reason_seg" / "example"),
-            "--out",
-            str(out),
-        ]
-    )
-
-
-def test_a_run_with_grabcut_in_place_of_sam_2_says_so_everywhere(said, tmp_path, capsys):
-    runs, board = tmp_path / "runs", tmp_path / "board"
-    assert evaluated(said, runs) == 0
-    told = capsys.readouterr().err
-    assert "segmenter grabcut" in told and LARGE in told and "reason_seg" in told
-    (path,) = runs.rglob("manifest.json")
-    wanted = [{"setting": "segmenter", "used": "grabcut", "paper": LARGE}]
-    assert json.loads(path.read_text())["deviations"] == wanted
-    assert evaluated(said, runs) == 0  # and is the same run when it is resumed
-    assert "segmenter grabcut" in capsys.readouterr().err
-    assert main(["board", "build", "--runs", str(runs), "--out", str(board)]) == 0
-    (table,) = json.loads((board / "board.json").read_text())["tables"]
-    assert table["rows"][0]["deviations"] == wanted
-    for name in ("board.md", "board.html"):
-        text = (board / name).read_text()
-        assert "qwen_vl/visionreasoner ‡" in text and "segmenter grabcut" in text
-        assert "sam2-hiera-large" in text
-
-
-def test_predictions_that_are_read_with_grabcut_say_so_too(tmp_path, capsys):
-    path, out = tmp_path / "mine.jsonl", tmp_path / "runs"
-    root = TASKS / "reason_seg" / "example"
-    with path.open("w") as file:
-        for sample in samples_of(plugins.build("tasks", "reason_seg", root)):
-            reply = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
-            file.write(json.dumps({"id": sample.id, "reply": reply}) + "\n")
-    assert (
-        main(
-            [
-                "score",
-                "--tasks",
-                "reason_seg",
-                "--data",
-                str(root),
-                "--predictions",
-                str(path),
-                "--model",
-                "visionreasoner(backend=stored)",
-                "--out",
-                str(out),
-            ]
-        )
-        == 0
-    )
-    assert "segmenter grabcut" in capsys.readouterr().err
-    (manifest,) = out.rglob("manifest.json")
-    found = json.loads(manifest.read_text())["deviations"]
-    assert [one["setting"] for one in found] == ["segmenter"]
 
 
 def test_a_declaration_that_is_none_is_an_error_that_names_it(monkeypatch):

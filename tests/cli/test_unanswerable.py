@@ -9,11 +9,11 @@ import pytest
 
 from harness import plugins
 from harness.cli.main import main
-from harness.errors import CannotAnswer, UsageError
+from harness.errors import UsageError
 from harness.media import pixels
 from harness.models.saliency.model import saliency
 from harness.record import Run
-from harness.run.evaluate import check_answerable, evaluate
+from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.plan import select, survey
 from harness.spec import Spec
@@ -44,7 +44,7 @@ def evaluated(out, *more, model="saliency,random", task="shapes_qa"):
 
 
 def test_a_pair_that_cannot_be_answered_is_refused_and_the_others_are_run(tmp_path, capsys):
-    assert evaluated(tmp_path, "--json") == CannotAnswer.exit_code
+    assert evaluated(tmp_path, "--json") == 2
     said = capsys.readouterr()
     models = json.loads(said.out)["models"]
     told = models["saliency"]["tasks"]["shapes_qa"]["refused"]
@@ -58,12 +58,16 @@ def test_a_pair_that_cannot_be_answered_is_refused_and_the_others_are_run(tmp_pa
 
 
 def test_a_model_that_a_worker_builds_is_refused_too_and_leaves_nothing(tmp_path):
-    with pytest.raises(CannotAnswer, match="saliency"):
+    with pytest.raises(UsageError, match="saliency"):
         evaluate(example("shapes_qa"), Spec("saliency"), tmp_path / "run", Options())
     assert not (tmp_path / "run").exists()
+    assert evaluated(tmp_path / "runs", "--isolate", "--quiet", model="saliency") == 2
+    assert not any((tmp_path / "runs").iterdir())
 
 
 def test_what_is_answered_in_part_is_run_and_said():
+    from harness.run.evaluate import check_answerable
+
     task = example("shapes_qa")
     samples = list(task.samples())
     boxed = replace(samples[0], query=replace(samples[0].query, forms=(AnswerForm.BOXES,)))

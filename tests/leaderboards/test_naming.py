@@ -5,7 +5,6 @@ import json
 import pytest
 
 from harness.leaderboards.board import build
-from harness.leaderboards.naming import told_apart
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown, page
 from harness.types import Failure, FailureKind, Prediction
@@ -25,23 +24,37 @@ def respecified(folder, spec, **manifest):
 
 
 def names(*folders):
-    return [entry.row.name for table in build(folders).tables for entry in table.entries]
+    tables = board_json.plain(build(folders))["tables"]
+    return [row.get("name", row["model"]) for table in tables for row in table["rows"]]
 
 
-@pytest.mark.parametrize(("specs", "wanted"), [
-    (["one(frames=4)", "one(frames=8)"], {"one(frames=4)", "one(frames=8)"}),
-    (["one(frames=4,batch_size=2)", "one(frames=4)"], {"one(batch_size=2)", "one"}),
-    (["one(checkpoint=/a/b/x,prompt=locate)", "one(checkpoint=/a/c/x,prompt=locate)"],
-     {"one(checkpoint=b/x)", "one(checkpoint=c/x)"}),
-    (["one(segmenter=sam2(checkpoint=me/large))", "one(segmenter=grabcut)"],
-     {"one(segmenter=sam2)", "one(segmenter=grabcut)"}),
-    (["one(segmenter=sam2(checkpoint=me/large))", "one(segmenter=sam2(checkpoint=me/tiny))"],
-     {"one(segmenter.checkpoint=large)", "one(segmenter.checkpoint=tiny)"}),
-    (["one(a=1,b=1)", "one(a=1,b=2)", "one(a=2,b=1)"],
-     {"one(a=1,b=1)", "one(a=1,b=2)", "one(a=2,b=1)"}),
-    (["predictions(a b.jsonl)", "predictions(c.jsonl)"],
-     {"one(predictions(a b.jsonl))", "one(predictions(c.jsonl))"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("specs", "wanted"),
+    [
+        (["one(frames=4)", "one(frames=8)"], {"one(frames=4)", "one(frames=8)"}),
+        (["one(frames=4,batch_size=2)", "one(frames=4)"], {"one(batch_size=2)", "one"}),
+        (
+            ["one(checkpoint=/a/b/x,prompt=locate)", "one(checkpoint=/a/c/x,prompt=locate)"],
+            {"one(checkpoint=b/x)", "one(checkpoint=c/x)"},
+        ),
+        (
+            ["one(segmenter=sam2(checkpoint=me/large))", "one(segmenter=grabcut)"],
+            {"one(segmenter=sam2)", "one(segmenter=grabcut)"},
+        ),
+        (
+            ["one(segmenter=sam2(checkpoint=me/large))", "one(segmenter=sam2(checkpoint=me/tiny))"],
+            {"one(segmenter.checkpoint=large)", "one(segmenter.checkpoint=tiny)"},
+        ),
+        (
+            ["one(a=1,b=1)", "one(a=1,b=2)", "one(a=2,b=1)"],
+            {"one(a=1,b=1)", "one(a=1,b=2)", "one(a=2,b=1)"},
+        ),
+        (
+            ["predictions(a b.jsonl)", "predictions(c.jsonl)"],
+            {"one(predictions(a b.jsonl))", "one(predictions(c.jsonl))"},
+        ),
+    ],
+)
 def test_rows_of_one_model_are_named_by_the_settings_that_set_them_apart(make_run, specs, wanted):
     folders = [respecified(make_run(f"run{i}", shift=1 + i), spec) for i, spec in enumerate(specs)]
     assert sorted(names(*folders)) == sorted(wanted)
@@ -73,6 +86,8 @@ def test_a_model_has_one_name_in_all_tables(make_run):
 
 
 def test_no_settings_are_named_where_nothing_differs():
+    from harness.leaderboards.naming import told_apart
+
     assert told_apart([{"a": "1"}, {"a": "1"}]) == ["", ""]
     assert told_apart([{"a": "1", "long": "x"}, {"a": "2", "long": "y"}]) == ["a=1", "a=2"]
 

@@ -21,7 +21,6 @@ from harness.models.propagators.sam2_video import sam2_video
 from harness.models.segmenters.places import clipped
 from harness.models.segmenters.pocket_sam import pocket_sam as toy
 from harness.models.segmenters.sam2 import placed_in, sam2
-from harness.spec import parse
 from harness.types import Box, Point
 from harness.world.families import draw_scene
 from harness.world.raster import render, visible_masks
@@ -92,18 +91,6 @@ def test_both_are_found_by_their_names():
     said = plugins.build("models", "pocket").describe()
     parts = (said["segmenter"]["name"], said["propagator"]["name"])
     assert parts == ("pocket_sam", "pocket_sam_video")
-
-
-@pytest.mark.parametrize(("kind", "name", "toy"), [
-    ("segmenters", "sam2", "pocket_sam"), ("propagators", "sam2_video", "pocket_sam_video"),
-])  # fmt: skip
-def test_sam_2_without_weights_is_refused_and_says_which_to_give(kind, name, toy):
-    for spec in (name, f"{name}(device=cpu)", f"{name}(checkpoint=none)"):
-        with pytest.raises(UsageError) as refused:
-            plugins.build(kind, parse(spec))
-        for named in (f"{name}(checkpoint=facebook/sam2-hiera-large)",
-                      "facebook/sam2.1-hiera-large", f"is {toy}."):  # fmt: skip
-            assert named in str(refused.value)
 
 
 def test_naming_them_loads_no_network():
