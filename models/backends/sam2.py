@@ -35,27 +35,6 @@ class Found:
     configuration: Mapping[str, Any]
 
 
-def named(plugin: str, checkpoint: str | None, *, toy: str) -> str:
-    """The checkpoint that a SPEC names.
-
-    Args:
-        plugin: What errors call the caller.
-        checkpoint: What the SPEC says.
-        toy: The plugin whose weights ship.
-
-    Raises:
-        UsageError: it names none.
-    """
-    if checkpoint is None:
-        raise UsageError(
-            plugin, expected="checkpoint=, the weights of SAM 2", found="none",
-            fix=f"For example {plugin}(checkpoint={PAPERS}), which the papers of the methods here "
-            f"segment with, {plugin}(checkpoint=facebook/sam2.1-hiera-large), or a folder. The "
-            f"small network for coloured shapes that ships is {toy}.",
-        )  # fmt: skip
-    return checkpoint
-
-
 def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
     """Find a checkpoint and look at its files.
 
@@ -80,6 +59,39 @@ def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
             "facebook/sam2.1-hiera-large.",
         )
     return Found(name or checkpoint, folder, checkpoints.fingerprint(folder), configuration)
+
+
+def published(plugin: str, checkpoint: str | None, *, memory: bool, toy: str) -> Found:
+    """The checkpoint that a SPEC names: none that harness trained, which has a name of its own.
+
+    Args:
+        plugin: What errors call the caller.
+        checkpoint: What the SPEC says.
+        memory: Whether it must be able to follow objects through videos.
+        toy: The plugin for the small network that ships.
+
+    Raises:
+        UsageError: it names none, or one that harness trained.
+        ModelError: it is not there, not whole, not safe to load, or not SAM 2.
+    """
+    if checkpoint is None:
+        raise UsageError(
+            plugin,
+            expected="checkpoint=, the weights of SAM 2",
+            found="none",
+            fix=f"For example {plugin}(checkpoint={PAPERS}), which the papers of the methods here "
+            f"segment with, {plugin}(checkpoint=facebook/sam2.1-hiera-large), or a folder. The "
+            f"small network for coloured shapes that ships is {toy}.",
+        )
+    made = found(checkpoint, memory=memory)
+    if trained_here(made.folder):
+        raise UsageError(
+            f"{plugin}(checkpoint={checkpoint})",
+            expected="the weights of SAM 2",
+            found="a small network that harness trained",
+            fix=f"Name it {toy}(checkpoint={checkpoint}).",
+        )
+    return made
 
 
 def check_dtype(plugin: str, dtype: str) -> None:

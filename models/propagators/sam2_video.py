@@ -183,8 +183,8 @@ def sam2_video(
     Raises:
         MissingDependency: the package is asked for and not installed.
         ModelError: the checkpoint is not there, not whole, not safe to load, or has no memory.
-        UsageError: no checkpoint is named, the type is none, or the package has no such
-            configuration.
+        UsageError: no checkpoint is named, or one that harness trained (`pocket_sam_video`), the
+            type is none, or the package has no such configuration.
     """
     checkpoints.check_dtype("sam2_video", dtype)
     if config is not None:
@@ -192,8 +192,7 @@ def sam2_video(
             raise UsageError("sam2_video(compiled=true)", expected="no config=…, as the authors' "
                              "package is run as it is", found=f"config={config}")  # fmt: skip
         return _of_package(checkpoint, config=config, dtype=dtype, device=device)
-    named = checkpoints.named("sam2_video", checkpoint, toy="pocket_sam_video")
-    found = checkpoints.found(named, memory=True)
+    found = checkpoints.published("sam2_video", checkpoint, memory=True, toy="pocket_sam_video")
     return Sam2Video(
         checkpoint=found.name,
         weights=found.fingerprint,

@@ -169,8 +169,8 @@ def sam2(
     Raises:
         MissingDependency: the package is asked for and not installed.
         ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
-        UsageError: no checkpoint is named, the type is none, or the package has no such
-            configuration.
+        UsageError: no checkpoint is named, or one that harness trained (`pocket_sam`), the type is
+            none, or the package has no such configuration.
     """
     checkpoints.check_dtype("sam2", dtype)
     if config is not None:
@@ -180,8 +180,7 @@ def sam2(
         return _of_package(
             checkpoint, config=config, dtype=dtype, device=device, multimask=multimask
         )
-    named = checkpoints.named("sam2", checkpoint, toy="pocket_sam")
-    found = checkpoints.found(named, memory=False)
+    found = checkpoints.published("sam2", checkpoint, memory=False, toy="pocket_sam")
     return Sam2(
         checkpoint=found.name,
         weights=found.fingerprint,

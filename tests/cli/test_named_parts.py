@@ -36,6 +36,22 @@ def test_sam_2_without_weights_is_refused_and_says_which_to_give(kind, name, toy
             assert named in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "toy"),
+    [
+        ("segmenters", "sam2", "pocket_sam"),
+        ("propagators", "sam2_video", "pocket_sam_video"),
+    ],
+)
+def test_a_network_that_harness_trained_has_a_name_of_its_own(kind, name, toy, tmp_path):
+    """Whatever its folder is called."""
+    large = tmp_path / "sam2-hiera-large"
+    large.symlink_to(TASKS.parent / "models" / "pocket_sam", target_is_directory=True)
+    with pytest.raises(UsageError, match=rf"Name it {toy}\(checkpoint="):
+        plugins.build(kind, parse(f"{name}(checkpoint={large})"))
+    assert plugins.build(kind, parse(f"{toy}(checkpoint={large})")).name == toy
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
     """Stored replies to the pictures of reason_seg's example."""
