@@ -1,7 +1,7 @@
 """VideoChat-R1: reasoning about videos, with the times that an answer rests on.
 
-harness eval --model "videochat_r1(checkpoint=OpenGVLab/VideoChat-R1_7B,segmenter=box,propagator=still)" \
-    --tasks video_mme …
+harness eval --model "videochat_r1(checkpoint=OpenGVLab/VideoChat-R1_7B,segmenter=box,
+    propagator=still)" --tasks video_mme …
 """
 
 from harness.model import Chat, Propagator, Segmenter
