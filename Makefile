@@ -1,5 +1,6 @@
 # `make demo` runs the main job, `make test` the tests. Both install what they need into .venv.
-#   make check      formatting, lint, types, layers
+#   make check      formatting, lint, types, layers, workflows
+#   make core-without-torch  score with the core alone, in .venv-core
 #   make test-slow  the tests that take minutes
 #   make test-learning  five methods learn; an hour
 #   make test-parts the tests of parts that `make test` does not install, in .venv-parts;
@@ -10,6 +11,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PARTS := .venv-parts
+CORE := .venv-core
 # The first interpreter that is new enough; `make PYTHON=… demo` chooses another.
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -19,7 +21,7 @@ STEPS ?= 60
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LINTED := harness tasks models trainers leaderboards tests benchmarks
 
-.PHONY: demo test test-slow test-learning test-parts check docs learning clean
+.PHONY: demo test test-slow test-learning test-parts core-without-torch check docs learning clean
 
 demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
@@ -51,6 +53,18 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check --quiet $(LINTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@if command -v actionlint >/dev/null; then actionlint; \
+		else echo "actionlint is not installed: .github/workflows was not checked (CI checks it)"; fi
+
+# Data, a classical model, scoring and a board, where importing torch would fail.
+core-without-torch: $(CORE)/.core
+	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
+	rm -rf $(CORE)/work
+	$(CORE)/bin/harness data make shapes --out $(CORE)/work/data --size 4 --tasks reason_seg,mevis,counting
+	$(CORE)/bin/harness eval --model "saliency(segmenter=grabcut,propagator=flow)" \
+		--tasks reason_seg,mevis,counting --data $(CORE)/work/data --out $(CORE)/work/runs
+	$(CORE)/bin/harness score $(CORE)/work/runs/*/reason_seg
+	$(CORE)/bin/harness board build --runs $(CORE)/work/runs --out $(CORE)/work/board
 
 docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
@@ -72,6 +86,12 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,dev]"
 	@touch $@ $(VENV)/.torch
 
+$(CORE)/.core: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }
+	$(PYTHON) -m venv $(CORE)
+	$(CORE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
 # sam2 is built from its source, where pip would fetch another torch than the pinned one.
 $(PARTS)/.parts: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }
@@ -82,4 +102,4 @@ $(PARTS)/.parts: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PARTS) $(DEMO) dist build
+	rm -rf $(VENV) $(PARTS) $(CORE) $(DEMO) dist build

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             f"--{name}-repo", type=Path, metavar="PATH", default=os.environ.get(variable) or None,
             help=f"a checkout of its official code, which will be run (default: ${variable})",
         )  # fmt: skip
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C again where a shell started the tests in the background, and ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

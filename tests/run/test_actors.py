@@ -70,20 +70,18 @@ def test_an_outcome_takes_its_own_records_along_and_no_others(dots):
         assert [one["sample"] for one in records[1:]] == [query.id for query in batch.queries]
 
 
-SLOW = "dot_finder(delay=0.2,batch=2)"
-
-
 def test_an_actor_that_is_killed_amid_its_work_changes_nothing(dots, tmp_path):
-    """The killer waits for the actors' processes, and kills the first that holds a model."""
-    killer = subprocess.Popen([sys.executable, "-c", KILLER, str(tmp_path / "ray")])
+    """Nobody answers until a third actor is there, which takes the place of the one killed."""
+    spec = f"dot_finder(batch=2,meet={tmp_path / 'meet'},parties=3)"
+    killer = subprocess.Popen([sys.executable, "-c", KILLER, str(tmp_path / "meet")])
     try:
-        run(dots, tmp_path / "ray", SLOW, ray="auto", workers=2)
+        run(dots, tmp_path / "ray", spec, ray="auto", workers=2)
     finally:
         assert killer.wait(30) == 0, "no actor was killed"
     assert 2 in journals(tmp_path / "ray"), "another one took its place"
-    # The same model, but for how long it takes, which no record tells.
+    # The same model, but for whom it waits for, which no record tells.
     task, quick = plugins.build("tasks", parse("dots"), dots), parse("dot_finder(batch=2)")
-    evaluate(task, plugins.build("models", quick), tmp_path / "here", Options(), model_spec=SLOW)
+    evaluate(task, plugins.build("models", quick), tmp_path / "here", Options(), model_spec=spec)
     assert written(tmp_path / "here") == written(tmp_path / "ray")
 
 
@@ -97,15 +95,10 @@ import os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
 deadline = time.monotonic() + 240
 while time.monotonic() < deadline:
-    if any(path.stat().st_size for path in folder.glob("samples.*.1.jsonl")):
-        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                line = path.read_bytes()
-            except OSError:
-                continue
-            if line.startswith(b"ray::Worker"):
-                os.kill(int(path.parent.name), signal.SIGKILL)
-                sys.exit(0)
+    there = sorted(folder.glob("*"))
+    if len(there) == 2:
+        os.kill(int(there[0].name), signal.SIGKILL)
+        sys.exit(0)
     time.sleep(0.05)
 sys.exit(1)
 """
@@ -140,9 +133,11 @@ def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_p
 
 @pytest.mark.parametrize("each", [0.5, None])
 def test_two_actors_share_a_gpu_by_halves_and_not_by_wholes(dots, tmp_path, each):
-    run(dots, tmp_path / "here")
-    run(dots, tmp_path / "ray", ray="auto", workers=2, worker_gpus=each)
-    assert journals(tmp_path / "ray") == [0, 1], "both of them worked"
+    spec = f"dot_finder(meet={tmp_path / 'meet'},parties=2)"  # both of them work
+    task, quick = plugins.build("tasks", parse("dots"), dots), parse("dot_finder")
+    evaluate(task, plugins.build("models", quick), tmp_path / "here", Options(), model_spec=spec)
+    run(dots, tmp_path / "ray", spec, ray="auto", workers=2, worker_gpus=each)
+    assert journals(tmp_path / "ray") == [0, 1]
     assert written(tmp_path / "here") == written(tmp_path / "ray")
     with pytest.raises(ModelError, match=r"1 GPU free within 3 s, found .* and 1 GPUs"):
         run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=1.0, worker_wait=3.0)

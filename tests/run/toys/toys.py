@@ -90,8 +90,12 @@ def dot_finder(
     fault: Literal["", "raise", "wrong size", "memory", "number", "privileges", "die",
                    "hang", "argv"] = "",
     every: int = 5, secret: Path | None = None, batch: int = 4, exit: int | None = None,
+    meet: Path | None = None, parties: int = 2,
 ) -> "DotFinder":  # fmt: skip
-    """Finds the dot, adds noise that depends on the seed and the query alone."""
+    """Find the dot, add noise that depends on the seed and the query alone.
+
+    With `meet`, a folder, each process begins its first batch once `parties` processes are there.
+    """
     if exit is not None:
         os._exit(exit)
     if fault == "privileges":
@@ -103,7 +107,7 @@ def dot_finder(
             pass
         else:
             raise AssertionError("the data root can be read")
-    return DotFinder(delay, seed, fault, every, batch)
+    return DotFinder(delay, seed, fault, every, batch, meet=meet, parties=parties)
 
 
 def dot_segmenter() -> "DotSegmenter":
@@ -120,11 +124,19 @@ class DotFinder:
     batch_size: int
     name: str = "dot_finder"
     sorts_by_length: bool = True
+    meet: Path | None = None
+    parties: int = 2
 
     def describe(self) -> dict[str, object]:
         return {"seed": self.seed, "fault": self.fault}
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        if self.meet is not None:
+            self.meet.mkdir(parents=True, exist_ok=True)
+            (self.meet / str(os.getpid())).touch()
+            deadline = time.monotonic() + 240
+            while len(list(self.meet.iterdir())) < self.parties and time.monotonic() < deadline:
+                time.sleep(0.02)
         if self.fault == "memory" and len(queries) > 1:
             raise OutOfMemory("too many")
         time.sleep(self.delay)
