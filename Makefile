@@ -33,7 +33,7 @@ demo: $(VENV)/.torch
 	@echo "the board: $(DEMO)/board/board.html"
 
 test: check
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "slow and not learning"
