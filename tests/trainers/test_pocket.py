@@ -441,6 +441,7 @@ def test_a_head_that_is_not_asked_for_changes_no_other():
     assert all(torch.equal(weight, heads[1][name]) for name, weight in heads[0].items())
 
 
+@pytest.mark.slow
 def test_outlines_teach_the_vision_tower(tmp_path):
     """What is told of outlines is learned, and no weight of it is asked for otherwise."""
     told = {}
@@ -567,6 +568,7 @@ def test_two_processes_learn_what_one_does(undisturbed, tmp_path):
         assert other["stills/text"] == pytest.approx(one["stills/text"], rel=0.5)
 
 
+@pytest.mark.slow
 def test_workers_that_draw_ahead_change_nothing(undisturbed, tmp_path):
     expected, _ = undisturbed
     found = train(tmp_path / "ahead", small(workers=1))
@@ -597,6 +599,7 @@ def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, t
         train(tmp_path / "untold", small(start=str(first)))
 
 
+@pytest.mark.slow
 def test_a_part_of_what_a_training_started_from_is_kept(undisturbed, tmp_path):
     first, _ = undisturbed
     train(tmp_path / "first", small())
@@ -626,6 +629,7 @@ def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
         small().train(TrainingRun(out=tmp_path, model=Spec("pocket")))
 
 
+@pytest.mark.slow
 def test_a_few_lessons_can_be_learned_by_heart(tmp_path, monkeypatch):
     """The losses point where they should: a few lessons, again and again, are soon known."""
     course = Course(small(steps=60, learning_rate=3e-3, warm_up=5), TrainingRun(out=tmp_path))

@@ -187,6 +187,7 @@ def test_heads_on_patches_change_no_other():
     assert all(torch.equal(weight, heads[1][name]) for name, weight in heads[0].items())
 
 
+@pytest.mark.slow
 def test_what_is_told_of_patches_is_learned(tmp_path):
     told = {}
     for weight in (0.0, 1.0):

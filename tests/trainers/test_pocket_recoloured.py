@@ -123,6 +123,7 @@ def test_what_is_not_asked_for_costs_nothing():
     assert float(none) == pytest.approx(float(-torch.log_softmax(said[0][0, 0], -1)[0]), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_training_learns_from_them(tmp_path):
     settings = pocket(
         steps=25, learning_rate=3e-3, warm_up=2, stills=1, counts=1, videos=1, pictures=3,
