@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curves import Panel, figure
 from learned import (
     REWARD,
     course_of,
@@ -35,6 +34,7 @@ from learned import (
 from studies import STUDIES, Study, WarmUp
 
 from harness import provenance
+from harness.cli.figure import Panel, figure
 from harness.spec import Spec
 
 HERE = Path(__file__).parent

@@ -86,6 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     board.add_board(commands)
     train.add_train(commands)
     looks.add_explain(commands)
+    looks.add_curves(commands)
     looks.add_doctor(commands)
     return parser
 

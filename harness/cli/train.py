@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.cli.ask import metrics as asked_metrics
 from harness.cli.ask import needed, slug
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.checkpoints import check_parts, evaluated_by, filled, with_checkpoint
@@ -39,10 +40,10 @@ from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 
-OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "eval_model", "every",
-        "seed", "judge")  # fmt: skip
+OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "eval_metrics",
+        "eval_model", "every", "seed", "judge")  # fmt: skip
 """Options that a configuration may give; its other keys are settings of the trainer."""
-LISTS = ("train_tasks", "eval_tasks")
+LISTS = ("train_tasks", "eval_tasks", "eval_metrics")
 PATHS = ("data", "out")
 WHOLE = ("every", "seed")
 
@@ -56,10 +57,11 @@ def train(arguments: Namespace) -> int:
     model = parse(given.model) if given.model else None
     data = given.data.resolve() if given.data else ""
     train_tasks = _tasks(given, given.train_tasks)
-    watched = _tasks(given, given.eval_tasks)
+    watched = _tasks(given, given.eval_tasks, given.eval_metrics)
     judge = judge_for(given, [task for _, task in watched])
+    further = tuple(one.metric.name for one in asked_metrics(given.eval_metrics))
     watch = Watch(watched, model, trainer, out, given.seed or 0, str(data), judge,
-                  evaluated_by(given.eval_model))  # fmt: skip
+                  evaluated_by(given.eval_model), further)  # fmt: skip
     _check(given, watch)
     main = is_main()
     with _progress(given, main=main) as progress:
@@ -152,10 +154,12 @@ def method_of(given: Namespace, settings: Mapping[str, Any]) -> Spec:
     return Spec(spec.name, {**settings, **spec.arguments, **typed})
 
 
-def _tasks(given: Namespace, texts: list[str] | None) -> list[tuple[Spec, Task]]:
+def _tasks(
+    given: Namespace, texts: list[str] | None, metrics: list[str] | None = None
+) -> list[tuple[Spec, Task]]:
     if not texts:
         return []
-    asked = Namespace(data=given.data, tasks=texts, metrics=None)
+    asked = Namespace(data=given.data, tasks=texts, metrics=metrics)
     return [(spec, task) for _, spec, task in asked_tasks(asked)]
 
 
@@ -165,8 +169,9 @@ def _check(given: Namespace, watch: "Watch") -> None:
         value, least = getattr(given, name), 1 if name == "every" else 0
         if value is not None and value < least:
             raise UsageError(f"--{name}", expected=f"a number ≥ {least}", found=str(value))
-    for name, asked in (("--every", given.every), ("--strict-split", given.strict_split or None)):
-        if asked is not None and not watch.tasks:
+    for name, asked in (("--every", given.every), ("--strict-split", given.strict_split),
+                        ("--eval-metrics", given.eval_metrics)):  # fmt: skip
+        if asked and not watch.tasks:
             raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
         spec = watch.spec(watch.out)
@@ -190,6 +195,8 @@ class Watch:
     """Grades free answers of the tasks that have such."""
     evaluated: Spec | None = None
     """What evaluates the checkpoint, which stands in it as `{checkpoint}`."""
+    further: tuple[str, ...] = ()
+    """Metrics beside the headline that go to the curve."""
 
     def spec(self, checkpoint: Path) -> Spec:
         """The model that a checkpoint is loaded by: the one that is named for it, the one that
@@ -208,14 +215,15 @@ class Watch:
         return with_checkpoint(spec, checkpoint)
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
-        """Headline numbers of a checkpoint; the folder is removed afterwards."""
+        """Headline and further numbers of a checkpoint; the folder is removed afterwards."""
         del step
         numbers = {}
         try:
             for name, results in self._evaluate(folder, folder / EVALUATIONS, Notes()).items():
-                value = results["metrics"][results["headline"]]
-                if value is not None:
-                    numbers[f"{name}/{results['headline']}"] = float(value)
+                for metric in (results["headline"], *self.further):
+                    value = results["metrics"].get(metric)
+                    if value is not None:
+                        numbers[f"{name}/{metric}"] = float(value)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return numbers

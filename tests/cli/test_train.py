@@ -93,6 +93,24 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     assert [row["training"]["link"] for row in rows] == ["../out/manifest.json"] * 2
 
 
+def test_further_metrics_are_evaluated_after_and_while_training(line, capsys, tmp_path):
+    config = tmp_path / "mine.toml"
+    config.write_text('eval_metrics = ["reasoning_tokens"]\n')
+    asked = [*line, "--config", str(config), *WATCHED, "--every", "2", "--json"]
+    assert main(asked) == 0
+    assert said(capsys)["tasks"]["reason_seg"]["metrics"]["reasoning tokens"] >= 0
+    rows = Training.open(tmp_path / "out").curve.read()
+    columns = ("eval/reason_seg/gIoU", "eval/reason_seg/reasoning tokens")
+    assert [[name in row for name in columns] for row in rows] == [
+        [False, False], [True, True], [False, False]
+    ]  # fmt: skip
+
+
+def test_further_metrics_without_a_task_are_refused(line, capsys, tmp_path):
+    assert main([*line, "--eval-metrics", "reasoning_tokens"]) == 2
+    assert "--eval-metrics" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
 def test_a_checkpoint_is_evaluated_by_the_model_that_is_named_for_it(line, capsys, tmp_path):
     config = tmp_path / "mine.toml"
     config.write_text('eval_model = "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"\n')

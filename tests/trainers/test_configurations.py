@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 import typing
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,6 +52,7 @@ def command(path):
     return found[0] if found else own
 
 
+@cache
 def asked(path):
     """The options and the settings that this command comes to, those of the file among them."""
     given, settings = configured(build_parser().parse_args(shlex.split(command(path))))
@@ -62,6 +64,7 @@ def model_of(path):
     return parse(asked(path)[0].model)
 
 
+@cache
 def built(path):
     """The trainer of that command."""
     return plugins.build("trainers", asked(path)[1])
@@ -176,8 +179,77 @@ def test_a_published_training_leaves_out_prompts_that_are_too_long(path):
 
 @of("visionreasoner", "dr2seg", "videoseg_r1")
 def test_the_mean_over_a_batchs_tokens_is_over_as_many_replies_in_each_full_training(path):
-    plain = read(path)
-    assert plain["finetune"] != "full" or plain["batch_size"] == 16
+    """On less memory it is over as many as the official scripts for such devices take at once."""
+    plain, hardware = read(path), re.search(r"_(\dx\d+gb)_full$", path.stem)
+    official = {"4x80gb": 2, "8x48gb": 1}
+    wanted = official.get(hardware[1], 16) if hardware else 16
+    assert plain["finetune"] != "full" or plain["batch_size"] == wanted
+
+
+MEMORY = {
+    "visionreasoner": ("{}_8x48gb_full", "{}_4x80gb_full", "{}_1x48gb_lora", "{}_1x40gb_lora"),
+    "seg_zero": ("{}_1x48gb_lora", "{}_1x40gb_lora"),
+    "dr2seg": ("{}_zero_shot_8x48gb_full", "{}_few_shot_8x48gb_full", "{}_zero_shot_1x48gb_lora",
+               "{}_few_shot_1x48gb_lora", "{}_zero_shot_1x40gb_lora", "{}_few_shot_1x40gb_lora"),
+}  # fmt: skip
+SMALL = {"visionreasoner": ("{}_1x24gb_lora",), "seg_zero": ("{}_1x24gb_lora",),
+         "dr2seg": ("{}_zero_shot_1x24gb_lora", "{}_few_shot_1x24gb_lora")}  # fmt: skip
+CLASSES = [
+    (method, name.format(f"qwen2_5_vl_{size}"))
+    for size, several in (("7b", MEMORY), ("3b", SMALL))
+    for method, names in several.items()
+    for name in names
+]
+
+
+@pytest.mark.parametrize(("method", "name"), CLASSES)
+def test_less_memory_changes_what_is_held_at_once_and_nothing_else(method, name):
+    """But where a batch is what is averaged over, which its header has to say."""
+    path = TRAINERS / method / "configs" / f"{name}.toml"
+    comment = " ".join(line.lstrip("# ") for line in path.read_text("utf-8").splitlines())
+    assert (
+        "Not run where this was written" in comment or "not run where this was written" in comment
+    )
+    likes = [word for word in re.findall(r"\w+", comment)
+             if word != name and (path.parent / f"{word}.toml").is_file()]  # fmt: skip
+    like, own = asked(path.parent / f"{likes[0]}.toml"), asked(path)
+    assert (like[0].model, like[0].train_tasks) == (own[0].model, own[0].train_tasks)
+    before, after = like[1].arguments, own[1].arguments
+    differing = {key for key in {**before, **after} if before.get(key) != after.get(key)}
+    assert "batch_size" in differing and differing <= {"batch_size", "writing"}
+    assert after["batch_size"] < before["batch_size"]
+    if after["finetune"] == "full":
+        assert "`bnpo`" in comment
+
+
+def test_the_rows_of_a_table_with_sam_3_differ_in_their_rewards_alone():
+    """DR2Seg's Table 7; with neither of its own rewards the first row is VisionReasoner's."""
+    folder = TRAINERS / "dr2seg" / "configs"
+    rows = [read(folder / f"table7_sam3{row}.toml")
+            for row in ("_visionreasoner", "_without_r_len", "")]  # fmt: skip
+    assert [(row.pop("r_desc"), row.pop("r_len")) for row in rows] == [
+        (False, False), (True, False), (True, True)
+    ]  # fmt: skip
+    last = {key: value for key, value in rows[2].items()
+            if key not in ("n0", "gamma", "gate_threshold")}  # fmt: skip
+    assert rows[0] == rows[1] == last
+    trainer = built(folder / "table7_sam3_visionreasoner.toml")
+    assert trainer.describe()["form"] == "sam3" and not trainer.reward.describes
+
+
+def test_the_few_shot_3b_of_both_methods_sees_the_same_samples_as_often():
+    ours, theirs = (
+        read(TRAINERS / path)
+        for path in (
+            "dr2seg/configs/qwen2_5_vl_3b_few_shot.toml",
+            "visionreasoner/configs/dr2seg_table6.toml",
+        )
+    )
+    for key in ("train_tasks", "max_steps", "batch_size", "learning_rate", "weight_decay"):
+        assert ours[key] == theirs[key]
+    assert "model" not in theirs
+    spec = model_of(TRAINERS / "visionreasoner/configs/dr2seg_table6.toml")
+    assert spec.name == "visionreasoner"
 
 
 @of("dr2seg")
@@ -222,7 +294,7 @@ def test_all_weights_of_a_published_network_are_spread_by_the_third_stage(path):
 @named(TRAINED)
 def test_devices_in_its_name_are_those_it_is_for(path):
     """`8x80gb_full` trains all weights, on as many processes as its header types."""
-    found = re.search(r"_(\d)x80gb_(full|lora)$", path.stem)
+    found = re.search(r"_(\d)x\d+gb_(full|lora)$", path.stem)
     if found is not None:
         count, kind = found.groups()
         assert read(path)["finetune"] == kind and (path in LARGE) == (kind == "full")
@@ -295,6 +367,17 @@ def test_its_deepspeed_file_is_understood_and_fits_its_settings(path, spread):
     if isinstance(built(path), GrpoTrainer):
         chosen = built(path).settings
         assert own * count * processes == chosen.prompts * chosen.group
+
+
+@named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
+def test_an_adapters_settings_come_to_arguments_of_one_device(path, spread):
+    trainer = built(path)
+    if isinstance(trainer, GrpoTrainer):
+        chosen = trainer.settings
+        arguments = trainer._arguments(TrainingRun(out=Path("unused")), cpu=False)
+        own, count = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
+        assert own == read(path)["batch_size"] and own * count == chosen.prompts * chosen.group
+        assert arguments.learning_rate == 2e-5 and arguments.deepspeed is None
 
 
 @of("videoseg_r1")

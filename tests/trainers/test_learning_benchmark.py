@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness import plugins
+from harness.cli import figure
 from harness.cli.data import writers
 from harness.errors import DataError, ParseError, UsageError
 from harness.models.dr2seg.grammar import description
@@ -33,7 +34,6 @@ from harness.world.shapes import make
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-import curves  # noqa: E402
 import learned  # noqa: E402
 import learning  # noqa: E402
 import studies  # noqa: E402
@@ -272,10 +272,10 @@ def test_what_was_made_by_the_same_command_is_not_made_again(tmp_path, monkeypat
 
 def test_a_figure_is_a_picture_with_every_recipe_in_its_key():
     panels = [
-        curves.Panel("a < b", {"one": [{1: 0.0, 2: 1.0}, {1: 0.5, 2: 0.7}], "two": [{1: 3.0}]}),
-        curves.Panel("empty", {"one": [], "two": []}),
+        figure.Panel("a < b", {"one": [{1: 0.0, 2: 1.0}, {1: 0.5, 2: 0.7}], "two": [{1: 3.0}]}),
+        figure.Panel("empty", {"one": [], "two": []}),
     ]
-    root = ElementTree.fromstring(curves.figure(panels))
+    root = ElementTree.fromstring(figure.figure(panels))
     texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"one", "two", "a < b", "empty", "nothing was logged"} <= set(texts)
     assert texts.count("one") == 1
@@ -283,7 +283,7 @@ def test_a_figure_is_a_picture_with_every_recipe_in_its_key():
 
 @given(st.dictionaries(st.integers(0, 50), st.floats(-9, 9), min_size=1), st.integers(1, 9))
 def test_smoothing_stays_between_the_lowest_and_the_highest(points, count):
-    found = curves.smoothed(points, count)
+    found = figure.smoothed(points, count)
     assert found.keys() == points.keys()
     assert min(points.values()) - 1e-9 <= min(found.values())
     assert max(found.values()) <= max(points.values()) + 1e-9
@@ -291,7 +291,7 @@ def test_smoothing_stays_between_the_lowest_and_the_highest(points, count):
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e3))
 def test_ticks_lie_inside_and_are_few(low, spread):
-    found = curves.ticks(low, low + spread)
+    found = figure.ticks(low, low + spread)
     assert 1 <= len(found) <= 7
     slack = 1e-6 * (abs(low) + spread)
     assert low - slack <= found[0] and found[-1] <= low + spread + slack

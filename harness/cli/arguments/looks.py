@@ -1,4 +1,4 @@
-"""What the commands take that only look: `list`, `explain` and `doctor`."""
+"""What the commands take that only look: `list`, `explain`, `curves` and `doctor`."""
 
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,35 @@ def add_explain(commands: Any) -> None:
                         "(default: RUN/rollouts.html)")  # fmt: skip
     parser.add_argument("--groups", type=int, metavar="N", help="of a training: prompts that are "
                         "shown, spread over its steps (default 24)")  # fmt: skip
+    add_json(parser)
+
+
+def add_curves(commands: Any) -> None:
+    """`harness curves`."""
+    parser = command(
+        commands,
+        "curves",
+        "curves:curves",
+        "draw what trainings logged, by step; seeds of one recipe as a line and its range",
+        epilog="example: harness curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
+        "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="training folders")
+    parser.add_argument(
+        "--y",
+        action="append",
+        metavar="NAMES",
+        help="numbers of curve.jsonl, several with commas or repeated; without, "
+        "those that were logged are listed",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.svg", help="the figure")
+    parser.add_argument(
+        "--smooth",
+        type=int,
+        default=1,
+        metavar="N",
+        help="average each value with the N - 1 before it (default 1)",
+    )
     add_json(parser)
 
 

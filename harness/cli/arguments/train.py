@@ -29,6 +29,12 @@ def add_train(commands: Any) -> None:
                         help="a setting of the trainer; may be repeated")  # fmt: skip
     parser.add_argument("--eval-tasks", action="append", metavar="SPECS",
                         help="evaluate the checkpoint on these")  # fmt: skip
+    parser.add_argument(
+        "--eval-metrics",
+        action="append",
+        metavar="SPECS",
+        help="further metrics of --eval-tasks, such as reasoning_tokens",
+    )
     parser.add_argument("--eval-model", metavar="SPEC", help="what evaluates the checkpoint, which "
                         "stands in it as {checkpoint}, where it is not --model with another "
                         "checkpoint")  # fmt: skip

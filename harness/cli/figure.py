@@ -1,4 +1,4 @@
-"""Curves of trainings as a picture in SVG: a line a recipe, its seeds as a band around it."""
+"""Draw curves of trainings as SVG: a line a recipe (mean of its seeds), their range as a band."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
 """Told apart by colour-blind readers too (Okabe and Ito 2008)."""
 WIDTH, HEIGHT = 300, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 30
-KEY = 22  # pixels of the line that names the recipes
+COLUMNS = 3
+"""Panels side by side; more of them go below."""
+KEY = 18
+"""Pixels of a line that names recipes."""
+LETTER = 6.2
+"""Pixels of a letter, at most on average: where the next name begins."""
 
 Points: TypeAlias = Mapping[int, float]
 """A number by its step."""
@@ -33,21 +38,35 @@ def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+    columns = min(COLUMNS, max(1, len(panels)))
+    width = WIDTH * columns
+    key, above = _key(colours, width)
     drawn = "".join(
-        f'<g transform="translate({place * WIDTH},{KEY})">{_panel(panel, colours, smooth)}</g>'
+        f'<g transform="translate({place % columns * WIDTH},'
+        f'{above + place // columns * HEIGHT})">{_panel(panel, colours, smooth)}</g>'
         for place, panel in enumerate(panels)
     )
-    key = "".join(
-        f'<g transform="translate({LEFT + 150 * place},14)"><path d="M0-4h22" fill="none" '
-        f'stroke="{colours[name]}" stroke-width="2"/><text x="28">{escape(name)}</text></g>'
-        for place, name in enumerate(names)
-    )
-    width, height = WIDTH * max(1, len(panels)), HEIGHT + KEY
+    height = above + HEIGHT * -(-len(panels) // columns)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="sans-serif" font-size="11" fill="#222">'
         f'<rect width="{width}" height="{height}" fill="#fff"/>{key}{drawn}</svg>\n'
     )
+
+
+def _key(colours: Mapping[str, str], width: int) -> tuple[str, int]:
+    """The names of recipes with their colours, in lines of at most `width`, and their height."""
+    parts, across, down = [], float(LEFT), 14
+    for name, colour in colours.items():
+        wide = 44 + LETTER * len(name)
+        if across > LEFT and across + wide > width:
+            across, down = float(LEFT), down + KEY
+        parts.append(
+            f'<g transform="translate({across:g},{down})"><path d="M0-4h22" fill="none" '
+            f'stroke="{colour}" stroke-width="2"/><text x="28">{escape(name)}</text></g>'
+        )
+        across += wide
+    return "".join(parts), down + 8
 
 
 def smoothed(points: Points, count: int) -> dict[int, float]:
@@ -83,7 +102,11 @@ def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
         for name, seeds in panel.lines.items()
     }
     every = [points for seeds in lines.values() for points in seeds]
-    title = f'<text x="{LEFT}" y="{TOP - 10}" font-weight="bold">{escape(panel.title)}</text>'
+    size = min(11.0, 1.6 * (WIDTH - LEFT) / max(1, len(panel.title)))
+    title = (
+        f'<text x="{LEFT}" y="{TOP - 10}" font-weight="bold" font-size="{size:.1f}">'
+        f"{escape(panel.title)}</text>"
+    )
     if not every:
         return f'{title}<text x="{LEFT}" y="{HEIGHT / 2}">nothing was logged</text>'
     axes = _Axes(

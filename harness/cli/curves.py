@@ -1,0 +1,178 @@
+"""`harness curves`: what trainings logged, by step, as one figure."""
+
+import json
+import math
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from harness.cli.figure import Panel, Points, figure
+from harness.cli.output import show_json
+from harness.errors import StoreError, UsageError
+from harness.run.trained import Training
+from harness.store.atomic import write_bytes
+
+OUTSIDE = re.compile(r",(?![^()]*\))")
+"""A comma between names; one inside a task's SPEC belongs to its name."""
+LONGEST = 60
+"""Letters of a recipe's name; the folder stands for a longer one."""
+
+
+def curves(arguments: Namespace) -> int:
+    """Draw numbers of several trainings by step; those of one recipe are a line and its range."""
+    out: Path = arguments.out
+    if out.suffix != ".svg":
+        raise UsageError(f"--out {out}", expected="a name that ends with .svg", found=out.name)
+    if arguments.smooth < 1:
+        raise UsageError("--smooth", expected="a number ≥ 1", found=str(arguments.smooth))
+    trainings = [Training.open(folder) for folder in dict.fromkeys(arguments.runs)]
+    rows = {one.folder: _rows(one) for one in trainings}
+    names = _asked(arguments.y, rows)
+    recipes = _recipes(trainings)
+    panels = [
+        Panel(
+            name,
+            {
+                label: [
+                    points for folder in folders if (points := _points(folder, rows[folder], name))
+                ]
+                for label, folders in recipes.items()
+            },
+        )
+        for name in names
+    ]
+    _tell_lacking(panels, recipes)
+    write_bytes(out, figure(panels, smooth=arguments.smooth).encode())
+    if arguments.json:
+        show_json(
+            {
+                "file": str(out),
+                "recipes": {
+                    label: [str(one) for one in several] for label, several in recipes.items()
+                },
+            }
+        )
+    else:
+        print(out)
+    return 0
+
+
+def _rows(training: Training) -> list[dict[str, Any]]:
+    """What a training has logged; at least one row.
+
+    Raises:
+        StoreError: nothing was logged, or a line is no record.
+    """
+    rows = training.curve.read()
+    if not rows:
+        raise StoreError(
+            f"file {training.curve.path}", expected="at least one logged step", found="none"
+        )
+    return rows
+
+
+def _asked(
+    texts: Sequence[str] | None, rows: Mapping[Path, Sequence[Mapping[str, Any]]]
+) -> list[str]:
+    """The names of `--y`, each of which some training has logged."""
+    known = sorted(
+        {name for several in rows.values() for row in several for name in row} - {"step"}
+    )
+    names = [name for text in texts or () for name in OUTSIDE.split(text) if name]
+    unknown = [name for name in names if name not in known]
+    if not names or unknown:
+        near = [one for name in unknown for one in get_close_matches(name, known, n=3)]
+        raise UsageError(
+            "--y",
+            expected="names that these trainings logged",
+            found=", ".join(unknown) or "none",
+            fix=f"Logged: {', '.join(near or known)}.",
+        )
+    return list(dict.fromkeys(names))
+
+
+def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Points:
+    """The finite values of a number, by step.
+
+    Raises:
+        StoreError: a value is no number.
+    """
+    found = {}
+    for row in rows:
+        value = row.get(name)
+        if name in row and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise StoreError(
+                f"{folder}, step {row['step']}",
+                expected=f"a number as {name}",
+                found=repr(value)[:60],
+            )
+        if value is not None and math.isfinite(value):
+            found[row["step"]] = float(value)
+    return found
+
+
+def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
+    """The folders of trainings that differ in their seed alone, by a name for what they share."""
+    alike: dict[str, list[Training]] = {}
+    for one in trainings:
+        told = one.manifest
+        key = [
+            told["method"],
+            told["model"] and told["model"]["spec"],
+            [task["spec"] for task in told["tasks"]],
+        ]
+        alike.setdefault(json.dumps(key, sort_keys=True), []).append(one)
+    several = list(alike.values())
+    labels = [_label(group[0], [other[0] for other in several]) for group in several]
+    return {
+        label if labels.count(label) == 1 and len(label) <= LONGEST else str(group[0].folder): [
+            one.folder for one in group
+        ]
+        for label, group in zip(labels, several, strict=True)
+    }
+
+
+def _label(training: Training, others: Sequence[Training]) -> str:
+    """A method's name, with the settings in which its trainings here differ."""
+    method = training.manifest["method"]
+    same = [
+        one.manifest["method"]["settings"]
+        for one in others
+        if one.manifest["method"]["name"] == method["name"]
+    ]
+    names = sorted({name for settings in same for name in settings})
+    told = [
+        f"{name}={method['settings'].get(name)}"
+        for name in names
+        if any(settings.get(name) != same[0].get(name) for settings in same)
+    ]
+    return f"{method['name']}({', '.join(told)})" if told else str(method["name"])
+
+
+def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]) -> None:
+    """Say which trainings are missing from a panel.
+
+    Raises:
+        StoreError: none of a panel's values is finite, or a recipe's trainings share no step.
+    """
+    for panel in panels:
+        if not any(panel.lines.values()):
+            raise StoreError(f"logged {panel.title}", expected="a finite number", found="none")
+        for label, several in panel.lines.items():
+            if several and not set.intersection(*(set(points) for points in several)):
+                raise StoreError(
+                    f"{panel.title} of {label}",
+                    expected=f"steps that all of its {len(several)} trainings logged",
+                    found="none",
+                )
+            if len(several) < len(recipes[label]):
+                lacking = len(recipes[label]) - len(several)
+                print(
+                    f"note: {lacking} of {len(recipes[label])} training(s) of {label} logged no "
+                    f"{panel.title}",
+                    file=sys.stderr,
+                )
