@@ -1,10 +1,12 @@
 """The studies of learning: each can be begun, what is kept of a training, and that one learns."""
 
 import json
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -118,6 +120,72 @@ def test_the_warm_up_of_spacer_teaches_what_earns_all_of_its_reward(data):
 
 def categories_of_map(sample):
     return tuple(map_of(sample) or ())
+
+
+# The page
+
+PAGE = (BENCHMARKS.parent / "docs" / "learning.md").read_text("utf-8")
+PUBLISHED = {
+    "visionreasoner": "qwen2_5_vl_7b_8x80gb_full", "seg_zero": "qwen2_5_vl_7b_8x80gb_full",
+    "dr2seg": "qwen2_5_vl_7b_few_shot", "videoseg_r1": "qwen2_5_vl_7b_full",
+    "video_str": "qwen2_5_vl_7b_8x80gb_full", "spacer": "qwen2_5_vl_7b_8x80gb_full",
+    "video_r1": "qwen2_5_vl_7b_4x80gb_full",
+}  # fmt: skip
+HARDWARE = {"deepspeed", "dtype", "gradient_checkpointing", "max_prompt", "max_steps", "save_every",
+            "ratings"}  # fmt: skip
+"""What differs from device to device, how long a study is, and the file of published ratings."""
+
+
+def saved(name):
+    return json.loads((learning.RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def cells(name, section):
+    """The cells of a study's row in a section of the page."""
+    part = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    (row,) = [line for line in part.splitlines() if line.startswith(f"| `{name}`")]
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_names_every_setting_that_is_not_the_papers(name):
+    study = studies.STUDIES[name]
+    ratings = ("--set", "ratings=x.jsonl") if name == "videoseg_r1" else ()
+    command = ["train", "--method", study.method, "--config", PUBLISHED[name], *ratings]
+    published = plugins.build(
+        "trainers", method_of(*configured(build_parser().parse_args(command)))
+    )
+    before = published.describe()
+    after = trainer_of(study.method, study.settings).describe()
+    differing = {key: after.get(key) for key in {*before, *after} - HARDWARE
+                 if before.get(key) != after.get(key)}  # fmt: skip
+    told = re.findall(r"`(\w+)=([^`]+)`", cells(name, "Settings that are not the paper's")[1])
+    assert {key: parse(f"x(a={value})").arguments["a"] for key, value in told} == differing
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_says_which_commit_each_seed_is_of_and_marks_studies_that_mix_them(name):
+    commits = {
+        tuple(f"{one['commit'][:7]}{'*' * one['dirty']}" for one in several)
+        for several in saved(name)["training"].values()
+    }
+    (each,) = commits  # those of a seed's arms are the same
+    head, *told = cells(name, "What code trained them")
+    assert tuple(cell for cell in told if cell != "–") == each
+    assert ("‡" in head) == (len(set(each)) > 1)
+    section = PAGE.partition(f"benchmarks/learning.py --methods {name} ")[2].partition("\n### ")[0]
+    assert ("‡" in section) == ("‡" in head)
+
+
+def test_the_page_counts_its_intervals_and_rests_on_what_committed_code_has_written():
+    count = sum(len(row["gains"]) for name in NAMES for row in saved(name)["rows"])
+    tables = re.findall(r"^\|.*\|$", PAGE, flags=re.MULTILINE)
+    assert sum(row.count(" to +") + row.count(" to -") for row in tables) == count
+    assert f"{count} intervals" in PAGE
+    written = {f"{name}.{kind}" for name in NAMES for kind in ("json", "md")}
+    beside = {path.name for path in learning.RESULTS.iterdir()} - written
+    sources = [path.read_text("utf-8") for path in BENCHMARKS.glob("*.py")]
+    assert all(any(name.partition(".")[0] in text for text in sources) for name in beside)
 
 
 # What is kept of a training
@@ -261,7 +329,11 @@ def test_visionreasoner_finds_more_after_its_reward_than_after_random_ones(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.learning
-def test_dr2seg_reasons_in_fewer_words_after_its_reward(tmp_path):
+def test_dr2segs_training_ends_with_short_reasoning_and_masks_as_good(tmp_path):
+    """That it ends well, not what of its reward does it.
+
+    VisionReasoner's, without R_len and R_desc, makes reasoning shorter still (docs/learning.md).
+    """
     pytest.importorskip("trl")
     places = (START, studies.METHOD)
     found = ends("dr2seg", (studies.TOKENS, "gIoU"), places, steps=STEPS_SHORTER, out=tmp_path)
@@ -295,22 +367,42 @@ def test_seg_zero_keeps_what_random_rewards_lose(tmp_path):
     assert paid[studies.METHOD] - paid[studies.CONTROL] > KEPT, paid
 
 
-STEPS_TO_BUDGETS = 15
-"""Of VideoSeg-R1's training. With seed 0 tokens of easy, medium and hard questions were 29, 35 and
-24 at the start, 7, 9 and 6 after it, and 54, 76 and 38 after random rewards; gIoU 0.461, 0.437
-and 0.382."""
+STEPS_TO_BUDGETS, NO_PENALTY, BEYOND = 15, "no length penalty", 0.9
+"""Of VideoSeg-R1's training, the arm without its length penalty, and the part of that arm's tokens
+beyond the budgets, of the rollouts of all steps, that the method's have to stay below. In the first
+ten steps it was 0.76, 0.60, 0.67, 0.70 and 0.51 with seeds 0 to 4 (docs/learning.md)."""
 
 
 @pytest.mark.slow
 @pytest.mark.learning
-def test_videoseg_r1_comes_down_towards_its_budgets(tmp_path):
+def test_videoseg_r1_goes_less_beyond_its_budgets_where_that_costs(tmp_path):
     pytest.importorskip("trl")
-    levels = [f"{studies.TOKENS}, {level}" for level in ("easy", "medium", "hard")]
     places = (START, studies.METHOD)
-    found = ends("videoseg_r1", (*levels, "gIoU"), places, steps=STEPS_TO_BUDGETS, out=tmp_path)
-    for level in levels:
-        assert found[level][studies.METHOD] < PART * found[level][START], found
-    assert found["gIoU"][studies.METHOD] > found["gIoU"][START] - LOST, found
+    giou = ends("videoseg_r1", ("gIoU",), places, steps=STEPS_TO_BUDGETS, out=tmp_path)["gIoU"]
+    assert giou[studies.METHOD] > giou[START] - LOST, giou
+    beyond = beyond_budgets(planned(STEPS_TO_BUDGETS, out=tmp_path))
+    assert beyond[studies.METHOD] < BEYOND * beyond[NO_PENALTY], beyond
+
+
+def beyond_budgets(plan):
+    """Tokens of VideoSeg-R1's rollouts beyond their budgets: mean of all steps, by arm."""
+    study = studies.STUDIES["videoseg_r1"]
+    start = learning.begun("videoseg_r1", study, plan)
+    found = {}
+    for arm in (studies.METHOD, NO_PENALTY):
+        folder = learning.trained("videoseg_r1", study, plan, arm, 0, start)
+        found[arm] = fmean(learned.logged(folder, "rewards/over_budget").values())
+    return found
+
+
+@pytest.mark.slow
+def test_the_arms_of_videoseg_r1_can_be_trained_and_told_apart(tmp_path):
+    """The same in two steps, which are too few to learn from."""
+    pytest.importorskip("trl")
+    plan = learning.Plan(out=tmp_path, start="pocket-base", seeds=1, steps=2, warm_steps=2,
+                         size=8, held=8, more=("prompts=2", "group=4", "batch_size=8"))  # fmt: skip
+    beyond = beyond_budgets(plan)
+    assert set(beyond) == {studies.METHOD, NO_PENALTY} and all(one >= 0 for one in beyond.values())
 
 
 NO_GRAPH_REWARD, BETTER = "without the graph reward", 0.03
