@@ -395,16 +395,6 @@ def beyond_budgets(plan):
     return found
 
 
-@pytest.mark.slow
-def test_the_arms_of_videoseg_r1_can_be_trained_and_told_apart(tmp_path):
-    """The same in two steps, which are too few to learn from."""
-    pytest.importorskip("trl")
-    plan = learning.Plan(out=tmp_path, start="pocket-base", seeds=1, steps=2, warm_steps=2,
-                         size=8, held=8, more=("prompts=2", "group=4", "batch_size=8"))  # fmt: skip
-    beyond = beyond_budgets(plan)
-    assert set(beyond) == {studies.METHOD, NO_PENALTY} and all(one >= 0 for one in beyond.values())
-
-
 NO_GRAPH_REWARD, BETTER = "without the graph reward", 0.03
 """How much more a rollout's R_n + R_e has to rise with the graph reward than without it, from the
 first quarter of `STEPS` to the last. It was 0.091, 0.040 and 0.073 with seeds 0, 1 and 2."""
