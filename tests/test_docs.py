@@ -138,6 +138,42 @@ def test_commands_on_pages_are_understood(path):
                 build_parser().parse_args(shlex.split(command)[1:])
 
 
+OWN_WORLD = ("pocket", "pocket_sam")
+"""Methods that need torch alone."""
+SHOWING = [*PAGES, *REPOSITORY.glob("trainers/*/README.md"), *REPOSITORY.glob("models/*/README.md")]
+SHOWING = [path for path in SHOWING if path.name != "CHANGELOG.md" and "design" not in path.parts]
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """Models that need torch."""
+    from harness import plugins
+    from harness.cli.needs import needs
+
+    found = plugins.installed("models").items()
+    return {name for name, entry in found if "torch" in needs("models", entry)}
+
+
+@pytest.mark.parametrize("path", SHOWING, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_a_page_names_the_extras_that_its_commands_need(path, networks):
+    text = path.read_text("utf-8")
+    lines = [line.strip().lstrip("$ ") for line in text.replace("\\\n", " ").splitlines()]
+    trained = {name for line in lines if re.match(r"(harness|accelerate) .*--method", line)
+               for name in re.findall(r"--method (\w+)", line)}  # fmt: skip
+    shown = {name for line in lines if line.startswith("harness eval")
+             for name in re.findall(r"--model \"?(\w+)", line)}  # fmt: skip
+    if trained - set(OWN_WORLD):
+        assert "[train]" in text
+    if trained or shown & networks:
+        assert "[torch]" in text or "[train]" in text
+
+
+@pytest.mark.parametrize("path", SHOWING, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_what_is_installed_is_a_checkout_or_on_an_index(path):
+    """No index has this package yet."""
+    assert not re.search(r"pip install \W*visual-reasoning-harness", path.read_text("utf-8"))
+
+
 def test_the_conformance_page_is_up_to_date_and_deviations_are_nothing():
     done = subprocess.run(
         [sys.executable, REPOSITORY / "tests" / "golden" / "conformance.py", "--check"],

@@ -31,11 +31,32 @@ def needed(value: Any, option: str, what: str) -> Any:
     return value
 
 
+MODEL = "models; see `harness list models`"
+TASKS = "benchmarks; see `harness list tasks`"
+ROOT = "the folder that holds one folder a benchmark"
+RUNS = "a folder for the runs"
+
+
+def require(arguments: Namespace, **options: str) -> None:
+    """Raise UsageError that names all options without a value at once.
+
+    Args:
+        arguments: What was typed.
+        options: What each option is for, by its name.
+    """
+    lacking = {f"--{name.replace('_', '-')}": what for name, what in options.items()
+               if getattr(arguments, name) in (None, [], "")}  # fmt: skip
+    if lacking:
+        told = [f"{option} ({what})" for option, what in lacking.items()]
+        raise UsageError("missing options", expected="; ".join(told), found="nothing")
+
+
 def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
     """(key, SPEC, task) of every task asked for. The key is its name, or its SPEC if a name
     comes twice.
     """
-    root = needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
+    require(arguments, tasks=TASKS, data=ROOT)
+    root: Path = arguments.data
     if not root.is_dir():
         raise UsageError(f"--data {root}", expected="a folder", found="none",
                          fix=_how_to_begin(arguments.tasks))  # fmt: skip

@@ -1,5 +1,6 @@
 """Which model evaluates a checkpoint: SPECs with a place for it, or with another checkpoint in."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,26 @@ def filled(spec: Spec, checkpoint: str) -> Spec:
         else checkpoint if value == HERE else value
         for key, value in spec.arguments.items()
     })  # fmt: skip
+
+
+def check_network(spec: Spec) -> None:
+    """Raise UsageError if the network that a model asks needs a checkpoint, and none is given."""
+    parameters = inspect.signature(plugins.load("models", spec.name)).parameters
+    usual = {name: one.default for name, one in parameters.items()}
+    given = {**usual, **spec.arguments}
+    backend = given.get("backend")
+    backend = parse(backend) if isinstance(backend, str) else backend
+    if given.get("checkpoint", "") is not None or not isinstance(backend, Spec):
+        return
+    wanted = inspect.signature(plugins.load("backends", backend.name)).parameters.get("checkpoint")
+    if wanted is None or wanted.default is not wanted.empty or "checkpoint" in backend.arguments:
+        return
+    raise UsageError(
+        f"model {spec}",
+        expected="checkpoint=…, a folder or a name on the Hugging Face hub",
+        found="none",
+        fix="docs/models.md names published ones, such as Qwen/Qwen2.5-VL-7B-Instruct.",
+    )
 
 
 def check_parts(spec: Spec) -> None:

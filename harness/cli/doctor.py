@@ -1,46 +1,90 @@
-"""`harness doctor`: what this machine has and lacks, and what that means."""
+"""`harness doctor`: what this machine has and lacks, and what to do about it.
+
+Nothing heavy is imported and no device is touched: it answers within two seconds.
+"""
 
 import os
 import platform
 import shutil
 import subprocess
-import sys
 from argparse import Namespace
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import harness
 from harness import plugins
 from harness.cli.output import show_json
 
-NEEDED_FOR = {
-    "torch": "network models",
-    "torchvision": "processors of Qwen2.5-VL",
-    "transformers": "network models",
-    "sam2": "the sam2 package's segmenter",
-    "trl": "training",
-    "peft": "LoRA adapters",
-    "pycocoevalcap": "BLEU, ROUGE, METEOR, CIDEr",
-    "bert-score": "BERTScore",
-    "lmms-eval": "models registered in lmms-eval",
-    "ray": "several machines",
-}
+DISTRIBUTION = "visual-reasoning-harness"
 CORE = (
-    "av", "numpy", "opencv-python-headless", "pillow", "pyarrow", "pycocotools", "rich", "scipy",
-)  # fmt: skip
+    "av",
+    "numpy",
+    "opencv-python-headless",
+    "pillow",
+    "pyarrow",
+    "pycocotools",
+    "rich",
+    "scipy",
+)
+OPTIONAL = {
+    "torch": ("torch", "network models"),
+    "torchvision": ("torch", "processors of Qwen2.5-VL"),
+    "transformers": ("torch", "network models"),
+    "sam2": ("sam2", "the sam2 package's segmenter"),
+    "trl": ("train", "training"),
+    "peft": ("train", "LoRA adapters"),
+    "pycocoevalcap": ("text", "BLEU, ROUGE, METEOR, CIDEr"),
+    "bert-score": ("text", "BERTScore"),
+    "lmms-eval": ("lmms", "models registered in lmms-eval"),
+    "ray": ("ray", "several machines"),
+}
+"""Packages with the extra that brings them, and what they are for."""
+PROGRAMS = {
+    "java": (
+        "the official tokens of caption metrics, METEOR",
+        "install a Java runtime, 8 or later",
+    ),
+    "git": ("the code's commit in records", "install git"),
+}
+ANSWERS = 1.5
+"""Seconds that the driver's program may take."""
+SPARE = 2
+"""GiB below which a disk is called full: a run of a benchmark of videos takes some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is there or lacking."""
+
+    name: str
+    state: str
+    about: str
+    fix: str = ""
+    """What to do about it; empty where nothing is wrong."""
+    needed: bool = False
+    """Whether nothing works without it."""
 
 
 def doctor(arguments: Namespace) -> int:
     """Print what is there; always exit code 0, unless the core itself is incomplete."""
-    lines = [*_core(), *_optional(), *_machine(), *_plugins()]
+    findings = [*_core(), *_optional(), *_machine()]
+    incomplete = any(one.needed and one.fix for one in findings)
     if arguments.json:
-        show_json([{"name": name, "state": state, "about": about} for name, state, about in lines])
-    else:
-        from harness.cli.tables import show_rows
+        show_json([asdict(one) for one in findings])
+        return 6 if incomplete else 0
+    from harness.cli.tables import folded, show_columns
 
-        show_rows(("what", "state", "for"), lines)
-    return 6 if any(state == "MISSING" for _, state, _ in lines) else 0
+    marks = [("✗" if one.needed else "–") if one.fix else "✓" for one in findings]
+    show_columns(
+        [(mark, one.name, one.state, one.about) for mark, one in zip(marks, findings, strict=True)]
+    )
+    print()
+    for one in findings:
+        if one.fix:
+            print("\n".join(folded(f"{one.name}: {one.fix}", indent=4)))
+    return 6 if incomplete else 0
 
 
 def _version(name: str) -> str | None:
@@ -50,47 +94,86 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _core() -> list[tuple[str, str, str]]:
-    lines = [
-        ("harness", harness.__version__, "this package"),
-        ("python", platform.python_version(), "3.11 or later is needed"),
-    ]
-    lines += [(name, _version(name) or "MISSING", "the core") for name in CORE]
-    return lines
+def _core() -> Iterator[Finding]:
+    yield Finding(name="harness", state=harness.__version__, about=_plugins())
+    yield Finding(name="python", state=platform.python_version(), about="3.11 or later is needed")
+    for name in CORE:
+        found = _version(name)
+        yield Finding(
+            name=name,
+            state=found or "MISSING",
+            about="the core",
+            needed=True,
+            fix="" if found else f"pip install {_requirement(name)}",
+        )
 
 
-def _optional() -> list[tuple[str, str, str]]:
-    lines = [(name, _version(name) or "absent", about) for name, about in NEEDED_FOR.items()]
-    if find_spec("torch") is not None:
-        lines.append(("accelerator", _accelerator(), "speed"))
-    return lines
+def _optional() -> Iterator[Finding]:
+    for name, (extra, about) in OPTIONAL.items():
+        found = _version(name)
+        yield Finding(
+            name=name,
+            state=found or "absent",
+            about=about,
+            fix="" if found else f'pip install "{DISTRIBUTION}[{extra}]"',
+        )
 
 
-def _accelerator() -> str:
-    """Asked of another process: importing torch here would take seconds and memory."""
-    code = ("import torch; print(torch.cuda.get_device_name(0) if torch.cuda.is_available() "
-            "else 'none')")  # fmt: skip
-    # -P: a torch.py that happens to lie in the current folder is not run.
-    line = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
-    return done.stdout.strip() or "torch does not import"
+def _requirement(name: str) -> str:
+    """A package as this one asks for it."""
+    return next((f'"{one}"' for one in requires(DISTRIBUTION) or () if one.startswith(name)), name)
 
 
-def _machine() -> list[tuple[str, str, str]]:
+def _machine() -> Iterator[Finding]:
+    yield _accelerator()
+    yield Finding(name="cores", state=str(os.cpu_count()), about="--workers")
     free = shutil.disk_usage(Path.cwd()).free // 2**30
-    lines = [
-        ("cores", str(os.cpu_count()), "--workers"),
-        ("free disk here", f"{free} GiB", "runs"),
-    ]
-    for program, about in (("java", "the PTB tokenizer of caption metrics"),
-                           ("bwrap", "the sandbox for code that models write"),
-                           ("git", "the code's commit in records")):  # fmt: skip
-        lines.append((program, shutil.which(program) or "absent", about))
-    return lines
+    yield Finding(
+        name="free disk here",
+        state=f"{free} GiB",
+        about="runs",
+        fix="" if free >= SPARE else "give --out a folder on another disk",
+    )
+    for program, (about, fix) in PROGRAMS.items():
+        place = shutil.which(program)
+        yield Finding(name=program, state=place or "absent", about=about, fix="" if place else fix)
 
 
-def _plugins() -> list[tuple[str, str, str]]:
-    return [
-        (f"{kind} installed", ", ".join(plugins.installed(kind)) or "none", "plugins")
-        for kind in ("tasks", "models", "segmenters", "propagators", "backends", "trainers")
-    ]
+def _accelerator() -> Finding:
+    """The GPU that the driver names, and whether the installed torch was built for one."""
+    if platform.system() == "Darwin" and platform.machine() == "arm64":
+        return Finding(name="accelerator", state="Apple GPU (mps)", about="network models")
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return Finding(
+            name="accelerator",
+            state="none",
+            about="network models compute on the CPU",
+            fix="for a server with a GPU: backend=openai(…), see docs/models.md",
+        )
+    line = [program, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWERS)
+        found = "; ".join(done.stdout.split("\n")).strip("; ") if done.returncode == 0 else ""
+    except (OSError, subprocess.TimeoutExpired):
+        found = ""
+    if not found:
+        return Finding(
+            name="accelerator",
+            state="no answer",
+            about="network models",
+            fix="nvidia-smi gives no answer: look at the NVIDIA driver",
+        )
+    on_cpu = (_version("torch") or "").endswith("+cpu")
+    return Finding(
+        name="accelerator",
+        state=found,
+        about="network models",
+        fix="this torch is built for the CPU alone: install one built for CUDA" if on_cpu else "",
+    )
+
+
+def _plugins() -> str:
+    kinds: tuple[plugins.Kind, ...] = ("tasks", "models", "backends", "trainers")
+    counted = ", ".join(f"{len(plugins.installed(kind))} {kind}" for kind in kinds)
+    return f"this package: {counted} (`harness list`)"

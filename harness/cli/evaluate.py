@@ -2,17 +2,20 @@
 
 import math
 import os
+import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.cli.ask import needed, run_folder
+from harness.cli.ask import MODEL, ROOT, RUNS, TASKS, require, run_folder
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.checkpoints import check_network
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
+from harness.cli.progress import Notes, Terminal, Titled
 from harness.cli.recorded import asked_models
 from harness.cli.splits import overlap_of, tell_overlap
 from harness.errors import CannotAnswer, UsageError
@@ -27,6 +30,9 @@ from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task
 
+SHOWN = 6
+"""Runs whose folders are named at the end."""
+
 
 @terminable()
 def evaluate(arguments: Namespace) -> int:
@@ -34,7 +40,8 @@ def evaluate(arguments: Namespace) -> int:
     launch = launched(os.environ)
     if launch is not None:
         own_gpu()
-    out = needed(arguments.out, "--out", "a folder for the runs")
+    require(arguments, model=MODEL, tasks=TASKS, data=ROOT, out=RUNS)
+    out: Path = arguments.out
     models = asked_models(arguments.model, tell=launch is None or launch.leads)
     if arguments.name is not None and (len(models) > 1 or not arguments.name.strip()):
         raise UsageError(
@@ -42,7 +49,8 @@ def evaluate(arguments: Namespace) -> int:
             expected="a name for one model",
             found="an empty one" if len(models) == 1 else f"{len(models)} models",
         )
-    needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
+    for spec in models:
+        check_network(spec)
     options = _options(arguments)
     if launch is not None and not options.here:
         raise UsageError("--workers, --isolate, --timeout and --ray", expected="none of them where "
@@ -52,7 +60,13 @@ def evaluate(arguments: Namespace) -> int:
     with nullcontext() if launch is None else living(launch, out) as launch:
         shown = _evaluated(arguments, out, models, asked, options, launch)
     if launch is None or launch.leads:
-        _show(arguments, shown)
+        folders = [
+            run_folder(out, arguments.name or str(model), str(spec), options.subset)
+            for model in models
+            for key, spec, _ in asked
+            if "refused" not in shown[str(model)][key]
+        ]
+        _show(arguments, shown, folders)
     refused = any("refused" in one for results in shown.values() for one in results.values())
     return CannotAnswer.exit_code if refused else 0
 
@@ -73,6 +87,7 @@ def _evaluated(
 
     shown: dict[str, dict[str, Any]] = {}
     leads = launch is None or launch.leads
+    begun = 0
     with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
         for _, _, task in asked:  # all of them, before any model is loaded
             preflight(task, progress, allow_missing=options.allow_missing)
@@ -89,13 +104,15 @@ def _evaluated(
             shown[str(spec)] = {}
             for key, task_spec, task in asked:
                 folder = place(spec, task_spec)
+                begun += 1
+                title = f"{begun}/{len(models) * len(asked)} {key}, {arguments.name or spec}"
                 try:
                     run = run_evaluation(
                         bind(task, judge, folder),
                         model,
                         folder,
                         options,
-                        progress=progress,
+                        progress=Titled(progress, title),
                         task_spec=str(task_spec),
                         model_spec=str(spec),
                         launch=launch,
@@ -136,15 +153,8 @@ def _options(arguments: Namespace) -> Options:
     )  # fmt: skip
 
 
-def _progress(*, quiet: bool) -> Any:
-    if quiet:
-        from harness.cli.progress import Notes
-
-        notes: Progress = Notes()
-        return nullcontext(notes)
-    from harness.cli.progress import Terminal
-
-    return Terminal()
+def _progress(*, quiet: bool) -> AbstractContextManager[Progress]:
+    return nullcontext(Notes()) if quiet else Terminal()
 
 
 def _outcome(task: Task, run: Run, found: Overlap | None) -> dict[str, Any]:
@@ -160,7 +170,7 @@ def _outcome(task: Task, run: Run, found: Overlap | None) -> dict[str, Any]:
     return shown
 
 
-def _show(arguments: Namespace, shown: dict[str, dict[str, Any]]) -> None:
+def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Sequence[Path]) -> None:
     if arguments.json:
         if len(shown) == 1:
             ((model, results),) = shown.items()
@@ -178,3 +188,21 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]]) -> None:
                 print(
                     f"{key}: the truth is hidden; for the organisers' server: {one['submission']}"
                 )
+    if folders:
+        print("\n".join(next_commands(arguments.out, folders)))
+
+
+def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
+    """Where runs lie, and what can be typed next; of several runs, the last is looked into."""
+    told = [f"runs: {folder}" for folder in folders] if len(folders) <= SHOWN else [
+        f"runs: {len(folders)} below {out}"
+    ]  # fmt: skip
+    board = f"harness board build --runs {shlex.quote(str(out))} --out board"
+    for folder in reversed(folders):
+        sample = next(
+            (sample for unit in Run.open(folder).units() for sample in unit.samples), None
+        )
+        if sample is not None:
+            look = f"harness explain {shlex.quote(str(folder))} {shlex.quote(sample)}"
+            return [*told, f"next: {board}", f"      {look}"]
+    return [*told, f"next: {board}"]

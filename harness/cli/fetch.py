@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import plugins
 from harness.card import Card
-from harness.cli.ask import needed
+from harness.cli.ask import ROOT, needed
 from harness.cli.output import show_json
 from harness.errors import DataError, StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
@@ -42,7 +42,7 @@ class Source:
 
 def fetch(arguments: Namespace) -> int:
     """Fetch what a task's card names; print commits and what is left to do by hand."""
-    root = needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
+    root = needed(arguments.data, "--data", ROOT)
     card = card_of(arguments.task)
     folder = root / card.folder
     sources = _sources(card, folder, arguments)

@@ -14,7 +14,10 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 from rich.progress import Task as Bar
+from rich.table import Column
 from rich.text import Text
+
+from harness.run.options import Progress
 
 
 class Speed(ProgressColumn):
@@ -25,22 +28,28 @@ class Speed(ProgressColumn):
         return Text(f"{task.speed:6.2f}/s" if task.speed else "     –/s", style="cyan")
 
 
+def title_column() -> TextColumn:
+    """What a bar is of, shortened where the terminal is narrow; nothing in it is markup."""
+    place = Column(no_wrap=True, overflow="ellipsis", ratio=2)
+    return TextColumn("{task.description}", markup=False, table_column=place)
+
+
 class Terminal:
     """Draws one bar a task on standard error."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
         self._bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
+            title_column(),
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),
             MofNCompleteColumn(),
             Speed(),
-            TextColumn("{task.fields[headline]}"),
-            TextColumn("{task.fields[failed]}"),
+            TextColumn("{task.fields[headline]}", table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[failed]}", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(compact=True),
             console=self._console,
+            expand=True,
         )
-        self._metric = ""
         self._failed = 0
 
     def __enter__(self) -> Self:
@@ -74,6 +83,18 @@ class Terminal:
     def end(self) -> None:
         """The task is scored."""
         self._bars.refresh()
+
+
+class Titled:
+    """Progress of one run, whose bar says which of how many it is, its task and its model."""
+
+    def __init__(self, inner: Progress, title: str) -> None:
+        self._inner, self._title = inner, title
+        self.advance, self.note, self.end = inner.advance, inner.note, inner.end
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """The run begins."""
+        self._inner.start(self._title, total, done)
 
 
 class Notes:

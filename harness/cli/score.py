@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.ask import needed, run_folder
+from harness.cli.ask import ROOT, TASKS, require, run_folder
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
@@ -33,7 +33,8 @@ def score(arguments: Namespace) -> int:
         raise UsageError("harness score", expected="RUN or --predictions", found="both")
     if arguments.runs:
         return _score_runs(arguments)
-    path = needed(arguments.predictions, "--predictions", "a file of JSON lines, or a RUN")
+    require(arguments, predictions="a file, or in its place a RUN", tasks=TASKS, data=ROOT)
+    path = arguments.predictions
     reader, reader_spec = _reader(arguments)
     tree = _tree(arguments.format)
     shown = {}

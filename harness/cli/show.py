@@ -6,7 +6,9 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from harness import plugins
+from harness.cli.arguments.looks import KINDS
 from harness.cli.output import show_json
+from harness.cli.tables import folded, show_columns
 from harness.errors import UnknownPlugin
 
 NEEDY = ("models", "backends", "segmenters", "propagators")
@@ -16,6 +18,8 @@ NEEDY = ("models", "backends", "segmenters", "propagators")
 def list_plugins(arguments: Namespace) -> int:
     """List the plugins of a kind, or show one, without importing any of them."""
     kind = arguments.kind
+    if kind is None:
+        return _list_kinds(arguments)
     known = plugins.installed(kind)
     if arguments.name is not None:
         if arguments.name not in known:
@@ -35,6 +39,18 @@ def list_plugins(arguments: Namespace) -> int:
         _show_one(described[0])
     else:
         _show_all(kind, described)
+    return 0
+
+
+def _list_kinds(arguments: Namespace) -> int:
+    counts = {kind: len(plugins.installed(kind)) for kind in KINDS}
+    if arguments.json:
+        show_json([{"kind": kind, "installed": count} for kind, count in counts.items()])
+        return 0
+    rows = [("kind", "installed", "list them")]
+    show_columns(
+        rows + [(kind, str(count), f"harness list {kind}") for kind, count in counts.items()]
+    )
     return 0
 
 
@@ -83,13 +99,14 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         return
     if kind == "tasks":
         rows: list[tuple[str, ...]] = [
-            ("name", "answers", "headline", "protocol", "split", "samples", "title")
+            ("name", "headline", "split", "samples", "title, answers, protocol")
         ]
         rows += [
             (
-                one["name"], ", ".join(one.get("forms", ())), one.get("headline", ""),
-                one.get("protocol", ""), one.get("default_split", ""),
-                _count(one), one.get("title", one["module"]),
+                one["name"], one.get("headline", ""), one.get("default_split", ""), _count(one),
+                ", ".join([
+                    one.get("title", one["module"]), *one.get("forms", ()), one.get("protocol", ""),
+                ]).rstrip(", "),
             )
             for one in described
         ]  # fmt: skip
@@ -101,10 +118,11 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
                   for title in titles)
             for one in described
         ]  # fmt: skip
-    _columns(rows)
+    show_columns(rows)
     if kind == "tasks":
-        print("\n?: not published, or decided when the data is made. `harness list tasks NAME` "
-              "shows a card, `harness data check NAME --data ROOT` counts.")  # fmt: skip
+        note = ("?: not published, or decided when the data is made. `harness list tasks NAME` "
+                "shows a card, `harness data check NAME --data ROOT` counts.")  # fmt: skip
+        print("", *folded(note), sep="\n")
 
 
 def _cell(value: object) -> str:
@@ -119,21 +137,15 @@ def _count(one: dict[str, Any]) -> str:
     return f"? in {videos} videos" if videos else "?"
 
 
-def _columns(rows: list[tuple[str, ...]]) -> None:
-    """Print aligned columns; plain, because rich costs more than the whole command may."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]) - 1)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
-        print("  ".join([*cells, row[-1]]).rstrip())
-
-
 def _show_one(one: dict[str, Any]) -> None:
     for key, value in one.items():
         if isinstance(value, dict):
             print(f"{key}:")
-            for name, text in value.items():
-                print(f"  {name}: {text}")
+            told = [f"  {name}: {text}" for name, text in value.items()]
         elif isinstance(value, (list, tuple)):
-            print(f"{key}: {', '.join(map(str, value))}")
+            told = [f"{key}: {', '.join(map(str, value))}"]
         else:
-            print(f"{key}: {str(value).strip()}")
+            told = [f"{key}: {str(value).strip()}"]
+        for text in told:
+            for line in text.splitlines():
+                print("\n".join(folded(line, indent=4)))

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from harness.cli.progress import Speed
+from harness.cli.progress import Speed, title_column
 
 FIRST = {"reward": "reward {:.3f}", "loss": "loss {:.4f}"}
 """The first that there is: the loss of replies that were just drawn is 0 whatever is learned."""
@@ -23,7 +23,7 @@ class Steps:
     def __init__(self) -> None:
         self._console = Console(stderr=True)
         self._bars = Bars(
-            TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(),
+            title_column(), BarColumn(bar_width=None), MofNCompleteColumn(),
             Speed(), TextColumn("{task.fields[numbers]}"), TimeRemainingColumn(compact=True),
             console=self._console,
         )  # fmt: skip

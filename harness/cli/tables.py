@@ -1,35 +1,77 @@
-"""Results as a table on a terminal."""
+"""Results as text on a terminal: nothing is wider than it, and nothing is cut inside a word."""
 
-from collections.abc import Mapping, Sequence
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
+ENDLESS = 10_000
+"""Columns where no terminal is written to: another program reads whole lines."""
+LEAST = 24
+"""Columns below which a text goes under its row instead of beside it."""
 
-SHOWN = 3  # metrics beside the headline
+
+def width() -> int:
+    """Columns of the terminal, or what COLUMNS says."""
+    return shutil.get_terminal_size((ENDLESS, 24)).columns
+
+
+def folded(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
+    """Lines that fit the terminal, broken after blanks and commas, and anywhere only in need.
+
+    Args:
+        text: One paragraph.
+        first: Columns before the first line, which another text takes.
+        indent: Blanks before each further line; its lines have them.
+    """
+    room, line = width() - first, ""
+    longest = max(LEAST, width() - max(first, indent))
+    for part in re.findall(r"[^ ,]*[ ,]*", text):
+        for begin in range(0, len(part), longest):
+            piece = part[begin : begin + longest]
+            if line.strip() and len(line) + len(piece.rstrip()) > room:
+                yield line.rstrip()
+                line, room = " " * indent, width()
+            line += piece
+    yield line.rstrip()
+
+
+def show_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns; the last is folded beside the others, or below them without room."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
+    before = sum(widths) + 2 * len(widths)
+    beside = width() - before >= LEAST
+    for row in rows:
+        cells = "".join(f"{cell:<{size}}  " for cell, size in zip(row[:-1], widths, strict=True))
+        if beside:
+            print(
+                (
+                    cells
+                    + f"\n{' ' * before}".join(
+                        line.strip() for line in folded(row[-1], first=before, indent=before)
+                    )
+                ).rstrip()
+            )
+        else:
+            print(cells.rstrip())
+            for line in folded(f"    {row[-1]}", indent=4):
+                print(line)
 
 
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Two lines a task: headline, interval, coverage, failures; below, the other metrics."""
-    table = Table(box=SIMPLE_HEAD, title=f"model {model}", title_justify="left", title_style="bold")
-    table.add_column("task", overflow="fold")
-    for name in ("score", "95 % interval", "samples", "covered"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("failed", overflow="fold")
+    """Every task with its protocol, coverage and failures, and below them every metric."""
+    print("\n".join(folded(model, indent=2)))
     for key, one in results.items():
-        table.add_row(
-            f"{key}\n[dim]{one['protocol']}[/dim]",
-            f"{one['headline']} [bold]{number(headline(one))}[/bold]\n[dim]{others(one)}[/dim]",
-            interval(one), str(one["n_total"]), coverage(one), failures(one),
-        )  # fmt: skip
-    Console().print(table)
-
-
-def headline(one: Mapping[str, Any]) -> float | None:
-    """The headline metric's number."""
-    value = one["metrics"][one["headline"]]
-    return None if value is None else float(value)
+        print()
+        print("\n".join(folded(f"  {key}, {one['protocol']}", indent=4)))
+        counted = f"    {one['n_total']} samples, {coverage(one)} covered, {failures(one)} failed"
+        print("\n".join(folded(counted, indent=4)))
+        names = [one["headline"], *(name for name in one["metrics"] if name != one["headline"])]
+        longest = max(map(len, names))
+        for name in names:
+            line = f"    {name:<{longest}}  {number(one['metrics'][name])}"
+            print(f"{line}  {interval(one)}" if name == one["headline"] else line)
+    print()
 
 
 def number(value: float | None) -> str:
@@ -38,15 +80,9 @@ def number(value: float | None) -> str:
 
 
 def interval(one: Mapping[str, Any]) -> str:
-    """The headline's interval."""
+    """The headline's interval; empty where it has none."""
     pair = one["intervals"].get(one["headline"])
-    return f"{number(pair[0])} – {number(pair[1])}" if pair else "–"
-
-
-def others(one: Mapping[str, Any]) -> str:
-    """Some metrics beside the headline."""
-    rest = [(name, value) for name, value in one["metrics"].items() if name != one["headline"]]
-    return "\n".join(f"{name} {number(value)}" for name, value in rest[:SHOWN])
+    return f"95 % interval {number(pair[0])} – {number(pair[1])}" if pair else ""
 
 
 def coverage(one: Mapping[str, Any]) -> str:
@@ -55,17 +91,7 @@ def coverage(one: Mapping[str, Any]) -> str:
 
 
 def failures(one: Mapping[str, Any]) -> str:
-    """Failures by kind."""
-    kinds = [f"{count} {kind}" for kind, count in one["failures"].items() if count]
-    return ", ".join(kinds) or "0"
-
-
-def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table; its last column is wrapped where the terminal is narrow."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns[:-1]:
-        table.add_column(column, overflow="fold")
-    table.add_column(columns[-1], overflow="fold", min_width=8)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+    """How many samples failed, by kind."""
+    kinds = {kind: count for kind, count in one["failures"].items() if count}
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return f"{sum(kinds.values())} ({told})" if kinds else "0"

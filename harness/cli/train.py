@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.cli.ask import ROOT, TASKS, require, slug
 from harness.cli.ask import metrics as asked_metrics
-from harness.cli.ask import needed, slug
 from harness.cli.ask import tasks as asked_tasks
-from harness.cli.checkpoints import check_parts, evaluated_by, filled, with_checkpoint
+from harness.cli.checkpoints import (
+    check_network,
+    check_parts,
+    evaluated_by,
+    filled,
+    with_checkpoint,
+)
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
-from harness.cli.progress import Notes, Terminal
+from harness.cli.progress import Notes, Terminal, Titled
 from harness.cli.splits import refuse_overlap, tell_overlap
 from harness.cli.steps import Steps, TrainingNotes
 from harness.errors import CannotAnswer, UsageError
@@ -43,6 +49,7 @@ from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "eval_metrics",
         "eval_model", "every", "seed", "judge")  # fmt: skip
 """Options that a configuration may give; its other keys are settings of the trainer."""
+METHOD, OUT = "a trainer; see `harness list trainers`", "a folder for the training"
 LISTS = ("train_tasks", "eval_tasks", "eval_metrics")
 PATHS = ("data", "out")
 WHOLE = ("every", "seed")
@@ -51,10 +58,15 @@ WHOLE = ("every", "seed")
 def train(arguments: Namespace) -> int:
     """Train, evaluate what was trained, and print a table or one JSON object."""
     given, settings = configured(arguments)
+    require(given, method=METHOD, out=OUT)
     method = method_of(given, settings)
     trainer: Trainer = plugins.build("trainers", method)
-    out = needed(given.out, "--out", "a folder for the training")
+    if getattr(trainer, "needs_model", False):
+        require(given, model="a model to start from", train_tasks=TASKS, data=ROOT)
+    out: Path = given.out
     model = parse(given.model) if given.model else None
+    if model is not None:
+        check_network(model)
     data = given.data.resolve() if given.data else ""
     train_tasks = _tasks(given, given.train_tasks)
     watched = _tasks(given, given.eval_tasks, given.eval_metrics)
@@ -145,7 +157,7 @@ def _setting(path: Path, name: str, value: Any) -> Any:
 
 def method_of(given: Namespace, settings: Mapping[str, Any]) -> Spec:
     """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`."""
-    spec = parse(needed(given.method, "--method", "a trainer; see `harness list trainers`"))
+    spec = parse(given.method)
     typed: dict[str, Any] = {}
     for text in given.set or ():
         if "=" not in text:
@@ -264,7 +276,7 @@ class Watch:
                     options,
                     task_spec=str(task_spec),
                     model_spec=str(spec),
-                    progress=progress,
+                    progress=Titled(progress, f"{task_spec}, {spec}"),
                 )
             except CannotAnswer as error:
                 progress.note(str(error))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from harness import plugins
-from harness.cli.ask import data_folders, needed
+from harness.cli.ask import ROOT, TASKS, data_folders, require
 from harness.cli.ask import tasks as asked_tasks
 from harness.cli.output import show_json
 from harness.cli.recorded import as_trained, tell_taken
@@ -23,6 +23,7 @@ ALL = "all"
 
 def verify(arguments: Namespace) -> int:
     """Score perfect answers against each card's ceiling; exit code 1 if one is missed."""
+    require(arguments, tasks=f"{TASKS}, or {ALL}", data=ROOT)
     reader = _reader(arguments.model)
     everything = arguments.tasks == [ALL]
     if everything:
@@ -57,7 +58,7 @@ def _there(arguments: Namespace) -> list[str]:
     Raises:
         UsageError: there is no root, or none of them.
     """
-    root = needed(arguments.data, "--data", "the folder that holds one folder a benchmark")
+    root = arguments.data
     folders = {name: root / folder for name, folder in data_folders().items()}
     found = [name for name, folder in folders.items() if folder.is_dir()]
     if not found:
@@ -81,17 +82,15 @@ def _reader(text: str) -> ReplyReader | None:
 
 
 def _show(verdicts: list[tuple[str, Verdict]]) -> None:
-    from harness.cli.tables import show_rows
+    from harness.cli.tables import folded
 
-    rows = [
-        (
-            key, one.protocol, one.way, str(one.n), one.metric,
-            "–" if one.value is None else f"{one.value:.7f}",
-            f"{one.ceiling:.7f}", "reached" if one.passed else "MISSED",
+    for key, one in verdicts:
+        value = "–" if one.value is None else f"{one.value:.7f}"
+        told = (
+            f"{'reached' if one.passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} {value} "
+            f"of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
         )
-        for key, one in verdicts
-    ]  # fmt: skip
-    show_rows(("task", "protocol", "perfect", "units", "metric", "value", "ceiling", ""), rows)
+        print("\n".join(folded(told, indent=9)))
     for key, one in verdicts:
         if not one.passed:
             print(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")

@@ -2,12 +2,20 @@
 
 import argparse
 import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from harness.cli import doctor
 from harness.cli.ask import slug
 from harness.cli.config import read_config
 from harness.cli.main import build_parser, main
+from harness.cli.tables import folded
 
 FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
 KEYS = {"headline", "metrics", "breakdowns", "protocol", "ceiling", "n_total", "n_scored",
@@ -107,12 +115,82 @@ def test_saliency_beats_the_floors_on_shapes(evaluated):
         assert headline("saliency", task) > floors + 0.05
 
 
-def test_a_table_fits_a_narrow_terminal(command, shapes, evaluated, monkeypatch):
+LONG = "saliency(segmenter=grabcut(iterations=5,margin=0.05),propagator=flow(preset=medium))"
+
+
+def test_results_fit_a_narrow_terminal_and_say_what_to_do_next(
+    shapes, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("COLUMNS", "80")
-    done = command("eval", "--model", "whole_frame", "--tasks", "reason_seg", "--data", shapes,
-                   "--out", "runs", "--quiet")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "gIoU 0." in done.stdout and "100.0%" in done.stdout
+    asked = ["eval", "--model", "whole_frame,random", "--tasks", "reason_seg,counting"]
+    assert main([*asked, "--data", str(shapes), "--out", str(tmp_path / "my runs")]) == 0
+    told = capsys.readouterr()
+    shown, _, after = told.out.partition("runs: ")
+    assert max(map(len, shown.splitlines())) <= 80
+    for metric in ("gIoU", "P@0.9", "accuracy"):
+        assert shown.count(f"    {metric}") == 2, "every metric of every task is shown"
+    folders = [line.removeprefix("runs: ") for line in f"runs: {after}".splitlines()
+               if line.startswith("runs: ")]  # fmt: skip
+    assert len(folders) == 4 and all((Path(one) / "results.json").is_file() for one in folders)
+    commands = [line.partition("harness ")[2] for line in after.splitlines() if "harness " in line]
+    (build, explain) = (shlex.split(one) for one in commands)
+    monkeypatch.chdir(tmp_path)
+    assert main([*build, "--no-gallery"]) == main(explain) == 0
+    bars = [line for line in told.err.splitlines() if "8/8" in line]
+    assert [len(line) <= 80 for line in bars] == [True] * 4
+    for bar, words in zip(bars, [("reason_seg", "whole_frame"), ("counting", "whole_frame"),
+                                 ("reason_seg", "random"), ("counting", "random")],
+                          strict=True):  # fmt: skip
+        assert all(word in bar for word in words)
+
+
+@pytest.mark.parametrize("kind", [None, "tasks", "models", "trainers", "metrics", "segmenters"])
+def test_lists_fit_a_narrow_terminal(kind, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["list", *([kind] if kind else [])]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_long_text_is_broken_at_commas_and_no_part_is_lost(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    for text in (LONG, "x" * 95, f"{'y' * 50},{LONG}", "one two"):
+        lines = list(folded(text, indent=2))
+        assert max(map(len, lines)) <= 40
+        assert "".join(line.strip() for line in lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_without_a_kind_the_kinds_are_listed(command):
+    shown = {one["kind"]: one["installed"] for one in command.json("list")}
+    assert shown["tasks"] == len(command.json("list", "tasks"))
+    assert {"models", "trainers", "segmenters"} <= set(shown)
+
+
+@pytest.mark.parametrize(("typed", "missing"), [
+    (["eval"], ["--model", "--tasks", "--data", "--out"]),
+    (["eval", "--model", "random"], ["--tasks", "--data", "--out"]),
+    (["sweep"], ["--model", "--vary", "--tasks", "--data", "--out"]),
+    (["score"], ["--predictions", "--tasks", "--data"]),
+    (["verify"], ["--tasks", "--data"]),
+    (["data", "check"], ["--tasks", "--data"]),
+    (["train"], ["--method", "--out"]),
+    (["train", "--method", "dr2seg", "--out", "x"], ["--model", "--train-tasks", "--data"]),
+])  # fmt: skip
+def test_all_that_is_missing_is_named_at_once(typed, missing, capsys):
+    assert main(typed) == 2
+    told = capsys.readouterr().err
+    assert re.findall(r"(--[a-z-]+) \(", told) == missing
+
+
+@pytest.mark.parametrize("command", [
+    ["eval", "--tasks", "reason_seg", "--model"],
+    ["train", "--method", "sft", "--train-tasks", "reason_seg", "--model"],
+])  # fmt: skip
+@pytest.mark.parametrize("model", ["qwen_vl", "dr2seg(backend=transformers)"])
+def test_a_model_without_its_checkpoint_says_so_itself(command, model, shapes, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main([*command, model, "--data", str(shapes), "--out", str(out)]) == 2
+    told = capsys.readouterr().err
+    assert f"model {model}" in told and "checkpoint=" in told and not out.exists()
 
 
 def test_verify_reaches_every_ceiling(command, shapes):
@@ -205,9 +283,42 @@ def test_what_actors_cannot_get_is_refused(option, value, tmp_path, capsys):
     assert option in capsys.readouterr().err
 
 
-def test_doctor_tells_what_is_there(command):
-    shown = {one["name"]: one["state"] for one in command.json("doctor")}
-    assert shown["numpy"] not in ("absent", "MISSING") and "cores" in shown
+def test_doctor_tells_what_is_there_and_what_to_do_about_what_is_not(monkeypatch, capsys):
+    started = []
+    monkeypatch.setattr(subprocess, "run", lambda line, **_: started.append(line))
+    monkeypatch.setattr(doctor, "_version", lambda name: "1.0" if name == "numpy" else None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert main(["doctor", "--json"]) == 6
+    shown = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert not started, "no other process is waited for"
+    assert shown["numpy"]["fix"] == "" and "pillow>=" in shown["pillow"]["fix"]
+    assert "[train]" in shown["trl"]["fix"] and "[torch]" in shown["torch"]["fix"]
+    assert all(one["fix"] for one in shown.values() if one["state"] in ("absent", "MISSING"))
+    assert "bwrap" not in shown, "there is no sandbox"
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["doctor"]) == 6
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_doctor_does_not_wait_for_a_driver_that_hangs(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(doctor, "ANSWERS", 0.05)
+    found = doctor._accelerator()
+    assert found.fix and "nvidia-smi" in found.fix
+
+
+@pytest.mark.parametrize(("version", "right"), [("2.13.0+cpu", False), ("2.13.0", True)])
+def test_doctor_names_a_gpu_and_a_torch_that_cannot_use_it(version, right, tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'NVIDIA L40, 46068 MiB'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(doctor, "_version", lambda name: version)
+    found = doctor._accelerator()
+    assert found.state == "NVIDIA L40, 46068 MiB" and (found.fix == "") == right
 
 
 def test_training_by_a_method_that_is_not_installed_names_those_that_are(command):

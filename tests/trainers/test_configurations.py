@@ -267,7 +267,7 @@ def test_what_begins_with_no_model_is_refused(tmp_path, examples):
     path = TRAINERS / "dr2seg" / "configs" / "qwen2_5_vl_7b_lora.toml"
     line = ["train", "--method", "dr2seg", "--config", str(path), "--train-tasks", "reason_seg",
             "--data", str(examples), "--out", str(tmp_path / "out")]  # fmt: skip
-    with pytest.raises(UsageError, match=r"a model to start from \(--model\)"):
+    with pytest.raises(UsageError, match=r"a model to start from"):
         command_of_train(build_parser().parse_args(line))
     assert not (tmp_path / "out").exists(), "the corrected command has to find it empty"
 
