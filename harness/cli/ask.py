@@ -31,8 +31,8 @@ def needed(value: Any, option: str, what: str) -> Any:
     return value
 
 
-MODEL = "models; see `harness list models`"
-TASKS = "benchmarks; see `harness list tasks`"
+MODEL = "NAME or NAME(key=value,…), see `harness list models`"
+TASKS = "NAME or NAME(split=…,protocol=…), see `harness list tasks`"
 ROOT = "the folder that holds one folder a benchmark"
 RUNS = "a folder for the runs"
 

@@ -58,7 +58,7 @@ def check_network(spec: Spec) -> None:
         return
     raise UsageError(
         f"model {spec}",
-        expected="checkpoint=…, a folder or a name on the Hugging Face hub",
+        expected="a value for checkpoint, a folder or a name on the Hugging Face hub",
         found="none",
         fix="docs/models.md names published ones, such as Qwen/Qwen2.5-VL-7B-Instruct.",
     )

@@ -99,14 +99,13 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         return
     if kind == "tasks":
         rows: list[tuple[str, ...]] = [
-            ("name", "headline", "split", "samples", "title, answers, protocol")
+            ("name", "headline", "split", "samples", "title (answers; protocol)")
         ]
         rows += [
             (
                 one["name"], one.get("headline", ""), one.get("default_split", ""), _count(one),
-                ", ".join([
-                    one.get("title", one["module"]), *one.get("forms", ()), one.get("protocol", ""),
-                ]).rstrip(", "),
+                f"{one.get('title', one['module'])} ({', '.join(one.get('forms', ()))}; "
+                f"{one.get('protocol', '')})" if "forms" in one else one["module"],
             )
             for one in described
         ]  # fmt: skip

@@ -58,11 +58,12 @@ WHOLE = ("every", "seed")
 def train(arguments: Namespace) -> int:
     """Train, evaluate what was trained, and print a table or one JSON object."""
     given, settings = configured(arguments)
-    require(given, method=METHOD, out=OUT)
+    if not given.method:
+        require(given, method=METHOD, out=OUT)
     method = method_of(given, settings)
     trainer: Trainer = plugins.build("trainers", method)
-    if getattr(trainer, "needs_model", False):
-        require(given, model="a model to start from", train_tasks=TASKS, data=ROOT)
+    needed = {"model": "a model to start from", "train_tasks": TASKS, "data": ROOT}
+    require(given, **(needed if getattr(trainer, "needs_model", False) else {}), out=OUT)
     out: Path = given.out
     model = parse(given.model) if given.model else None
     if model is not None:

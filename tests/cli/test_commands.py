@@ -173,7 +173,8 @@ def test_without_a_kind_the_kinds_are_listed(command):
     (["verify"], ["--tasks", "--data"]),
     (["data", "check"], ["--tasks", "--data"]),
     (["train"], ["--method", "--out"]),
-    (["train", "--method", "dr2seg", "--out", "x"], ["--model", "--train-tasks", "--data"]),
+    (["train", "--method", "dr2seg"], ["--model", "--train-tasks", "--data", "--out"]),
+    (["train", "--method", "pocket"], ["--out"]),
 ])  # fmt: skip
 def test_all_that_is_missing_is_named_at_once(typed, missing, capsys):
     assert main(typed) == 2
@@ -190,7 +191,7 @@ def test_a_model_without_its_checkpoint_says_so_itself(command, model, shapes, t
     out = tmp_path / "out"
     assert main([*command, model, "--data", str(shapes), "--out", str(out)]) == 2
     told = capsys.readouterr().err
-    assert f"model {model}" in told and "checkpoint=" in told and not out.exists()
+    assert f"model {model}" in told and "a value for checkpoint" in told and not out.exists()
 
 
 def test_verify_reaches_every_ceiling(command, shapes):

@@ -303,7 +303,8 @@ def test_a_sweep_names_its_models_as_they_are_evaluated(folder, tmp_path, monkey
     typed = []
     monkeypatch.setattr(command_line, "evaluate", lambda given: typed.extend(given.model) or 0)
     base = f"dr2seg(checkpoint={folder})"
-    assert main(["sweep", "--model", base, "--vary", "prompt=short,paper", "--out",
+    assert main(["sweep", "--model", base, "--vary", "prompt=short,paper",
+                 "--tasks", "t", "--data", ".", "--out",
                  str(tmp_path / "s")]) == 0  # fmt: skip
     assert typed == [base, f"dr2seg(checkpoint={folder},prompt=paper)"]
     plain = sweep_of(tmp_path / "s" / "run")

@@ -28,7 +28,8 @@ def test_repeated_options_vary_as_one_list_does(vary, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(command_line, "evaluate", lambda given: asked.extend(given.model) or 0)
     words = [word for text in vary for word in ("--vary", text)]
-    assert main(["sweep", "--model", "m", *words, "--out", str(tmp_path)]) == 0
+    where = ["--tasks", "t", "--data", ".", "--out", str(tmp_path)]
+    assert main(["sweep", "--model", "m", *words, *where]) == 0
     assert asked == ["m", "m(a=1)", "m(a=2)", "m(a=3)"]
     assert list(sweep_of(tmp_path / "run")["models"]) == asked
 
