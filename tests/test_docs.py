@@ -158,10 +158,18 @@ def networks():
 def test_a_page_names_the_extras_that_its_commands_need(path, networks):
     text = path.read_text("utf-8")
     lines = [line.strip().lstrip("$ ") for line in text.replace("\\\n", " ").splitlines()]
-    trained = {name for line in lines if re.match(r"(harness|accelerate) .*--method", line)
-               for name in re.findall(r"--method (\w+)", line)}  # fmt: skip
-    shown = {name for line in lines if line.startswith("harness eval")
-             for name in re.findall(r"--model \"?(\w+)", line)}  # fmt: skip
+    trained = {
+        name
+        for line in lines
+        if re.match(r"(harness|accelerate) .*--method", line)
+        for name in re.findall(r"--method (\w+)", line)
+    }
+    shown = {
+        name
+        for line in lines
+        if line.startswith("harness eval")
+        for name in re.findall(r"--model \"?(\w+)", line)
+    }
     if trained - set(OWN_WORLD):
         assert "[train]" in text
     if trained or shown & networks:

@@ -44,8 +44,11 @@ def require(arguments: Namespace, **options: str) -> None:
         arguments: What was typed.
         options: What each option is for, by its name.
     """
-    lacking = {f"--{name.replace('_', '-')}": what for name, what in options.items()
-               if getattr(arguments, name) in (None, [], "")}  # fmt: skip
+    lacking = {
+        f"--{name.replace('_', '-')}": what
+        for name, what in options.items()
+        if getattr(arguments, name) in (None, [], "")
+    }
     if lacking:
         told = [f"{option} ({what})" for option, what in lacking.items()]
         raise UsageError("missing options", expected="; ".join(told), found="nothing")

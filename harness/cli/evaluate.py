@@ -194,9 +194,11 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
 
 def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
     """Where runs lie, and what can be typed next; of several runs, the last is looked into."""
-    told = [f"runs: {folder}" for folder in folders] if len(folders) <= SHOWN else [
-        f"runs: {len(folders)} below {out}"
-    ]  # fmt: skip
+    told = (
+        [f"runs: {folder}" for folder in folders]
+        if len(folders) <= SHOWN
+        else [f"runs: {len(folders)} below {out}"]
+    )
     board = f"harness board build --runs {shlex.quote(str(out))} --out board"
     for folder in reversed(folders):
         sample = next(

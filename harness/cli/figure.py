@@ -114,9 +114,11 @@ def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
         low=min(min(points.values()) for points in every),
         high=max(max(points.values()) for points in every),
     )
-    return title + axes.drawn() + "".join(
-        _line(seeds, colours[name], axes) for name, seeds in lines.items() if seeds
-    )  # fmt: skip
+    return (
+        title
+        + axes.drawn()
+        + "".join(_line(seeds, colours[name], axes) for name, seeds in lines.items() if seeds)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +164,11 @@ def _line(seeds: Sequence[Points], colour: str, axes: _Axes) -> str:
     middle = [axes.at(step, fmean(values[step])) for step in steps]
     band = f'<path d="{_path([*above, *below])}Z" fill="{colour}" opacity="0.15"/>'
     line = f'<path d="{_path(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    dot = "" if len(steps) > 1 else (
-        f'<circle cx="{middle[0][0]}" cy="{middle[0][1]}" r="3" fill="{colour}"/>'
-    )  # fmt: skip
+    dot = (
+        ""
+        if len(steps) > 1
+        else (f'<circle cx="{middle[0][0]}" cy="{middle[0][1]}" r="3" fill="{colour}"/>')
+    )
     return (band if len(seeds) > 1 else "") + line + dot
 
 

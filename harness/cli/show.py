@@ -119,8 +119,10 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         ]  # fmt: skip
     show_columns(rows)
     if kind == "tasks":
-        note = ("?: not published, or decided when the data is made. `harness list tasks NAME` "
-                "shows a card, `harness data check NAME --data ROOT` counts.")  # fmt: skip
+        note = (
+            "?: not published, or decided when the data is made. `harness list tasks NAME` "
+            "shows a card, `harness data check NAME --data ROOT` counts."
+        )
         print("", *folded(note), sep="\n")
 
 

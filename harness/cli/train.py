@@ -46,8 +46,19 @@ from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 
-OURS = ("method", "model", "train_tasks", "data", "out", "eval_tasks", "eval_metrics",
-        "eval_model", "every", "seed", "judge")  # fmt: skip
+OURS = (
+    "method",
+    "model",
+    "train_tasks",
+    "data",
+    "out",
+    "eval_tasks",
+    "eval_metrics",
+    "eval_model",
+    "every",
+    "seed",
+    "judge",
+)
 """Options that a configuration may give; its other keys are settings of the trainer."""
 METHOD, OUT = "a trainer; see `harness list trainers`", "a folder for the training"
 LISTS = ("train_tasks", "eval_tasks", "eval_metrics")
@@ -73,8 +84,17 @@ def train(arguments: Namespace) -> int:
     watched = _tasks(given, given.eval_tasks, given.eval_metrics)
     judge = judge_for(given, [task for _, task in watched])
     further = tuple(one.metric.name for one in asked_metrics(given.eval_metrics))
-    watch = Watch(watched, model, trainer, out, given.seed or 0, str(data), judge,
-                  evaluated_by(given.eval_model), further)  # fmt: skip
+    watch = Watch(
+        watched,
+        model,
+        trainer,
+        out,
+        given.seed or 0,
+        str(data),
+        judge,
+        evaluated_by(given.eval_model),
+        further,
+    )
     _check(given, watch)
     main = is_main()
     with _progress(given, main=main) as progress:
@@ -182,8 +202,11 @@ def _check(given: Namespace, watch: "Watch") -> None:
         value, least = getattr(given, name), 1 if name == "every" else 0
         if value is not None and value < least:
             raise UsageError(f"--{name}", expected=f"a number ≥ {least}", found=str(value))
-    for name, asked in (("--every", given.every), ("--strict-split", given.strict_split),
-                        ("--eval-metrics", given.eval_metrics)):  # fmt: skip
+    for name, asked in (
+        ("--every", given.every),
+        ("--strict-split", given.strict_split),
+        ("--eval-metrics", given.eval_metrics),
+    ):
         if asked and not watch.tasks:
             raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:

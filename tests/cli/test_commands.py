@@ -129,8 +129,11 @@ def test_results_fit_a_narrow_terminal_and_say_what_to_do_next(
     assert max(map(len, shown.splitlines())) <= 80
     for metric in ("gIoU", "P@0.9", "accuracy"):
         assert shown.count(f"    {metric}") == 2, "every metric of every task is shown"
-    folders = [line.removeprefix("runs: ") for line in f"runs: {after}".splitlines()
-               if line.startswith("runs: ")]  # fmt: skip
+    folders = [
+        line.removeprefix("runs: ")
+        for line in f"runs: {after}".splitlines()
+        if line.startswith("runs: ")
+    ]
     assert len(folders) == 4 and all((Path(one) / "results.json").is_file() for one in folders)
     commands = [line.partition("harness ")[2] for line in after.splitlines() if "harness " in line]
     (build, explain) = (shlex.split(one) for one in commands)
@@ -138,9 +141,16 @@ def test_results_fit_a_narrow_terminal_and_say_what_to_do_next(
     assert main([*build, "--no-gallery"]) == main(explain) == 0
     bars = [line for line in told.err.splitlines() if "8/8" in line]
     assert [len(line) <= 80 for line in bars] == [True] * 4
-    for bar, words in zip(bars, [("reason_seg", "whole_frame"), ("counting", "whole_frame"),
-                                 ("reason_seg", "random"), ("counting", "random")],
-                          strict=True):  # fmt: skip
+    for bar, words in zip(
+        bars,
+        [
+            ("reason_seg", "whole_frame"),
+            ("counting", "whole_frame"),
+            ("reason_seg", "random"),
+            ("counting", "random"),
+        ],
+        strict=True,
+    ):
         assert all(word in bar for word in words)
 
 
@@ -165,27 +175,33 @@ def test_without_a_kind_the_kinds_are_listed(command):
     assert {"models", "trainers", "segmenters"} <= set(shown)
 
 
-@pytest.mark.parametrize(("typed", "missing"), [
-    (["eval"], ["--model", "--tasks", "--data", "--out"]),
-    (["eval", "--model", "random"], ["--tasks", "--data", "--out"]),
-    (["sweep"], ["--model", "--vary", "--tasks", "--data", "--out"]),
-    (["score"], ["--predictions", "--tasks", "--data"]),
-    (["verify"], ["--tasks", "--data"]),
-    (["data", "check"], ["--tasks", "--data"]),
-    (["train"], ["--method", "--out"]),
-    (["train", "--method", "dr2seg"], ["--model", "--train-tasks", "--data", "--out"]),
-    (["train", "--method", "pocket"], ["--out"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "missing"),
+    [
+        (["eval"], ["--model", "--tasks", "--data", "--out"]),
+        (["eval", "--model", "random"], ["--tasks", "--data", "--out"]),
+        (["sweep"], ["--model", "--vary", "--tasks", "--data", "--out"]),
+        (["score"], ["--predictions", "--tasks", "--data"]),
+        (["verify"], ["--tasks", "--data"]),
+        (["data", "check"], ["--tasks", "--data"]),
+        (["train"], ["--method", "--out"]),
+        (["train", "--method", "dr2seg"], ["--model", "--train-tasks", "--data", "--out"]),
+        (["train", "--method", "pocket"], ["--out"]),
+    ],
+)
 def test_all_that_is_missing_is_named_at_once(typed, missing, capsys):
     assert main(typed) == 2
     told = capsys.readouterr().err
     assert re.findall(r"(--[a-z-]+) \(", told) == missing
 
 
-@pytest.mark.parametrize("command", [
-    ["eval", "--tasks", "reason_seg", "--model"],
-    ["train", "--method", "sft", "--train-tasks", "reason_seg", "--model"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["eval", "--tasks", "reason_seg", "--model"],
+        ["train", "--method", "sft", "--train-tasks", "reason_seg", "--model"],
+    ],
+)
 @pytest.mark.parametrize("model", ["qwen_vl", "dr2seg(backend=transformers)"])
 def test_a_model_without_its_checkpoint_says_so_itself(command, model, shapes, tmp_path, capsys):
     out = tmp_path / "out"

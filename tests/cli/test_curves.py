@@ -61,8 +61,9 @@ def test_seeds_are_one_line_and_recipes_are_named_by_what_differs(three, tmp_pat
     assert main(asked) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["recipes"] == {
-        "dr2seg(n0=45)": three[:2], "dr2seg(n0=25)": three[2:]
-    }  # fmt: skip
+        "dr2seg(n0=45)": three[:2],
+        "dr2seg(n0=25)": three[2:],
+    }
     assert "dr2seg(n0=25)" in told.err and "answer_entropy" in told.err
     assert "dr2seg(n0=45)" not in told.err
     assert {"dr2seg(n0=45)", "dr2seg(n0=25)", "think_length", "answer_entropy"} <= set(texts(out))

@@ -102,8 +102,10 @@ def test_further_metrics_are_evaluated_after_and_while_training(line, capsys, tm
     rows = Training.open(tmp_path / "out").curve.read()
     columns = ("eval/reason_seg/gIoU", "eval/reason_seg/reasoning tokens")
     assert [[name in row for name in columns] for row in rows] == [
-        [False, False], [True, True], [False, False]
-    ]  # fmt: skip
+        [False, False],
+        [True, True],
+        [False, False],
+    ]
 
 
 def test_further_metrics_without_a_task_are_refused(line, capsys, tmp_path):

@@ -189,11 +189,20 @@ def test_the_mean_over_a_batchs_tokens_is_over_as_many_replies_in_each_full_trai
 MEMORY = {
     "visionreasoner": ("{}_8x48gb_full", "{}_4x80gb_full", "{}_1x48gb_lora", "{}_1x40gb_lora"),
     "seg_zero": ("{}_1x48gb_lora", "{}_1x40gb_lora"),
-    "dr2seg": ("{}_zero_shot_8x48gb_full", "{}_few_shot_8x48gb_full", "{}_zero_shot_1x48gb_lora",
-               "{}_few_shot_1x48gb_lora", "{}_zero_shot_1x40gb_lora", "{}_few_shot_1x40gb_lora"),
-}  # fmt: skip
-SMALL = {"visionreasoner": ("{}_1x24gb_lora",), "seg_zero": ("{}_1x24gb_lora",),
-         "dr2seg": ("{}_zero_shot_1x24gb_lora", "{}_few_shot_1x24gb_lora")}  # fmt: skip
+    "dr2seg": (
+        "{}_zero_shot_8x48gb_full",
+        "{}_few_shot_8x48gb_full",
+        "{}_zero_shot_1x48gb_lora",
+        "{}_few_shot_1x48gb_lora",
+        "{}_zero_shot_1x40gb_lora",
+        "{}_few_shot_1x40gb_lora",
+    ),
+}
+SMALL = {
+    "visionreasoner": ("{}_1x24gb_lora",),
+    "seg_zero": ("{}_1x24gb_lora",),
+    "dr2seg": ("{}_zero_shot_1x24gb_lora", "{}_few_shot_1x24gb_lora"),
+}
 CLASSES = [
     (method, name.format(f"qwen2_5_vl_{size}"))
     for size, several in (("7b", MEMORY), ("3b", SMALL))
@@ -210,8 +219,11 @@ def test_less_memory_changes_what_is_held_at_once_and_nothing_else(method, name)
     assert (
         "Not run where this was written" in comment or "not run where this was written" in comment
     )
-    likes = [word for word in re.findall(r"\w+", comment)
-             if word != name and (path.parent / f"{word}.toml").is_file()]  # fmt: skip
+    likes = [
+        word
+        for word in re.findall(r"\w+", comment)
+        if word != name and (path.parent / f"{word}.toml").is_file()
+    ]
     like, own = asked(path.parent / f"{likes[0]}.toml"), asked(path)
     assert (like[0].model, like[0].train_tasks) == (own[0].model, own[0].train_tasks)
     before, after = like[1].arguments, own[1].arguments
@@ -225,13 +237,17 @@ def test_less_memory_changes_what_is_held_at_once_and_nothing_else(method, name)
 def test_the_rows_of_a_table_with_sam_3_differ_in_their_rewards_alone():
     """DR2Seg's Table 7; with neither of its own rewards the first row is VisionReasoner's."""
     folder = TRAINERS / "dr2seg" / "configs"
-    rows = [read(folder / f"table7_sam3{row}.toml")
-            for row in ("_visionreasoner", "_without_r_len", "")]  # fmt: skip
+    rows = [
+        read(folder / f"table7_sam3{row}.toml") for row in ("_visionreasoner", "_without_r_len", "")
+    ]
     assert [(row.pop("r_desc"), row.pop("r_len")) for row in rows] == [
-        (False, False), (True, False), (True, True)
-    ]  # fmt: skip
-    last = {key: value for key, value in rows[2].items()
-            if key not in ("n0", "gamma", "gate_threshold")}  # fmt: skip
+        (False, False),
+        (True, False),
+        (True, True),
+    ]
+    last = {
+        key: value for key, value in rows[2].items() if key not in ("n0", "gamma", "gate_threshold")
+    }
     assert rows[0] == rows[1] == last
     trainer = built(folder / "table7_sam3_visionreasoner.toml")
     assert trainer.describe()["form"] == "sam3" and not trainer.reward.describes

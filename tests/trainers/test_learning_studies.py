@@ -126,13 +126,23 @@ def categories_of_map(sample):
 
 PAGE = (BENCHMARKS.parent / "docs" / "learning.md").read_text("utf-8")
 PUBLISHED = {
-    "visionreasoner": "qwen2_5_vl_7b_8x80gb_full", "seg_zero": "qwen2_5_vl_7b_8x80gb_full",
-    "dr2seg": "qwen2_5_vl_7b_few_shot", "videoseg_r1": "qwen2_5_vl_7b_full",
-    "video_str": "qwen2_5_vl_7b_8x80gb_full", "spacer": "qwen2_5_vl_7b_8x80gb_full",
+    "visionreasoner": "qwen2_5_vl_7b_8x80gb_full",
+    "seg_zero": "qwen2_5_vl_7b_8x80gb_full",
+    "dr2seg": "qwen2_5_vl_7b_few_shot",
+    "videoseg_r1": "qwen2_5_vl_7b_full",
+    "video_str": "qwen2_5_vl_7b_8x80gb_full",
+    "spacer": "qwen2_5_vl_7b_8x80gb_full",
     "video_r1": "qwen2_5_vl_7b_4x80gb_full",
-}  # fmt: skip
-HARDWARE = {"deepspeed", "dtype", "gradient_checkpointing", "max_prompt", "max_steps", "save_every",
-            "ratings"}  # fmt: skip
+}
+HARDWARE = {
+    "deepspeed",
+    "dtype",
+    "gradient_checkpointing",
+    "max_prompt",
+    "max_steps",
+    "save_every",
+    "ratings",
+}
 """What differs from device to device, how long a study is, and the file of published ratings."""
 
 
@@ -157,8 +167,11 @@ def test_the_page_names_every_setting_that_is_not_the_papers(name):
     )
     before = published.describe()
     after = trainer_of(study.method, study.settings).describe()
-    differing = {key: after.get(key) for key in {*before, *after} - HARDWARE
-                 if before.get(key) != after.get(key)}  # fmt: skip
+    differing = {
+        key: after.get(key)
+        for key in {*before, *after} - HARDWARE
+        if before.get(key) != after.get(key)
+    }
     told = re.findall(r"`(\w+)=([^`]+)`", cells(name, "Settings that are not the paper's")[1])
     assert {key: parse(f"x(a={value})").arguments["a"] for key, value in told} == differing
 

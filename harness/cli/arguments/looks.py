@@ -12,9 +12,13 @@ KINDS = ("tasks", "models", "trainers", "boards", "metrics", "backends", "segmen
 def add_list(commands: Any) -> None:
     """`harness list`."""
     parser = command(commands, "list", "show:list_plugins", "the plugins that are installed")
-    parser.add_argument("kind", nargs="?", choices=KINDS, metavar="KIND",
-                        help=f"{', '.join(KINDS)}; without, how many there are of each",
-                        )  # fmt: skip
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        choices=KINDS,
+        metavar="KIND",
+        help=f"{', '.join(KINDS)}; without, how many there are of each",
+    )
     parser.add_argument("name", nargs="?", help="show all there is to say about this one")
     add_json(parser)
 
