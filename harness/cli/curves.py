@@ -1,7 +1,6 @@
 """`harness curves`: what trainings logged, by step, as one figure."""
 
 import json
-import math
 import re
 import sys
 from argparse import Namespace
@@ -18,6 +17,8 @@ from harness.store.atomic import write_bytes
 
 OUTSIDE = re.compile(r",(?![^()]*\))")
 """A comma between names; one inside a task's SPEC belongs to its name."""
+LARGEST = 1e12
+"""Values beyond this are left out, as those are that are no finite numbers."""
 LONGEST = 60
 """Letters of a recipe's name; the folder stands for a longer one."""
 
@@ -96,7 +97,7 @@ def _asked(
 
 
 def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Points:
-    """The finite values of a number, by step.
+    """The values of a number that can be drawn, by step.
 
     Raises:
         StoreError: a value is no number.
@@ -110,7 +111,7 @@ def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Point
                 expected=f"a number as {name}",
                 found=repr(value)[:60],
             )
-        if value is not None and math.isfinite(value):
+        if value is not None and abs(value) <= LARGEST:
             found[row["step"]] = float(value)
     return found
 
@@ -120,11 +121,19 @@ def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
     alike: dict[str, list[Training]] = {}
     for one in trainings:
         told = one.manifest
-        key = [
-            told["method"],
-            told["model"] and told["model"]["spec"],
-            [task["spec"] for task in told["tasks"]],
-        ]
+        try:
+            key = [
+                told["method"]["name"],
+                dict(told["method"]["settings"]),
+                told["model"] and told["model"]["spec"],
+                [task["spec"] for task in told["tasks"]],
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"manifest of {one.folder}",
+                expected="the method, model and tasks of a training",
+                found=f"{type(error).__name__}: {error}",
+            ) from error
         alike.setdefault(json.dumps(key, sort_keys=True), []).append(one)
     several = list(alike.values())
     labels = [_label(group[0], [other[0] for other in several]) for group in several]

@@ -99,6 +99,7 @@ def test_more_panels_than_fit_side_by_side_go_below(tmp_path):
         (counted(9), None, 2, "think_length"),
         ([(1, {"kl": float("nan")})], "kl", 5, "kl"),
         ([(1, {"kl": "much"})], "kl", 5, "'much'"),
+        ([(1, {"kl": 1e308}), (2, {"kl": -1e308})], "kl", 5, "kl"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(rows, y, code, named, tmp_path, capsys):
@@ -113,6 +114,16 @@ def test_a_damaged_curve_is_named_with_its_line(three, tmp_path, capsys):
         file.write("{]\n")
     assert main(["curves", *three, "--y", "kl", "--out", str(tmp_path / "f.svg")]) == 5
     assert f"{tmp_path / 'a1' / 'curve.jsonl'}, line 5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("field", ["method", "model", "tasks"])
+def test_a_damaged_manifest_is_named(field, tmp_path, capsys):
+    folder = training(tmp_path / "a", counted(9))
+    path = tmp_path / "a" / MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: ["x"]}))
+    asked = ["curves", folder, "--y", "think_length", "--out", str(tmp_path / "f.svg")]
+    assert main(asked) == 5
+    assert folder in capsys.readouterr().err and not (tmp_path / "f.svg").exists()
 
 
 def test_seeds_without_a_common_step_are_refused(tmp_path, capsys):
