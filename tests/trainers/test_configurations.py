@@ -147,7 +147,8 @@ def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, t
         with pytest.raises(MissingDependency, match="XMem"):  # and not after days of training
             check_parts(Spec(made.name, {"propagator": made.arguments["propagator"]}))
     else:
-        assert other == {"checkpoint", "frames"} and "frames" not in made.arguments
+        assert other == {"checkpoint", "frames", "segmenter", "propagator"}
+        assert "frames" not in made.arguments
         before, after = (frames_of(one) for one in (trained, made))
         assert (before["n"], after["n"]) == (16, 32)
         assert before["max_pixels"] == 128 * 28 * 28 < after["max_pixels"]
