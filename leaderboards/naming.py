@@ -6,6 +6,7 @@ apart, but stand in one table, get their seed, commit or device, or else a numbe
 which they were given.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePath
@@ -25,36 +26,46 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
         rows: Of a board.
         tables: What names the table of each row.
     """
-    named = [row.model for row in rows]
-    for model in dict.fromkeys(named):
-        members = [i for i, row in enumerate(rows) if row.model == model]
-        labels = told_apart([settings(rows[i].model_spec) for i in members])
-        for i, label in zip(members, labels, strict=True):
-            named[i] = _joined(model, label)
-    for name in _twins(named, tables):
-        members = [i for i, other in enumerate(named) if other == name]
-        labels = told_apart([_record(rows[i]) for i in members])
-        for i, label in zip(members, labels, strict=True):
-            named[i] = _joined(name, label)
-    for name in _twins(named, tables):
-        counts: dict[object, int] = {}
-        for i, other in enumerate(list(named)):
-            if other == name:
-                counts[tables[i]] = counts.get(tables[i], 0) + 1
-                named[i] = f"{name} #{counts[tables[i]]}"
-    return named
+    labels: list[list[str]] = [[] for _ in rows]
+
+    def named() -> list[str]:
+        return [_named(row.model, said) for row, said in zip(rows, labels, strict=True)]
+
+    def tell_apart(members: Sequence[int], known: Sequence[Settings]) -> None:
+        for index, label in zip(members, told_apart(known), strict=True):
+            labels[index].append(label)
+
+    for members in _alike([row.model for row in rows]).values():
+        tell_apart(members, [settings(rows[index].model_spec) for index in members])
+    for name in _twins(named(), tables):
+        members = _alike(named())[name]
+        tell_apart(members, [_record(rows[index]) for index in members])
+    final = named()
+    for name in _twins(final, tables):
+        counts: Counter[object] = Counter()
+        for index in _alike(final)[name]:
+            counts[tables[index]] += 1
+            final[index] = f"{name} #{counts[tables[index]]}"
+    return final
 
 
-def _twins(named: Sequence[str], tables: Sequence[object]) -> Iterator[str]:
+def _alike(named: Sequence[str]) -> dict[str, list[int]]:
+    """The indices of each name."""
+    found: dict[str, list[int]] = {}
+    for index, name in enumerate(named):
+        found.setdefault(name, []).append(index)
+    return found
+
+
+def _twins(named: Sequence[str], tables: Sequence[object]) -> list[str]:
     """Names that several rows of one table have."""
-    seen = list(zip(named, tables, strict=True))
-    yield from dict.fromkeys(name for name, table in seen if seen.count((name, table)) > 1)
+    seen = Counter(zip(named, tables, strict=True))
+    return list(dict.fromkeys(name for (name, _), count in seen.items() if count > 1))
 
 
-def _joined(name: str, label: str) -> str:
-    if not label:
-        return name
-    return f"{name[:-1]},{label})" if name.endswith(")") else f"{name}({label})"
+def _named(model: str, labels: Sequence[str]) -> str:
+    said = ",".join(filter(None, labels))
+    return f"{model}({said})" if said else model
 
 
 def settings(spec: str) -> dict[str, str]:

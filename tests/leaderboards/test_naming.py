@@ -65,8 +65,9 @@ def test_runs_of_one_spec_are_named_by_seed_or_else_by_number(make_run):
     assert sorted(names(*seeds)) == ["one(seed=0)", "one(seed=1)"]
     same = [make_run(name, shift=3) for name in ("a", "b")]
     assert sorted(names(*same)) == ["one #1", "one #2"]
-    alone = names(make_run("c"))
-    assert alone == ["one"]
+    assert names(make_run("c")) == ["one"]
+    given = [make_run(name, shift=3, model="one (mine)") for name in ("d", "e")]
+    assert sorted(names(*given)) == ["one (mine) #1", "one (mine) #2"]
 
 
 def test_a_model_has_one_name_in_all_tables(make_run):
