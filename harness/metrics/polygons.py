@@ -3,20 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
 from harness.masks import check_size
+from harness.metrics.fill_poly import FillVersion, fill_poly
 
 TARGET, IGNORE = 1, 255
-MAX_COORDINATE = 2**20  # pixels; OpenCV walks along an edge row by row, in the frame or not
+MAX_COORDINATE = 2**20  # pixels; crossings in 1/65536 of a pixel stay whole numbers of 64 bits
 
 Polygon: TypeAlias = NDArray[np.int32]
 
 
-def rasterise(shapes: Sequence[Mapping[str, Any]], height: int, width: int) -> NDArray[np.uint8]:
+def rasterise(
+    shapes: Sequence[Mapping[str, Any]], height: int, width: int, *, opencv: FillVersion = "4.8"
+) -> NDArray[np.uint8]:
     """Paint ReasonSeg's shapes: uint8 of height × width, 0 background, 1 target, 255 ignored.
 
     A shape is `{"label": text, "points": [[x, y], …]}` in pixels of the picture. A shape labelled
@@ -26,9 +28,11 @@ def rasterise(shapes: Sequence[Mapping[str, Any]], height: int, width: int) -> N
     smallest, by their pixels within the frame; of equally large ones the earlier wins.
 
     Equal bit for bit to `get_mask_from_json` in `utils/data_processing.py` of LISA (commit
-    3cb2d43) with the numpy that it pins, for up to 16 shapes. It orders equally large shapes by an
-    unstable sort: later numpy uses vector instructions for it where the processor has them, and
-    then the official mask depends on the machine. Ours does not.
+    3cb2d43) with the numpy that it pins (1.24.2), for up to 16 shapes, and with the OpenCV that it
+    pins (4.8.0.74), or with 4.11 and later if `opencv` says so; the OpenCV that is installed draws
+    nothing here. LISA orders equally large shapes by an unstable sort: later numpy uses vector
+    instructions for it where the processor has them, and then the official mask depends on the
+    machine. Ours does not.
 
     Raises:
         DataError: a shape has no label, or no points, or a point is not two finite numbers of at
@@ -50,11 +54,14 @@ def rasterise(shapes: Sequence[Mapping[str, Any]], height: int, width: int) -> N
         for label, shape, place in labelled
         if label != "flag"
     ]
-    areas = [_painted_pixels(polygon, height, width) for _, polygon in painted]
+    areas = [
+        np.count_nonzero(fill_poly(polygon, height, width, version=opencv))
+        for _, polygon in painted
+    ]
     canvas = np.zeros((height, width), dtype=np.uint8)
     for index in np.argsort(areas, kind="stable")[::-1]:
         value, polygon = painted[index]
-        _paint(canvas, polygon, value)
+        canvas[fill_poly(polygon, height, width, version=opencv)] = value
     return canvas
 
 
@@ -92,16 +99,3 @@ def _first_fault(points: object) -> str:
     if isinstance(points, (list, tuple)) and points:
         return repr(next(point for point in points if not _is_point(point)))[:60]
     return repr(points)[:60]
-
-
-def _painted_pixels(polygon: Polygon, height: int, width: int) -> int:
-    canvas = np.zeros((height, width), dtype=np.uint8)
-    _paint(canvas, polygon, 1)
-    return cv2.countNonZero(canvas)
-
-
-def _paint(canvas: NDArray[np.uint8], polygon: Polygon, value: int) -> None:
-    # OpenCV 5's filling covers the outline by itself; LISA draws both, and so do we, lest another
-    # OpenCV's does not.
-    cv2.polylines(canvas, [polygon], isClosed=True, color=value, thickness=1)
-    cv2.fillPoly(canvas, [polygon], color=value)

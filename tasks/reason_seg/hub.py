@@ -14,7 +14,7 @@ from harness.tasks.refer.copies import parquet_files, read_copies
 from harness.tasks.refer.source import asked_sample
 from harness.types import Answer, AnswerForm, Sample
 
-SERVED = "seg/visionreasoner"
+SERVED = ("seg/visionreasoner", "seg/segzero")
 
 
 def in_copy(root: Path, split: str, layout: str) -> bool:
@@ -33,15 +33,15 @@ def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Tas
         DataError: the copy is not there; there is none of `train`.
     """
     files = parquet_files(place, "test", fix=fix)
-    if protocol.name != SERVED:
+    if protocol.name not in SERVED:
         raise UsageError(
-            f"protocol={protocol.name}", expected=f"{SERVED} for the copy in {place}, whose masks "
-            "have ignored regions as foreground", found=protocol.name,
-            fix=f"Ask for protocol={SERVED}, or fetch LISA's own files.",
+            f"protocol={protocol.name}", expected=f"{' or '.join(SERVED)} for the copy in {place}, "
+            "whose masks have ignored regions as foreground", found=protocol.name,
+            fix=f"Ask for protocol={SERVED[0]}, or fetch LISA's own files.",
         )  # fmt: skip
     return Task(
         name="reason_seg",
-        version=1,
+        version=2,
         split=split,
         forms=(AnswerForm.MASK,),
         protocol=protocol,

@@ -19,6 +19,7 @@ from harness.errors import DataError, MediaError
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
 from harness.media import Media, header_size, image, lost
+from harness.metrics.fill_poly import FillVersion
 from harness.metrics.overlap import THRESHOLDS, lisa_iou, overlap, precision_at, visionreasoner_iou
 from harness.metrics.polygons import rasterise
 from harness.scores import Mean, Metric, Ratio, Scores
@@ -27,6 +28,11 @@ from harness.tasks.reason_seg.hub import copied_task, in_copy
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks reason_seg` says where the data is had."
+VERSION = 2
+DRAWN: dict[str, FillVersion] = {"seg/lisa@cv4.11": "4.11"}
+"""Protocols whose truth is not as the OpenCV that LISA pins, 4.8, draws it."""
+COPIED = ("seg/visionreasoner", "seg/segzero")
+"""Protocols of evaluations that read the copies on the hub."""
 ENCODINGS = ("utf-8", "cp1252")  # LISA reads the second where the first fails
 
 
@@ -42,7 +48,8 @@ def reason_seg(
     Args:
         data: The folder that holds one folder a benchmark.
         split: Which pictures.
-        protocol: `seg/lisa` or `seg/visionreasoner`; see the card.
+        protocol: `seg/lisa`, `seg/lisa@cv4.11`, `seg/visionreasoner` or `seg/segzero`; see the
+            card.
         layout: LISA's files, or VisionReasoner's copy on the hub; `auto` takes the copy only where
             LISA's are not there.
     """
@@ -65,7 +72,7 @@ def reason_seg(
         described = tuple(stem for stem in stems if annotated[f"{stem}.jpg"])
     return Task(
         name="reason_seg",
-        version=1,
+        version=VERSION,
         split=split,
         forms=(AnswerForm.MASK,),
         protocol=scoring,
@@ -126,14 +133,14 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
 def _target(shapes: list[dict[str, Any]], media: Media, protocol: str, where: str) -> Target:
     """The truth as the protocol's own copy of the data has it.
 
-    VisionReasoner's copies hold `mask.astype(bool)`: regions to ignore became foreground.
+    The copies on the hub hold `mask.astype(bool)`: regions to ignore became foreground.
     """
     width, height = media.size
     try:
-        painted = rasterise(shapes, height, width)
+        painted = rasterise(shapes, height, width, opencv=DRAWN.get(protocol, "4.8"))
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
-    if protocol == "seg/visionreasoner":
+    if protocol in COPIED:
         return Target(answer=Answer(masks=(Rle.from_array(painted > 0),)))
     ignored = painted == 255
     return Target(
@@ -202,6 +209,18 @@ def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Predictio
     return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
 
 
+def score_segzero(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU of Seg-Zero's evaluation.py and calculate_iou.py (42a3345).
+
+    Its `compute_iou` fails where truth and answer are both empty, and such a sample is left out of
+    every number. A failed sample stays in, with IoU 0. All else is VisionReasoner's.
+    """
+    scores = score_visionreasoner(unit, predictions)
+    union = scores["cIoU"]
+    assert isinstance(union, Ratio)
+    return {} if union.denominator == 0 and not predictions[0].failure else scores
+
+
 def _precision(iou: float) -> dict[str, Mean]:
     reached = precision_at([iou], thresholds=THRESHOLDS)
     return {f"P@{one}": Mean(float(hit)) for one, hit in zip(THRESHOLDS, reached, strict=True)}
@@ -234,17 +253,27 @@ def with_target(samples: Iterable[Sample]) -> float:
     return sum(found) / max(len(found), 1)
 
 
+LISA_CEILING = Ceiling(value=1.0, tolerance=2.1e-5,
+                       why="LISA adds 1e-5 to each union and to the number of samples")  # fmt: skip
+
 PROTOCOLS = {
     "seg/lisa": _protocol(
         "seg/lisa", score_lisa, _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
-        Ceiling(value=1.0, tolerance=2.1e-5,
-                why="LISA adds 1e-5 to each union and to the number of samples"),
-        "LISA's validation",
+        LISA_CEILING,
+        "LISA's validation, with the OpenCV that it pins, 4.8",
+    ),
+    "seg/lisa@cv4.11": _protocol(
+        "seg/lisa@cv4.11", score_lisa, _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
+        LISA_CEILING, "LISA's validation with OpenCV 4.11 or later, which draws other pixels",
     ),
     "seg/visionreasoner": _protocol(
         "seg/visionreasoner", score_visionreasoner, _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
         Ceiling(value=with_target, tolerance=1e-12,
                 why="a sample whose truth is empty scores 0, whatever is predicted"),
-        "Seg-Zero's and VisionReasoner's evaluation",
+        "VisionReasoner's evaluation",
+    ),
+    "seg/segzero": _protocol(
+        "seg/segzero", score_segzero, _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
+        Ceiling(value=1.0, tolerance=1e-12), "Seg-Zero's evaluation",
     ),
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """The first golden files against our numbers: DAVIS, MeViS, LISA, VisionReasoner."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from harness.masks import Rle
 from harness.metrics.boundary import boundary_f_measure, boundary_f_measure_frame
 from harness.metrics.boxes import any_box_hits, box_iou
 from harness.metrics.counting import absolute_error, exact
+from harness.metrics.fill_poly import FILL_VERSIONS
 from harness.metrics.overlap import lisa_iou, overlap, visionreasoner_iou
 from harness.metrics.polygons import rasterise
 from harness.metrics.region import region_similarity, region_similarity_frame
@@ -23,6 +25,11 @@ def read(name: str) -> dict[str, Any]:
     plain = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
     assert isinstance(plain, dict)
     return plain
+
+
+def digest(painted: Any) -> str:
+    """What `make_polygons.py` keeps of a mask."""
+    return hashlib.blake2b(painted.tobytes(), digest_size=8).hexdigest()
 
 
 def rle(case: dict[str, Any], name: str) -> Rle | None:
@@ -69,14 +76,19 @@ def mevis() -> Iterator[Comparison]:
 
 
 def polygons() -> Iterator[Comparison]:
-    file = read("lisa/polygons.json")
-    different = 0
-    for case in file["cases"]:
-        painted = rasterise(case["shapes"], *case["size"])
-        for name, value in (("target", 1), ("ignore", 255)):
-            different += Rle.from_array(painted == value).counts != case[name]
-    yield Comparison("reason_seg: masks from polygons", "LISA get_mask_from_json", file["commit"],
-                     len(file["cases"]), float(different))  # fmt: skip
+    for opencv in FILL_VERSIONS:
+        file = read(f"lisa/polygons_cv{opencv}.json")
+        different = sum(
+            digest(rasterise(case["shapes"], *case["size"], opencv=opencv)) != case["mask"]
+            for case in file["cases"]
+        )
+        yield Comparison(
+            f"reason_seg: masks from polygons, OpenCV {file['opencv']}",
+            "LISA get_mask_from_json",
+            file["commit"],
+            len(file["cases"]),
+            float(different),
+        )
 
 
 def lisa() -> Iterator[Comparison]:

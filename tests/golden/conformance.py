@@ -5,6 +5,7 @@ python tests/golden/conformance.py --check    # exit code 1 if the page is out o
 """
 
 import importlib.util
+import json
 import math
 import sys
 from collections.abc import Iterator
@@ -23,8 +24,67 @@ Our numbers against the official tools' on the same inputs, which are ours and l
 `python tests/golden/conformance.py`, and a test fails when it is out of date.
 
 | protocol | official tool | commit | cases | largest deviation |
-| --- | --- | --- | --: | --: |
-"""
+| --- | --- | --- | --: | --: |"""
+PINS = """
+## Versions that a number depends on
+
+| number | depends on | here |
+| --- | --- | --- |
+{dependencies}
+
+The libraries that the golden files were made with:
+
+| golden file | made by | with |
+| --- | --- | --- |"""
+DEPENDENCIES = (
+    (
+        "ReasonSeg's truth (`seg/lisa`, `seg/visionreasoner`, `seg/segzero`)",
+        "OpenCV: `fillPoly` changed in 4.11",
+        "LISA's pin, 4.8.0.74, drawn by our own code; `seg/lisa@cv4.11` is the other",
+    ),
+    (
+        "the order of equally large shapes in it",
+        "numpy: `argsort` is another from 1.25 on, where the processor has AVX-512",
+        "LISA's pin, 1.24.2, whatever is installed",
+    ),
+    (
+        "masks of the RefCOCO family and of COCO from polygons",
+        "pycocotools: the rasteriser of `frPyObjects`",
+        "the one that is installed; LISA pins 2.0.6",
+    ),
+    (
+        "COCO AP and AR",
+        "pycocotools: `COCOeval`",
+        "2.0.11, by our own code",
+    ),
+    (
+        "`res/rela`: masks in 480 × 480",
+        "pycocotools (polygons), detectron2 0.6 (their resizing)",
+        "our own resizing, the rasteriser that is installed",
+    ),
+    (
+        "`seg/llmseg`: predictions of another size",
+        "torch: `interpolate`, nearest",
+        "our own code",
+    ),
+    (
+        "sums that a tool keeps in float32 (LISA, LLMSeg)",
+        "torch: the order of adding up, on its device",
+        "exact sums; the deviations above",
+    ),
+    (
+        "captions",
+        "pycocoevalcap 1.2: Stanford's tokenizer 3.4.1, METEOR 1.5",
+        "our own code",
+    ),
+    (
+        "BERTScore",
+        "bert-score 0.3.13, transformers, the weights and the layer, both in the metric's name",
+        "what is installed",
+    ),
+)
+"""What a number depends on beside its inputs: (number, library, what is taken here)."""
+LIBRARIES = {"numpy": "numpy", "opencv": "OpenCV", "torch": "torch", "pycocotools": "pycocotools"}
 
 
 def families() -> Iterator[ModuleType]:
@@ -58,11 +118,24 @@ def shown(deviation: float) -> str:
     return "0" if deviation == 0 else f"≤ 1e{math.ceil(math.log10(deviation)):+03d}"
 
 
+def versions() -> Iterator[str]:
+    """Each line of the table of golden files: what made it, and with which libraries."""
+    for path in sorted(HERE.glob("*/*.json")):
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        head = plain if isinstance(plain, dict) else {}
+        tools = dict(head.get("tools", {}))
+        if "tool" in head:
+            tools[head["tool"]] = head.get("commit", "")
+        made = (name if of == name else f"{name} `{of[:10]}`" for name, of in tools.items())
+        used = (f"{shown} {head[key]}" for key, shown in LIBRARIES.items() if key in head)
+        yield f"| `{path.parent.name}/{path.name}` | {', '.join(made)} | {', '.join(used)} |"
+
+
 def check() -> list[str]:
     """What is wrong with the page: lines that it lacks, and deviations above LIMIT."""
     text = PAGE.read_text(encoding="utf-8")
     found = list(rows())
-    lacking = [line for line, _ in found if line not in text]
+    lacking = [line for line in (*(line for line, _ in found), *versions()) if line not in text]
     far = [f"{line} {deviation}" for line, deviation in found if not deviation <= LIMIT]
     return lacking + far
 
@@ -73,7 +146,9 @@ def main() -> int:
         print("\n".join(wrong))
         return int(bool(wrong))
     table = [f"{line} {shown(deviation)} |" for line, deviation in rows()]
-    PAGE.write_text(HEAD + "\n".join(table) + "\n", encoding="utf-8")
+    told = "\n".join(f"| {' | '.join(row)} |" for row in DEPENDENCIES)
+    lines = [HEAD, *table, PINS.format(dependencies=told), *versions()]
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 
 

@@ -6,12 +6,10 @@ FOLDER holds checkouts named `davis2017-evaluation`, `MeViS`, `LISA`, `VisionRea
 `Seg-Zero` at the commits below. Their code is imported or compiled from there; none of it is kept
 here. The tools need scikit-image and torch, which harness does not.
 
-On processors with AVX-512, numpy's argsort is not the one that LISA's numpy 1.24 had: run with
-NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" (numpy 2.4's names).
+LISA's masks from polygons need its own OpenCV and numpy: `make_polygons.py`.
 """
 
 import argparse
-import hashlib
 import json
 import sys
 import tempfile
@@ -31,7 +29,6 @@ from inputs import (
     ignored,
     mask_of,
     pairs,
-    shapes,
     transformed,
 )
 from official import LisaModel, Queue, compiled, module, summary, with_locals, write
@@ -181,36 +178,6 @@ def lisa_overlap(official: Path) -> None:
     write("lisa/overlap.json", "LISA", "train_ds.py validate", groups=groups)
 
 
-def lisa_polygons(official: Path, real: Path | None) -> None:
-    """Masks of labelled polygons: those of value 1 and of value 255."""
-    for tied in np.random.default_rng(0).integers(0, 3, (50, 16)).astype(np.uint64):
-        if np.array_equal(np.argsort(tied), np.argsort(tied, kind="stable")):
-            continue
-        sys.exit("numpy's argsort is vectorised here: set NPY_DISABLE_CPU_FEATURES, see above")
-    tool = module(official / "LISA/utils/data_processing.py")
-    rng = np.random.default_rng(SEED + 3)
-    cases = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "case.json")
-        for number in range(180):
-            size = [(40, 60), (64, 48), (9, 12), (1, 5), (180, 240)][number % 5]
-            drawn = shapes(rng, size)
-            path.write_text(json.dumps({"shapes": drawn, "text": ["x"], "is_sentence": False}))
-            painted, _, _ = tool.get_mask_from_json(str(path), np.zeros((*size, 3), np.uint8))
-            masks = encoded(target=painted == 1, ignore=painted == 255)
-            cases.append({**masks, "shapes": drawn})
-    write("lisa/polygons.json", "LISA", "utils/data_processing.py", cases=cases)
-    if real is not None:
-        digests = {}
-        for path in sorted((real / "reason_seg/ReasonSeg").glob("*/*.json")):
-            picture = cv2.imread(str(path.with_suffix(".jpg")))
-            painted, _, _ = tool.get_mask_from_json(str(path), picture)
-            digests[f"{path.parent.name}/{path.stem}"] = [
-                *painted.shape, hashlib.blake2b(painted.tobytes(), digest_size=16).hexdigest(),
-            ]  # fmt: skip
-        write("lisa/real.json", "LISA", "utils/data_processing.py", cases=digests)
-
-
 def visionreasoner(official: Path) -> None:
     """What the evaluation writes for each sample, and the numbers that its summary prints."""
     place = official / "VisionReasoner/evaluation"
@@ -288,7 +255,6 @@ def main(arguments: Mapping[str, Any]) -> None:
     davis(official)
     mevis(official)
     lisa_overlap(official)
-    lisa_polygons(official, real)
     visionreasoner(official)
     visionreasoner_boxes(official)
     seg_zero(official)

@@ -11,7 +11,8 @@ from harness.scores import Mean, Metric, Ratio, Totals
 SIZES = {
     "davis2017/pairs.json": 300,
     "mevis/tracks.json": 24,
-    "lisa/polygons.json": 150,
+    "lisa/polygons_cv4.8.json": 480,
+    "lisa/polygons_cv4.11.json": 480,
     "visionreasoner/overlap.json": 300,
     "visionreasoner/boxes.json": 300,
     "visionreasoner/counting.json": 200,

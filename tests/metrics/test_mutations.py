@@ -12,7 +12,17 @@ import pytest
 
 import harness.metrics
 
-ORDER = ("operands", "bits", "overlap", "region", "boundary", "polygons", "boxes", "counting")
+ORDER = (
+    "operands",
+    "bits",
+    "overlap",
+    "region",
+    "boundary",
+    "fill_poly",
+    "polygons",
+    "boxes",
+    "counting",
+)
 FOLDER = Path(harness.metrics.__file__).parent
 
 MUTATIONS = {
@@ -181,8 +191,8 @@ MUTATIONS = {
     ),
     "polygons: area of corners": (
         "polygons",
-        "[_painted_pixels(polygon, height, width) for",
-        "[cv2.contourArea(polygon) for",
+        "np.count_nonzero(fill_poly(polygon, height, width, version=opencv))",
+        "np.ptp(polygon, axis=0).prod()",
     ),
     "polygons: value of ignored pixels": (
         "polygons",
@@ -192,7 +202,42 @@ MUTATIONS = {
     "polygons: ignore as the whole label": ("polygons", '"ignore" in label', '"ignore" == label'),
     "polygons: flag as a part of the label": ("polygons", 'label != "flag"', '"flag" not in label'),
     "polygons: capital letters": ("polygons", "return label.lower()", "return label"),
-    "polygons: no filling": ("polygons", "cv2.fillPoly(canvas, [polygon], color=value)", "pass"),
+    "polygons: another OpenCV": ("polygons", "= value\n", "= value; opencv = '4.11'\n"),
+    "filling: none": ("fill_poly", "|= change.cumsum(axis=1)[:, :-1] > 0", "|= False"),
+    "filling: outermost pixels": ("fill_poly", "shift[~crossing] = HALF", "ceiling = BELOW_ONE"),
+    "filling: rounded edges out of the frame": ("fill_poly", "shift[~crossing]", "shift[:]"),
+    "filling: half a pixel": ("fill_poly", "1 << (BITS - 1)", "1 << (BITS - 2)"),
+    "filling: columns of edges that leave": (
+        "fill_poly",
+        "known[..., 0] = clipped[..., 0]\n",
+        "pass\n",
+    ),
+    "filling: edges as they are": ("fill_poly", "known[cut] = clipped[cut]", "pass"),
+    "filling: slopes rounded down": (
+        "fill_poly",
+        "np.sign(run[:, 0]) * np.sign(run[:, 1]) * (abs(run[:, 0]) // abs(run[:, 1]))",
+        "run[:, 0] // run[:, 1]",
+    ),
+    "filling: lowest row": (
+        "fill_poly",
+        "np.clip(bottom, first, last)",
+        "np.clip(bottom, 0, last)",
+    ),
+    "lines: none": ("fill_poly", "inside[y, x] = True", "pass"),
+    "lines: from right to left": (
+        "fill_poly",
+        "lines[:, 0, 0] > lines[:, 1, 0]",
+        "lines[:, 0, 0] < lines[:, 1, 0]",
+    ),
+    "lines: halves": ("fill_poly", "* k + span - 1)", "* k + span)"),
+    "lines: steep ones": ("fill_poly", "size[:, 1] > size[:, 0]", "size[:, 1] >= 2 * size[:, 0]"),
+    "clipping: first by columns": (
+        "fill_poly",
+        "if first & 12:",
+        "if first & 12 and not first & 3:",
+    ),
+    "clipping: rounded down": ("fill_poly", "-size\n", "-size - 1\n"),
+    "clipping: bottom": ("fill_poly", "width - 1, height - 1\n", "width - 1, height\n"),
     "polygons: rounded points": (
         "polygons",
         "np.array(points, dtype=np.float64).astype",
@@ -222,6 +267,7 @@ ASKED = {
     "boundary": ("davis_radius", "davis_boundary", "mevis_tracks"),
     "region": ("davis_region",),
     "overlap": ("lisa_samples", "visionreasoner_samples", "thresholds"),
+    "fill_poly": ("lisa_polygons",),
     "polygons": ("lisa_polygons",),
     "boxes": ("boxes_exclusive", "boxes_inclusive", "visionreasoner_samples", "thresholds"),
     "counting": ("counts",),

@@ -15,6 +15,7 @@ from harness.tasks.reason_seg.task import PROTOCOLS as REASON_SEG
 from harness.types import Answer, AnswerForm, Box, Point, Sample, Target
 
 LISA, COPIES = REASON_SEG["seg/lisa"], REASON_SEG["seg/visionreasoner"]
+SEG_ZERO = REASON_SEG["seg/segzero"]
 SIZE = (6, 10)
 NOTHING = Rle.empty(*SIZE)
 
@@ -77,6 +78,15 @@ def test_an_empty_answer_to_an_empty_truth_is_right_for_lisa(still, numbers, tru
 def test_an_empty_answer_to_an_empty_truth_is_wrong_for_visionreasoner(still, numbers):
     found = numbers(COPIES, [(still(NOTHING), said(NOTHING))])
     assert found["gIoU"] == found["P@0.5"] == 0.0 and found["cIoU"] is None
+
+
+def test_an_empty_answer_to_an_empty_truth_is_left_out_by_seg_zero(still, numbers):
+    right = [(still(block(0, 4), number=number), said(block(0, 4))) for number in range(2)]
+    empty = (still(NOTHING, number=2), said(NOTHING))
+    assert numbers(SEG_ZERO, [*right, empty])["gIoU"] == 1.0
+    assert numbers(COPIES, [*right, empty])["gIoU"] == pytest.approx(2 / 3)
+    for wrong in ((empty[0], None), (empty[0], said(block(0, 1)))):  # a failure, and a pixel
+        assert numbers(SEG_ZERO, [*right, wrong])["gIoU"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("protocol", [LISA, COPIES])
