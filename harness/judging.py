@@ -111,6 +111,8 @@ class Judgement(NamedTuple):
     by: Literal["judge", "exact match", "no answer"]
     readable: bool
     """Whether the judge's reply was a grade. If not, the rubric's `unreadable` counts."""
+    text: str = ""
+    """The judge's reply, for a scorer that reads it by a rule of its own."""
 
 
 JUDGED = (
@@ -141,7 +143,7 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
         )  # fmt: skip
     grade = by.read(given.text)
     correct = (by.unreadable if grade is None else grade) >= by.correct_from
-    return Judgement(verdict.score, correct, "judge", grade is not None)
+    return Judgement(verdict.score, correct, "judge", grade is not None, given.text)
 
 
 def statistics(one: Judgement) -> dict[str, Statistic]:

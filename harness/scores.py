@@ -60,6 +60,8 @@ class Metric:
     epsilon: float = 0.0
     """Added to the denominator, as some official scorers do."""
     corpus: Callable[[Sequence[Any]], float] | None = None
+    """Turns all items into a number. If it also has a method `over(blocks, kept)`, that gives the
+    numbers of many subsets at once; see `harness.statistics.jackknife`."""
     of: tuple[str, ...] = ()
     derived: Callable[..., Any] | None = None
     about: str = ""

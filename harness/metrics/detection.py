@@ -7,15 +7,21 @@ a run's arguments record it; none is chosen because it happens to be installed.
 
 import contextlib
 import io
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.errors import DataError, MissingDependency, UsageError
+from harness.metrics.detection_subsets import subset_statistics
 from harness.types import Box
 
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
@@ -39,6 +45,7 @@ def detection_item(
     scores: Sequence[float],
     crowd: Sequence[bool] | None = None,
     areas: Sequence[float] | None = None,
+    sizes: Sequence[tuple[float, float]] | None = None,
 ) -> dict[str, Any]:
     """One item of a `Corpus`: what is true and what was found of one category in one picture.
 
@@ -52,6 +59,8 @@ def detection_item(
             none.
         areas: Square pixels of each true object, by which COCO sorts them into small, medium and
             large; default the area of its box.
+        sizes: (width, height) of each true box as annotated; default `right - left` and
+            `bottom - top`, which may differ from them by a rounding unit, and with it an IoU.
 
     Raises:
         DataError: a list of another length, or a number that is not finite.
@@ -62,17 +71,19 @@ def detection_item(
     """
     crowd = [False] * len(truth) if crowd is None else crowd
     areas = [_area(box) for box in truth] if areas is None else areas
-    if not len(truth) == len(crowd) == len(areas) or len(predicted) != len(scores):
+    sized = len(truth) if sizes is None else len(sizes)
+    if not len(truth) == len(crowd) == len(areas) == sized or len(predicted) != len(scores):
         raise DataError(f"boxes of {category!r} in {image!r}", expected="lists of one length",
-                        found=f"{len(truth)} true, {len(crowd)}, {len(areas)}; {len(predicted)} "
-                        f"predicted, {len(scores)}")  # fmt: skip
+                        found=f"{len(truth)} true, {len(crowd)}, {len(areas)}, {sized}; "
+                        f"{len(predicted)} predicted, {len(scores)}")  # fmt: skip
     true = [[*box, area, int(many)] for box, area, many in zip(truth, areas, crowd, strict=True)]
     said = [[*box, score] for box, score in zip(predicted, scores, strict=True)]
-    for row in (*true, *said):
+    for row in (*true, *said, *(sizes or ())):
         if not all(map(math.isfinite, row)):
             raise DataError(f"box of {category!r} in {image!r}", expected="finite numbers",
                             found=repr(row))  # fmt: skip
-    return {"image": image, "category": category, "truth": true, "predicted": said}
+    item = {"image": image, "category": category, "truth": true, "predicted": said}
+    return item if sizes is None else {**item, "sizes": [list(size) for size in sizes]}
 
 
 def area_score(box: Box, size: tuple[int, int], *, has_truth: bool) -> float:
@@ -95,9 +106,7 @@ def area_score(box: Box, size: tuple[int, int], *, has_truth: bool) -> float:
     return float(area / (width * height)) if has_truth else 0.0
 
 
-def average_precision(
-    name: str = "AP", *, library: Library = "pycocotools"
-) -> Callable[[Sequence[Mapping[str, Any]]], float]:
+def average_precision(name: str = "AP", *, library: Library = "pycocotools") -> "CocoStatistic":
     """A corpus function for `Metric`: one of `STATISTICS`, of all items.
 
     Raises:
@@ -111,11 +120,84 @@ def average_precision(
     if name not in STATISTICS or library not in PLACES:
         raise UsageError(f"statistic {name!r} of {library!r}", expected=f"one of {STATISTICS} of "
                          f"{' or '.join(PLACES)}", found="another")  # fmt: skip
-    return partial(_statistic, name=name, library=library)
+    return CocoStatistic(name, library)
 
 
-def _statistic(items: Sequence[Mapping[str, Any]], *, name: str, library: Library) -> float:
-    return coco_statistics(items, library=library)[name]
+@dataclass(frozen=True, slots=True)
+class CocoStatistic:
+    """One of `STATISTICS`, of all items or of many subsets of them."""
+
+    name: str
+    library: Library
+
+    def __call__(self, items: Sequence[Mapping[str, Any]]) -> float:
+        """The number of all items, as `coco_statistics` has it."""
+        return _remembered(items, self.library)[self.name]
+
+    def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.float64]) -> list[float]:
+        """The number over the blocks that are marked 1 in each row; NaN where they hold no item.
+
+        Boxes are matched once: what matches in a picture and category does not depend on others.
+        Equal to calling with the items of each row, but for the order in which numbers are added
+        up (below 1e-14).
+        """
+        items = [item for block in blocks for item in block]
+        if not items:
+            return [math.nan] * len(kept)
+        block_of = {
+            (item["image"], item["category"]): number
+            for number, block in enumerate(blocks) for item in block
+        }  # fmt: skip
+        found = subset_statistics(_evaluated(items), _by_number(items, block_of), kept, self.name)
+        filled = np.array([len(block) > 0 for block in blocks])
+        return [
+            self(items) if kept[row, filled].all()
+            else value if kept[row, filled].any() else math.nan
+            for row, value in enumerate(found.tolist())
+        ]  # fmt: skip
+
+
+_last: tuple[Library, list[Mapping[str, Any]], dict[str, float]] | None = None
+
+
+def _remembered(items: Sequence[Mapping[str, Any]], library: Library) -> dict[str, float]:
+    """All statistics; those of the last items are kept, for a protocol prints several of them."""
+    global _last
+    known = _last
+    if known is not None and known[0] == library and known[1] == items:
+        return known[2]
+    found = coco_statistics(items, library=library)
+    _last = library, list(items), found
+    return found
+
+
+@lru_cache(maxsize=1)
+def _matched(text: str) -> Any:
+    """COCO's evaluator after its boxes were matched, of items as JSON."""
+    truth, found = _as_coco(json.loads(text))
+    return _evaluator("pycocotools", *((truth, found) if found else _with_one_miss(truth)))
+
+
+def _evaluated(items: Sequence[Mapping[str, Any]]) -> Any:
+    return _matched(json.dumps(items))
+
+
+def _by_number(
+    items: Sequence[Mapping[str, Any]], block_of: Mapping[tuple[Any, Any], int]
+) -> dict[tuple[int, int], int]:
+    """Blocks by the numbers that a picture and a category have in `_as_coco`."""
+    images, categories = _numbered(items)
+    return {(images[image], categories[category]): block
+            for (image, category), block in block_of.items()}  # fmt: skip
+
+
+def _numbered(items: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Numbers of pictures and of categories from 1 on, in the order of their names."""
+    images, categories = (
+        {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
+        for key in ("image", "category")
+    )
+    return images, categories
 
 
 def coco_statistics(
@@ -188,8 +270,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
     if not rows or twice is not None:
         raise DataError("detections", expected="items, one a picture and category",
                         found="none" if not rows else f"two of {twice}")  # fmt: skip
-    images = {name: number for number, name in enumerate(dict.fromkeys(p[0] for p in places), 1)}
-    categories = {name: number for number, name in enumerate(sorted({p[1] for p in places}), 1)}
+    images, categories = _numbered(rows)
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for item in rows:
@@ -197,9 +278,9 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
         annotations += [
             # Numbered from 1 on: pycocotools takes 0 for "no match".
             {"id": number, "image_id": image, "category_id": category,
-             "bbox": [left, top, right - left, bottom - top], "area": area, "iscrowd": crowd}
-            for number, (left, top, right, bottom, area, crowd) in enumerate(
-                item["truth"], start=len(annotations) + 1)
+             "bbox": [left, top, *size], "area": area, "iscrowd": crowd}
+            for number, ((left, top, _, _, area, crowd), size) in enumerate(
+                zip(item["truth"], _sizes(item), strict=True), start=len(annotations) + 1)
         ]  # fmt: skip
         results += [
             {"image_id": image, "category_id": category,
@@ -211,6 +292,13 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
         "annotations": annotations,
         "categories": [{"id": number, "name": str(name)} for name, number in categories.items()],
     }, results
+
+
+def _sizes(item: Mapping[str, Any]) -> list[list[float]]:
+    """Width and height of each true box, as annotated where that is known."""
+    if "sizes" in item:
+        return list(item["sizes"])
+    return [[right - left, bottom - top] for left, top, right, bottom, _, _ in item["truth"]]
 
 
 def _area(box: Box) -> float:

@@ -77,7 +77,8 @@ def interval_in(reply: str) -> Interval | None:
 def read_rating(judgement: str) -> int | None:
     r"""A judge's rating as a whole number; None for -1 and for what is none.
 
-    None counts as 0, and 2 or more is right.
+    None counts as 0, and 2 or more is right. Ratings above 3 count as they are. Equal to the
+    `int(response)` of `qwen2_5_evaluation` in `eval.py` of V-STaR (commit 1894682).
 
     >>> read_rating(" 3\n"), read_rating("3."), read_rating("Rating: 2")
     (3, None, None)

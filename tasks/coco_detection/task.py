@@ -60,7 +60,7 @@ def coco_detection(
     samples = partial(_copied, truth, files) if files else partial(_asked, truth, root / "val2017")
     return Task(
         name="coco_detection",
-        version=1,
+        version=2,
         split=split,
         forms=(AnswerForm.BOXES,),
         protocol=scoring,
@@ -162,6 +162,7 @@ def _sample(
     extra = {
         "image": image_id, "category": category, "asked": asked,
         "crowd": [thing.crowd for thing in things], "areas": [thing.area for thing in things],
+        "sizes": [tuple(map(float, thing.plain["bbox"][2:])) for thing in things],
     }  # fmt: skip
     return Sample(
         id=id,

@@ -79,7 +79,7 @@ def v_star(
     form = AnswerForm.BOX_TRACK if where == "track" else AnswerForm.TEXT
     return Task(
         name="v_star",
-        version=1,
+        version=2,
         split=split,
         forms=tuple(dict.fromkeys((AnswerForm.TEXT, AnswerForm.INTERVAL, form))),
         protocol=scoring,

@@ -473,3 +473,21 @@ def test_forms_and_protocols_have_to_fit(build, shapes):
                  "spar_bench(protocol=miou)", "v_star(where=mask)"):  # fmt: skip
         with pytest.raises(UsageError):
             build(spec, shapes)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "official", "strict"),
+    [("3", 3, 3), (" 2\n", 2, 2), ("3.", None, 3), ("**3**", None, 3), ("4", 4, None),
+     ("-1", None, None)],
+)  # fmt: skip
+def test_verdicts_are_whole_numbers_for_the_official_scorer_of_v_star(
+    build, example, verdict, official, strict
+):
+    for protocol, rating in (("vstar/official", official), ("vstar/strict", strict)):
+        task = with_judge(build(f"v_star(protocol={protocol})", example("v_star")), Rated(verdict))
+        unit = list(task.samples())[:5]
+        answers = [Prediction(query_id=one.query.id, answer=one.target.answer) for one in unit]
+        answers[0] = said_only(unit[0], "something else")
+        scores = task.protocol.score(unit, answers)
+        assert scores["rating"].value == (rating or 0), protocol
+        assert scores["Acc"].value == float((rating or 0) >= 2), protocol
