@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.masks import BoolArray, Rle
 from harness.metrics.boxes import any_box_hits
@@ -17,6 +18,8 @@ from harness.types import Box
 
 THRESHOLDS = (0.7, 0.8, 0.9)
 """Of ReLA's Pr@t, over samples with a target: `precision_at(iou, thresholds=THRESHOLDS)`."""
+SIDE = 480
+"""Pixels of the square on which ReLA compares masks: IMAGE_SIZE of its configurations."""
 
 
 class Credit(NamedTuple):
@@ -27,8 +30,50 @@ class Credit(NamedTuple):
     union: int
 
 
+def rela_polygon(corners: Sequence[float], width: int, height: int) -> list[float]:
+    """A polygon [x, y, x, y, …] of a picture, on ReLA's square.
+
+    Where all numbers are whole ones they lose their fraction again, for detectron2 multiplies them
+    in place, in an array of whole numbers. The true mask is the union of an expression's polygons,
+    drawn there by COCO's code; no annotated mask is resized.
+
+    Equal to `RefCOCOMapper` in `gres_model/data/dataset_mappers/refcoco_mapper.py` of ReLA (commit
+    3ca9551) with the `Resize` of detectron2 (commit 02b5c4e).
+
+    >>> rela_polygon([0, 0, 5.5, 10, 3, 4], 640, 240), rela_polygon([1, 1, 5, 9, 3, 4], 640, 240)
+    ([0.0, 0.0, 4.125, 20.0, 2.25, 8.0], [0, 2, 3, 18, 2, 8])
+    """
+    points = np.array(corners).reshape(-1, 2)
+    points[:, 0] = points[:, 0] * (SIDE / width)
+    points[:, 1] = points[:, 1] * (SIDE / height)
+    return [float(side) if points.dtype.kind == "f" else int(side) for side in points.ravel()]
+
+
+def rela_resize(mask: Rle) -> Rle:
+    """A predicted mask of the picture's size on ReLA's square, each pixel the nearest one.
+
+    ReLA's network answers on the square, so that its evaluation resizes no prediction. This takes
+    the pixels that detectron2 takes where it resizes a mask: those of Pillow's `NEAREST`.
+
+    >>> rela_resize(Rle.from_array(np.eye(3, dtype=bool))).area == 3 * 160 * 160
+    True
+    """
+    rows, columns = (_nearest(side) for side in (mask.height, mask.width))
+    return Rle.from_array(mask.to_array()[rows[:, None], columns])
+
+
+def _nearest(side: int) -> NDArray[np.int64]:
+    """The row or column that each one of the square is taken from."""
+    step = side / SIDE
+    # Pillow adds the step up, and so do we: a product may be rounded to the other side of a pixel.
+    return np.add.accumulate([step * 0.5, *[step] * (SIDE - 1)]).astype(np.int64).clip(max=side - 1)
+
+
 def rela_credit(counts: Overlap, *, no_target: bool, said_no_target: bool) -> Credit:
     """IoU, intersection and union of one sample by ReLA's four cells.
+
+    The counts are of masks on ReLA's square for `res/rela`, of the picture's own pixels for
+    `res/rela_pixels`.
 
     | there is | it is said | IoU | intersection | union |
     | --- | --- | --- | --- | --- |

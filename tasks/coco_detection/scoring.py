@@ -35,7 +35,7 @@ def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
         item = detection_item(
             extra["image"], extra["category"], truth=sample.target.answer.boxes, predicted=said,
             scores=confidence(sample, prediction, said) if said else (), crowd=extra["crowd"],
-            areas=extra["areas"], sizes=extra["sizes"],
+            areas=extra["areas"], sizes=extra.get("sizes"),
         )  # fmt: skip
         return {name: Corpus((item,)) for name in names}
 

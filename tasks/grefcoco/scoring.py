@@ -1,13 +1,18 @@
 """gRefCOCO's scores: masks by ReLA and by VisionReasoner's variant, boxes by GREC."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from harness.masks import Rle
 from harness.metrics.generalised import (
     THRESHOLDS,
+    Credit,
+    nonobject_box,
     nonobject_box_hit,
     nonobject_credit,
     rela_credit,
+    rela_resize,
 )
 from harness.metrics.grec import confident, grec_f1
 from harness.metrics.overlap import overlap, precision_at
@@ -35,7 +40,21 @@ def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
     return {"N_acc" if no_target else "T_acc": Ratio(float(right), 1.0)}
 
 
-def score_rela(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
+    """What a sample adds, counted in 480 × 480 or in the picture's own pixels."""
+    assert sample.target is not None
+    truth, said = _masks(sample, answer)
+    if square:
+        truth, said = sample.target.extra["square"], rela_resize(said)
+    return rela_credit(
+        overlap(truth, said), no_target=_truth(sample).no_target,
+        said_no_target=answer is not None and answer.no_target,
+    )  # fmt: skip
+
+
+def score_rela(
+    unit: Sequence[Sample], predictions: Sequence[Prediction], *, square: bool
+) -> Scores:
     """GIoU, cIoU, N_acc, T_acc and Pr@t of ReLA's refer_evaluation.py (3ca9551).
 
     "No target" is said by NO_TARGET alone; an empty mask is a mask. A failed sample is wrong in
@@ -44,8 +63,7 @@ def score_rela(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
     (sample,), (prediction,) = unit, predictions
     answer, nothing = prediction.answer, _truth(sample).no_target
     said_nothing = answer is not None and answer.no_target
-    counts = overlap(*_masks(sample, answer))
-    credit = rela_credit(counts, no_target=nothing, said_no_target=said_nothing)
+    credit = _rela(sample, answer, square=square)
     right = answer is not None and said_nothing == nothing
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union),
@@ -61,38 +79,36 @@ def score_rela(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
 def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """GIoU, cIoU, N_acc and bbox_AP of VisionReasoner's later repository (c013132).
 
-    There "no target" is to predict no box. A mask that came without boxes counts as one box
-    unless it is empty, and not in bbox_AP, which is over expressions of at most one object.
+    There "no target" is to predict no box, and there is none where the merged mask is empty. A mask
+    that came without boxes counts as the box around it, or as none if it is empty. bbox_AP is over
+    all expressions; the true box is that of the merged mask.
     """
     (sample,), (prediction,) = unit, predictions
-    answer, truth = prediction.answer, _truth(sample)
+    answer = prediction.answer
     mask, said = _masks(sample, answer)
-    boxes = _number_of_boxes(answer, said)
-    credit = nonobject_credit(overlap(mask, said), no_target=truth.no_target, boxes=boxes)
+    boxes = _boxes(answer, said)
+    nothing = mask.area == 0
+    # No answer is not the answer "nothing".
+    number = 1 if boxes is None else len(boxes)
+    credit = nonobject_credit(overlap(mask, said), no_target=nothing, boxes=number)
+    hit = boxes is not None and nonobject_box_hit(nonobject_box(mask), boxes)
     scores: dict[str, Mean | Ratio] = {
-        "gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union)
+        "gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union),
+        "bbox_AP": Mean(float(hit)),
     }  # fmt: skip
-    if truth.no_target:
-        scores["N_acc"] = Ratio(float(boxes == 0), 1.0)
-    if len(truth.boxes or ()) < 2 and (known := _known_boxes(answer)) is not None:
-        true = truth.boxes[0] if truth.boxes else None
-        hit = answer is not None and nonobject_box_hit(true, known)
-        scores["bbox_AP"] = Mean(float(hit))
+    if nothing:
+        scores["N_acc"] = Ratio(float(number == 0), 1.0)
     return scores
 
 
-def _known_boxes(answer: Answer | None) -> tuple[Box, ...] | None:
-    """The predicted boxes; None where a mask came without any."""
-    if answer is None or answer.no_target:
-        return ()
-    return answer.boxes
-
-
-def _number_of_boxes(answer: Answer | None, said: Rle) -> int:
+def _boxes(answer: Answer | None, said: Rle) -> Sequence[Box] | None:
+    """The predicted boxes, or the one around a mask that came without any; None for a failure."""
     if answer is None:
-        return 1  # no answer is not the answer "nothing"
-    known = _known_boxes(answer)
-    return int(said.area > 0) if known is None else len(known)
+        return None
+    if answer.no_target:
+        return ()
+    around = nonobject_box(said)
+    return answer.boxes if answer.boxes is not None else () if around is None else (around,)
 
 
 def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -122,6 +138,12 @@ def answerable(samples: Iterable[Sample]) -> float:
     return sum(found) / max(len(found), 1)
 
 
+def on_the_square(samples: Iterable[Sample]) -> float:
+    """The gIoU of true masks in the pictures' own pixels, on ReLA's square."""
+    found = [_rela(sample, _truth(sample), square=True).iou for sample in samples]
+    return sum(found) / max(len(found), 1)
+
+
 CEILING = Ceiling(value=answerable, why="a target whose mask is empty scores 0 in any case")
 MASK_METRICS = (
     Metric("gIoU", about="mean over samples of mask IoU; 1 where rightly nothing is said"),
@@ -129,16 +151,25 @@ MASK_METRICS = (
     Metric("N_acc", about="share of expressions without target of which that is said"),
 )
 T_ACC = Metric("T_acc", about="share of expressions with a target of which one is seen")
+RELA = Protocol(
+    name="res/rela", score=partial(score_rela, square=True), headline="gIoU",
+    ceiling=Ceiling(
+        value=on_the_square, tolerance=1e-12,
+        why="truth is drawn on 480 × 480, and masks of the picture's own pixels are brought there",
+    ),
+    metrics=(
+        *MASK_METRICS, T_ACC,
+        *(Metric(f"Pr@{t}", about=f"share of samples with target with IoU ≥ {t}")
+          for t in THRESHOLDS),
+    ),
+    about="ReLA's evaluation, on 480 × 480; \"no target\" is an answer of its own",
+)  # fmt: skip
 
 PROTOCOLS = {
-    "res/rela": Protocol(
-        name="res/rela", score=score_rela, headline="gIoU", ceiling=CEILING,
-        metrics=(
-            *MASK_METRICS, T_ACC,
-            *(Metric(f"Pr@{t}", about=f"share of samples with target with IoU ≥ {t}")
-              for t in THRESHOLDS),
-        ),
-        about="ReLA's evaluation; \"no target\" is an answer of its own",
+    "res/rela": RELA,
+    "res/rela_pixels": replace(
+        RELA, name="res/rela_pixels", score=partial(score_rela, square=False), ceiling=CEILING,
+        about="ReLA's numbers, counted in each picture's own pixels",
     ),
     "res/visionreasoner-nonobj": Protocol(
         name="res/visionreasoner-nonobj", score=score_nonobject, headline="gIoU",
@@ -159,5 +190,9 @@ PROTOCOLS = {
         about="GREC's evaluation of boxes, matched by Generalised IoU",
     ),
 }  # fmt: skip
-BOXED = {"res/rela": "rec/grec", "res/visionreasoner-nonobj": "rec/grec"}
+BOXED = {
+    "res/rela": "rec/grec",
+    "res/rela_pixels": "rec/grec",
+    "res/visionreasoner-nonobj": "rec/grec",
+}
 """What `answer=box` makes of a protocol for masks."""

@@ -6,15 +6,18 @@ Its files are those of RefCOCO but for `ann_id`, a list, in which [-1] says that
      "sent_ids": [9], "sentences": [{"sent_id": 9, "sent": "the blue dog", "raw": …, "tokens": …}]}
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+from pycocotools import mask as coco
 
 from harness.errors import DataError
 from harness.layout import folder
 from harness.masks import Rle
 from harness.media import Media
+from harness.metrics.generalised import SIDE, rela_polygon, rela_resize
 from harness.task import Problem, Protocol, Task, choose
 from harness.tasks.grefcoco.scoring import BOXED, PROTOCOLS
 from harness.tasks.refer.annotations import Picture, Thing, union
@@ -39,7 +42,8 @@ def grefcoco(
     Args:
         data: The folder that holds one folder a benchmark.
         split: Which expressions.
-        protocol: `res/rela`, `res/visionreasoner-nonobj` or `rec/grec`; see the card.
+        protocol: `res/rela`, `res/rela_pixels`, `res/visionreasoner-nonobj` or `rec/grec`; see the
+            card.
         answer: `box` asks for boxes, one an object: `rec/grec`.
     """
     name = BOXED.get(protocol, protocol) if answer == "box" else protocol
@@ -50,7 +54,7 @@ def grefcoco(
     boxed = name == "rec/grec"
     return Task(
         name="grefcoco",
-        version=1,
+        version=2,
         split=split,
         forms=(AnswerForm.BOXES if boxed else AnswerForm.MASK,),
         protocol=scoring,
@@ -64,10 +68,14 @@ def grefcoco(
 def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
     form = AnswerForm.BOXES if protocol == "rec/grec" else AnswerForm.MASK
     for referent in listing.of(split, exact=True):
-        media, answer = _resolved(listing, referent, protocol)
+        media, answer, square = _resolved(listing, referent, protocol)
         for sentence in referent.sentences:
+            if sentence.raw is None:
+                raise DataError(f"{referent.where}, sentence {sentence.id}",
+                                expected="'raw', a text", found="none")  # fmt: skip
             yield asked_sample(
-                str(sentence.id), sentence.text.strip().lower(), media, form=form, answer=answer,
+                str(sentence.id), sentence.raw, media, form=form, answer=answer,
+                extra=None if square is None else {"square": square},
                 group=str(referent.image_id), categories={"objects": _number(referent)},
             )  # fmt: skip
 
@@ -76,14 +84,19 @@ def _number(referent: Referent) -> str:
     return ("none", "one")[len(referent.things)] if len(referent.things) < 2 else "several"
 
 
-def _resolved(listing: Listing, referent: Referent, protocol: str) -> tuple[Media, Answer]:
+def _resolved(
+    listing: Listing, referent: Referent, protocol: str
+) -> tuple[Media, Answer, Rle | None]:
+    """The picture, the truth, and the true mask on ReLA's square where the protocol needs it."""
     picture = listing.instances.picture(referent.image_id, referent.where)
     things = [listing.instances.thing(number, referent.where) for number in referent.things]
     for thing in things:
         if thing.image_id != picture.id:
             raise DataError(f"{referent.where}: 'ann_id' {thing.id}", found=str(thing.image_id),
                             expected=f"an object of picture {picture.id}")  # fmt: skip
-    return media_of(picture, listing.pictures), truth(things, picture, protocol, referent.where)
+    answer = truth(things, picture, protocol, referent.where)
+    square = square_mask(things, picture) if protocol == "res/rela" else None
+    return media_of(picture, listing.pictures), answer, square
 
 
 def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> Answer:
@@ -104,8 +117,25 @@ def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> A
     mask = union(masks) if masks else Rle.empty(picture.height, picture.width)
     return Answer(
         masks=(mask,), instances=tuple((one,) for one in masks),
-        boxes=boxes if protocol != "res/rela" else None, no_target=nothing,
+        boxes=None if protocol.startswith("res/rela") else boxes, no_target=nothing,
     )  # fmt: skip
+
+
+def square_mask(things: Iterable[Thing], picture: Picture) -> Rle:
+    """The union of objects on ReLA's square; crowds are left out.
+
+    ReLA reads polygons alone; an object that is a run-length is resized.
+    """
+    parts: list[Rle] = []
+    for thing in (one for one in things if not one.crowd):
+        pieces = thing.plain["segmentation"]
+        if isinstance(pieces, dict) or any(isinstance(piece, dict) for piece in pieces):
+            parts += map(rela_resize, thing.parts(picture))
+        else:
+            scaled = [rela_polygon(piece, picture.width, picture.height) for piece in pieces]
+            drawn = coco.frPyObjects(scaled, SIDE, SIDE) if scaled else []
+            parts += [Rle(SIDE, SIDE, one["counts"].decode("ascii")) for one in drawn]
+    return union(parts) if parts else Rle.empty(SIDE, SIDE)
 
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:

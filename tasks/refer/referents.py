@@ -33,6 +33,8 @@ class Sentence:
 
     id: int
     text: str
+    raw: str | None = None
+    """As it was typed, where the file has that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,11 @@ def read_referent(plain: Any, where: str) -> Referent:
         raise DataError(f"{where}: 'ann_id'", expected="each object once, or [-1] alone",
                         found=repr(numbers)[:60])  # fmt: skip
     said = [
-        Sentence(field(one, "sent_id", int, place), field(one, "sent", str, place))
+        Sentence(
+            id=field(one, "sent_id", int, place),
+            text=field(one, "sent", str, place),
+            raw=field(one, "raw", str, place) if "raw" in one else None,
+        )
         for place, one in (
             (f"{where}, sentence {n}", one)
             for n, one in enumerate(field(plain, "sentences", list, where))

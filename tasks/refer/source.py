@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import inside
@@ -47,12 +48,13 @@ def asked_sample(
     answer: Answer,
     group: str,
     categories: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Sample:
     """One question about one picture."""
     return Sample(
         id=id,
         query=Query(id=query_id(id), text=text, media=(media,), forms=(form,)),
-        target=Target(answer=answer),
+        target=Target(answer=answer, extra=extra or {}),
         group=group,
         categories=categories or {},
     )

@@ -123,6 +123,8 @@ def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
 
 def _kind(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
     """The finer aspect of a video's aspect, from meta_info.json; empty where it tells none."""
+    if aspect == "order":
+        return aspect  # of which the file names no type, and the official table does
     plain = kinds.get(video)
     if plain is None:
         return ""

@@ -15,6 +15,8 @@ from pairs import Modules, Pairs, compared, equal, mask, masks, read, totals
 from harness.masks import Rle
 from harness.metrics import generalised, grec, normalised, overlap, referring
 from harness.scores import Mean, Metric, Ratio
+from harness.tasks.grefcoco.task import square_mask
+from harness.tasks.refer.annotations import Picture, Thing
 from harness.types import Box
 
 OURS = SimpleNamespace(
@@ -98,6 +100,24 @@ def rela_samples(m: Modules) -> Pairs:
                 yield from equal(
                     rela_credit(m, case, *pair), (case[key] for key in ("iou", "I", "U"))
                 )
+
+
+def rela_mapper(m: Modules) -> Pairs:
+    """The true mask on the square, and what a prediction there adds."""
+    for number, case in enumerate(read("rela/mapper.json")["cases"]):
+        height, width = case["size"]
+        things = [
+            Thing(id=1, image_id=1, category_id=1, crowd=bool(one["iscrowd"]), plain=one, where="")
+            for one in case["objects"]
+        ]
+        picture = Picture(id=1, file_name="", width=width, height=height)
+        truth = square_mask(things, picture)
+        yield from equal((truth.counts == case["truth"], 1, *truth.size), (True, *case["grid"]))
+        said = Rle.from_array(np.roll(truth.to_array(), 1 + number % 5, axis=number % 2))
+        credit = m.generalised.rela_credit(
+            m.overlap.overlap(truth, said), no_target=not things, said_no_target=case["said"]
+        )
+        yield from equal(credit, (case[key] for key in ("iou", "I", "U")))
 
 
 def rela_credit(m: Modules, case: dict[str, Any], truth: Any, said: Any) -> Any:
@@ -195,6 +215,7 @@ CHECKS: dict[str, tuple[str, str, Callable[[Modules], Pairs]]] = {
         ("seg/llmseg: gIoU, cIoU, ncIoU (float32 sums)", "llmseg/masks.json", llmseg_totals),
         ("res/expression: compat", "lisa/referring.json", lisa_referring),
         ("res/expression: gIoU, cIoU (float32 sums)", "lisa/referring.json", lisa_referring_totals),
+        ("res/rela: masks on 480 × 480", "rela/mapper.json", rela_mapper),
         ("res/rela: samples", "rela/samples.json", rela_samples),
         ("res/rela: all numbers", "rela/samples.json", rela_totals),
         ("res/visionreasoner-nonobj: samples", "visionreasoner/nonobject.json", nonobject_samples),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from harness.errors import DataError
 from harness.masks import Rle
 from harness.tasks.coco_detection.task import PROTOCOLS as COCO
 from harness.tasks.grefcoco.task import PROTOCOLS as GREFCOCO
@@ -48,7 +49,7 @@ MASK, SAID_NONE = Answer(masks=(block(2, 6),)), Answer(masks=(block(2, 6),), no_
     ],
 )
 def test_the_four_cells_of_rela_and_what_is_none_of_them(asked, numbers, truth, answer, expected):
-    found = numbers(GREFCOCO["res/rela"], [(asked(truth), answer)])
+    found = numbers(GREFCOCO["res/rela_pixels"], [(asked(truth), answer)])
     assert {name: found[name] for name in expected} == expected
 
 
@@ -56,7 +57,7 @@ def test_unions_of_the_four_cells_add_up_as_in_rela(asked, numbers):
     """A mask on nothing adds its 8 pixels; a target that was denied the union of both masks."""
     pairs = [(asked(NONE, number=0), MASK), (asked(TARGET, number=1), SAID_NONE),
              (asked(TARGET, number=2), TARGET), (asked(NONE, number=3), SAID_NONE)]  # fmt: skip
-    found = numbers(GREFCOCO["res/rela"], pairs)
+    found = numbers(GREFCOCO["res/rela_pixels"], pairs)
     assert found["cIoU"] == 8 / (8 + 12 + 8) and found["gIoU"] == 0.5
     assert (found["N_acc"], found["T_acc"], found["Pr@0.7"]) == (0.5, 0.5, 0.5)
 
@@ -70,14 +71,59 @@ def test_visionreasoners_variant_takes_no_box_for_no_target(asked, numbers):
     boxed = Answer(masks=(block(0, 2),), boxes=(Box(0, 1, 2, 3),))
     wrong = numbers(protocol, [(none, boxed)])
     assert (wrong["gIoU"], wrong["N_acc"], wrong["bbox_AP"]) == (0.0, 0.0, 0.0)
-    halves = Answer(masks=(block(0, 4),), boxes=(Box(0, 1, 2, 3), Box(2, 1, 4, 3)))
-    assert numbers(protocol, [(one, halves)])["bbox_AP"] == 1.0, "their hull is the box"
-    masked = numbers(protocol, [(one, Answer(masks=(block(0, 4),)))])
-    assert masked["gIoU"] == 1.0 and masked["bbox_AP"] is None, "a mask alone has no box to judge"
+    large = asked(Answer(masks=(block(0, 9, bottom=6),), boxes=()))
+    halves = Answer(masks=large.target.answer.masks, boxes=(Box(0, 1, 4, 6), Box(5, 1, 9, 6)))
+    assert numbers(protocol, [(large, halves)])["bbox_AP"] == 1.0, "their hull is the box"
+    masked = numbers(protocol, [(one, Answer(masks=(block(0, 9, bottom=5),)))])
+    assert masked["bbox_AP"] == 0.0, "a mask alone has the box around it"
+    assert numbers(protocol, [(large, Answer(masks=large.target.answer.masks))])["bbox_AP"] == 1.0
     empty = numbers(protocol, [(none, Answer(masks=(NOTHING,)))])
-    assert (empty["N_acc"], empty["bbox_AP"]) == (1.0, None)
+    assert (empty["N_acc"], empty["bbox_AP"]) == (1.0, 1.0)
     failed = numbers(protocol, [(none, None), (asked(TARGET, number=1), None)])
-    assert failed["gIoU"] == failed["N_acc"] == 0.0
+    assert failed["gIoU"] == failed["N_acc"] == failed["bbox_AP"] == 0.0
+
+
+def test_nothing_is_meant_for_visionreasoners_variant_where_the_mask_is_empty(asked, numbers):
+    """A target without a pixel, and two objects: both count as their merged masks do."""
+    protocol = GREFCOCO["res/visionreasoner-nonobj"]
+    hollow = asked(Answer(masks=(NOTHING,), boxes=(Box(0, 1, 4, 3),)))
+    right = numbers(protocol, [(hollow, Answer(no_target=True))])
+    assert (right["gIoU"], right["N_acc"], right["bbox_AP"]) == (1.0, 1.0, 1.0)
+    both = block(0, 3, bottom=5).union(block(6, 10, bottom=5))
+    two = asked(Answer(masks=(both,), boxes=(Box(0, 1, 3, 5), Box(6, 1, 10, 5))))
+    found = numbers(protocol, [(two, Answer(masks=(both,), boxes=two.target.answer.boxes))])
+    assert (found["gIoU"], found["bbox_AP"]) == (1.0, 1.0), "the hull of both is the box"
+
+
+def test_every_picture_weighs_the_same_in_rela_s_evaluation(build, refer_files, numbers, tmp_path):
+    """One half of a picture of 600 pixels that is found, and of one of 60,000 that is missed."""
+    found = {}
+    for protocol in ("res/rela", "res/rela_pixels"):
+        pairs = []
+        for number, scale in enumerate((1, 10)):
+            corners = [0, 0, 15 * scale, 0, 15 * scale, 20 * scale, 0, 20 * scale]
+            root = refer_files(
+                "grefcoco", "grefs(unc).json", refs=[{"ann_id": [70]}],
+                things=[{"segmentation": [list(map(float, corners))]}],
+                picture={"width": 30 * scale, "height": 20 * scale}, size=(30 * scale, 20 * scale),
+            )  # fmt: skip
+            task = build(f"grefcoco(protocol={protocol})", root)
+            (sample,) = task.samples()
+            truth = sample.target.answer
+            empty = Answer(masks=(Rle.empty(20 * scale, 30 * scale),))
+            pairs.append((sample, empty if number else truth))
+        found[protocol] = numbers(task.protocol, pairs)["cIoU"]
+    assert found == {"res/rela": 0.5, "res/rela_pixels": pytest.approx(1 / 101)}
+
+
+def test_expressions_of_grefcoco_are_asked_as_they_were_typed(build, refer_files):
+    said = {"sent_id": 9, "sent": "the dog", "raw": " The DOG.", "tokens": []}
+    root = refer_files("grefcoco", "grefs(unc).json", refs=[{"ann_id": [70], "sentences": [said]}])
+    assert [one.query.text for one in build("grefcoco", root).samples()] == [" The DOG."]
+    del said["raw"]
+    root = refer_files("grefcoco", "grefs(unc).json", refs=[{"ann_id": [70], "sentences": [said]}])
+    with pytest.raises(DataError, match="raw"):
+        list(build("grefcoco", root).samples())
 
 
 LEFT, RIGHT = Box(0, 0, 4, 4), Box(6, 0, 10, 4)

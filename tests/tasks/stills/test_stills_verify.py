@@ -27,7 +27,7 @@ SPECS = {
     "refcoco(layout=visionreasoner,protocol=res/expression-strict)": 6,
     "refcoco_plus": 6, "refcoco_plus(layout=lmms,answer=box,split=testA)": 6,
     "refcocog": 6, "refcocog(split=test)": 6, "refcocog(split_by=google)": 6,
-    "grefcoco": 6, "grefcoco(split=train)": 24, "grefcoco(answer=box)": 6,
+    "grefcoco": 6, "grefcoco(protocol=res/rela_pixels)": 6, "grefcoco(split=train)": 24, "grefcoco(answer=box)": 6,
     "grefcoco(protocol=res/visionreasoner-nonobj,split=testA)": 6,
     "llm_seg40k": 6, "llm_seg40k(protocol=seg/llmseg,split=test)": 6,
 }  # fmt: skip
@@ -50,7 +50,9 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, stills, reader, spec
     verdicts = list(verify(task, reader))
     assert [one.way for one in verdicts] == ["answers", "replies"]
     for one in verdicts:
-        assert one.passed and one.ceiling == 1.0 and one.tolerance <= 2.1e-5
+        # Masks of a picture's own pixels are not quite those that ReLA draws on its square.
+        lowest = 0.98 if task.protocol.name == "res/rela" else 1.0
+        assert one.passed and lowest <= one.ceiling <= 1.0 and one.tolerance <= 2.1e-5
         assert one.n == SPECS[spec] if spec in SPECS else one.n >= 3
 
 
@@ -106,7 +108,8 @@ def test_an_expression_without_target_answered_by_an_empty_mask_misses_the_ceili
 def test_the_ceiling_of_grefcoco_leaves_out_targets_without_a_pixel(build, refer_files):
     root = refer_files("grefcoco", "grefs(unc).json", things=[{"segmentation": []}], refs=[
         {"ann_id": [70]},
-        {"ref_id": 2, "ann_id": [-1], "sentences": [{"sent_id": 9, "sent": "no", "tokens": []}]},
+        {"ref_id": 2, "ann_id": [-1], "sentences": [
+            {"sent_id": 9, "sent": "no", "raw": "No", "tokens": []}]},
     ])  # fmt: skip
     verdict = next(verify(build("grefcoco", root), None))
     assert verdict.passed and verdict.ceiling == verdict.value == 0.5
