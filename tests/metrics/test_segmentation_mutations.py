@@ -22,7 +22,7 @@ ORDER = ("overlap", "region", "boundary", "boxes", "normalised", "referring", "g
 ASKED = {
     "normalised": ("llmseg_samples", "llmseg_squares"),
     "referring": ("lisa_referring",),
-    "generalised": ("rela_mapper", "rela_samples", "rela_totals", "nonobject_samples"),
+    "generalised": ("rela_samples", "rela_totals", "nonobject_samples"),
     "grec": ("grec_pairs", "grec_samples", "grec_totals"),
     "unsupervised": ("davis_unsupervised", "referformer_argmax", "visa_davis"),
     "revos": ("revos_visa", "revos_sa2va", "revos_foreground"),

@@ -473,3 +473,20 @@ def test_options_need_letters_in_order():
     for bad in (["x", "y"], ["A. x", "C. y"], ["A. x"], []):
         with pytest.raises(DataError):
             texts(bad, "r")
+
+
+def test_order_is_a_finer_aspect_of_its_own_in_tempcompass(build, example, tmp_path):
+    """The official table has it, and the file of finer aspects does not."""
+    root = shutil.copytree(example("tempcompass"), tmp_path / "data")
+    (meta,) = root.rglob("meta_info.json")
+    plain = json.loads(meta.read_text(encoding="utf-8"))
+    for video in plain.values():
+        video["eval_dim"] = {**video["eval_dim"], "order": None}
+    meta.write_text(json.dumps(plain), encoding="utf-8")
+    for path in root.rglob("multi-choice.json"):
+        questions = json.loads(path.read_text(encoding="utf-8"))
+        moved = {video: {"order": [one for each in asked.values() for one in each]}
+                 for video, asked in questions.items()}  # fmt: skip
+        path.write_text(json.dumps(moved), encoding="utf-8")
+    samples = list(build("tempcompass(split=multi-choice)", root).samples())
+    assert samples and {one.categories["type"] for one in samples} == {"order"}
