@@ -27,7 +27,8 @@ SPECS = {
     "refcoco(layout=visionreasoner,protocol=res/expression-strict)": 6,
     "refcoco_plus": 6, "refcoco_plus(layout=lmms,answer=box,split=testA)": 6,
     "refcocog": 6, "refcocog(split=test)": 6, "refcocog(split_by=google)": 6,
-    "grefcoco": 6, "grefcoco(protocol=res/rela_pixels)": 6, "grefcoco(split=train)": 24, "grefcoco(answer=box)": 6,
+    "grefcoco": 6, "grefcoco(protocol=res/rela_pixels)": 6,
+    "grefcoco(split=train)": 24, "grefcoco(answer=box)": 6,
     "grefcoco(protocol=res/visionreasoner-nonobj,split=testA)": 6,
     "llm_seg40k": 6, "llm_seg40k(protocol=seg/llmseg,split=test)": 6,
 }  # fmt: skip
