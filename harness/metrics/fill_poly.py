@@ -158,8 +158,9 @@ def _fill_edges(
     x, y = known[np.arange(len(known)), upper].T
     x = (x << BITS) + shift - y * slope  # where the edge crosses row 0
     top, bottom = np.minimum(starts[:, 1], ends[:, 1]), np.maximum(starts[:, 1], ends[:, 1])
-    for first in range(0, height, ROWS):
-        last = min(first + ROWS, height)
+    highest, lowest = top.min(initial=height), min(bottom.max(initial=0), height)
+    for first in range(max(int(highest), 0), int(lowest), ROWS):
+        last = min(first + ROWS, int(lowest))
         from_row = np.clip(top, first, last)
         edge, place = _counted(np.clip(bottom, first, last) - from_row)
         row = from_row[edge] + place
@@ -169,7 +170,11 @@ def _fill_edges(
         left = np.maximum((at[::2] + ceiling) >> BITS, 0)
         right = np.minimum(at[1::2] >> BITS, width - 1)
         filled = left <= right
-        change = np.zeros((last - first, width + 1), dtype=np.int64)
-        np.add.at(change, (row[filled] - first, left[filled]), 1)
-        np.add.at(change, (row[filled] - first, right[filled] + 1), -1)
-        inside[first:last] |= change.cumsum(axis=1)[:, :-1] > 0
+        if not filled.any():
+            continue
+        row, left, right = row[filled] - first, left[filled], right[filled]
+        start, stop = int(left.min()), int(right.max()) + 1
+        change = np.zeros((last - first, stop - start + 1), dtype=np.int32)
+        np.add.at(change, (row, left - start), 1)
+        np.add.at(change, (row, right + 1 - start), -1)
+        inside[first:last, start:stop] |= np.cumsum(change, axis=1, dtype=np.int32)[:, :-1] > 0

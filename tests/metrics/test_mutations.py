@@ -203,7 +203,11 @@ MUTATIONS = {
     "polygons: flag as a part of the label": ("polygons", 'label != "flag"', '"flag" not in label'),
     "polygons: capital letters": ("polygons", "return label.lower()", "return label"),
     "polygons: another OpenCV": ("polygons", "= value\n", "= value; opencv = '4.11'\n"),
-    "filling: none": ("fill_poly", "|= change.cumsum(axis=1)[:, :-1] > 0", "|= False"),
+    "filling: none": (
+        "fill_poly",
+        "|= np.cumsum(change, axis=1, dtype=np.int32)[:, :-1] > 0",
+        "|= False",
+    ),
     "filling: outermost pixels": ("fill_poly", "shift[~crossing] = HALF", "ceiling = BELOW_ONE"),
     "filling: rounded edges out of the frame": ("fill_poly", "shift[~crossing]", "shift[:]"),
     "filling: half a pixel": ("fill_poly", "1 << (BITS - 1)", "1 << (BITS - 2)"),
