@@ -26,7 +26,7 @@ class Ranking(NamedTuple):
     wrong: BoolArray
     block: NDArray[np.int64]
     """Of each box."""
-    objects: FloatArray
+    objects: NDArray[np.int64]
     """How many true objects each block has."""
     touched: NDArray[np.int64]
     """The blocks that have anything of this category."""
@@ -88,7 +88,7 @@ def _rankings(
             right=matched & ~ignored,
             wrong=~matched & ~ignored,
             block=np.repeat(of, lengths)[order],
-            objects=np.bincount(of, weights=objects, minlength=blocks),
+            objects=np.bincount(np.repeat(of, objects), minlength=blocks),
             touched=np.unique(of),
         )
 

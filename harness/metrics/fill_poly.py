@@ -51,11 +51,11 @@ def fill_poly(corners: NDArray[np.integer], height: int, width: int, *,
     starts = np.roll(ends, 1, axis=0)
     clipped = np.stack([starts, ends], axis=1)
     frame = np.array([width, height])
-    crossing = ~((clipped >= 0) & (clipped < frame)).all(axis=(1, 2))
+    crossing = np.any((clipped < 0) | (clipped >= frame), axis=(1, 2))
     seen = np.ones(len(ends), dtype=np.bool_)
     for index in np.flatnonzero(crossing).tolist():
-        (start, end), seen[index] = _clip_line(*clipped[index].tolist(), width, height)
-        clipped[index] = start, end
+        start, end = clipped[index].tolist()
+        clipped[index], seen[index] = _clip_line(start, end, width, height)
     _draw_lines(inside, clipped[seen])
     _fill_edges(inside, starts, ends, clipped, crossing, version)
     return inside
