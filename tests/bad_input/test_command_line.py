@@ -16,7 +16,7 @@ case = pytest.mark.case
     ("qwen_vl(backend=stored(fil=x))", "counting", "Did you mean file"),
     ("qwen_vl(backend=stored,segmenter=grabcuts)", "counting", "Did you mean grabcut"),
     ("whole_frame", "reason_seg(split=dev)", "'train' or 'val' or 'test'"),
-    ("whole_frame", "reason_seg(protocol=seg/lissa)", "seg/lisa or seg/visionreasoner"),
+    ("whole_frame", "reason_seg(protocol=seg/lissa)", "seg/lisa or seg/lisa@cv4.11"),
 ])  # fmt: skip
 def test_a_mistyped_name_is_corrected(harness, reason_seg, counting, model, task, words):
     harness.eval(model=model, tasks=task).says(words)

@@ -29,9 +29,8 @@ PINS = """
 ## Versions that a number depends on
 
 | number | depends on | here |
-| --- | --- | --- |
-{dependencies}
-
+| --- | --- | --- |"""
+MADE_WITH = """
 The libraries that the golden files were made with:
 
 | golden file | made by | with |
@@ -59,7 +58,7 @@ DEPENDENCIES = (
     ),
     (
         "`res/rela`: masks in 480 × 480",
-        "pycocotools (polygons), detectron2 0.6 (their resizing)",
+        "pycocotools (polygons), detectron2 (their resizing; run at 02b5c4e)",
         "our own resizing, the rasteriser that is installed",
     ),
     (
@@ -84,7 +83,7 @@ DEPENDENCIES = (
     ),
 )
 """What a number depends on beside its inputs: (number, library, what is taken here)."""
-LIBRARIES = {"numpy": "numpy", "opencv": "OpenCV", "torch": "torch", "pycocotools": "pycocotools"}
+LIBRARIES = {"numpy": "numpy", "opencv": "OpenCV", "torch": "torch", "detectron2": "detectron2"}
 
 
 def families() -> Iterator[ModuleType]:
@@ -118,6 +117,12 @@ def shown(deviation: float) -> str:
     return "0" if deviation == 0 else f"≤ 1e{math.ceil(math.log10(deviation)):+03d}"
 
 
+def dependencies() -> Iterator[str]:
+    """Each line of the table of versions that a number depends on."""
+    for row in DEPENDENCIES:
+        yield f"| {' | '.join(row)} |"
+
+
 def versions() -> Iterator[str]:
     """Each line of the table of golden files: what made it, and with which libraries."""
     for path in sorted(HERE.glob("*/*.json")):
@@ -127,7 +132,7 @@ def versions() -> Iterator[str]:
         if "tool" in head:
             tools[head["tool"]] = head.get("commit", "")
         made = (name if of == name else f"{name} `{of[:10]}`" for name, of in tools.items())
-        used = (f"{shown} {head[key]}" for key, shown in LIBRARIES.items() if key in head)
+        used = (f"{shown} {head[key][:10]}" for key, shown in LIBRARIES.items() if key in head)
         yield f"| `{path.parent.name}/{path.name}` | {', '.join(made)} | {', '.join(used)} |"
 
 
@@ -135,7 +140,11 @@ def check() -> list[str]:
     """What is wrong with the page: lines that it lacks, and deviations above LIMIT."""
     text = PAGE.read_text(encoding="utf-8")
     found = list(rows())
-    lacking = [line for line in (*(line for line, _ in found), *versions()) if line not in text]
+    lacking = [
+        line
+        for line in (*(line for line, _ in found), *dependencies(), *versions())
+        if line not in text
+    ]
     far = [f"{line} {deviation}" for line, deviation in found if not deviation <= LIMIT]
     return lacking + far
 
@@ -146,8 +155,7 @@ def main() -> int:
         print("\n".join(wrong))
         return int(bool(wrong))
     table = [f"{line} {shown(deviation)} |" for line, deviation in rows()]
-    told = "\n".join(f"| {' | '.join(row)} |" for row in DEPENDENCIES)
-    lines = [HEAD, *table, PINS.format(dependencies=told), *versions()]
+    lines = [HEAD, *table, PINS, *dependencies(), MADE_WITH, *versions()]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 
