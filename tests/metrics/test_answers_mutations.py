@@ -191,7 +191,7 @@ MUTATIONS = {
     "V-STaR: LGM not averaged": ("vstar", "_log_of_rest(where)) / 3", "_log_of_rest(where))"),
     "V-STaR: not clamped": ("vstar", "1 - 2**-53", "2 - 2**-52"),
     "detection: corners of the truth": (
-        "detection", 'bottom - top], "area"', 'bottom], "area"',
+        "detection", "bottom - top] for left", "bottom] for left",
     ),
     "detection: corners of predictions": (
         "detection", 'bottom - top], "score"', 'bottom], "score"',
@@ -200,8 +200,8 @@ MUTATIONS = {
     "detection: no crowd": ("detection", '"iscrowd": crowd', '"iscrowd": 0'),
     "detection: order of pictures": (
         "detection",
-        "enumerate(dict.fromkeys(p[0] for p in places), 1)",
-        "enumerate([*dict.fromkeys(p[0] for p in places)][::-1], 1)",
+        "enumerate(sorted({item[key] for item in items}), 1)",
+        "enumerate(sorted({item[key] for item in items})[::-1], 1)",
     ),
     "detection: ids from 0": ("detection", "len(annotations) + 1", "len(annotations)"),
     "detection: area score of nothing": ("detection", "if has_truth else 0.0", ""),
