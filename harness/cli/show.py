@@ -3,10 +3,9 @@
 from argparse import Namespace
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, get_args
 
 from harness import plugins
-from harness.cli.arguments.looks import KINDS
 from harness.cli.output import show_json
 from harness.cli.tables import folded, show_columns
 from harness.errors import UnknownPlugin
@@ -43,7 +42,8 @@ def list_plugins(arguments: Namespace) -> int:
 
 
 def _list_kinds(arguments: Namespace) -> int:
-    counts = {kind: len(plugins.installed(kind)) for kind in KINDS}
+    kinds: tuple[plugins.Kind, ...] = get_args(plugins.Kind)
+    counts = {kind: len(plugins.installed(kind)) for kind in kinds}
     if arguments.json:
         show_json([{"kind": kind, "installed": count} for kind, count in counts.items()])
         return 0
