@@ -6,13 +6,13 @@ metric is computed anew from the sums of those drawn: the cluster bootstrap of F
 are few groups (below about 30). Corpus metrics have no such sums; theirs is the cluster jackknife.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from harness.errors import UsageError
 from harness.scores import Metric, UnitScore
-from harness.statistics import jackknife
+from harness.statistics import jackknife, shares
 from harness.statistics.clusters import (
     FloatArray,
     GroupSums,
@@ -25,6 +25,7 @@ from harness.statistics.quantiles import check_level
 from harness.statistics.resampling import draws
 
 RESAMPLES = 2000
+SAME = 1e-12  # resamples closer than this are equal but for rounding
 
 
 def intervals(
@@ -39,7 +40,10 @@ def intervals(
     """An interval for each metric, clustered by `UnitScore.group`.
 
     Quotients get the percentiles of the cluster bootstrap: resampled sums are divided (with
-    `Metric.epsilon`), derived metrics are applied to the resamples of their parts jointly. Corpus
+    `Metric.epsilon`), derived metrics are applied to the resamples of their parts jointly. Shares
+    of right answers, and numbers that are 0 or 1 in every resample, get the exact one
+    (`shares`), if more is better: what is a share is known by its values, and an error may be 0
+    or 1 in all samples and have no such bound. Corpus
     metrics, and what is derived from them, get `jackknife.intervals`. None stands for metrics
     that count in fewer than two groups.
 
@@ -57,8 +61,10 @@ def intervals(
         UsageError: `level` is not between 0 and 1, `resamples` is below 1, or `blocks` below 2.
     """
     check_level(level)
-    drawn = resampled(metrics, units, resamples=resamples, seed=seed)
+    sums = group_sums(metrics, units)
+    drawn = _resampled(metrics, sums, resamples=resamples, seed=seed)
     found = {name: percentiles(values, level) for name, values in drawn.items()}
+    found |= _shares(metrics, units, sums, found, level)
     found |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
     return {metric.name: found.get(metric.name) for metric in metrics}
 
@@ -75,10 +81,46 @@ def resampled(
     Runs on the same groups with the same seed see the same draws, so differences of their values
     are paired. Corpus metrics, and what is derived from them, are left out.
     """
-    sums = group_sums(metrics, units)
+    return _resampled(metrics, group_sums(metrics, units), resamples=resamples, seed=seed)
+
+
+def _resampled(
+    metrics: Sequence[Metric], sums: GroupSums, *, resamples: int, seed: int
+) -> dict[str, FloatArray]:
     counted = counted_groups(metrics, sums)
     (values,) = weighted(metrics, [sums], resamples=resamples, seed=seed)
     return {name: value for name, value in values.items() if counted[name] >= 2}
+
+
+def _shares(
+    metrics: Sequence[Metric],
+    units: Sequence[UnitScore],
+    sums: GroupSums,
+    found: Mapping[str, tuple[float, float] | None],
+    level: float,
+) -> dict[str, tuple[float, float] | None]:
+    """The intervals of metrics that are shares, or at one end of the range in every resample."""
+    made: dict[str, tuple[float, float] | None] = {}
+    counted = counted_groups(metrics, sums)
+    for metric in metrics:
+        ends = found.get(metric.name)
+        if ends is None or metric.better != "higher":
+            continue
+        sizes = float(counted[metric.name])
+        if metric.name in sums.columns:
+            column = sums.columns.index(metric.name)
+            above, below = sums.above[:, column], sums.below[:, column]
+            weights = shares.weights_of_shares(units, metric.name)
+            if weights is not None and not metric.epsilon:
+                made[metric.name] = shares.of_answers(weights, above, below, level=level)
+                continue
+            sizes = shares.effective(below)
+        end = round(ends[0], 9)  # an epsilon in the denominator keeps a ratio from being 1
+        if abs(ends[1] - ends[0]) < SAME and end in (0, 1):
+            made[metric.name] = shares.exact(
+                end, size=sizes, groups=counted[metric.name], level=level
+            )
+    return made
 
 
 def weighted(

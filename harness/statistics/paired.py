@@ -5,16 +5,15 @@ a paired comparison sees far smaller changes than two separate intervals do.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from harness.errors import DataError
 from harness.scores import Better, Metric, Totals, UnitScore
-from harness.statistics.bootstrap import RESAMPLES, percentiles, weighted
+from harness.statistics.bootstrap import RESAMPLES, weighted
 from harness.statistics.clusters import (
-    FloatArray,
     counted_groups,
     group_sums,
     of_corpora,
@@ -23,7 +22,7 @@ from harness.statistics.clusters import needed as needed
 from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
 from harness.statistics.power import minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
-from harness.statistics.swaps import SAME, swap_test
+from harness.statistics.swaps import SAME, Swaps, swap_test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +36,25 @@ class Comparison:
     difference: float | None
     """b - a; None where a run has no number."""
     interval: tuple[float, float] | None
-    """Paired interval of the difference: percentiles of the bootstrap over groups, or the
-    jackknife's t interval for corpus metrics and what is derived from them."""
+    """Paired interval of the difference, by the test that `p_value` is of: it leaves 0 out
+    exactly where p is at most `1 - level`."""
     p_value: float | None
     """Two-sided p of the swap test: that each group's two results are exchangeable; for the
     jackknife, of the t test on the difference (None if that is the same whatever is left out)."""
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
-    `(z(1 - (1 - level) / 2) + z(0.8))` times the standard error of the difference; None where
-    there is no interval, or where the runs do not differ anywhere.
+    `(t(1 - (1 - level) / 2) + t(0.8))` times the standard error of the difference, t with the
+    number of groups less one as degrees of freedom; None where there is no interval, or where
+    the difference does not vary.
     """
     n_groups: int
     n_units: int
     level: float
-    method: Literal["bootstrap", "jackknife"] = "bootstrap"
+    method: Literal["swaps", "jackknife"] = "swaps"
     """What the interval and p come from."""
+    swaps: Swaps | None = field(default=None, repr=False, compare=False)
+    """The swap test, where that is the method."""
 
     @property
     def loss(self) -> float | None:
@@ -63,13 +65,19 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """Whether the whole interval lies on the side where b is worse."""
+        """Whether b is shown to be worse: the whole interval lies on that side, p is small."""
         return self._beyond(lower_side=self.better == "higher")
 
     @property
     def is_better(self) -> bool:
-        """Whether the whole interval lies on the side where b is better."""
+        """Whether b is shown to be better: the whole interval lies on that side."""
         return self._beyond(lower_side=self.better == "lower")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without the single swaps."""
+        plain = asdict(replace(self, swaps=None))
+        del plain["swaps"]
+        return plain
 
     def _beyond(self, *, lower_side: bool) -> bool:
         if self.interval is None:
@@ -90,11 +98,12 @@ def compare(
 ) -> Comparison:
     """Compare run b with run a on metric `name`.
 
-    The interval is a cluster bootstrap: each resample draws the same groups for both runs. The p
-    value is that of `swaps.swap_test`, over the same groups. Metrics of corpora have neither
-    sums to resample nor results to swap: there the groups are left out by blocks, of both runs
-    the same, and interval and p are those of a t test with the jackknife's standard error of the
-    difference.
+    Interval and p are those of one test, so that they never contradict each other: the swap test
+    over groups (`swaps.swap_test`), which is exact however few groups there are or differ. Its
+    interval is scaled by the standard error of a cluster bootstrap, whose resamples draw the same
+    groups for both runs. Metrics of corpora have neither sums to resample nor results to swap:
+    there the groups are left out by blocks, of both runs the same, and interval and p are those
+    of a t test with the jackknife's standard error of the difference.
 
     Args:
         metrics: The protocol's metrics, each after those that it is derived from.
@@ -148,11 +157,17 @@ def _resampled(
         return plain
     drawn_a, drawn_b = weighted(used, [first, second], resamples=resamples, seed=seed)
     differences = drawn_b[name] - drawn_a[name]
+    finite = differences[np.isfinite(differences)]
+    error = float(np.std(finite)) if finite.size else 0.0
+    test = swap_test(used, first, second, name=name, count=resamples, seed=seed)
     return replace(
         plain,
-        interval=percentiles(differences, plain.level),
-        p_value=swap_test(used, first, second, name=name, count=resamples, seed=seed),
-        detectable=detectable(differences, plain.level),
+        interval=test.interval(plain.level, error=error, groups=plain.n_groups),
+        p_value=test.p_value,
+        detectable=minimum_detectable(error, level=plain.level, degrees=plain.n_groups - 1)
+        if error > SAME
+        else None,
+        swaps=test,
     )
 
 
@@ -188,7 +203,9 @@ def _left_out(
         else 1.0
         if abs(plain.difference) <= SAME
         else None,
-        detectable=minimum_detectable(error, level=plain.level) if varies else None,
+        detectable=minimum_detectable(error, level=plain.level, degrees=degrees)
+        if varies
+        else None,
     )
 
 
@@ -225,17 +242,6 @@ def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
             expected="the same group of each unit in both",
             found=f"{len(moved)} units in another group ({_some(moved)})",
         )
-
-
-def detectable(differences: FloatArray, level: float) -> float | None:
-    """The smallest true loss that the interval would exclude 0 for, with 80 % power.
-
-    From the standard error that the resampled differences show, taking them for normal; None if
-    they do not vary.
-    """
-    finite = differences[np.isfinite(differences)]
-    error = float(np.std(finite)) if finite.size else 0.0
-    return minimum_detectable(error, level=level) if error > SAME else None
 
 
 def _total(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:

@@ -7,16 +7,70 @@ sign-flip test (Fisher 1935; Good 2005, "Permutation, Parametric and Bootstrap T
 Hypotheses"). It is exact for any number of groups, unlike an interval.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from harness.scores import Metric
 from harness.statistics.clusters import FloatArray, GroupSums, numbers
 from harness.statistics.exact import Summands
+from harness.statistics.quantiles import half_width
 from harness.statistics.resampling import all_swaps, swaps
 
 SAME = 1e-12  # differences closer than this are equal but for rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Swaps:
+    """The swap test of one metric's difference."""
+
+    seen: float
+    """The difference without any swap."""
+    differences: FloatArray
+    """Of all swaps, the one that swaps nothing among them."""
+
+    @property
+    def p_value(self) -> float:
+        """The share of swaps whose difference is at least as large in size as the one seen.
+
+        A swap after which nothing counts is taken for an extreme one, which can only raise p.
+        """
+        near = np.abs(self.differences) < abs(self.seen) - SAME
+        return (len(near) - int(np.count_nonzero(near))) / len(near)
+
+    def critical(self, level: float) -> float:
+        """What the difference has to exceed in size for p to be at most `1 - level`."""
+        sizes = np.abs(self.differences)
+        sizes = np.sort(np.where(np.isfinite(sizes), sizes, np.inf))[::-1]
+        # So many swaps may be as extreme; a product like 0.05 * 20 must not be rounded down.
+        beyond = int((1 - level) * len(sizes) + 1e-9)
+        found = float(sizes[beyond])
+        return found if np.isfinite(found) else float(max(sizes[np.isfinite(sizes)]))
+
+    def interval(self, level: float, *, error: float, groups: int) -> tuple[float, float]:
+        """The interval of the same test: it holds 0 exactly where p is above `1 - level`.
+
+        For means of equal weights it is that of the studentised test: the sum of squares S of the
+        groups' differences is the same after every swap, so that a difference c is as extreme as
+        c / √(S - c²), and what is as extreme around the difference seen, whose own variance is
+        S - seen², reaches `c * √((S - seen²) / (S - c²))` to either side. For other metrics S is
+        that of their standard error; which side of 0 an end lies on does not depend on it.
+        Where so few groups differ that no difference can be shown, the interval is no wider than
+        that of a t test, and holds 0.
+
+        Args:
+            level: How often intervals like this hold the truth.
+            error: The difference's standard error.
+            groups: From how many groups.
+        """
+        size = self.critical(level)
+        variance = groups * error**2
+        left = variance + self.seen**2 - size**2
+        most = max(size, half_width(level, degrees=groups - 1) * error)
+        reach = size if left <= SAME**2 else min(size * math.sqrt(variance / left), most)
+        return self.seen - reach, self.seen + reach
 
 
 def swap_test(
@@ -27,12 +81,12 @@ def swap_test(
     name: str,
     count: int,
     seed: int,
-) -> float:
-    """Two-sided p value of the exchangeability of two runs within each group.
+) -> Swaps:
+    """Test the exchangeability of two runs within each group.
 
     All 2^k swaps of the k groups in which the runs differ are listed where these are at most
-    `count`; otherwise `count` random ones are drawn and p = (1 + hits) / (1 + count). A swap
-    after which nothing counts is taken for an extreme one, which can only raise p.
+    `count`; otherwise `count` random ones are drawn, and swapping nothing is added, so that
+    p = (1 + hits) / (1 + count).
 
     Args:
         metrics: Metric `name` and what it is derived from.
@@ -43,13 +97,13 @@ def swap_test(
         seed: Seeds the draws.
     """
     k = int(np.count_nonzero((a.table != b.table).any(axis=1)))
-    exact = k < 63 and 2**k <= count
     difference = swapped(metrics, a, b, name=name)
-    seen = abs(difference(np.zeros((1, k)))[0])
-    hits = 0
-    for block in [all_swaps(k)] if exact else swaps(k, count=count, seed=seed):
-        hits += int(np.count_nonzero(~(np.abs(difference(block)) < seen - SAME)))
-    return hits / 2**k if exact else (1 + hits) / (1 + count)
+    if k < 63 and 2**k <= count:
+        found = [difference(all_swaps(k))]
+    else:
+        drawn = swaps(k, count=count, seed=seed)
+        found = [difference(np.zeros((1, k))), *(difference(block) for block in drawn)]
+    return Swaps(float(found[0][0]), np.concatenate(found))
 
 
 def swapped(

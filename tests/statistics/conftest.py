@@ -29,6 +29,7 @@ from harness.statistics import (
     quantiles,
     repeats,
     resampling,
+    shares,
     swaps,
     variance,
 )
@@ -305,14 +306,97 @@ def swaps_of_units(modules: Modules) -> Iterator[str]:
         drawn = [
             modules.bootstrap.resampled(METRICS, run, resamples=64, seed=5)[name] for run in (b, a)
         ]
-        ends = np.quantile(drawn[0] - drawn[1], [0.05, 0.95])
+        error = np.std(drawn[0] - drawn[1])
+        least = sorted(map(abs, found))[-7]  # at most 6 of 64 swaps may be as extreme
+        squares = 6 * error**2 + found[0] ** 2
+        reach = least * math.sqrt((squares - found[0] ** 2) / (squares - least**2))
+        ends = (found[0] - reach, found[0] + reach)
         yield from differ(f"interval of {name}", got.interval, ends)
-        size = (1.64485 + 0.84162) * np.std(drawn[0] - drawn[1])
+        size = (2.01505 + 0.91954) * error  # t, 5 degrees
         yield from differ(f"detectable {name}", got.detectable, size, within=1e-5)
     for seed in range(3):
         few = modules.paired.compare(METRICS, a, b, name="giou", resamples=6, seed=seed)
         hits = few.p_value * 7
         yield from differ("drawn swaps", [hits, 0 < hits <= 7], [round(hits), True])
+
+
+def studentised(modules: Modules) -> Iterator[str]:
+    """The interval of a mean is that of all studentised sign flips; never on two sides of p."""
+    for seed, shift in ((0, 0.5), (1, 1.0), (2, 0.0), (3, 9.0)):
+        values = np.random.default_rng(seed).normal(shift, 1, 8)
+        flips = values * np.array(list(product((1, -1), repeat=8)))
+        means = flips.mean(axis=1)
+        scores = np.abs(means) / (flips.std(axis=1) / math.sqrt(8))
+        reach = np.sort(scores)[::-1][12] * values.std() / math.sqrt(8)  # 12 of 256 are 4.7 %
+        test = modules.swaps.Swaps(means[0], means)
+        most = 2.36462 * values.std() / math.sqrt(8)
+        found = test.interval(0.95, error=values.std() / math.sqrt(8), groups=8)
+        capped = min(reach, max(test.critical(0.95), most))
+        yield from differ("interval", found, (means[0] - capped, means[0] + capped), within=1e-5)
+        p = np.mean(np.abs(means) >= abs(means[0]) - 1e-12)
+        yield from differ("p", test.p_value, p)
+        yield from differ("one rule", found[0] > 1e-12 or found[1] < -1e-12, p <= 0.05)
+    same = modules.swaps.Swaps(0.25, np.array([0.25, -0.25] * 16))
+    yield from differ("no spread, no p", same.interval(0.95, error=0.0, groups=9), (0, 0.5))
+    lost = modules.swaps.Swaps(0.25, np.array([0.25, math.nan, -0.5, 0.1]))
+    yield from differ("nothing counts", (lost.p_value, lost.critical(0.9)), (0.75, 0.5))
+    five = modules.swaps.Swaps(0.6, np.array([0.6, 1.0, -1.0, *[0.2, -0.2] * 14, -0.6]))
+    error = math.sqrt(0.14)
+    reach = 2.77645 * error  # t, 4 degrees; without this end it would be 3.4
+    ends = (0.6 - reach, 0.6 + reach)
+    yield from differ("too few groups", five.interval(0.95, error=error, groups=5), ends,
+                      within=1e-5)  # fmt: skip
+
+
+def answers_right_or_wrong(modules: Modules) -> Iterator[str]:
+    """The exact interval from the binomial distribution's own sums."""
+
+    def tail(right: int, n: int, p: float) -> float:
+        return math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(right, n + 1))
+
+    low, high = modules.shares.exact(0.75, size=12, groups=10**9, level=0.9)
+    yield from differ("ends", (tail(9, 12, low), 1 - tail(10, 12, high)), (0.05, 0.05), within=1e-6)
+    few = modules.shares.exact(0.75, size=12, groups=5, level=0.9)
+    less = 12 * (1.64485 / 2.13185) ** 2
+    same = modules.shares.exact(0.75, size=less, groups=10**9, level=0.9)
+    yield from differ("t for few groups", few, same, within=1e-4)
+    for value, name in ((1.0, "right"), (0.0, "wrong")):
+        all_of_them = [unit(f"{g}/{i}", g, m=Mean(value)) for g in range(9) for i in range(3)]
+        ends = modules.shares.exact(value, size=9, groups=9, level=0.95)
+        got = modules.bootstrap.intervals((Metric("m"),), all_of_them, resamples=9)
+        yield from differ(f"all {name}", got["m"], ends)
+        less = Metric("m", better="lower")
+        got = modules.bootstrap.intervals((less,), all_of_them, resamples=9)
+        yield from differ(f"an error of {value}", got["m"], (value, value))
+        ratios = [unit(g, g, m=Ratio(value * (g + 1), g + 1)) for g in range(4)]
+        ends = modules.shares.exact(value, size=100 / 30, groups=4, level=0.95)
+        got = modules.bootstrap.intervals((Metric("m"),), ratios, resamples=9)
+        yield from differ(f"ratio of {value}", got["m"], ends)
+        parts = (Metric("m"), Metric("half", of=("m",), derived=lambda m: m * m))
+        ends = modules.shares.exact(value, size=4, groups=4, level=0.95)
+        got = modules.bootstrap.intervals(parts, ratios, resamples=9)
+        yield from differ(f"derived from {value}", got["half"], ends)
+    alone = [unit(i, i, m=Mean(float(i < 9))) for i in range(12)]
+    got = modules.bootstrap.intervals((Metric("m"),), alone, resamples=9)["m"]
+    size = 0.75 * 0.25 / (np.std([1] * 9 + [0] * 3, ddof=1) ** 2 / 12)
+    ends = modules.shares.exact(0.75, size=size, groups=12, level=0.95)
+    yield from differ("each a group", got, ends)
+    pairs = [unit(i, i % 6, m=Mean(float(i % 6 < 4))) for i in range(12)]  # copies
+    got = modules.bootstrap.intervals((Metric("m"),), pairs, resamples=9)["m"]
+    size = (2 / 9) / (np.std([1] * 4 + [0] * 2, ddof=1) ** 2 / 6)
+    ends = modules.shares.exact(2 / 3, size=size, groups=6, level=0.95)
+    yield from differ("copies are no further answers", got, ends)
+    even = [unit(i, i // 2, m=Mean(float(i % 2))) for i in range(8)]  # groups that are alike
+    got = modules.bootstrap.intervals((Metric("m"),), even, resamples=9)["m"]
+    ends = modules.shares.exact(0.5, size=8, groups=4, level=0.95)
+    yield from differ("no more answers than there are", got, ends)
+    half = [unit(i, i, m=Mean(0.5)) for i in range(4)]
+    got = modules.bootstrap.intervals((Metric("m"),), half, resamples=9)["m"]
+    yield from differ("all alike, inside", got, (0.5, 0.5))
+    other = [*alone, unit("x", "x", m=Mean(0.5))]
+    got = modules.bootstrap.intervals((Metric("m"),), other, resamples=50, seed=3)["m"]
+    plain = modules.bootstrap.resampled((Metric("m"),), other, resamples=50, seed=3)["m"]
+    yield from differ("no share", got, np.quantile(plain, [0.025, 0.975]))
 
 
 def pairs_of_corpora(modules: Modules) -> Iterator[str]:
@@ -332,7 +416,8 @@ def pairs_of_corpora(modules: Modules) -> Iterator[str]:
         reach = 3.18245 * error  # four groups have items: 3 degrees
         ends = (difference - reach, difference + reach)
         yield from differ(f"interval of {name}", got.interval, ends, within=1e-5)
-        yield from differ(f"detectable {name}", got.detectable, 2.80159 * error, within=1e-5)
+        size = (3.18245 + 0.97847) * error
+        yield from differ(f"detectable {name}", got.detectable, size, within=1e-5)
         if (got.p_value < 0.05) != (abs(difference) > reach) or got.method != "jackknife":
             yield f"p of {name}: {got.p_value} by the {got.method}"
     same = modules.paired.compare(METRICS, a, a, name="length")
@@ -542,6 +627,8 @@ CHECKS: dict[str, Check] = {
         left_out_by_units,
         left_out_in_blocks,
         swaps_of_units,
+        studentised,
+        answers_right_or_wrong,
         pairs_of_corpora,
         directions,
         corrected,
@@ -579,6 +666,7 @@ def modules() -> SimpleNamespace:
         quantiles=quantiles,
         repeats=repeats,
         resampling=resampling,
+        shares=shares,
         swaps=swaps,
         variance=variance,
     )

@@ -15,7 +15,8 @@ import pytest
 import harness.statistics
 
 ORDER = (
-    "quantiles", "exact", "clusters", "resampling", "jackknife", "bootstrap", "analytic", "power",
+    "quantiles", "exact", "clusters", "resampling", "jackknife", "analytic", "shares",
+    "bootstrap", "power",
     "swaps", "paired", "holm", "repeats", "variance", "pseudo",
 )  # fmt: skip
 FOLDER = Path(harness.statistics.__file__).parent
@@ -210,12 +211,47 @@ MUTATIONS = {
     "plan: error for deviation": ("power", "error * math.sqrt(groups)", "error * groups"),
     "plan: one too many": ("power", "return 2 + bisect_left", "return 3 + bisect_left"),
     "plan: no difference": ("power", "if not difference > 0:", "if False:"),
-    "swap: at least as large": ("swaps", "< seen - SAME", "<= seen + SAME"),
-    "swap: one-sided": ("swaps", "(np.abs(difference(block)) <", "(difference(block) <"),
-    "swap: none counts": ("swaps", "else (1 + hits) / (1 + count)", "else hits / count"),
+    "swap: at least as large": ("swaps", "< abs(self.seen) - SAME", "<= abs(self.seen) + SAME"),
+    "swap: one-sided": ("swaps", "near = np.abs(self.differences) <", "near = self.differences <"),
+    "swap: none counts": ("swaps", "[difference(np.zeros((1, k))), *(", "[*("),
     "swap: never exact": ("swaps", "k < 63 and 2**k <= count", "False"),
     "swap: always exact": ("swaps", "k < 63 and 2**k <= count", "True"),
-    "swap: half of the swaps": ("swaps", "hits / 2**k if", "hits / 2 ** (k - 1) if"),
+    "swap: half of the swaps": ("swaps", "(near))) / len(near)", "(near))) / len(near) * 2"),
+    "swap: one more may be as extreme": ("swaps", "sizes[beyond]", "sizes[beyond + 1]"),
+    "swap: one fewer may be as extreme": ("swaps", "sizes[beyond]", "sizes[max(beyond - 1, 0)]"),
+    "swap: nothing counts": ("swaps", "max(sizes[np.isfinite(sizes)])", "0.0"),
+    "swap: not studentised": ("swaps", "size * math.sqrt(variance / left)", "size"),
+    "swap: around 0": ("swaps", "variance + self.seen**2 - size**2", "variance - size**2"),
+    "swap: without end": ("swaps", "variance / left), most)", "variance / left), 1e9)"),
+    "swap: no wider than t": ("swaps", "most = max(size, half", "most = min(size, half"),
+    "swap: no spread": (
+        "swaps",
+        "reach = size if left <= SAME**2",
+        "reach = 0.0 if left <= SAME**2",
+    ),
+    "share: the other end": (
+        "shares",
+        "betaincinv(right + 1, size - right,",
+        "betaincinv(right, size - right + 1,",
+    ),
+    "share: one-sided": ("shares", "(1 - level) / 2", "1 - level"),
+    "share: normal": ("shares", "size *= (half_width(level)", "size *= 1 + 0 * (half_width(level)"),
+    "share: of any numbers": ("shares", "one.value in (0, 1) and one.weight", "one.weight"),
+    "share: groups are answers": (
+        "shares",
+        "most = min(max(found.value, 0.0), 1.0), effective(weights)",
+        "most = min(max(found.value, 0.0), 1.0), 1e9",
+    ),
+    "share: answers of a group": ("shares", "size = effective(below)", "size = effective(weights)"),
+    "share: independent": ("shares", "min(most, share * (1 - share) / found.error**2)", "most"),
+    "share: equal weights": ("shares", "weights.sum() ** 2 / np.sum(weights**2)", "len(weights)"),
+    "share: of errors": (
+        "bootstrap",
+        'if ends is None or metric.better != "higher":',
+        "if ends is None:",
+    ),
+    "share: inside": ("bootstrap", "< SAME and end in (0, 1)", "< SAME"),
+    "share: no end": ("bootstrap", "< SAME and end in (0, 1)", "< SAME and end == 0"),
     "swap: only one run": ("swaps", "value(whole_b - moved)", "value(whole_b + 0 * moved)"),
     "swap: the wrong way": (
         "swaps",
@@ -227,7 +263,7 @@ MUTATIONS = {
         "first.sum(axis=0), second.sum(axis=0)",
         "first[differ].sum(axis=0), second[differ].sum(axis=0)",
     ),
-    "pair: a - b": ("paired", "drawn_b[name] - drawn_a[name]", "drawn_a[name] - drawn_b[name]"),
+    "pair: a + b": ("paired", "drawn_b[name] - drawn_a[name]", "drawn_a[name] + drawn_b[name]"),
     "pair: difference": ("paired", "else value_b - value_a", "else value_a - value_b"),
     "pair: loss": ("paired", "return -self.difference if", "return self.difference if"),
     "pair: worse": (
@@ -248,8 +284,8 @@ MUTATIONS = {
     ),
     "pair: level": (
         "paired",
-        "percentiles(differences, plain.level)",
-        "percentiles(differences, 0.5)",
+        "test.interval(plain.level,",
+        "test.interval(0.5,",
     ),
     "pair: seed": (
         "paired",
@@ -257,7 +293,11 @@ MUTATIONS = {
         "resamples=resamples, seed=0)\n    differences",
     ),
     "pair: detectable": ("paired", "float(np.std(finite))", "float(np.var(finite))"),
-    "pair: detectable without noise": ("paired", "if error > SAME else None", ""),
+    "pair: detectable without noise": (
+        "paired",
+        "if error > SAME\n        else None",
+        "if True\n        else None",
+    ),
     "pair: unpaired jackknife": (
         "paired",
         "second.without[plain.metric] - first.without[plain.metric]",
@@ -404,10 +444,11 @@ ASKED = {
     ),
     "resampling": ("draws_are_multinomial",),
     "jackknife": ("left_out_by_units", "left_out_in_blocks"),
-    "bootstrap": ("bootstrap_by_units", "swaps_of_units"),
+    "bootstrap": ("bootstrap_by_units", "swaps_of_units", "answers_right_or_wrong"),
     "analytic": ("formulas",),
+    "shares": ("answers_right_or_wrong",),
     "power": ("planned",),
-    "swaps": ("swaps_of_units", "directions"),
+    "swaps": ("swaps_of_units", "studentised", "directions"),
     "paired": ("directions", "swaps_of_units", "pairs_of_corpora"),
     "holm": ("corrected",),
     "repeats": ("choices_of_k",),

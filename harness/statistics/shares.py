@@ -1,0 +1,84 @@
+"""Intervals of shares: of answers that are right or wrong, and of numbers at 0 or 1.
+
+The bootstrap of a share is too narrow near 0 and 1, and has no length at them, because a resample
+of right answers holds right answers only. The exact interval of Clopper and Pearson (1934, "The Use
+of Confidence or Fiducial Limits Illustrated in the Case of the Binomial") holds the truth at least
+as often as it says. For samples that come in groups it is computed with their effective number, as
+for surveys (Korn and Graubard 1998, "Confidence Intervals for Proportions with Small Expected
+Number of Positive Counts Estimated from Survey Data").
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import betaincinv
+
+from harness.scores import Mean, UnitScore
+from harness.statistics.analytic import estimate
+from harness.statistics.clusters import FloatArray
+from harness.statistics.quantiles import half_width
+
+
+def exact(share: float, *, size: float, groups: int, level: float) -> tuple[float, float]:
+    """Clopper and Pearson's interval for an effective number of answers.
+
+    That number is reduced by the square of the ratio of the normal to the t quantile, because it
+    is itself estimated from few groups.
+
+    Args:
+        share: From 0 to 1.
+        size: The effective number of answers, which need not be whole.
+        groups: From how many groups.
+        level: How often intervals like this hold the truth, at least.
+
+    >>> [round(end, 3) for end in exact(1.0, size=24, groups=10**9, level=0.95)]
+    [0.858, 1.0]
+    """
+    size *= (half_width(level) / half_width(level, degrees=groups - 1)) ** 2
+    right, tail = share * size, (1 - level) / 2
+    low = float(betaincinv(right, size - right + 1, tail)) if share > 0 else 0.0
+    high = float(betaincinv(right + 1, size - right, 1 - tail)) if share < 1 else 1.0
+    return low, high
+
+
+def weights_of_shares(units: Sequence[UnitScore], name: str) -> FloatArray | None:
+    """How often each answer counts, if all of a metric's are right (1) or wrong (0)."""
+    scores = [one for unit in units if (one := unit.scores.get(name)) is not None]
+    if all(isinstance(one, Mean) and one.value in (0, 1) and one.weight >= 0 for one in scores):
+        return np.array([one.weight for one in scores if isinstance(one, Mean)])
+    return None
+
+
+def of_answers(
+    weights: FloatArray, above: FloatArray, below: FloatArray, *, level: float
+) -> tuple[float, float] | None:
+    """The interval of a share of right answers; None if fewer than two groups count.
+
+    The effective number of answers is what would give the clustered standard error if they were
+    independent, and no more than there are. If all or none are right there is no such error to
+    go by, and answers of one group count as one.
+
+    Args:
+        weights: One an answer.
+        above: The weights of right answers, one sum a group.
+        below: The weights of all answers, one sum a group.
+        level: How often intervals like this hold the truth.
+    """
+    found = estimate(above, below, level=level)
+    if found is None:
+        return None
+    share, most = min(max(found.value, 0.0), 1.0), effective(weights)
+    if share in (0, 1):
+        size = effective(below)
+    else:
+        size = min(most, share * (1 - share) / found.error**2) if found.error else most
+    return exact(share, size=size, groups=found.n_groups, level=level)
+
+
+def effective(weights: FloatArray) -> float:
+    """How many equal weights are as exact as these (Kish 1965, "Survey Sampling").
+
+    >>> effective(np.array([1.0, 1.0, 2.0])).__round__(2)
+    2.67
+    """
+    return float(weights.sum() ** 2 / np.sum(weights**2))
