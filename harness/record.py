@@ -4,6 +4,7 @@ manifest.json                  everything needed to repeat the run; written befo
 samples.<worker>.<attempt>.jsonl   the journal of predictions (store/journal.py)
 scores.jsonl                   one `UnitScore` a line, in the task's order
 results.json                   the numbers; equal runs give equal bytes, so no clock in it
+checksums.json                 hashes of the three above (store/checksums.py)
 timing.json                    seconds, which are never equal
 submission.zip                 instead of numbers, where the organisers keep the truth
 """
@@ -20,7 +21,8 @@ from typing import Any
 from harness.errors import StoreError
 from harness.interchange import prediction_from_json
 from harness.scores import Totals, UnitScore
-from harness.store.atomic import read_json, write_bytes, write_json
+from harness.store import checksums
+from harness.store.atomic import json_bytes, read_json, write_bytes
 from harness.store.journal import Journal
 from harness.task import Task
 from harness.types import FailureKind, Prediction, query_id
@@ -37,6 +39,10 @@ MANIFEST_FIELDS = (
 RESULTS_FIELDS = ("headline", "better", "metrics", "intervals", "breakdowns", "n_total")
 SET_ASIDE = "`harness eval … --restart` sets the folder aside and begins anew."
 SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
+RESCORE = (
+    "`harness score RUN` shows what the predictions score and in what the record differs; the same "
+    "`harness eval` with --rescore writes the record again."
+)
 
 
 def _fields(path: Path, names: Sequence[str], fix: str) -> dict[str, Any]:
@@ -111,10 +117,28 @@ class Run:
             raise StoreError(f"file {path}", expected="scores, one unit a line",
                              found=error.strerror or str(error), fix=SCORE_AGAIN
                              ) from error  # fmt: skip
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise StoreError(f"file {path}", expected="scores, one unit a line",
                              found=f"{type(error).__name__}: {error}", fix=SCORE_AGAIN
                              ) from error  # fmt: skip
+
+    def check_files(self) -> None:
+        """Raise StoreError if results, scores or journal are not what the finished run wrote."""
+        path = self.folder / checksums.CHECKSUMS
+        if not path.is_file():
+            raise StoreError(f"run {self.folder}", expected=f"{path.name}, which tells whether its "
+                             "files were changed", found="none, as in runs of earlier versions",
+                             fix=SCORE_AGAIN)  # fmt: skip
+        try:
+            became = checksums.changed(self.folder)
+        except StoreError as error:
+            raise StoreError(str(error), fix=SCORE_AGAIN) from error
+        if became:
+            raise StoreError(
+                "; ".join(f"file {self.folder / name}" for name in became),
+                expected="what the run wrote",
+                found=", ".join(dict.fromkeys(became.values())), fix=RESCORE,
+            )  # fmt: skip
 
     def prediction(self, sample_id: str) -> Prediction:
         """The prediction for a sample, by its official id."""
@@ -265,15 +289,32 @@ def _in_order(item: tuple[str, Any]) -> tuple[bool, int, str]:
     return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
 
 
-def write_scores(folder: Path, units: Iterable[UnitScore]) -> None:
-    """Write scores.jsonl."""
+def finish(
+    folder: Path,
+    units: Iterable[UnitScore] | None,
+    results: Mapping[str, Any],
+    *,
+    journal: bool = True,
+) -> None:
+    """Write scores.jsonl, checksums.json and last results.json, with which the run is finished.
+
+    Args:
+        folder: The run folder, whose journal nobody writes to any more.
+        units: None where there is no truth to score by.
+        results: The numbers.
+        journal: False for a copy of a run without its predictions.
+    """
+    contents = {RESULTS: json_bytes(results)}
+    if units is not None:
+        contents[SCORES] = _lines(units)
+        write_bytes(folder / SCORES, contents[SCORES])
+    checksums.write(folder, contents, journal=journal)
+    write_bytes(folder / RESULTS, contents[RESULTS])
+
+
+def _lines(units: Iterable[UnitScore]) -> bytes:
     lines = [json.dumps(unit.to_json(), ensure_ascii=False, allow_nan=False) for unit in units]
-    write_bytes(folder / SCORES, "".join(line + "\n" for line in lines).encode())
-
-
-def write_results(folder: Path, results: Mapping[str, Any]) -> None:
-    """Write results.json."""
-    write_json(folder / RESULTS, results)
+    return "".join(line + "\n" for line in lines).encode()
 
 
 def public(results: Mapping[str, Any]) -> dict[str, Any]:

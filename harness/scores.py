@@ -6,6 +6,7 @@ units merge in any order to the same number, because sums are exactly rounded (`
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -158,16 +159,29 @@ def to_json(scores: Scores) -> dict[str, Any]:
 
 
 def from_json(plain: Mapping[str, Any]) -> dict[str, Statistic]:
-    """The inverse of `to_json`."""
+    """The inverse of `to_json`.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is something else, or a number is not finite.
+    """
     scores: dict[str, Statistic] = {}
     for name, value in plain.items():
         if isinstance(value, list):
-            scores[name] = Mean(*value)
+            scores[name] = Mean(*map(_number, value))
         elif "ratio" in value:
-            scores[name] = Ratio(*value["ratio"])
+            scores[name] = Ratio(*map(_number, value["ratio"]))
         else:
             scores[name] = Corpus(tuple(value["corpus"]))
     return scores
+
+
+def _number(plain: Any) -> float:
+    """A finite number that a float can hold."""
+    if type(plain) is int and abs(plain) <= sys.float_info.max:
+        return plain
+    if type(plain) is float and math.isfinite(plain):
+        return plain
+    raise ValueError(f"expected a finite number, found {repr(plain)[:40]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +210,8 @@ class UnitScore:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "UnitScore":
-        """The inverse of `to_json`."""
-        return cls(
+        """The inverse of `to_json`; raises like `from_json`."""
+        made = cls(
             unit=plain["unit"],
             group=plain["group"],
             samples=tuple(plain["samples"]),
@@ -205,3 +219,7 @@ class UnitScore:
             failed=plain["failed"],
             scores=from_json(plain["scores"]),
         )
+        texts = (made.unit, made.group, *made.samples, *made.categories.values())
+        if not all(isinstance(text, str) for text in texts) or type(made.failed) is not int:
+            raise TypeError("a name that is no text, or a count that is no number")
+        return made

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from harness.cli.output import show_json
 from harness.errors import UsageError
-from harness.record import MANIFEST, Run, runs_below, write_results, write_scores
+from harness.record import MANIFEST, Run, finish, runs_below
 from harness.run.origin import copy_origins
 from harness.run.trained import read_overlap, write_overlap
 from harness.store.atomic import cannot_write, write_json
@@ -39,12 +39,12 @@ def keep(arguments: Namespace) -> int:
         raise UsageError(f"--out {arguments.out}", expected="a new folder", found="one that exists")
     for folder in runs_below(arguments.runs):
         run = Run.open(folder)
+        run.check_files()
         place = arguments.out / folder.relative_to(arguments.runs)
         place.mkdir(parents=True)
         manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
         write_json(place / MANIFEST, manifest)
-        write_scores(place, run.units())
-        write_results(place, run.results)
+        finish(place, run.units(), run.results, journal=False)
         if (found := read_overlap(folder)) is not None:
             write_overlap(place, found)
         copy_origins(folder, place)

@@ -12,7 +12,7 @@ from harness.errors import CannotAnswer, HarnessError, ModelError, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.papers import Deviation, sentence
-from harness.record import RESULTS, Run, write_results, write_scores
+from harness.record import RESULTS, Run, finish
 from harness.run.actors import Actors
 from harness.run.launched import Launch, Leader, meet, share
 from harness.run.manifest import manifest_of
@@ -323,8 +323,7 @@ class _Evaluation:
             refuse_other_numbers(
                 self.folder, results, rescore=self.options.rescore, progress=self.progress
             )
-        write_scores(self.folder, scorer.done)
-        write_results(self.folder, results)
+        finish(self.folder, scorer.done, results)
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
             assert failure is not None, "no sample was answered"

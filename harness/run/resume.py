@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ResumeMismatch, StoreError
-from harness.record import MANIFEST, Run, differences
+from harness.record import MANIFEST, RESULTS, SCORES, Run, differences
 from harness.run.manifest import repeatable
 from harness.run.options import Progress
 from harness.run.plan import Batch
 from harness.run.preflight import PROBLEMS_SHOWN
 from harness.store.atomic import write_json
+from harness.store.checksums import CHECKSUMS, changed
 from harness.store.journal import Journal, Place
 from harness.types import FailureKind
 
@@ -84,20 +85,24 @@ def _is_done(place: Place | None, *, retry_failed: bool) -> bool:
 def refuse_other_numbers(
     folder: Path, results: dict[str, Any], *, rescore: bool, progress: Progress
 ) -> None:
-    """Raise ResumeMismatch if equal predictions score otherwise than they did.
+    """Raise ResumeMismatch if a finished run's predictions score otherwise, or are other ones.
 
-    The code that scores has changed then, or --metrics: nobody should learn of it by chance.
-    `rescore` is for who knows. Numbers that cannot be read do not count.
+    The code that scores has changed then, --metrics, or the journal: nobody should learn of it by
+    chance. `rescore` is for who knows. Records that cannot be read do not count.
     """
     try:
         stored = Run(folder).results
+        became = changed(folder) if (folder / CHECKSUMS).is_file() else {}
     except StoreError as error:
         progress.note(f"{error}. It is written again")
         return
     diff = differences(stored, json.loads(json.dumps(results)))
+    # Of the files only the journal cannot be written again.
+    diff += [f"{name}: {how} since it was scored" for name, how in became.items()
+             if name not in (RESULTS, SCORES)]  # fmt: skip
     if diff and not rescore:
         shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
         raise ResumeMismatch(
-            f"run {folder} is finished, and its predictions score otherwise now "
+            f"run {folder} is finished, and its predictions or what they score are other ones now "
             f"(old → new)\n  {shown}\nPass --rescore to replace its numbers"
         )

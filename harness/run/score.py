@@ -20,14 +20,14 @@ from harness.record import (
     Run,
     config_hash,
     differences,
-    write_results,
-    write_scores,
+    finish,
 )
 from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
 from harness.run.plan import Selection, select, survey, units
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write, write_json
+from harness.store.checksums import changed
 from harness.store.journal import Journal, Writer
 from harness.store.lease import lease
 from harness.task import Task
@@ -202,8 +202,7 @@ def _keep(
                        "prediction": prediction_to_json(one)}
                       for one in predictions[start : start + BATCH]),
                 ])  # fmt: skip
-        write_scores(folder, scorer.done)
-        write_results(folder, results)
+        finish(folder, scorer.done, results)
         write_json(folder / MANIFEST, manifest)  # last: without it the folder is no run
 
 
@@ -226,7 +225,8 @@ def rescore(
             scorer.take(score, counted)
     results = scorer.results(run.manifest)
     stored = json.loads(json.dumps(run.results))
-    return results, differences(stored, json.loads(json.dumps(results)))
+    became = [f"{name}: {how} since it was written" for name, how in changed(run.folder).items()]
+    return results, became + differences(stored, json.loads(json.dumps(results)))
 
 
 def _selection(task: Task, run: Run) -> Selection:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from harness.plugins import blamed
-from harness.record import Run, unscored, write_results
+from harness.record import Run, finish, unscored
 from harness.run.options import Progress
 from harness.run.scoring import Tally, tally
 from harness.task import Task
@@ -35,7 +35,8 @@ def submit(
     with blamed(f"the submission of {task.name}"):
         assert task.submission is not None, "only called with one"
         written = task.submission(_counted(samples, run, counted), run.folder)
-    write_results(run.folder, unscored(task, manifest, total, counted.failures, counted.usage))
+    results = unscored(task, manifest, total, counted.failures, counted.usage)
+    finish(run.folder, None, results)
     failed = sum(counted.failures.values())
     progress.note(
         f"the truth is hidden; the file for the organisers' server: {written}"

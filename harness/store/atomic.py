@@ -37,8 +37,13 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, keys in their given order: equal values, equal bytes."""
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """What `write_json` writes."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_bytes(path, text.encode("utf-8", "replace") + b"\n")
+    return text.encode("utf-8", "replace") + b"\n"
 
 
 def read_json(path: Path) -> Any:
@@ -51,7 +56,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise StoreError(f"file {path}", expected="a file", found="none") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"file {path}", expected="JSON", found=str(error)) from error
 
 

@@ -1,6 +1,7 @@
 """Run folders: resumed, shared, damaged, mixed up."""
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -9,6 +10,8 @@ import time
 
 import pytest
 
+from harness.record import Run
+from harness.store.journal import line, parse_line
 from harness.store.lease import lease
 
 case = pytest.mark.case
@@ -136,7 +139,7 @@ def test_a_damaged_manifest_is_refused_everywhere(harness, finished, contents, t
 @pytest.mark.parametrize(("name", "text"), [
     ("results.json", "[]"), ("results.json", "{}"), ("results.json", '{"a'), ("results.json", ""),
     ("scores.jsonl", '{"a'), ("scores.jsonl", "[]\n"), ("scores.jsonl", '{"unit": 3}\n'),
-    ("scores.jsonl", "null\n"),
+    ("scores.jsonl", "null\n"), ("scores.jsonl", "3\n"), ("scores.jsonl", "[" * 9999),
 ])  # fmt: skip
 def test_damaged_results_are_refused_and_written_again(harness, finished, name, text):
     whole = (finished / name).read_bytes()
@@ -147,6 +150,54 @@ def test_damaged_results_are_refused_and_written_again(harness, finished, name, 
         harness("score", finished).says(name, "The same `harness eval` writes it again")
     again(harness, code=0)
     assert (finished / name).read_bytes() == whole
+
+
+@case(81, "results, scores or a reply in the journal that were changed after the run was finished",
+      "boards and the gate name the file; `harness score RUN` ends with 1; an evaluation replaces "
+      "numbers only with `--rescore`", code=5)  # fmt: skip
+@pytest.mark.parametrize("name", ["results.json", "scores.jsonl", "samples.0.1.jsonl"])
+def test_a_file_that_was_changed_is_named(harness, finished, name):
+    path = finished / name
+    if name == "samples.0.1.jsonl":
+        records = [parse_line(raw) for raw in path.read_bytes().splitlines(keepends=True)]
+        records[-1]["prediction"]["replies"] = ["I changed my mind"]
+        path.write_bytes(b"".join(map(line, records)))
+    else:
+        shown = path.read_bytes()
+        path.write_bytes(re.sub(rb"accuracy\": (\[?)[0-9.]+", rb'accuracy": \g<1>0.5', shown))
+    board = ("board", "build", "--runs", finished, "--out", harness.folder / "board")
+    gate = ("board", "check", "--baseline", finished, "--candidate", finished)
+    for command in (board, gate, ("board", "keep", "--runs", finished, "--out", "kept")):
+        harness(*command).says(str(path), "harness score RUN")
+    found = harness.main("score", finished)
+    assert found.code == 1 and name in found.err
+    if name != "scores.jsonl":  # which is written again from the journal
+        again(harness).says(name if name != "results.json" else "→", "--rescore")
+    again(harness, "--rescore", code=0)
+    harness(*board, code=0)
+
+
+@case(81, "a number in a score that is no number, or larger than a number can be", "refused; names "
+      "the file", code=5)  # fmt: skip
+@pytest.mark.parametrize("number", ["null", "[]", "{}", "1" + "0" * 400, "NaN", '"1"'])
+def test_a_score_that_is_no_number_is_refused(harness, finished, number):
+    path = finished / "scores.jsonl"
+    changed = re.sub(r'"accuracy": \[[^,]*,', f'"accuracy": [{number},', path.read_text(), count=1)
+    assert changed != path.read_text()
+    path.write_text(changed)
+    harness("board", "check", "--baseline", finished, "--candidate", finished).says(str(path))
+
+
+@case(81, "a finished run of a version that kept no checksums", "refused by boards and the gate; "
+      "the same evaluation adds them, without predicting", code=5)  # fmt: skip
+def test_a_run_without_checksums_is_refused_until_it_is_evaluated_again(harness, finished):
+    (finished / "checksums.json").unlink()
+    board = ("board", "build", "--runs", finished, "--out", harness.folder / "board")
+    harness(*board).says("checksums.json", "harness eval")
+    journal = (finished / "samples.0.1.jsonl").read_bytes()
+    again(harness, code=0)
+    assert [path.read_bytes() for path in finished.glob("samples.*")] == [journal]
+    harness(*board, code=0)
 
 
 @case(81, "a number in results.json that was changed by hand", "`harness score RUN` shows old and "
@@ -178,6 +229,7 @@ def test_a_damaged_journal_costs_only_what_is_damaged(harness, finished, damage)
     path.unlink() if damage == "missing" else path.write_bytes(damaged[damage])
     done = again(harness)
     assert (finished / "results.json").read_bytes() == results
+    Run.open(finished).check_files()
     if damage != "missing":
         done.says("quarantined", "samples.0.1.jsonl", "predicted again")
 

@@ -50,6 +50,7 @@ def test_results_do_not_depend_on_workers_or_isolation(dots, tmp_path, options):
     assert results(tmp_path / "a") == results(tmp_path / "b")
     scores = [(tmp_path / name / "scores.jsonl").read_bytes() for name in "ab"]
     assert scores[0] == scores[1]
+    Run.open(tmp_path / "b").check_files()
 
 
 def test_batch_size_does_not_change_a_prediction_that_is_keyed_by_sample(dots, tmp_path):

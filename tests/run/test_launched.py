@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import StoreError, Unavailable, UsageError
+from harness.record import Run
 from harness.run.launched import (
     LIVES,
     Launch,
@@ -50,6 +51,7 @@ def together(command, data, out, size, **given):
 
 def written(out):
     (results,) = out.rglob("results.json")
+    Run.open(results.parent).check_files()
     return [results.read_bytes(), results.with_name("scores.jsonl").read_bytes()]
 
 

@@ -1,0 +1,86 @@
+"""What a run folder's files were when the run was finished, so that a change is named.
+
+`checksums.json`: `{"version": 1, "files": {name: hash}, "journal": {name: hash}}`, BLAKE2b of whole
+files. `journal` is null in copies of a run that are made without its predictions. It guards against
+changes by mistake: who changes a file on purpose can change this one as well, so boards and the
+gate besides compute their numbers from the scores again.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.store.atomic import read_json, write_json
+from harness.store.journal import files
+
+VERSION = 1
+CHECKSUMS = "checksums.json"
+
+
+def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) -> None:
+    """Keep the hashes of some files' contents, and of the journal as it is now.
+
+    Args:
+        folder: The run folder.
+        contents: What is in each file, or will be.
+        journal: False for a copy without predictions.
+    """
+    write_json(folder / CHECKSUMS, {
+        "version": VERSION,
+        "files": {name: _hashed(content) for name, content in contents.items()},
+        "journal": journal_of(folder) if journal else None,
+    })  # fmt: skip
+
+
+def journal_of(folder: Path) -> dict[str, str]:
+    """The hash of each file of the journal; empty files, which a writer leaves, are none."""
+    found = {}
+    for path in files(folder):
+        if path.stat().st_size:
+            with path.open("rb") as file:
+                found[path.name] = hashlib.file_digest(file, _blake).hexdigest()
+    return found
+
+
+def changed(folder: Path) -> dict[str, str]:
+    """What became of each file that is not as it was: `changed`, `missing` or `added`.
+
+    Raises:
+        StoreError: there is no `checksums.json`, or it is damaged.
+    """
+    path = folder / CHECKSUMS
+    plain = read_json(path)
+    try:
+        if plain["version"] != VERSION:
+            raise StoreError(f"file {path}", expected=f"version {VERSION}",
+                             found=repr(plain["version"])[:40])  # fmt: skip
+        kept, journal = dict(plain["files"]), plain["journal"]
+        now: dict[str, Any] = {name: _now(folder / name) for name in kept}
+        if journal is not None:
+            kept |= journal
+            now |= dict.fromkeys(journal) | journal_of(folder)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"file {path}", expected="hashes of the run's files",
+                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+    return {
+        name: "missing" if one is None else "changed" if name in kept else "added"
+        for name, one in now.items()
+        if one != kept.get(name)
+    }
+
+
+def _now(path: Path) -> str | None:
+    try:
+        return _hashed(path.read_bytes())
+    except OSError:
+        return None
+
+
+def _hashed(content: bytes) -> str:
+    return str(_blake(content).hexdigest())
+
+
+def _blake(content: bytes = b"") -> Any:
+    return hashlib.blake2b(content, digest_size=16)
