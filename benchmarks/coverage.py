@@ -1,6 +1,7 @@
 """How often intervals hold the truth, where the truth is known: simulated runs, seeded.
 
     python benchmarks/coverage.py --trials 1000
+    python benchmarks/coverage.py --trials 600 --tables pairs,shares,gates
 
 The tables of docs/design/statistics.md. With 1,000 trials a share near 95 % is exact to about
 ± 1.4 points (two standard errors).
@@ -12,9 +13,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from harness.leaderboards.losses import SLACK, false_alarms, is_significant, limit
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
 from harness.statistics.analytic import clustered_mean, estimates
-from harness.statistics.bootstrap import intervals
+from harness.statistics.bootstrap import intervals, percentiles, resampled
+from harness.statistics.holm import holm
 from harness.statistics.paired import compare
 from harness.statistics.quantiles import half_width
 from harness.statistics.variance import seeded_score
@@ -36,10 +39,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--tables", default=",".join(TABLES))
     given = parser.parse_args()
-    for table in (single, pairs, seeds):
+    for table in given.tables.split(","):
         print()
-        for line in table(given.trials, given.resamples):
+        for line in TABLES[table](given.trials, given.resamples):
             print(line, flush=True)
 
 
@@ -128,24 +132,15 @@ def each(metric: Metric, units: Units, resamples: int, seed: int) -> dict[str, I
     return made
 
 
-def pairs(trials: int, resamples: int) -> Iterator[str]:
-    """Two runs that do not differ in truth: how often a difference is shown."""
-    yield "| comparison of equal models | groups | interval excludes 0 | swap test, p ≤ 0.05 |"
-    yield "|---|--:|--:|--:|"
-    for name, (draw, metric, _) in CASES.items():
-        if metric.corpus is not None:
-            continue
-        for groups in (5, 10, 30, 100):
-            shown = rejected = 0
-            for trial in range(trials):
-                random = np.random.default_rng([trial, groups])
-                a = draw(random, groups)
-                b = [noisy(one, random) for one in a]
-                a = [noisy(one, random) for one in a]
-                got = compare((metric,), a, b, name=metric.name, resamples=resamples, seed=trial)
-                shown += got.is_worse or got.is_better
-                rejected += got.p_value is not None and got.p_value <= 0.05
-            yield f"| {name} | {groups} | {share(shown, trials)} | {share(rejected, trials)} |"
+def alike(draw: Callable[[Random, int], Units]) -> Callable[[Random, int], tuple[Units, Units]]:
+    """Two runs of equally good models: the same units, with errors of their own."""
+
+    def both(random: Random, groups: int) -> tuple[Units, Units]:
+        units = draw(random, groups)
+        first, second = ([noisy(one, random) for one in units] for _ in range(2))
+        return first, second
+
+    return both
 
 
 def noisy(one: UnitScore, random: Random) -> UnitScore:
@@ -157,6 +152,134 @@ def noisy(one: UnitScore, random: Random) -> UnitScore:
         return unit(int(group), int(number), ratio=Ratio(part, score.denominator))
     assert isinstance(score, Mean), "the other kind that these cases have"
     return unit(int(group), int(number), **{name: Mean(score.value + random.normal(0, 0.1))})
+
+
+def decoded(per_group: int) -> Callable[[Random, int], tuple[Units, Units]]:
+    """Two decodings of one model: right or wrong, by chances that the samples share."""
+
+    def both(random: Random, groups: int) -> tuple[Units, Units]:
+        chances = random.beta(2, 2, groups)
+        first, second = (
+            [
+                unit(g, i, mean=Mean(float(random.random() < chances[g])))
+                for g in range(groups)
+                for i in range(per_group)
+            ]
+            for _ in range(2)
+        )
+        return first, second
+
+    return both
+
+
+def single_groups(random: Random, groups: int) -> Units:
+    """One sample a group."""
+    return [unit(g, 0, mean=Mean(random.normal(0.5, 0.15))) for g in range(groups)]
+
+
+PAIRS: dict[str, tuple[Callable[[Random, int], tuple[Units, Units]], Metric]] = {
+    "mean, 1 a group": (alike(single_groups), MEAN),
+    "mean, 3 a group": (alike(plain), MEAN),
+    "mean of IoUs, bimodal": (alike(bimodal), MEAN),
+    "right or wrong, 1 a group": (decoded(1), MEAN),
+    "right or wrong, 3 a group": (decoded(3), MEAN),
+    "cIoU, lognormal areas": (alike(areas), RATIO),
+}
+
+
+def pairs(trials: int, resamples: int) -> Iterator[str]:
+    """How often a difference of equal models is shown, and how often a true one is held."""
+    yield "| comparison | groups | equal models: shown | p and interval disagree | 0.2 is held |"
+    yield "|---|--:|--:|--:|--:|"
+    for name, (draw, metric) in PAIRS.items():
+        for groups in (5, 10, 30, 200):
+            shown = torn = held = 0
+            for trial in range(trials):
+                a, b = draw(np.random.default_rng([trial, groups]), groups)
+                given = {"name": metric.name, "resamples": resamples, "seed": trial}
+                got = compare((metric,), a, b, **given)  # type: ignore[arg-type]
+                decided = got.is_worse or got.is_better
+                shown += decided
+                torn += decided != (got.p_value is not None and got.p_value <= 0.05)
+                better = [raised(one, 0.2) for one in b]
+                far = compare((metric,), a, better, **given)  # type: ignore[arg-type]
+                held += holds(far.interval, 0.2)
+            cells = share(shown, trials), share(torn, trials), share(held, trials)
+            yield f"| {name} | {groups} | {' | '.join(cells)} |"
+
+
+def raised(one: UnitScore, by: float) -> UnitScore:
+    """The same unit with a higher score."""
+    group, number = one.unit.split("/")
+    (name, score), *_ = one.scores.items()
+    if isinstance(score, Ratio):
+        more = Ratio(score.numerator + by * score.denominator, score.denominator)
+        return unit(int(group), int(number), **{name: more})
+    assert isinstance(score, Mean), "the other kind that these cases have"
+    return unit(int(group), int(number), **{name: Mean(score.value + by)})
+
+
+def shares(trials: int, resamples: int) -> Iterator[str]:
+    """Intervals of answers that are right or wrong, whose chances groups share (or not)."""
+    yield "| share of right answers | samples | exact interval | percentiles | formula |"
+    yield "|--:|---|--:|--:|--:|"
+    cases: dict[str, tuple[int, int | None, bool]] = {
+        "24": (24, 1, False), "24 × 3": (24, 3, True), "10 × 3": (10, 3, True),
+        "30 × 1 to 5": (30, None, True), "200": (200, 1, False), "200 × 3": (200, 3, True),
+    }  # fmt: skip
+    for truth in (0.5, 0.9, 0.98):
+        for name, (groups, size, together) in cases.items():
+            held = [0, 0, 0]
+            for trial in range(trials):
+                random = np.random.default_rng([trial, groups])
+                chances = random.beta(truth, 1 - truth, groups) if together else [truth] * groups
+                units = [
+                    unit(g, i, mean=Mean(float(random.random() < chances[g])))
+                    for g in range(groups)
+                    for i in range(size or random.integers(1, 6))
+                ]
+                drawn = resampled((MEAN,), units, resamples=resamples, seed=trial)["mean"]
+                formula = estimates((MEAN,), units)["mean"]
+                found = (
+                    intervals((MEAN,), units, resamples=10, seed=trial)["mean"],
+                    percentiles(drawn, 0.95),
+                    formula and formula.interval,
+                )
+                held = [count + holds(one, truth) for count, one in zip(held, found, strict=True)]
+            yield f"| {truth} | {name} | {' | '.join(share(one, trials) for one in held)} |"
+
+
+def gates(trials: int, resamples: int) -> Iterator[str]:
+    """How often two decodings of one model fail a gate, by its default rule."""
+    yield "| two decodings of one model | samples | tasks | gate fails | printed | 0.02 alone |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    kinds = {
+        "right or wrong": (decoded(1), MEAN, 1),
+        "right or wrong, 4 a picture": (decoded(4), MEAN, 4),
+        "IoUs": (alike(single_groups), MEAN, 1),
+        "cIoU": (alike(areas), RATIO, 1),
+    }
+    for name, (draw, metric, per_group) in kinds.items():
+        for samples, tasks in ((24, 1), (24, 3), (200, 1), (200, 3), (1000, 1)):
+            failed = before = 0
+            printed = 0.0
+            for trial in range(trials):
+                random = np.random.default_rng([trial, samples, tasks])
+                made = [
+                    compare((metric,), *draw(random, samples // per_group), name=metric.name,
+                            resamples=resamples, seed=trial)
+                    for _ in range(tasks)
+                ]  # fmt: skip
+                adjusted = holm({place: one.p_value for place, one in enumerate(made)})
+                losses = [one.loss or 0.0 for one in made]
+                failed += any(
+                    is_significant(one, adjusted[place]) or losses[place] > limit(one, 0.02) + SLACK
+                    for place, one in enumerate(made)
+                )
+                before += any(loss > 0.02 for loss in losses)
+                printed += false_alarms(made, 0.02)
+            yield (f"| {name} | {samples} | {tasks} | {share(failed, trials)} "
+                   f"| {100 * printed / trials:.1f} % | {share(before, trials)} |")  # fmt: skip
 
 
 def seeds(trials: int, resamples: int) -> Iterator[str]:
@@ -197,6 +320,9 @@ def holds(interval: Interval, truth: float) -> int:
 
 def share(count: int, trials: int) -> str:
     return f"{100 * count / trials:.1f} %"
+
+
+TABLES = {"single": single, "pairs": pairs, "shares": shares, "gates": gates, "seeds": seeds}
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.naming import names
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.row import Row, row
-from harness.leaderboards.runs import metrics_for, open_runs
+from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
+from harness.statistics.bootstrap import intervals
+from harness.statistics.clusters import of_corpora
 from harness.statistics.paired import Comparison, compare
 
 LEVEL = 0.95
@@ -162,6 +164,10 @@ def table(
         metrics = metrics_for(runs[known], units[known], name=first.headline, data_root=data_root)
     except HarnessError as error:
         notes.append(f"{first.headline} cannot be computed from the scores again: {error}")
+    if metrics:
+        for index, run in enumerate(runs):
+            check_numbers(run, units[index], metrics)
+            rows[index] = with_interval(rows[index], run, units[index], metrics)
     unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
     paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)
@@ -192,6 +198,20 @@ def table(
         ),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def with_interval(
+    made: Row, run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]
+) -> Row:
+    """The row with its headline's interval computed from the scores.
+
+    That of a corpus stays the recorded one: it would take as many calls of the metric's function
+    as there are blocks of groups.
+    """
+    if of_corpora(metrics) or made.value is None:
+        return made
+    found = intervals(metrics, units, seed=run.manifest["seed"])
+    return replace(made, intervals={**made.intervals, made.headline: found[made.headline]})
 
 
 def comparer(

@@ -101,9 +101,8 @@ def galleries(
 def pick(units: Sequence[UnitScore], metrics: Sequence[Metric], *, each: int) -> list[Pick]:
     """Choose up to `each` of the best, the median and the worst units, none of them twice.
 
-    Units in which the headline does not count are passed over. Of equally bad units those
-    without an answer come first. Within a standing, other groups are preferred, so that the same
-    picture is not shown again.
+    Units in which the headline does not count are passed over. Equal units are in the order of
+    their ids. Nothing is passed over for variety: the worst are the worst.
     """
     if not metrics or each < 1:
         return []
@@ -111,14 +110,14 @@ def pick(units: Sequence[UnitScore], metrics: Sequence[Metric], *, each: int) ->
     values = [(unit_value(metrics, unit), unit) for unit in units]
     ranked = sorted(
         ((value, unit) for value, unit in values if value is not None),
-        key=lambda pair: (sign * pair[0], pair[1].failed == 0, pair[1].unit),
+        key=lambda pair: (sign * pair[0], pair[1].unit),
     )
     each = max(1, min(each, len(ranked) // 3))
     middle = (len(ranked) - 1) / 2
     inside_out = sorted(range(len(ranked)), key=lambda index: abs(index - middle))
     orders: dict[Standing, Sequence[tuple[float, UnitScore]]] = {
         "worst": ranked,
-        "best": ranked[::-1],
+        "best": sorted(ranked, key=lambda pair: (-sign * pair[0], pair[1].unit)),
         "median": [ranked[index] for index in inside_out],
     }
     taken: set[str] = set()
@@ -126,20 +125,10 @@ def pick(units: Sequence[UnitScore], metrics: Sequence[Metric], *, each: int) ->
     for standing, order in orders.items():
         free = [pair for pair in order if pair[1].unit not in taken]
         chosen[standing] = [
-            Pick(standing=standing, unit=unit, value=value)
-            for value, unit in _other_groups_first(free)[:each]
+            Pick(standing=standing, unit=unit, value=value) for value, unit in free[:each]
         ]
         taken.update(found.unit.unit for found in chosen[standing])
     return [*chosen["best"], *chosen["median"], *chosen["worst"]]
-
-
-def _other_groups_first(
-    order: Sequence[tuple[float, UnitScore]],
-) -> list[tuple[float, UnitScore]]:
-    first: dict[str, str] = {}
-    for _, unit in order:
-        first.setdefault(unit.group, unit.unit)
-    return sorted(order, key=lambda pair: first[pair[1].group] != pair[1].unit)
 
 
 def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:

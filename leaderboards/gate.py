@@ -1,25 +1,26 @@
 """The gate: may this candidate replace that baseline, or did it become worse?
 
 Sample by sample on the headline of each task, clustered by picture or video. It fails on a loss
-that is shown, on a loss that is large even if it is not shown, on anything that hides a loss
-(missing tasks, fewer answers), and on runs that cannot be compared. It also says how large a loss
-it could have seen, because a gate on few samples passes almost anything.
+that is significant, on one that is larger than both the limit and the detectable loss, on anything
+that hides a loss (missing tasks, fewer answers), and on runs that cannot be compared. It also says
+how large a loss it can detect, because a gate on few samples passes almost anything.
 
-The rule is not corrected for the number of tasks, and p values adjusted by Holm are reported beside
-the raw ones for whoever reads on. Corrected, each further task would make a loss on the others
-harder to show, so that a candidate could pass by being run on more tasks; and a false alarm costs
-a second look, a loss let through stays.
+A loss is significant if its p value by Holm's correction over the tasks of the baseline is at most
+`1 - level`, so that a model that did not change fails no more often with more tasks. A candidate
+cannot hide a loss behind further tasks of its own, which are not looked at. Where so few groups
+differ that no p value is small enough, the second rule still sees that all of them got worse.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
+from harness.leaderboards.losses import SLACK, is_significant, limit
 from harness.leaderboards.row import Row, row
-from harness.leaderboards.runs import metrics_for, open_runs
+from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
@@ -28,7 +29,6 @@ from harness.statistics.quantiles import check_level
 __all__ = ["GateReport", "TaskVerdict", "check"]
 
 MAX_LOSS = 0.02
-SLACK = 1e-9  # a loss of exactly `max_loss` passes, whatever rounding does
 
 Key: TypeAlias = tuple[str, str, str]
 """Task, split and subset: what a candidate must have been run on as well."""
@@ -49,10 +49,11 @@ def check(
     Args:
         baseline: Run folders, or folders of them; each task once.
         candidate: The same of the candidate. Tasks beyond the baseline's are not looked at.
-        max_loss: The largest loss let through, in the headline's own unit, shown or not.
-        level: Of the paired intervals. A loss is shown if the whole interval is on the worse
-            side. Each task is judged at this level on its own.
-        resamples: Bootstrap draws, and swaps.
+        max_loss: A loss that is not significant, in the headline's own unit, fails if it is
+            larger than this and than what the comparison can detect.
+        level: Of the paired intervals; a loss is significant if its p value, corrected for the
+            number of tasks, is at most `1 - level`.
+        resamples: Bootstrap draws and, at most, swaps.
         seed: Seeds the draws; equal runs give an equal report.
         data_root: Where the benchmarks lie now; needed only for derived headlines.
 
@@ -67,7 +68,7 @@ def check(
     rules = _Rules(max_loss, level, resamples, seed, data_root)
     verdicts = [rules.judge(run, _counterpart(key, after)) for key, run in before.items()]
     return GateReport(
-        verdicts=tuple(_adjusted(verdicts)),
+        verdicts=tuple(rules.with_losses(_adjusted(verdicts))),
         max_loss=max_loss,
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
@@ -97,14 +98,13 @@ class _Rules:
             comparison, notes = self._compare(baseline, candidate, before.headline)
         except DataError as error:
             return replace(verdict, failures=(f"cannot be compared: {error}",))
-        failures = [*self._losses(before, after, comparison), *lost_answers(before, after)]
         return replace(
             verdict,
             comparison=comparison,
             change=None
             if before.value is None or after.value is None
             else after.value - before.value,
-            failures=tuple(failures),
+            failures=(*_lost_number(before, after), *lost_answers(before, after)),
             notes=notes,
         )
 
@@ -115,6 +115,7 @@ class _Rules:
 
         Raises:
             DataError: the units are not the same.
+            StoreError: the scores of one run do not give its recorded number.
         """
         a, b = tuple(baseline.units()), tuple(candidate.units())
         check_same_units(a, b)
@@ -122,6 +123,8 @@ class _Rules:
             metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
         except HarnessError as error:
             return None, (f"{name} cannot be computed from the scores again: {error}",)
+        check_numbers(baseline, a, metrics)
+        check_numbers(candidate, b, metrics)
         made = compare(
             metrics,
             a,
@@ -133,18 +136,23 @@ class _Rules:
         )
         return made, ()
 
-    def _losses(self, before: Row, after: Row, comparison: Comparison | None) -> list[str]:
-        if before.value is None:
-            return []
-        if after.value is None:
-            return [f"{after.headline} has no number any more"]
-        found = []
-        loss = before.quality - after.quality
-        if comparison is not None and comparison.is_worse:
-            found.append(f"a loss of {loss:.4f} is shown: its interval is all on the worse side")
-        if loss > self.max_loss + SLACK:
-            found.append(f"a loss of {loss:.4f}, more than the {self.max_loss:g} let through")
-        return found
+    def with_losses(self, verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
+        """The verdicts, those with a loss that fails the gate saying so."""
+        for verdict in verdicts:
+            failed = (*self._losses(verdict), *verdict.failures)
+            yield replace(verdict, failures=failed)
+
+    def _losses(self, verdict: TaskVerdict) -> Iterator[str]:
+        after, comparison = verdict.candidate, verdict.comparison
+        if after is None or verdict.change is None:
+            return
+        loss = verdict.baseline.quality - after.quality
+        if comparison is not None and is_significant(comparison, verdict.adjusted_p):
+            yield f"a significant loss of {loss:.4f}"
+        elif loss > limit(comparison, self.max_loss) + SLACK:
+            measured = comparison is not None and comparison.interval is not None
+            yield (f"a loss of {loss:.4f}, more than the {self.max_loss:g} let through"
+                   + (" and than what can be detected" if measured else ""))  # fmt: skip
 
 
 def _adjusted(verdicts: Sequence[TaskVerdict]) -> list[TaskVerdict]:
@@ -174,6 +182,11 @@ def differences(before: Row, after: Row) -> list[str]:
         for what, (old, new) in pairs.items()
         if old != new
     ]
+
+
+def _lost_number(before: Row, after: Row) -> list[str]:
+    gone = before.value is not None and after.value is None
+    return [f"{after.headline} has no number any more"] if gone else []
 
 
 def lost_answers(before: Row, after: Row) -> list[str]:

@@ -1,10 +1,11 @@
 """What the gate found, as values and as plain text for the log of a CI job."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from harness.leaderboards import wording
+from harness.leaderboards.losses import false_alarms
 from harness.leaderboards.row import Row
 from harness.statistics.paired import Comparison
 
@@ -36,7 +37,7 @@ class TaskVerdict:
     change: float | None = None
     """Candidate minus baseline; None if they cannot be compared, or one has no number."""
     adjusted_p: float | None = None
-    """The comparison's p value by Holm's correction over all tasks of the gate; only reported."""
+    """The comparison's p value by Holm's correction over all tasks of the gate, which decides."""
     failures: tuple[str, ...] = ()
     """Why the gate fails here; empty if it does not."""
     notes: tuple[str, ...] = ()
@@ -62,12 +63,20 @@ class GateReport:
         """Whether nothing was found against the candidate on any task."""
         return all(verdict.passed for verdict in self.verdicts)
 
+    @property
+    def false_alarms(self) -> float | None:
+        """How often a gate like this fails on losses if no model changed; None if not known."""
+        found = [verdict.comparison for verdict in self.verdicts if verdict.comparison is not None]
+        measured = [one for one in found if one.interval is not None]
+        return false_alarms(measured, self.max_loss) if measured else None
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, for programs."""
         return {
             "passed": self.passed,
             "max_loss": self.max_loss,
             "level": self.level,
+            "false_alarms": self.false_alarms,
             "ignored": list(self.ignored),
             "tasks": [
                 {
@@ -80,7 +89,7 @@ class GateReport:
                     "candidate": verdict.candidate.value if verdict.candidate else None,
                     "change": verdict.change,
                     "adjusted_p": verdict.adjusted_p,
-                    "comparison": asdict(verdict.comparison) if verdict.comparison else None,
+                    "comparison": verdict.comparison.to_json() if verdict.comparison else None,
                 }
                 for verdict in self.verdicts
             ],
@@ -100,12 +109,10 @@ def text(report: GateReport) -> str:
         lines.extend(f"note   {verdict.task}: {note}" for note in verdict.notes)
         lines.extend(f"note   {verdict.task}: {line}" for line in power(verdict, report))
     lines.extend(f"note   {name}: only in the candidate, not looked at" for name in report.ignored)
-    compared = sum(verdict.comparison is not None for verdict in report.verdicts)
-    if compared > 1:
-        chance = 1 - ((1 + report.level) / 2) ** compared
+    if (rate := report.false_alarms) is not None:
         lines.append(
-            f"note   {compared} tasks at a level of {report.level:g} each: if nothing but noise "
-            f"changed, a loss would still be shown somewhere in about {chance * 100:.0f} % of gates"
+            "note   false alarms: models that did not change fail "
+            f"{rate * 100:.1f} % of gates like this one"
         )
     lines.append("PASSED" if report.passed else "FAILED")
     return "\n".join(lines) + "\n"
@@ -129,14 +136,16 @@ def power(verdict: TaskVerdict, report: GateReport) -> list[str]:
     if verdict.change is None:
         return []
     if comparison is None or comparison.interval is None:
-        return ["without an interval, only a loss beyond the limit is seen"]
+        return ["without an interval, any loss beyond the limit fails"]
     groups = f"{comparison.n_groups:,} groups ({comparison.n_units:,} units)"
     if comparison.detectable is None:
+        if comparison.difference:
+            return [f"the difference is the same in all of {groups}"]
         return [f"the runs score alike on all of {groups}"]
     size = wording.number(comparison.detectable)
-    line = f"with {groups} a true loss of {size} would be shown in 80 % of cases"
+    line = f"with {groups} a true loss of {size} is detected in 80 % of cases"
     if comparison.detectable > report.max_loss:
-        line += f"; a smaller one, also above {report.max_loss:g}, may not be"
+        line += f"; a smaller one may pass, also above {report.max_loss:g}"
     return [line]
 
 

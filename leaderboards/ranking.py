@@ -2,9 +2,10 @@
 
 Rows are walked from the best number down. A row shares the rank of the first row of that rank
 until it is shown to be worse than that one; then it starts the next rank, numbered by its place.
-"Shown" means: the paired interval over groups of the difference lies entirely on the worse side.
-Where rows cannot be paired, their own intervals must not overlap; where there are none, the
-numbers must differ. Each comparison stands at its own level; nothing is corrected for their number.
+"Shown" means: the paired test of the difference says so (`Comparison.is_worse`), by its p value and
+by its interval, which agree. Where rows cannot be paired, their own intervals must not overlap;
+where there are none, nothing is shown. Each comparison stands at its own level; nothing is
+corrected for their number.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import Literal, TypeAlias
 from harness.leaderboards.row import Row
 from harness.statistics.paired import Comparison
 
-Basis: TypeAlias = Literal["paired", "intervals", "values"]
+Basis: TypeAlias = Literal["paired", "intervals", "untested"]
 Compare: TypeAlias = Callable[[int, int], Comparison | None]
 """Compares row b with row a by their indices; None if they cannot be paired."""
 
@@ -67,4 +68,4 @@ def shown_worse(leader: Row, row: Row, comparison: Comparison | None) -> tuple[b
         if leader.better[leader.headline] == "higher":
             return row.interval[1] < leader.interval[0], "intervals"
         return row.interval[0] > leader.interval[1], "intervals"
-    return row.quality < leader.quality, "values"
+    return False, "untested"

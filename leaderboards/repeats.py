@@ -15,7 +15,7 @@ import numpy as np
 from harness.errors import DataError, UsageError
 from harness.leaderboards.board import key
 from harness.leaderboards.row import Row, row
-from harness.leaderboards.runs import metrics_for, open_runs
+from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run, differences
 from harness.scores import Better, Mean, Metric, UnitScore
 from harness.statistics.analytic import Estimate, clustered_mean
@@ -92,7 +92,10 @@ def repeats(
     if name not in rows[0].metrics:
         raise UsageError(f"metric {name!r}", expected=" or ".join(rows[0].metrics), found="none")
     shape = len(trainings), len(every) // len(trainings)
-    table = _table(metrics_for(every[0], units[0], name=name, data_root=data_root), units, name)
+    metrics = metrics_for(every[0], units[0], name=name, data_root=data_root)
+    for run, one in zip(every, units, strict=True):
+        check_numbers(run, one, metrics)
+    table = _table(metrics, units, name)
     split = components(table.reshape(-1, *shape))
     numbers = np.array([made.metrics[name] for made in rows], dtype=np.float64).reshape(shape)
     scores = _unit_scores(units, name, shape)

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, StoreError
-from harness.record import Run, runs_below
+from harness.record import RESCORE, RESULTS, Run, runs_below
 from harness.scores import Corpus, Metric, Totals, UnitScore
 from harness.spec import parse
 from harness.statistics.paired import needed
@@ -19,7 +20,7 @@ def open_runs(folders: Path | Iterable[Path]) -> list[Run]:
     """Every finished run at or below the folders, each once, in the order of the folders.
 
     Raises:
-        StoreError: a folder holds no finished run.
+        StoreError: a folder holds no finished run, or files of one were changed since.
     """
     found: dict[Path, Run] = {}
     for folder in [folders] if isinstance(folders, Path) else folders:
@@ -32,8 +33,60 @@ def open_runs(folders: Path | Iterable[Path]) -> list[Run]:
                 fix="A run is finished when it has results.json.",
             )
         for path in below:
-            found.setdefault(path.resolve(), Run.open(path))
+            if path.resolve() not in found:
+                found[path.resolve()] = Run.open(path)
+                found[path.resolve()].check_files()
     return list(found.values())
+
+
+def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]) -> None:
+    """Compute a metric from a run's scores, over all and by category, and hold it to its record.
+
+    Stored payloads of a corpus are merged and its function called; no network is run.
+
+    Args:
+        run: Whose `results.json` is looked at.
+        units: Its scores.
+        metrics: The metric last, before it what it is derived from.
+
+    Raises:
+        StoreError: `results.json` says something else.
+    """
+    name = metrics[-1].name
+    parts: dict[tuple[str, str] | None, list[UnitScore]] = {None: list(units)}
+    for unit in units:
+        for category in unit.categories.items():
+            parts.setdefault(category, []).append(unit)
+    recorded = _recorded(run, name)
+    for part in dict.fromkeys([*parts, *recorded]):
+        members = parts.get(part, [])
+        now = sum(len(unit.samples) for unit in members), _value(metrics, members, name)
+        then = recorded.get(part, (0, None))
+        if now[0] != then[0] or not _close(now[1], then[1]):
+            where = "" if part is None else f" for {part[0]} {part[1]}"
+            raise StoreError(
+                f"file {run.folder / RESULTS}",
+                expected=f"{name}{where} of its scores, {now[1]} over {now[0]} samples",
+                found=f"{then[1]} over {then[0]}", fix=RESCORE,
+            )  # fmt: skip
+
+
+def _recorded(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[int, float | None]]:
+    """Samples and number of a metric by (category, value), and of all of them, as recorded."""
+    results = run.results
+    try:
+        return {None: (results["n_total"], results["metrics"][name])} | {
+            (category, value): (cell["n"], cell["metrics"][name])
+            for category, cells in results["breakdowns"].items()
+            for value, cell in cells.items()
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"file {run.folder / RESULTS}",
+            expected=f"{name}, also by category",
+            found=f"{type(error).__name__}: {error}",
+            fix=RESCORE,
+        ) from error
 
 
 @contextmanager
@@ -114,18 +167,27 @@ def _gives(
     metrics: tuple[Metric, ...], units: Sequence[UnitScore], name: str, recorded: float | None
 ) -> bool:
     """Whether the recorded scores merge to the recorded number."""
-    names = {metric.name for metric in metrics}
     corpora = {metric.name for metric in metrics if metric.corpus is not None}
-    totals = Totals(metrics)
+    names = {metric.name for metric in metrics}
     for unit in units:
-        scores = {key: one for key, one in unit.scores.items() if key in names}
-        if any(isinstance(one, Corpus) != (key in corpora) for key, one in scores.items()):
+        scores = ((key, one) for key, one in unit.scores.items() if key in names)
+        if any(isinstance(one, Corpus) != (key in corpora) for key, one in scores):
             return False
-        totals.add(scores)
-    value = totals.values()[name]
-    if value is None or recorded is None:
-        return value is recorded
-    return math.isclose(value, recorded, rel_tol=1e-12, abs_tol=1e-12)
+    return _close(_value(metrics, units, name), recorded)
+
+
+def _value(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
+    totals = Totals(tuple(metrics))
+    names = {metric.name for metric in metrics}
+    for unit in units:
+        totals.add({key: one for key, one in unit.scores.items() if key in names})
+    return totals.values()[name]
+
+
+def _close(one: float | None, other: Any) -> bool:
+    if one is None or not isinstance(other, (int, float)):
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
 
 
 def _words(parts: Sequence[object]) -> str:

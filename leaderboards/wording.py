@@ -183,8 +183,9 @@ def sentence(phrases: Sequence[str]) -> str:
 def ranking_rule(level: float) -> str:
     """How ranks are made, in one paragraph."""
     return (
-        "Rows share a rank until a difference is shown: a row starts a new rank when the paired "
-        f"{level * 100:g} % interval of its difference to the first row of the rank above, "
-        "resampled over pictures or videos, lies entirely on the worse side. p values are of a "
-        "swap test over the same groups. No correction is made for the number of comparisons."
+        "Rows share a rank until a difference is shown: a row starts a new rank when it is worse "
+        f"than the first row of the rank above with p ≤ {1 - level:.2g}. p and interval are of one "
+        "paired test, which swaps the two rows' results of whole pictures or videos, so that the "
+        "interval leaves out 0 where p is that small. No correction is made for the number of "
+        "comparisons."
     )

@@ -1,9 +1,15 @@
 """Our own gate: `saliency` on shapes against the committed baseline."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from harness.leaderboards.runs import task_of
+from harness.record import Run, breakdowns, finish, values
+from harness.scores import Mean
+from harness.store.atomic import write_json
 
 BASELINE = Path(__file__).parent.parent / "leaderboards" / "baselines" / "shapes"
 MODEL = "saliency(segmenter=grabcut,propagator=flow)"
@@ -28,19 +34,23 @@ def test_this_change_does_not_make_saliency_worse(candidate, command):
     assert "PASSED" in done.stdout
 
 
+def halved(score):
+    return replace(score, value=score.value / 2) if isinstance(score, Mean) else score
+
+
 def test_a_model_that_got_worse_is_refused(candidate, command):
     for folder in candidate.rglob("results.json"):
+        run = Run.open(folder.parent)
         place = command.folder / "worse" / folder.parent.name
         place.mkdir(parents=True)
-        for name in ("manifest.json", "results.json"):
-            (place / name).write_bytes(folder.with_name(name).read_bytes())
-        lines = [json.loads(line) for line in folder.with_name("scores.jsonl").open()]
-        for line in lines:
-            for score in line["scores"].values():
-                if isinstance(score, list):
-                    score[0] *= 0.5
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (place / "scores.jsonl").write_text(text)
+        write_json(place / "manifest.json", run.manifest)
+        units = [
+            replace(unit, scores={name: halved(one) for name, one in unit.scores.items()})
+            for unit in run.units()
+        ]
+        task = task_of(run)
+        numbers = {"metrics": values(task, units), "breakdowns": breakdowns(task, units)}
+        finish(place, units, {**run.results, **numbers}, journal=False)
     done = command("board", "check", "--baseline", BASELINE, "--candidate", "worse", "--json")
     assert done.returncode == 1
     verdicts = {one["task"].split()[0]: one for one in json.loads(done.stdout)["tasks"]}

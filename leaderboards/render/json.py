@@ -55,7 +55,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
     return {
         "rank": entry.rank,
         "ranked_by": entry.basis,
-        "to_best": None if entry.to_best is None else asdict(entry.to_best),
+        "to_best": None if entry.to_best is None else entry.to_best.to_json(),
         **_row(entry.row),
         "answered": entry.row.answered,
         "gallery": {

@@ -267,7 +267,7 @@ def test_board_and_gate_work_on_runs(command, evaluated):
                    evaluated / "saliency")  # fmt: skip
     assert same.returncode == 0, same.stdout
     worse = command("board", "check", "--baseline", evaluated / "saliency", "--candidate",
-                    evaluated / "whole_frame")  # fmt: skip
+                    evaluated / "whole_frame", "--level", "0.5")  # fmt: skip
     assert worse.returncode == 1 and "FAILED" in worse.stdout
 
 

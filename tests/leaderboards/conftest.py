@@ -12,8 +12,9 @@ from harness import media, plugins
 from harness.errors import DataError
 from harness.interchange import prediction_to_json
 from harness.masks import Rle
-from harness.record import summarise, write_results, write_scores
+from harness.record import breakdowns, finish, summarise, values
 from harness.scores import Mean, Metric, Ratio, UnitScore
+from harness.spec import parse
 from harness.statistics.bootstrap import intervals
 from harness.store.atomic import write_json
 from harness.store.journal import Writer
@@ -195,13 +196,12 @@ def write_run(folder, task, *, model, predict, root, changes=None, subset=None):
             {"sample": sample.query.id, "prediction": prediction_to_json(prediction)}
             for sample, prediction in zip(samples, predictions, strict=True)
         ])  # fmt: skip
-    for part, values in (changes or {}).items():
+    for part, changed in (changes or {}).items():
         places = {"manifest": manifest, "data": manifest["data"], "results": results,
                   "arguments": manifest["task"]["arguments"]}  # fmt: skip
-        places[part].update(values)
+        places[part].update(changed)
     write_json(folder / "manifest.json", manifest)
-    write_scores(folder, units)
-    write_results(folder, results)
+    finish(folder, units, results)
     write_json(folder / "timing.json", {"wall_seconds": 61.5, "samples_per_second": 0.6})
     return folder
 
@@ -283,6 +283,39 @@ def make_run(world, tmp_path):
         )  # fmt: skip
 
     return make
+
+
+@pytest.fixture
+def rewrite():
+    """Change a finished run's scores, and write all that follows from them as the engine does."""
+
+    def change(folder, edit, **results):
+        units = [json.loads(line) for line in (folder / "scores.jsonl").open(encoding="utf-8")]
+        edit(units)
+        manifest = read(folder / "manifest.json")
+        root = Path(manifest["data"]["root"])
+        task = plugins.build("tasks", parse(manifest["task"]["spec"]), root)
+        scores = [UnitScore.from_json(unit) for unit in units]
+        known = read(folder / "results.json")
+        made = {"metrics": values(task, scores), "breakdowns": breakdowns(task, scores)}
+        finish(folder, scores, {**known, **made, **results})
+        return folder
+
+    return change
+
+
+@pytest.fixture
+def rescore(rewrite):
+    """Change each unit's value of a metric: `rescore(folder, lambda index, value: …)`."""
+
+    def change(folder, value, *, metric="giou"):
+        def edit(units):
+            for index, unit in enumerate(units):
+                unit["scores"][metric][0] = value(index, unit["scores"][metric][0])
+
+        return rewrite(folder, edit)
+
+    return change
 
 
 def read(path):

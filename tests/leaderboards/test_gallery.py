@@ -1,5 +1,6 @@
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from harness.leaderboards.board import build
 from harness.leaderboards.gallery import pick, unit_value
 from harness.leaderboards.pictures import FRAME_WIDTH, WIDTH, say, shrink, views
 from harness.masks import Rle, SoftMask
+from harness.record import Run, finish
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
 from harness.types import (
     Answer,
@@ -61,16 +63,19 @@ def test_few_units_are_not_shown_twice(count, shown):
     assert len(picked) == len({p.sample for p in picked}) == shown
 
 
-def test_of_equally_bad_units_the_failed_come_first():
-    units = [unit("a", 0.0), unit("b", 0.0, failed=1), unit("c", 1.0), unit("d", 1.0)]
-    assert pick(units, (GIOU,), each=1)[-1].sample == "b"
-
-
-def test_another_group_is_preferred():
+def test_the_worst_are_the_worst_and_the_best_the_best_whatever_their_groups():
     units = [unit(f"x{i}", i / 100, group="x") for i in range(4)]
     units += [unit(f"y{i}", 0.5 + i / 100, group="y") for i in range(4)]
-    worst = [p.sample for p in pick(units, (GIOU,), each=2) if p.standing == "worst"]
-    assert worst == ["x0", "y0"]
+    picked = pick(units[::-1], (GIOU,), each=2)
+    assert [p.sample for p in picked if p.standing == "worst"] == ["x0", "x1"]
+    assert [p.sample for p in picked if p.standing == "best"] == ["y3", "y2"]
+
+
+def test_equal_units_are_in_the_order_of_their_ids():
+    units = [unit(name, value) for value in (0.0, 0.5, 1.0) for name in ("c", "b", "a")]
+    units = [replace(one, unit=f"{one.unit}{i // 3}") for i, one in enumerate(units)]
+    picked = pick(units, (GIOU,), each=2)
+    assert [p.unit.unit for p in picked] == ["a2", "b2", "b1", "a1", "a0", "b0"]
 
 
 def test_a_unit_where_the_headline_does_not_count_is_passed_over():
@@ -185,6 +190,8 @@ def test_a_damaged_picture_is_named_and_the_rest_is_shown(world, make_run, tmp_p
 def test_a_journal_that_is_gone_is_said(make_run):
     folder = make_run("a")
     (folder / "samples.0.1.jsonl").unlink()
+    run = Run.open(folder)
+    finish(folder, list(run.units()), run.results, journal=False)  # as in a copy that was kept
     gallery = build(folder).tables[0].entries[0].gallery
     assert "not in the journal" in gallery.note
     assert gallery.exhibits[0].truth

@@ -7,19 +7,16 @@ import pytest
 from harness.leaderboards.board import build
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown, page
+from harness.record import Run, finish
 from harness.types import Failure, FailureKind, Prediction
 
 
 def respecified(folder, spec, **manifest):
     """The run as one of another SPEC."""
-    for name in ("manifest.json", "results.json"):
-        path = folder / name
-        plain = json.loads(path.read_text())
-        if name == "manifest.json":
-            plain = {**plain, "model": {**plain["model"], "spec": spec}, **manifest}
-        else:
-            plain["model_spec"] = spec
-        path.write_text(json.dumps(plain))
+    run = Run.open(folder)
+    asked = {**run.manifest, "model": {**run.manifest["model"], "spec": spec}, **manifest}
+    (folder / "manifest.json").write_text(json.dumps(asked))
+    finish(folder, list(run.units()), {**run.results, "model_spec": spec})
     return folder
 
 

@@ -12,6 +12,7 @@ from harness.leaderboards.board import build
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown, page, write
 from harness.leaderboards.render.markup import Markup, element, escape
+from harness.store import checksums
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "input", "img", "br", "line", "circle"}
@@ -198,10 +199,10 @@ def test_the_markdown_has_tables_of_one_width_and_no_live_html(board):
 
 
 def test_replies_with_broken_characters_are_written(make_run, tmp_path):
-    folder = make_run("a")
-    results = json.loads((folder / "results.json").read_text())
-    results["model"] = "half \ud800 nul \x00"
-    (folder / "results.json").write_text(json.dumps(results))
+    folder = make_run("a", changes={"results": {"model": "half \\ud800 nul \x00"}})
+    text = (folder / "results.json").read_bytes().replace(rb"\\ud800", rb"\ud800")
+    (folder / "results.json").write_bytes(text)
+    checksums.write(folder, {"results.json": text})
     paths = write(build(folder), tmp_path / "out")
     page_text = paths[2].read_text(encoding="utf-8")
     assert "half � nul �" in page_text

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -33,16 +31,10 @@ def make_seeded(make_run):
     return make
 
 
-def make_binary(folder):
+@pytest.fixture
+def make_binary(rescore):
     """Every IoU becomes right or wrong, at 0.9."""
-    units = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
-    for unit in units:
-        unit["scores"]["giou"][0] = float(unit["scores"]["giou"][0] > 0.9)
-    (folder / "scores.jsonl").write_text("".join(json.dumps(u) + "\n" for u in units))
-    results = json.loads((folder / "results.json").read_text())
-    results["metrics"]["giou"] = sum(u["scores"]["giou"][0] for u in units) / len(units)
-    (folder / "results.json").write_text(json.dumps(results))
-    return folder
+    return lambda folder: rescore(folder, lambda _, value: float(value > 0.9))
 
 
 def test_runs_are_sorted_into_trainings_by_what_their_models_say(make_seeded):
@@ -69,7 +61,7 @@ def test_one_checkpoint_with_several_seeds_says_that_it_is_one(make_seeded):
     assert not got.binary
 
 
-def test_pass_at_k_and_its_interval_come_from_the_units(make_seeded):
+def test_pass_at_k_and_its_interval_come_from_the_units(make_seeded, make_binary):
     folders = [make_binary(make_seeded(1, d)) for d in range(4)]
     got = repeats(folders)
     assert got.binary
@@ -153,12 +145,11 @@ def test_runs_of_other_tasks_and_unknown_metrics_are_refused(make_seeded):
         repeats([pair[0], make_seeded(0, 2, task="disc_video")])
 
 
-def test_a_group_of_which_a_run_lacks_the_number_is_refused(make_seeded):
-    a, b = make_seeded(0, 0), make_seeded(0, 1)
-    lines = (b / "scores.jsonl").read_text().splitlines()
-    units = [json.loads(line) for line in lines]
-    for unit in units:
-        del unit["scores"]["ciou"]
-    (b / "scores.jsonl").write_text("".join(json.dumps(unit) + "\n" for unit in units))
+def test_a_group_of_which_a_run_lacks_the_number_is_refused(make_seeded, rewrite):
+    def without(units):
+        for unit in units:
+            del unit["scores"]["ciou"]
+
+    a, b = make_seeded(0, 0), rewrite(make_seeded(0, 1), without)
     with pytest.raises(DataError, match="ciou of run 2: expected a number"):
         repeats([a, b], metric="ciou")

@@ -49,9 +49,16 @@ def add_board(commands: Any) -> None:
         type=float,
         default=0.02,
         metavar="X",
-        help="a loss that fails even if it could be chance (default %(default)s)",
+        help="a loss that is not significant fails if it is larger than this and than what "
+        "the data can detect (default %(default)s)",
     )
-    check.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
+    check.add_argument(
+        "--level",
+        type=float,
+        default=0.95,
+        help="of the intervals (default 0.95); a loss is significant if p, corrected for the "
+        "number of tasks, is at most 1 - level",
+    )
     check.add_argument(
         "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
     )

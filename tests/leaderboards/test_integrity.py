@@ -1,0 +1,174 @@
+"""A run whose files were changed after it was finished is refused by name, and numbers are
+computed from scores again.
+"""
+
+import json
+
+import pytest
+
+from harness.errors import StoreError
+from harness.leaderboards.board import build
+from harness.leaderboards.gate import check
+from harness.leaderboards.repeats import repeats
+from harness.record import Run
+from harness.scores import Corpus
+from harness.store import checksums, journal
+
+
+def edit_results(folder, *, metric="giou", value=0.99):
+    plain = json.loads((folder / "results.json").read_text())
+    plain["metrics"][metric] = value
+    (folder / "results.json").write_text(json.dumps(plain))
+
+
+def edit_scores(folder):
+    lines = (folder / "scores.jsonl").read_text().splitlines()
+    first = json.loads(lines[0])
+    first["scores"]["area_error"][0] += 0.5
+    (folder / "scores.jsonl").write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
+
+
+def edit_journal(folder):
+    """Another reply, with a checksum of its line that is right."""
+    path = folder / "samples.0.1.jsonl"
+    records = [journal.parse_line(raw) for raw in path.read_bytes().splitlines(keepends=True)]
+    records[3]["prediction"]["replies"] = ["something else"]
+    path.write_bytes(b"".join(map(journal.line, records)))
+
+
+def add_to_journal(folder):
+    (folder / "samples.3.2.jsonl").write_bytes((folder / "samples.0.1.jsonl").read_bytes())
+
+
+EDITS = {
+    "results.json": edit_results,
+    "scores.jsonl": edit_scores,
+    "samples.0.1.jsonl": edit_journal,
+    "samples.3.2.jsonl": add_to_journal,
+}
+READERS = {
+    "board": lambda good, other: build([good, other], picks=0),
+    "gate, candidate": lambda good, other: check(good, other),
+    "gate, baseline": lambda good, other: check(other, good),
+    "repeats": lambda good, other: repeats([good, other]),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_file_is_named_and_refused(make_run, name, reader):
+    good = make_run("good")
+    model = {"spec": "one(checkpoint=runs/one)", "name": "one", "description": {"seed": 1}}
+    other = make_run("other", seed=1, changes={"manifest": {"seed": 1, "model": model}})
+    EDITS[name](other)
+    with pytest.raises(StoreError) as error:
+        READERS[reader](good, other)
+    assert f"{other / name}" in str(error.value) and "harness score RUN" in str(error.value)
+    assert str(good) not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["results.json", "scores.jsonl", "samples.0.1.jsonl"])
+def test_a_missing_file_is_named_and_refused(make_run, name):
+    folder = make_run("a")
+    (folder / name).rename(folder / "elsewhere")
+    if name == "results.json":  # which makes it a finished run
+        (folder / name).write_text("{}")
+    with pytest.raises(StoreError, match=name):
+        build(folder, picks=0)
+
+
+def test_a_run_that_does_not_say_what_it_wrote_is_refused(make_run):
+    folder = make_run("a")
+    (folder / "checksums.json").unlink()
+    with pytest.raises(StoreError, match=r"checksums\.json.*harness eval"):
+        build(folder, picks=0)
+    for damaged in ("", "[]", '{"version": 7}', '{"version": 1, "files": 3, "journal": null}'):
+        (folder / "checksums.json").write_text(damaged)
+        with pytest.raises(StoreError, match=r"checksums\.json"):
+            build(folder, picks=0)
+
+
+def seal(folder):
+    """Make all checksums right, as somebody could on purpose."""
+    names = ("results.json", "scores.jsonl")
+    checksums.write(folder, {name: (folder / name).read_bytes() for name in names})
+
+
+@pytest.mark.parametrize("task", ["disc_seg", "disc_video"])
+def test_a_headline_that_its_scores_do_not_give_is_refused_whatever_the_checksums(make_run, task):
+    folder, good = make_run("a", task=task), make_run("b", task=task)
+    headline = {"disc_seg": "giou", "disc_video": "J&F"}[task]
+    edit_results(folder, metric=headline)
+    seal(folder)
+    for read in (lambda: build(folder, picks=0), lambda: check(good, folder)):
+        with pytest.raises(StoreError, match=r"results\.json.*0\.99"):
+            read()
+
+
+def test_a_breakdown_that_its_scores_do_not_give_is_refused(make_run):
+    folder = make_run("a")
+    plain = json.loads((folder / "results.json").read_text())
+    plain["breakdowns"]["colour"]["red"]["metrics"]["giou"] = 0.5
+    (folder / "results.json").write_text(json.dumps(plain))
+    seal(folder)
+    with pytest.raises(StoreError, match=r"results\.json.*colour red"):
+        build(folder, picks=0)
+
+
+def test_an_interval_is_computed_from_the_scores(make_run):
+    folder = make_run("a")
+    plain = json.loads((folder / "results.json").read_text())
+    plain["intervals"]["giou"] = [0.1, 0.2]
+    (folder / "results.json").write_text(json.dumps(plain))
+    seal(folder)
+    low, high = build(folder, picks=0).tables[0].entries[0].row.interval
+    assert low < plain["metrics"]["giou"] < high
+
+
+def test_a_metric_that_runs_a_network_keeps_its_recorded_number(make_run, rewrite):
+    """An extra metric is not among the protocol's, so that its function is neither known nor
+    called: its payloads stay in the scores.
+    """
+    folder = make_run("a")
+    units = list(Run.open(folder).units())
+    results = json.loads((folder / "results.json").read_text())
+    for part in (results["metrics"], *(
+        cell["metrics"] for cells in results["breakdowns"].values() for cell in cells.values()
+    )):  # fmt: skip
+        part["evaluate[x]"] = 0.25
+    results["better"]["evaluate[x]"], results["intervals"]["evaluate[x]"] = "higher", [0.2, 0.3]
+    lines = [one.to_json() for one in units]
+    for one in lines:
+        one["scores"]["evaluate[x]"] = {"corpus": [{"said": "a dog", "true": "a dog"}]}
+    (folder / "scores.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (folder / "results.json").write_text(json.dumps(results))
+    seal(folder)
+    shown = build(folder, picks=0).tables[0].entries[0].row
+    assert shown.metrics["evaluate[x]"] == 0.25
+    assert isinstance(next(iter(Run.open(folder).units())).scores["evaluate[x]"], Corpus)
+
+
+@pytest.mark.parametrize(
+    "number", ["null", "[]", "{}", '"0.5"', "1" + "0" * 400, "1" + "0" * 5000, "NaN", "true",
+               "[" * 99_999],
+    ids=["null", "list", "object", "text", "huge", "larger than Python reads", "NaN", "true",
+         "deep"],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["mean", "ratio", "line"])
+def test_damaged_scores_are_an_error_of_the_record(make_run, number, place):
+    folder = make_run("a")
+    lines = (folder / "scores.jsonl").read_text().splitlines()
+    first = json.loads(lines[0])
+    mark = "here"
+    if place == "mean":
+        first["scores"]["giou"][0] = mark
+    elif place == "ratio":
+        first["scores"]["ciou"]["ratio"][1] = mark
+    else:
+        first = mark
+    lines[0] = json.dumps(first).replace(json.dumps(mark), number)
+    (folder / "scores.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(StoreError, match=r"scores\.jsonl"):
+        list(Run.open(folder).units())
+    with pytest.raises(StoreError, match=r"scores\.jsonl"):
+        build(folder, picks=0)
