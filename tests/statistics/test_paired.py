@@ -250,3 +250,9 @@ def test_exchanging_the_runs_changes_signs_only(rows):
     if there.interval is not None:
         low, high = there.interval
         assert back.interval == pytest.approx((-high, -low), abs=1e-9)
+
+
+def test_losses_in_few_groups_of_many_are_no_shown_difference():
+    got = compare((GIOU,), means([0.9] * 24), means([0.0] * 4 + [0.9] * 20), name="giou")
+    assert got.p_value == 2 / 2**4
+    assert not got.is_worse and got.interval[1] >= 0
