@@ -22,6 +22,7 @@ from harness.statistics.variance import SeededScore, seeded_score
 from harness.trainer import Curve
 from harness.trainers.videoseg_r1.budgets import NAMES, budgets_of
 from harness.trainers.videoseg_r1.difficulty import measured
+from harness.trainers.visionreasoner.objects import key_frame
 
 Evaluated: TypeAlias = Mapping[str, Run]
 """The held-out runs of one checkpoint, by the task's SPEC."""
@@ -181,10 +182,10 @@ def chosen(measure: Measure, run: Run) -> Callable[[UnitScore], bool]:
 
 
 def difficulty(run: Run) -> dict[str, str]:
-    """The level of every sample of a run, by its id."""
+    """The level of every sample of a run, by its id; of a video, of its middle frame."""
     budgets = budgets_of(BUDGETS, THRESHOLDS)
     names = NAMES[len(budgets.tokens)]
-    return {sample.id: names[budgets.level(measured(sample).score)]
+    return {sample.id: names[budgets.level(measured(sample, key_frame(sample)).score)]
             for sample in samples_of(task_of(run))}  # fmt: skip
 
 

@@ -125,7 +125,8 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "videoseg_r1": Study(
             method="videoseg_r1",
-            model="videoseg_r1(checkpoint={start},canvas=168,prompt=short,context=168,max_new_tokens=160)",
+            model="videoseg_r1(checkpoint={start},canvas=168,prompt=short,context=168,beside=clips,"
+            "max_new_tokens=160)",
             tasks=REASONING,
             measures=(
                 Measure(title="gIoU", task=HELD_REASONING, metric="gIoU"),
@@ -165,7 +166,8 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "spacer": Study(
             method="spacer",
-            model="spacer(checkpoint={start},prompt=short,frames=8,pixels=28224,max_new_tokens=224)",
+            model="spacer(checkpoint={start},map=named,prompt=short,frames=8,pixels=28224,"
+            "max_new_tokens=224)",
             tasks=STILLS,
             measures=(
                 Measure(

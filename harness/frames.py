@@ -202,6 +202,9 @@ class FramePolicy:
     rule: Callable[..., Indices]
     arguments: Mapping[str, float]
     budget: PixelBudget | None = None
+    """Of a frame of a video."""
+    picture_budget: PixelBudget | None = None
+    """Of a picture, which is no frame of a video; None where frames have none either."""
 
     def __str__(self) -> str:
         return str(self.spec)
@@ -210,9 +213,13 @@ class FramePolicy:
         """The frames of a video that are shown, of which there is at least one."""
         return self.rule(times, **self.arguments)
 
-    def size(self, size: tuple[int, int]) -> tuple[int, int] | None:
-        """(width, height) at which a picture of this size is shown; None: it is not said."""
-        return None if self.budget is None else self.budget.size(size)
+    def size(self, size: tuple[int, int], *, still: bool = False) -> tuple[int, int] | None:
+        """(width, height) at which a frame of this size is shown; None: it is not said.
+
+        `still`: it is a picture, and no frame of a video.
+        """
+        budget = self.picture_budget if still else self.budget
+        return None if budget is None else budget.size(size)
 
 
 COUNTED: Mapping[str, Callable[..., Indices]] = MappingProxyType(
@@ -222,10 +229,21 @@ TIMED: Mapping[str, tuple[Callable[..., Indices], tuple[str, ...]]] = MappingPro
     {"fps": (fps, ("rate", "least", "most")), "seconds": (seconds, ("every", "most"))}
 )
 BUDGET = ("max_pixels", "min_pixels", "factor")
+PICTURE = {"picture_max_pixels": "max_pixels", "picture_min_pixels": "min_pixels"}
+"""What a picture's budget has in place of a frame's."""
+TRAINED = (
+    "fps(rate=2,least=4,most=16,max_pixels=105369,min_pixels=100352,"
+    "picture_max_pixels=200704,picture_min_pixels=3136)"
+)
+"""What `vision_process.py` of Video-R1 (59d65c3) and SpaceR (b623af5) shows in training: `FPS`,
+`FPS_MIN_FRAMES`, `FPS_MAX_FRAMES`; frames of `VIDEO_MIN_PIXELS` to `int(1.05 * VIDEO_MIN_PIXELS)`,
+which is more than `VIDEO_MAX_PIXELS` and takes its place; pictures of `MIN_PIXELS` to `MAX_PIXELS`.
+"""
 PUBLISHED: Mapping[str, str] = MappingProxyType(
     {
-        "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352)",
-        "video_str_train": "qwen(n=16,max_pixels=100352,min_pixels=100352)",
+        "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352,picture_min_pixels=3136)",
+        "video_str_train": TRAINED,
+        "video_r1_train": TRAINED,
         "qwen2_5_vl": "fps(rate=2,least=4,most=768,max_pixels=602112,min_pixels=100352)",
         "lmms_eval": "linspace(n=32)",
         "long_video_bench": "stride(n=256)",
@@ -233,7 +251,8 @@ PUBLISHED: Mapping[str, str] = MappingProxyType(
 )
 """Rules by the name of the method, evaluation or benchmark that published them.
 
-Video-STR: 16 frames of 128 · 28² pixels in training, 32 of 448 · 28² in evaluation (arXiv text).
+Video-STR: at most 16 frames of 128 · 28² pixels in training, 32 of 448 · 28² in evaluation (arXiv
+text). How many of 16 it does not say: it descends from SpaceR's code, whose rule stands for it.
 """
 
 
@@ -261,18 +280,22 @@ def frame_policy(asked: "int | str | Spec") -> FramePolicy:
     _check(spec, known, required=("n",) if spec.name in COUNTED else ())
     numbers = {key: value for key, value in spec.arguments.items() if key in known}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
-    budget = PixelBudget(**pixels) if pixels else None  # type: ignore[arg-type]
-    return FramePolicy(spec=spec, rule=rule, arguments=numbers, budget=budget)  # type: ignore[arg-type]
+    picture = {PICTURE[key]: value for key, value in spec.arguments.items() if key in PICTURE}
+    return FramePolicy(
+        spec=spec, rule=rule, arguments=numbers,  # type: ignore[arg-type]
+        budget=PixelBudget(**pixels) if pixels else None,  # type: ignore[arg-type]
+        picture_budget=PixelBudget(**{**pixels, **picture}) if pixels else None,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def _check(spec: Spec, known: tuple[str, ...], *, required: tuple[str, ...]) -> None:
     real = {"rate", "every"}
-    unknown = sorted(set(spec.arguments) - {*known, *BUDGET})
+    unknown = sorted(set(spec.arguments) - {*known, *BUDGET, *PICTURE})
     lacking = [name for name in required if name not in spec.arguments]
-    if set(spec.arguments) & set(BUDGET) and "max_pixels" not in spec.arguments:
+    if set(spec.arguments) & {*BUDGET, *PICTURE} and "max_pixels" not in spec.arguments:
         lacking.append("max_pixels")
     if unknown or lacking:
-        raise UsageError(f"frames={spec}", expected=f"{', '.join([*known, *BUDGET])}",
+        raise UsageError(f"frames={spec}", expected=f"{', '.join([*known, *BUDGET, *PICTURE])}",
                          found=", ".join([*unknown, *(f"no {name}" for name in lacking)])
                          )  # fmt: skip
     for key, value in spec.arguments.items():

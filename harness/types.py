@@ -110,6 +110,9 @@ class Query:
     """The choices, in the order of their letters A, B, …"""
     objects: tuple[str, ...] = ()
     """Objects that the benchmark's own question names beside the text."""
+    problem_type: str = ""
+    """What the benchmark calls such a question, where methods word one form in several ways: `OCR`
+    (a text to transcribe) or `regression` (a number)."""
 
     @property
     def size(self) -> tuple[int, int]:

@@ -42,6 +42,8 @@ def evenly(total: int, wanted: int) -> tuple[int, ...]:
 def budgeted(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
     """(width, height) within a policy's budget of pixels, if the rule has one.
 
+    A question about pictures alone has the budget of pictures, any other that of frames.
+
     Raises:
         UsageError: there is a budget, and the query has pictures of several sizes.
     """
@@ -52,4 +54,4 @@ def budgeted(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
         raise UsageError(f"frames={frames}", expected="pictures of one size in a question "
                          "where there is a budget of pixels",
                          found=f"{len(sizes)} sizes")  # fmt: skip
-    return frames.size(sizes.pop())
+    return frames.size(sizes.pop(), still=all(len(media) == 1 for media in query.media))

@@ -190,6 +190,8 @@ class DR2Seg:
     strict: bool = False
     """Read without repairs, as a reward does."""
     wording: Wording = "paper"
+    newline: bool = False
+    """Between picture and prompt, as VisionReasoner's training has it."""
 
     @property
     def name(self) -> str:
@@ -198,7 +200,8 @@ class DR2Seg:
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The prompt, after the words that ask for a frame where one must be named."""
-        return ask_for_frame(numbered) + ask(text, form=self.form, wording=self.wording)
+        prompt = ask(text, form=self.form, wording=self.wording)
+        return "\n" * self.newline + ask_for_frame(numbered) + prompt
 
     def parse(self, reply: str) -> ParseResult:
         """Read a reply."""

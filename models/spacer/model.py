@@ -1,7 +1,9 @@
 """SpaceR: spatial questions, answered with a map of objects on a 10 × 10 grid.
 
+harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR,map=vsi,segmenter=box,propagator=still)" \
+    --tasks vsi_bench …
 harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR,segmenter=box,propagator=still)" \
-    --tasks vsi_bench,sti_bench …
+    --tasks sti_bench,video_mme …
 """
 
 from typing import Literal
@@ -19,7 +21,7 @@ def spacer(
     *,
     checkpoint: str | None = None,
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
-    map: Literal["named", "vsi", "off"] = "named",
+    map: Literal["listed", "named", "vsi", "off"] = "listed",
     prompt: Literal["paper", "short"] = "paper",
     frames: int | Spec | None = None,
     pixels: int | None = None,
@@ -35,12 +37,13 @@ def spacer(
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.
         backend: What calls the network. With `stored`, replies are read that exist already.
-        map: Ask for a map of the objects that the query or its question names, of the official
-            evaluation's list for VSI-Bench (`vsi`), or never.
+        map: Ask for a map of the objects that the query lists beside its text (`listed`) or else
+            names in it (`named`), of the official evaluation's list for VSI-Bench (`vsi`), or
+            never. The official evaluation asks for one on VSI-Bench alone.
         prompt: The official words, or `short` ones for networks too small for them.
         frames: How many frames of a video are shown, or a rule of `harness.frames`; without, the
             official 32, of at most 448² pixels.
-        pixels: The most pixels of a frame.
+        pixels: The most pixels of a frame, and of a picture.
         segmenter: Makes a mask from a box, for questions that want one.
         propagator: Carries masks from the key frame through a video.
         keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.

@@ -12,7 +12,7 @@ from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
 from harness.spec import Spec
 
 FILES = {"paper": "prompt.toml", "short": "short.toml"}
-FRAMES = "qwen(n=32,max_pixels=200704,min_pixels=100352)"
+FRAMES = "qwen(n=32,max_pixels=200704,min_pixels=100352,picture_min_pixels=3136)"
 
 
 def video_r1(
@@ -37,7 +37,7 @@ def video_r1(
         prompt: The official words, or `short` ones for networks too small for them.
         frames: How many frames of a video are shown, or a rule of `harness.frames`; without, the
             official 32, of at most 256 · 28² pixels.
-        pixels: The most pixels of a frame.
+        pixels: The most pixels of a frame, and of a picture.
         segmenter: Makes a mask from a box, for questions that want one.
         propagator: Carries masks from the key frame through a video.
         keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.frames import FramePolicy, frame_policy
+from harness.frames import PICTURE, FramePolicy, frame_policy
 from harness.model import Chat, ChatRequest, Propagator, Segmenter
 from harness.models.answers import Pending
 from harness.models.building import chat_of, propagator_of, segmenter_of
@@ -136,6 +136,7 @@ def policy_of(default: str, *, frames: int | Spec | None, pixels: int | None) ->
     if isinstance(frames, int):
         arguments["n"] = frames
     if pixels is not None:
+        arguments = {key: value for key, value in arguments.items() if key not in PICTURE}
         least = policy.budget.min_pixels if policy.budget is not None else pixels
         arguments |= {"max_pixels": pixels, "min_pixels": min(pixels, least)}
     return frame_policy(Spec(policy.spec.name, arguments))

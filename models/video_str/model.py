@@ -17,7 +17,7 @@ def video_str(
     *,
     checkpoint: str | None = None,
     backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
-    graph: Literal["named", "off"] = "named",
+    graph: Literal["listed", "named", "off"] = "named",
     prompt: Literal["paper", "short"] = "paper",
     frames: int | Spec | None = None,
     pixels: int | None = None,
@@ -33,11 +33,12 @@ def video_str(
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.
         backend: What calls the network. With `stored`, replies are read that exist already.
-        graph: Ask for a graph of the objects that the query or its question names, or never.
+        graph: Ask for a graph of the objects that the query lists beside its text (`listed`), of
+            those or else of the ones that a question about places names, or never.
         prompt: The paper's words, or `short` ones for networks too small for them.
         frames: How many frames of a video are shown, or a rule of `harness.frames`; without, the
             paper's 32 frames of at most 448 · 28² pixels.
-        pixels: The most pixels of a frame.
+        pixels: The most pixels of a frame, and of a picture.
         segmenter: Makes a mask from a box, for questions that want one.
         propagator: Carries masks from the key frame through a video.
         keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.

@@ -2,7 +2,8 @@
 
 Where a benchmark names them beside the text they are those; else they are read off the text by a
 rule: what follows an article or "how many", what is listed after a colon or in brackets, and the
-options of a question "which of these …". The rule knows no category and no benchmark.
+options of a question "which of these …". The rule knows no category and no benchmark, and is for
+questions of places alone.
 """
 
 import re
@@ -24,6 +25,7 @@ MARKED = re.compile(
 )
 LISTED = re.compile(r"(?::\s*|\()([^():.?!]{3,200})(?=[)?.]|$)")
 ONE_OF = re.compile(r"\bwhich of (?:these|the following)\b")
+WORD = re.compile(r"[a-z]+")
 PART = re.compile(r",\s*(?:and |or )?|\s+(?:and|or)\s+")
 
 
@@ -33,12 +35,28 @@ def _words() -> dict[str, frozenset[str]]:
     return {key: frozenset(words) for key, words in tomllib.loads(text).items()}
 
 
-def objects_of(query: Query) -> tuple[tuple[str, ...], Source]:
-    """What is named, each once, and where: in the query, in its question, or nowhere."""
+def objects_of(query: Query, *, in_text: bool = True) -> tuple[tuple[str, ...], Source]:
+    """What is named, each once, and where: in the query, in its question, or nowhere.
+
+    `in_text`: look into the question where the query lists none; only into one that asks for
+    places, since of others the rule makes lists such as "man picks, phone".
+    """
     if query.objects:
         return tuple(dict.fromkeys(query.objects)), "query"
-    found = named_in(query.text, query.options)
+    spatial = in_text and asks_for_places(query.text)
+    found = named_in(query.text, query.options) if spatial else ()
     return (found, "question") if found else ((), "none")
+
+
+def asks_for_places(text: str) -> bool:
+    """Whether a question has a word of place, size, number or motion.
+
+    >>> asks_for_places("How far is the chair from the table?")
+    True
+    >>> asks_for_places("Why did the boy look at the camera?")
+    False
+    """
+    return not _words()["places"].isdisjoint(WORD.findall(text[:LOOKED_AT].lower()))
 
 
 def named_in(text: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:

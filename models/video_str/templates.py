@@ -16,6 +16,8 @@ from harness.errors import UsageError
 from harness.types import AnswerForm
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+TYPES = {"OCR": AnswerForm.TEXT, "regression": AnswerForm.NUMBER}
+"""Types of problem that may have a wording of their own, and the form of answer of each."""
 PLACE = re.compile(r"\{([A-Z][A-Za-z]*)\}")
 
 
@@ -25,7 +27,8 @@ class Templates:
 
     plain: str
     form: Mapping[str, str]
-    """By the form of answer; `choice_in_text` where a question lists its options itself."""
+    """By the form of answer; `choice_in_text` where a question lists its options itself, `ocr` and
+    `regression` where the benchmark says that it is one (`Query.problem_type`)."""
     options: str
     """How a question and its options follow each other."""
     option: str
@@ -49,13 +52,14 @@ class Templates:
         form: AnswerForm,
         options: Sequence[str] = (),
         objects: Sequence[str] = (),
+        problem_type: str = "",
     ) -> str:
         """The request for a question; with `objects`, it invites to place them first.
 
         Raises:
             UsageError: there is no wording for this form.
         """
-        outer = self.wording(form, listed=bool(options))
+        outer = self.wording(form, listed=bool(options), problem_type=problem_type)
         common = self.aided if objects and self.aided else self.plain
         template = _filled(outer, Prompt=common)
         if options and "{Options}" not in template:
@@ -69,13 +73,15 @@ class Templates:
             Wanted=self.wanted.get(form, ""),
         )
 
-    def wording(self, form: AnswerForm, *, listed: bool) -> str:
-        """The template of a form.
+    def wording(self, form: AnswerForm, *, listed: bool, problem_type: str = "") -> str:
+        """The template of a form, or of a type of problem that has that form.
 
         Raises:
             UsageError: there is none.
         """
         name = "choice_in_text" if form is AnswerForm.CHOICE and not listed else str(form)
+        if TYPES.get(problem_type) is form:
+            name = problem_type.lower()
         found = self.form.get(name, self.form.get(form))
         if found is None:
             raise UsageError(f"a question for {form}", expected=f"one for {', '.join(self.form)}",

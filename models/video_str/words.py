@@ -16,9 +16,10 @@ from harness.models.video_str.templates import Templates, templates
 from harness.replies import finite_numbers
 from harness.types import Answer, AnswerForm, Box3D, Interval, Query
 
-Aid: TypeAlias = Literal["named", "vsi", "off"]
-"""Which objects a graph or map prompt lists: those that the question names (none: no such prompt),
-SpaceR's list for VSI-Bench, or no such prompt ever."""
+Aid: TypeAlias = Literal["listed", "named", "vsi", "off"]
+"""Which objects a graph or map prompt lists: those that the query lists beside its text; without
+any, those that its text names (none: no such prompt); SpaceR's list for VSI-Bench; or no such
+prompt ever."""
 
 TO = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*s?\w*\s*(?:to|and|-|–)\s*(\d+(?:\.\d+)?)")
 """Possessive, and begun where digits begin: else a long row of digits takes cubic time."""
@@ -49,7 +50,7 @@ class Spoken:
             return (), "none"
         if self.aid == "vsi":
             return self.templates.vsi_objects, "query"
-        return objects_of(query)
+        return objects_of(query, in_text=self.aid == "named")
 
     def ask(self, query: Query, form: AnswerForm) -> str:
         """The request for one form of answer.
@@ -58,8 +59,9 @@ class Spoken:
             UsageError: there is no wording for this form.
         """
         return self.templates.ask(
-            query.text, form=form, options=query.options, objects=self.objects(query)[0]
-        )
+            query.text, form=form, options=query.options, objects=self.objects(query)[0],
+            problem_type=query.problem_type,
+        )  # fmt: skip
 
     def read(self, query: Query, form: AnswerForm, reply: str) -> Answer:
         """The answer that a reply gives.

@@ -36,7 +36,7 @@ from harness.models.videoseg_r1.looking import again, is_looked_for, look, marke
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy, spread
 from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
-from harness.models.videoseg_r1.showing import Showing
+from harness.models.videoseg_r1.showing import Beside, Showing
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import storable
 from harness.spec import Spec
@@ -305,6 +305,7 @@ def videoseg_r1(
     references: Strategy = "adaptive",
     reference_frames: int = 12,
     key_frames: int = 8,
+    beside: Beside = "pictures",
     key_segment: bool = True,
     target_frame: bool = True,
     box: bool = True,
@@ -347,6 +348,8 @@ def videoseg_r1(
         references: Where reference frames are from: `adaptive`, `global` or `local` (Table B1).
         reference_frames: How many (Table B1).
         key_frames: Frames of the key segment that the reasoner sees.
+        beside: Reference and key frames are `pictures`, or two `clips`, which cost half the tokens
+            since Qwen's encoder joins each two frames, also such as are far from each other.
         key_segment: Without it the whole video is the key segment, outside which there are no
             reference frames (Table 5).
         target_frame: Without it the target is a random frame of the key segment, and without a key
@@ -388,7 +391,7 @@ def videoseg_r1(
         ),
         showing=Showing(
             context=(context, context), sampler_frames=sampler_frames, strategy=references,
-            reference_frames=reference_frames, key_frames=key_frames,
+            reference_frames=reference_frames, key_frames=key_frames, beside=beside,
             temperature=temperature if sampler is None else None,
         ),
     )  # fmt: skip

@@ -1,13 +1,15 @@
 """What the networks are shown and asked: requests of the sampler, and of the reasoner.
 
 One copy for adapter and trainer. The target frame is the first medium of the reasoner's request,
-at the size of the canvas; reference frames and key frames follow as clips, smaller.
+at the size of the canvas; reference frames and key frames follow, smaller, each as a picture or,
+where they are asked for so, as two clips, of which Qwen's encoder joins each two frames to one.
 """
 
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
 from harness.media import Media
 from harness.model import ChatRequest
@@ -16,6 +18,9 @@ from harness.models.videoseg_r1.references import Strategy, key_frames, referenc
 from harness.models.videoseg_r1.sampler import Ask, Place
 from harness.models.visionreasoner.grammar import question
 from harness.types import Query
+
+Beside: TypeAlias = Literal["pictures", "clips"]
+"""How reference frames and key frames are shown: one by one, or as two clips."""
 
 SAMPLER_TOKENS = 128
 """Longest reply of the sampler: a few numbers, and what a network likes to say before them."""
@@ -35,6 +40,7 @@ class Showing:
     """Which those are."""
     key_frames: int = 8
     """Frames of the key segment, evenly spread, at most."""
+    beside: Beside = "pictures"
     temperature: float | None = None
     """Of votes; None: the voters' own."""
 
@@ -83,6 +89,8 @@ class Showing:
         refer = self.references(video, place) if beside is None else tuple(beside)
         keys = key_frames(place.segment, place.target, most=self.key_frames)
         clips = [clip for clip in (refer, keys) if clip]
+        if self.beside == "pictures":
+            clips = [(frame,) for frame in (*refer, *keys)]
         return ChatRequest(
             key=request.key,
             text=introduced(video, place, refer, keys) + request.text,

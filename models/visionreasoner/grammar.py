@@ -85,10 +85,12 @@ class VisionReasoner:
 
     name: str = "visionreasoner"
     resize: tuple[int, int] | None = CANVAS
+    newline: bool = False
+    """Between picture and prompt, as in the official training, and not in its evaluation."""
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The official prompt, after the words that ask for a frame where one must be named."""
-        return ask_for_frame(numbered) + ask(text)
+        return "\n" * self.newline + ask_for_frame(numbered) + ask(text)
 
     def parse(self, reply: str) -> ParseResult:
         """Read a reply with repairs."""

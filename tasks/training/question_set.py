@@ -75,6 +75,7 @@ class QuestionSet:
             query=Query(
                 id=query_id(question.id), text=question.problem, media=(self._media(question),),
                 forms=(question.form,), options=question.options, objects=self.objects(question),
+                problem_type=question.kind,
             ),
             target=Target(
                 answer=question.answer,

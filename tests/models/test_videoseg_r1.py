@@ -257,9 +257,9 @@ def test_a_random_target_is_any_frame_of_the_key_segment_and_repeats():
 def test_without_a_key_segment_there_are_no_references():
     made = model({"frame": ['{"percent": 30}'], "reason": [GOOD]}, key_segment=False)
     made.predict([query(frames=40)])
-    target, keys = made.chat.asked[-1].frames
+    target, *keys = made.chat.asked[-1].frames
     assert target == (11,)
-    assert (len(keys), keys[0], keys[-1]) == (8, 0, 39)
+    assert (len(keys), keys[0], keys[-1]) == (8, (0,), (39,))
     assert "reference" not in made.chat.asked[-1].text
 
 
@@ -498,12 +498,10 @@ def test_the_reasoner_is_shown_target_references_and_key_frames():
     made.predict([query(frames=40)])
     chat = made.chat
     request = chat.asked[-1]
-    target, refer, keys = request.frames
-    assert target == (12,)
-    assert refer == references(40, Segment(10, 14), wanted=12, strategy="adaptive")
-    assert keys == (10, 11, 13, 14)
-    assert request.media == (request.media[0],) * 3
-    assert [request.squash(place) for place in range(3)] == [(840, 840), (280, 280), (280, 280)]
+    refer = references(40, Segment(10, 14), wanted=12, strategy="adaptive")
+    assert request.frames == tuple((frame,) for frame in (12, *refer, 10, 11, 13, 14))
+    assert request.media == (request.media[0],) * 17
+    assert [request.squash(place) for place in range(17)] == [(840, 840), *[(280, 280)] * 16]
     assert "at 6.0 s of a video that ends at 19.5 s" in request.text
     assert (
         f"12 reference frame(s) follow, from {seconds(request.media[0], refer)} s" in request.text
@@ -532,7 +530,10 @@ def test_table_b1_chooses_the_references_that_the_reasoner_is_shown(strategy, wa
     (said,) = made.predict([asked])
     request = made.chat.asked[-1]
     keys = (10, 11, 13, 14)
-    assert request.frames == (((12,), refer, keys) if refer else ((12,), keys))
+    assert request.frames == tuple((frame,) for frame in (12, *refer, *keys))
+    clips = replace(made, showing=replace(made.showing, beside="clips"))
+    (as_clips,) = clips.placed(asked, Place(Segment(10, 14), 12))
+    assert as_clips.frames == (((12,), refer, keys) if refer else ((12,), keys))
     assert len(request.media) == len(request.frames)
     target = "objects are marked in this frame. "
     times = ", ".join(str(frame / 2) for frame in refer)

@@ -414,9 +414,9 @@ def test_a_model_keeps_its_canvas_and_gets_the_prompt():
     from harness.models.visionreasoner.grammar import VisionReasoner
 
     small = replace(reader("sam2"), prompt=VisionReasoner(resize=(168, 168)))
-    assert with_prompt(small, "sam2").prompt == DR2Seg("sam2", (168, 168))
+    assert with_prompt(small, "sam2").prompt == DR2Seg("sam2", (168, 168), newline=True)
     free = replace(small, prompt=VisionReasoner(resize=None))
-    assert with_prompt(free, "sam3").prompt == DR2Seg("sam3", (840, 840))
+    assert with_prompt(free, "sam3").prompt == DR2Seg("sam3", (840, 840), newline=True)
 
 
 def test_every_configuration_is_one_of_the_trainer():

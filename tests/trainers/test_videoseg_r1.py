@@ -387,11 +387,10 @@ def test_no_rollout_changes_what_another_is_worth():
 # draws
 
 
-def track(frames: int, *, seen: Sequence[int]) -> Sample:
-    small = (42, 42)
-    return sample(
-        *(square(5, 5, 20, 20, small) & (index in seen) for index in range(frames)), size=small
-    )
+def track(frames: int, *, seen: Sequence[int], side: int = 42) -> Sample:
+    size, first, last = (side, side), side * 5 // 42, side * 20 // 42
+    shown = square(first, first, last, last, size)
+    return sample(*(shown & (index in seen) for index in range(frames)), size=size)
 
 
 def drawn(of: Sample, *, seed: int) -> Any:
@@ -455,8 +454,10 @@ def test_a_model_of_another_kind_is_asked_in_this_methods_way():
     of = track(40, seen=(30,))
     place, beside = drawn(of, seed=7)
     request = TrainingRequests(drawing=Drawing(seed=7))(made, of)
-    assert request.frames[:2] == ((30,), beside)
-    assert set(request.frames[2]) <= set(place.segment.frames()) - {30}
+    count = 1 + len(beside)
+    assert request.frames[:count] == ((30,), *((frame,) for frame in beside))
+    keys = {frame for (frame,) in request.frames[count:]}
+    assert keys and keys <= set(place.segment.frames()) - {30}
     assert (request.resize, request.resize_others) == ((840, 840), (280, 280))
     assert "point_neg" in request.text and "<think>" not in request.text
     assert as_videoseg(made, think=True).prompt.think
@@ -488,7 +489,7 @@ def test_supervised_training_asks_what_reinforcement_learning_asks(mevis, seed):
 
 
 def test_a_supervised_reply_is_about_the_frame_that_is_asked_about(mevis):
-    several = [*samples_of(mevis), track(9, seen=(1,))]  # the last: not in the middle frame
+    several = [*samples_of(mevis), track(9, seen=(1,), side=420)]  # not in the middle frame
     task = replace(mevis, samples=lambda: several)
     for seed in range(5):
         for one, of in zip(supervised(task, seed)[1], several, strict=True):
@@ -551,32 +552,37 @@ def test_ratings_are_read_from_what_a_network_says():
         assert read_rating(wrong) is None
 
 
+def first(sample):
+    """Every picture's frame."""
+    return 0
+
+
 def test_a_killed_rating_goes_on_where_it_was(tmp_path):
     file = tmp_path / "ratings.jsonl"
-    first = Rates([GOOD] * 5, stops_after=2)
+    killed = Rates([GOOD] * 5, stops_after=2)
     with pytest.raises(KeyboardInterrupt):
-        rated(SAMPLES, ChatRater(chat=first), file)
+        rated(SAMPLES, ChatRater(chat=killed), file, first)
     with file.open("a") as out:
         out.write('{"sample": "cut off')
     second = Rates([GOOD.replace("4", "9")] * 5)
     told = []
     scores = rated(
-        SAMPLES, ChatRater(chat=second), file, tell=lambda *numbers: told.append(numbers)
+        SAMPLES, ChatRater(chat=second), file, first, tell=lambda *numbers: told.append(numbers)
     )
     assert [scores[key_of(one)] for one in SAMPLES] == [5, 5, 6, 6, 6]
     assert [request.key for request in second.asked] == [
         f"{key_of(one)}:difficulty" for one in SAMPLES[2:]
     ]
     assert told == [(4, 5), (5, 5)]
-    assert rated(SAMPLES, ChatRater(chat=Rates([])), file) == scores
-    assert rated(SAMPLES[:2], None, file) == {key_of(one): 5 for one in SAMPLES[:2]}
+    assert rated(SAMPLES, ChatRater(chat=Rates([])), file, first) == scores
+    assert rated(SAMPLES[:2], None, file, first) == {key_of(one): 5 for one in SAMPLES[:2]}
 
 
 def test_a_reply_that_is_none_makes_a_sample_medium_and_is_not_asked_for_again(tmp_path):
     file = tmp_path / "ratings.jsonl"
-    scores = rated(SAMPLES[:1], ChatRater(chat=Rates(["I cannot \ud800"])), file)
+    scores = rated(SAMPLES[:1], ChatRater(chat=Rates(["I cannot \ud800"])), file, first)
     assert [Budgets().budget(score) for score in scores.values()] == [176]
-    assert rated(SAMPLES[:1], ChatRater(chat=Rates([])), file) == scores
+    assert rated(SAMPLES[:1], ChatRater(chat=Rates([])), file, first) == scores
 
 
 def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monkeypatch):
@@ -588,13 +594,13 @@ def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monk
     file = tmp_path / "difficulty.jsonl"
 
     def slept(seconds):
-        rated(next(looks), Measured(), file)
+        rated(next(looks), Measured(), file, first)
 
     monkeypatch.setattr(difficulty, "sleep", slept)
     made = videoseg_r1(scorer=parse("measured"))
-    helper = made._scores(TrainingRun(out=tmp_path, main=False), SAMPLES)
+    helper = made._scores(TrainingRun(out=tmp_path, main=False), SAMPLES, first)
     assert next(looks, None) is None
-    assert helper == made._scores(TrainingRun(out=tmp_path), SAMPLES)
+    assert helper == made._scores(TrainingRun(out=tmp_path), SAMPLES, first)
     assert set(helper) == {key_of(one) for one in SAMPLES}
 
 
@@ -602,7 +608,7 @@ def test_a_file_that_nobody_writes_is_not_waited_for_without_end(tmp_path, monke
     monkeypatch.setattr(difficulty, "PATIENCE", 0.0)
     monkeypatch.setattr(difficulty, "LOOK", 0.01)
     with pytest.raises(StoreError, match="the first process to rate"):
-        await_ratings(SAMPLES, "measured", tmp_path / "difficulty.jsonl")
+        await_ratings([key_of(one) for one in SAMPLES], "measured", tmp_path / "difficulty.jsonl")
 
 
 def of_mixture(whole: str, name: str, text="the red square") -> Sample:
@@ -614,11 +620,11 @@ def test_an_expression_is_rated_once_wherever_it_comes_from(mevis, tmp_path):
     mixture = [of_mixture("mevis", "a/0"), of_mixture("mevis", "a/0#2"), of_mixture("mevis", "a/1")]
     network = Rates([GOOD] * 3)
     file = tmp_path / "difficulty.jsonl"
-    scores = rated(mixture, ChatRater(chat=network), file)
+    scores = rated(mixture, ChatRater(chat=network), file, first)
     assert len(network.asked) == len(scores) == 2
     alone = of_set(replace(mevis, samples=lambda: [sample(square(), name="a/1")]))
     (one,) = alone.samples()
-    assert rated([one], None, file) == {key_of(mixture[2]): 5}
+    assert rated([one], None, file, first) == {key_of(mixture[2]): 5}
 
 
 def test_what_may_be_another_expression_has_another_key():
@@ -639,7 +645,8 @@ def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypa
     def trains(trainer, run):
         budgets = trainer.reward.budgets
         for one in (one for task in run.tasks for one in samples_of(task)):
-            asked[one.id] = budgets.budget(trainer.reward.scores[key_of(one)])
+            frame = trainer.ask.frame(one)
+            asked[one.id] = budgets.budget(trainer.reward.scores[key_of(one, frame)])
         return {}
 
     monkeypatch.setattr(GrpoTrainer, "train", trains)
@@ -656,9 +663,9 @@ def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypa
 
 def test_ratings_of_another_network_do_not_count(tmp_path):
     file = tmp_path / "ratings.jsonl"
-    rated(SAMPLES[:1], ChatRater(chat=Rates([GOOD]), name="a"), file)
+    rated(SAMPLES[:1], ChatRater(chat=Rates([GOOD]), name="a"), file, first)
     other = Rates([GOOD.replace("4", "9")])
-    assert list(rated(SAMPLES[:1], ChatRater(chat=other, name="b"), file).values()) == [6]
+    assert list(rated(SAMPLES[:1], ChatRater(chat=other, name="b"), file, first).values()) == [6]
     assert list(read_ratings(file, "a").values()) == [5]
 
 
@@ -680,14 +687,14 @@ def test_a_damaged_file_of_ratings_is_named(tmp_path, line):
 
 def test_the_scorer_is_shown_the_target_and_the_video():
     of = track(40, seen=(30, 31))
-    request = ChatRater(chat=Rates([]), frames=4).request(of)
+    request = ChatRater(chat=Rates([]), frames=4).request(of, 30)
     assert request.frames == ((30,), (0, 13, 26, 39))
     assert (request.squash(0), request.squash(1)) == ((840, 840), (280, 280))
     assert "expression: 'the red square'" in request.text
     assert visual_description(of, 30) in request.text
     assert textual_description("the red square") in request.text
     assert "{" not in request.text.replace('{"scene"', "")
-    assert ChatRater(chat=Rates([])).request(ONE).frames == ((0,),)
+    assert ChatRater(chat=Rates([])).request(ONE, 0).frames == ((0,),)
 
 
 def test_descriptions_say_what_masks_and_words_are():
@@ -708,14 +715,14 @@ def test_descriptions_say_what_masks_and_words_are():
 
 
 def test_what_is_small_seldom_seen_and_long_described_is_measured_as_harder():
-    easy = measured(sample(*[square(0, 0, 30, 30, (42, 42))] * 8, size=(42, 42), text="it"))
-    hard = measured(track(40, seen=(7, 20)))
+    easy = measured(sample(*[square(0, 0, 30, 30, (42, 42))] * 8, size=(42, 42), text="it"), 4)
+    hard = measured(track(40, seen=(7, 20)), 7)
     hard_text = measured(
-        sample(square(), text="the left one of the two that stand behind the last")
+        sample(square(), text="the left one of the two that stand behind the last"), 0
     )
     assert easy.score <= 3 < hard.score
     assert hard_text.language > easy.language
-    assert Measured()(SAMPLES)[0].score == measured(SAMPLES[0]).score
+    assert Measured()(SAMPLES, [0] * 5)[0].score == measured(SAMPLES[0], 0).score
     assert rater_of(Spec("measured")) == Measured()
     network = rater_of(Spec("stored(coordinates=pixels)"))  # as a configuration gives it
     assert network.name == "stored(coordinates=pixels)"
@@ -765,7 +772,7 @@ def test_equal_budgets_cost_what_a_medium_sample_costs(tmp_path):
     """What the refusal offers for all is what the paper has for what is medium."""
     long = said(BOX, think="word " * 200)
     equal = videoseg_r1(budgets="176+176", thresholds="5")
-    assert equal._scores(TrainingRun(out=tmp_path), SAMPLES) == {}
+    assert equal._scores(TrainingRun(out=tmp_path), SAMPLES, first) == {}
     assert not any(tmp_path.iterdir())
     medium = videoseg_r1(ratings=tmp_path / "none").reward
     assert terms(long, equal.reward) == terms(long, medium)

@@ -105,9 +105,13 @@ def dr2seg(
 
 
 def with_prompt(model: PromptedModel, form: Form, *, strict: bool = False) -> PromptedModel:
-    """The model with DR2Seg's prompt, on its own canvas or, if it has none, the paper's."""
+    """The model with DR2Seg's prompt, on its own canvas or, if it has none, the paper's.
+
+    The paper's words follow a newline: they are trained by VisionReasoner's code, which has it.
+    """
     canvas, wording = model.prompt.resize or CANVAS, wording_of(model.prompt)
-    return replace(model, prompt=DR2Seg(form, canvas, strict, wording))
+    prompt = DR2Seg(form, canvas, strict, wording, newline=wording == "paper")
+    return replace(model, prompt=prompt)
 
 
 def _check(**numbers: float) -> None:

@@ -37,6 +37,8 @@ class Settings:
     """Longest rollout."""
     temperature: float = 1.0
     """Of rollouts."""
+    top_p: float = 1.0
+    """Tokens are drawn from the likeliest that hold this share of the probability."""
     noise: Literal["auto", "keyed", "torch"] = "auto"
     """`keyed`: a token depends on seed, round, prompt, rollout and position alone, in whatever
     batch or process it is drawn; `torch`: drawn by PyTorch, which is faster on a GPU. `auto`:
@@ -120,6 +122,8 @@ class Settings:
         if not 0 < self.temperature <= 100:
             raise UsageError("temperature=…", expected="more than 0, at most 100",
                              found=str(self.temperature))  # fmt: skip
+        if not 0 < self.top_p <= 1:
+            raise UsageError("top_p=…", expected="more than 0, at most 1", found=str(self.top_p))
         self._check_adapter()
         self._check_used()
 

@@ -41,8 +41,13 @@ def unchanged(model: PromptedModel) -> PromptedModel:
 
 
 def asks(model: PromptedModel) -> tuple[object, ...]:
-    """What decides how a model asks: equal for two that ask alike."""
-    return type(model), model.prompt.ask("QUESTION"), model.prompt.resize, model.words
+    """What decides how a model asks: equal for two that ask in the same words.
+
+    What a method's own training does otherwise than its evaluation is no other wording: a newline
+    before the prompt, and of which samples a graph or map is asked.
+    """
+    words = getattr(model.words, "templates", model.words)
+    return type(model), model.prompt.ask("QUESTION").lstrip("\n"), model.prompt.resize, words
 
 
 def any_target(sample: Sample) -> object:
@@ -155,7 +160,7 @@ class GrpoTrainer:
             gradient_accumulation_steps=self._accumulated(),
             num_generations=chosen.group, num_iterations=chosen.iterations,
             max_completion_length=chosen.max_new_tokens,
-            temperature=chosen.temperature, beta=chosen.beta, epsilon=chosen.clip,
+            temperature=chosen.temperature, top_p=chosen.top_p, beta=chosen.beta, epsilon=chosen.clip,
             loss_type=chosen.loss_type, **_ratios(chosen),
             scale_rewards=chosen.scale_rewards or "none", entropy_coef=chosen.entropy_coefficient,
             # The papers' divergence is the plain estimate, not weighted by the ratio.

@@ -50,7 +50,7 @@ def read_maps(path: Path) -> dict[str, Any]:
 
 
 def categories(sample: Sample) -> tuple[str, ...]:
-    """The categories of a sample's map; none without one."""
+    """The categories of a sample's map; none without one: then none is asked for."""
     return tuple(map_of(sample) or ())
 
 

@@ -1,6 +1,6 @@
 """SpaceR: GRPO with a reward for the map that an answer was read from (SG-RLVR).
 
-harness train --method spacer --model "spacer(checkpoint=…,frames=video_str_train)"
+harness train --method spacer --model "spacer(checkpoint=…,frames=video_r1_train)"
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR --set maps=shapes
 """
 
@@ -17,7 +17,7 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 @with_settings(
     group=8, prompts=8, batch_size=1, max_new_tokens=1024, loss_type="grpo", beta=0.04,
-    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0,
+    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
 )  # fmt: skip
 def spacer(
     *,

@@ -1,6 +1,6 @@
 """Video-R1: GRPO with T-GRPO's contrast between frames in order and shuffled.
 
-harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_str_train)"
+harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_r1_train)"
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR
 """
 
@@ -20,7 +20,7 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 @with_settings(
     group=8, prompts=4, batch_size=1, max_new_tokens=768, loss_type="grpo", beta=0.04,
-    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0,
+    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
 )  # fmt: skip
 def video_r1(
     *,

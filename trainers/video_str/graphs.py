@@ -158,7 +158,7 @@ def extended(
     Args:
         task: Whose samples.
         extra: What their targets gain; what they have already stays.
-        listed: The objects of a sample, which become its query's if that names none.
+        listed: The objects of a sample, which become its query's.
     """
 
     def samples() -> Iterator[Sample]:
@@ -175,9 +175,12 @@ def _extended(
     if target is None:
         return sample
     known = replace(sample, target=replace(target, extra={**more, **target.extra}))
-    query = known.query
-    objects = query.objects or listed(known)
-    return replace(known, query=replace(query, objects=objects))
+    return replace(known, query=replace(known.query, objects=listed(known)))
+
+
+def named_or_drawn(sample: Sample) -> tuple[str, ...]:
+    """The objects that a sample's query names, else those of its graphs."""
+    return sample.query.objects or categories(graphs_of(sample))
 
 
 def nothing(task: Task, sample: Sample) -> Mapping[str, Any]:

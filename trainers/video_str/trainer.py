@@ -19,10 +19,9 @@ from harness.trainers.grpo.values import SecondPass
 from harness.trainers.video_str.answers import truth_of
 from harness.trainers.video_str.graphs import (
     Extra,
-    categories,
     extended,
     extra_of,
-    graphs_of,
+    named_or_drawn,
     nothing,
 )
 from harness.trainers.video_str.nodes import Angle
@@ -37,7 +36,7 @@ class SpokenTrainer(GrpoTrainer):
     extra: Extra = nothing
     """What is known of a sample beside its task's target."""
     listed: Callable[[Sample], tuple[str, ...]]
-    """The objects that a sample's prompt lists, where its query names none."""
+    """The objects that a sample's prompt lists; none: it asks for no graph or map."""
     contrast: Callable[[PromptedModel], SecondPass] | None = None
     """Makes the second request of each rollout from the model that is trained."""
 
@@ -51,11 +50,12 @@ class SpokenTrainer(GrpoTrainer):
         return self if self.contrast is None else replace(self, second=self.contrast(model))
 
 
-def in_words_of(method: str, *, aid: Aid = "named") -> Callable[[PromptedModel], PromptedModel]:
+def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel], PromptedModel]:
     """Puts a method's words into a model that has others; frames and perception stay.
 
     Its rewards read these words' tags: asked in others, a reply is worth next to nothing, however
-    right it is.
+    right it is. A graph or map is asked of samples alone that have a true one or whose benchmark
+    lists objects, as in SpaceR's official code: of others it earns nothing.
 
     Args:
         method: Whose folder below `harness.models` has the words.
@@ -65,7 +65,9 @@ def in_words_of(method: str, *, aid: Aid = "named") -> Callable[[PromptedModel],
 
     def fitted(model: PromptedModel) -> PromptedModel:
         if isinstance(model, SpokenModel) and model.words.package == package:
-            return model
+            if model.words.aid == "off":
+                return model
+            return replace(model, words=replace(model.words, aid=aid))
         given = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
         words = {"prompt": SpokenBoxes(package), "words": Spoken(package, aid=aid)}
         return SpokenModel(**{**given, "name": method, **words})
@@ -75,7 +77,7 @@ def in_words_of(method: str, *, aid: Aid = "named") -> Callable[[PromptedModel],
 
 @with_settings(
     group=8, prompts=8, batch_size=1, max_new_tokens=1024, loss_type="grpo", beta=0.04,
-    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0,
+    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
 )  # fmt: skip
 def video_str(
     *,
@@ -125,5 +127,5 @@ def video_str(
         fitted=in_words_of("video_str"),
         usable=truth_of,
         extra=extra_of(graphs),
-        listed=lambda sample: categories(graphs_of(sample)),
+        listed=named_or_drawn,
     )

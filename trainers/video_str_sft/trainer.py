@@ -17,7 +17,7 @@ from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Reasoning
 from harness.trainers.sft.telling import Told
 from harness.trainers.sft.trainer import Sft, sft
-from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
+from harness.trainers.video_str.graphs import extended, extra_of, named_or_drawn
 from harness.trainers.video_str_sft.graphs import with_graph
 
 
@@ -33,8 +33,7 @@ class GraphSft(Sft):
         """As `Sft.train`, on samples with their graphs."""
         extra = extra_of(self.graphs)
         tasks = tuple(
-            extended(task, extra, listed=lambda sample: categories(graphs_of(sample)))
-            for task in run.tasks
+            extended(task, extra, listed=named_or_drawn) for task in run.tasks
         )
         return Sft.train(self, replace(run, tasks=tasks))
 

@@ -1,19 +1,20 @@
 """How difficult samples are: five ratings by a network, or by what their truth looks like.
 
-    scores = rated(samples, ChatRater(chat=chat), file)  # goes on where a kill left it
+    asked = TrainingRequests(drawing=Drawing(seed=0))   # the training's frames
+    scores = rated(samples, ChatRater(chat=chat), file, asked.frame)  # goes on after a kill
     Budgets().histogram(…)                                # the paper's Table D2
 
 VideoSeg-R1, appendix D: D is the mean of the five ratings, each from 1 to 10. A reply that cannot
 be read makes its sample medium, and is not asked for again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from harness.errors import StoreError
 from harness.frames import uniform
@@ -36,11 +37,14 @@ from harness.trainers.videoseg_r1.ratings import (
     read_ratings,
 )
 from harness.trainers.videoseg_r1.samples import key_of
-from harness.trainers.visionreasoner.objects import key_frame
 from harness.types import Sample
 
 PATIENCE = 86_400.0  # seconds without a new rating; pictures are looked at before the first
 LOOK = 2.0  # seconds between looks
+
+
+FrameOf: TypeAlias = Callable[[Sample], int]
+"""The target segmentation frame of a sample: the one that is trained."""
 
 
 class Rater(Protocol):
@@ -54,8 +58,8 @@ class Rater(Protocol):
     def batch_size(self) -> int:
         """How many samples it likes at once."""
 
-    def __call__(self, samples: Sequence[Sample]) -> list[Rated]:
-        """One result a sample, in order."""
+    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
+        """One result a sample, in order; each sample with its target frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,24 +81,24 @@ class ChatRater:
         """The network's."""
         return self.chat.batch_size
 
-    def __call__(self, samples: Sequence[Sample]) -> list[Rated]:
+    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
         """Ask about each sample once."""
-        replies = self.chat.generate([self.request(sample) for sample in samples])
+        asked = list(zip(samples, frames, strict=True))
+        replies = self.chat.generate([self.request(*one) for one in asked])
+        texts = [storable(reply.text) for reply in replies]
         return [
-            Rated(key_of(sample), read_rating(text), text)
-            for sample, text in zip(
-                samples, (storable(reply.text) for reply in replies), strict=True
-            )
+            Rated(key_of(*one), read_rating(text), text)
+            for one, text in zip(asked, texts, strict=True)
         ]
 
-    def request(self, sample: Sample) -> ChatRequest:
+    def request(self, sample: Sample, frame: int) -> ChatRequest:
         """The paper's prompt about a sample: its target frame, then the whole video."""
-        video, frame = sample.query.media[0], key_frame(sample)
+        video = sample.query.media[0]
         whole = tuple(uniform(range(len(video)), self.frames)) if len(video) > 1 else ()
         text = _template().replace("{Visual Description}", visual_description(sample, frame))
         text = text.replace("{Textual Description}", textual_description(sample.query.text))
         return ChatRequest(
-            key=f"{key_of(sample)}:difficulty",
+            key=f"{key_of(sample, frame)}:difficulty",
             text=text.replace("{Question}", f"'{sample.query.text}'", 1),
             media=(video, video) if whole else (video,),
             frames=((frame,), whole) if whole else ((frame,),),
@@ -113,17 +117,18 @@ class Measured:
     spatial words are hard to read.
     """
 
-    name: str = "measured/2"  # what it rates by has changed: earlier ratings do not count
+    name: str = "measured/3"  # what it rates by has changed: earlier ratings do not count
     batch_size: int = 64
 
-    def __call__(self, samples: Sequence[Sample]) -> list[Rated]:
+    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
         """Rate each sample."""
-        return [Rated(key_of(sample), measured(sample)) for sample in samples]
+        asked = zip(samples, frames, strict=True)
+        return [Rated(key_of(*one), measured(*one)) for one in asked]
 
 
-def measured(sample: Sample) -> Rating:
-    """The ratings that `Measured` gives."""
-    found = looks(sample, key_frame(sample))
+def measured(sample: Sample, frame: int) -> Rating:
+    """The ratings that `Measured` gives, of a sample that is marked in this frame."""
+    found = looks(sample, frame)
     words, spatial = words_of(sample.query.text)
     language = _clipped(1 + 0.4 * words + spatial)
     if found is None:
@@ -142,10 +147,11 @@ def rated(
     samples: Sequence[Sample],
     rater: Rater | None,
     file: Path,
+    frame_of: FrameOf,
     *,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, float]:
-    """The scores of all samples by their keys, from a file as far as it has them.
+    """The scores of all samples by the keys of sample and frame, from a file as far as it has them.
 
     What it lacks is rated, batch by batch, and added to it: a killed rating goes on where it was.
 
@@ -154,6 +160,7 @@ def rated(
         rater: What rates. Ratings of another one in the file do not count. None: every rating of
             the file counts, the last of a sample wins, and what is not there is left out.
         file: One JSON object a line.
+        frame_of: The frame that each sample is rated for.
         tell: Is told how many of how many are done.
 
     Raises:
@@ -161,19 +168,21 @@ def rated(
         StoreError: the file cannot be written.
     """
     known = read_ratings(file, None if rater is None else rater.name)
-    wanted = {key_of(sample): sample for sample in samples}
+    placed = [(sample, frame_of(sample)) for sample in samples]
+    wanted = {key_of(*one): one for one in placed}
     if rater is not None:
-        missing = [sample for key, sample in wanted.items() if key not in known]
+        missing = [one for key, one in wanted.items() if key not in known]
         for start in range(0, len(missing), rater.batch_size):
-            batch = rater(missing[start : start + rater.batch_size])
+            part = missing[start : start + rater.batch_size]
+            batch = rater([sample for sample, _ in part], [frame for _, frame in part])
             append(file, rater.name, batch)
             known |= {one.sample: one.score for one in batch}
             tell(len(wanted) - len(missing) + start + len(batch), len(wanted))
     return {key: known[key] for key in wanted if key in known}
 
 
-def await_ratings(samples: Sequence[Sample], rater: str, file: Path) -> None:
-    """Wait until a file has a rating of every sample, which another process writes.
+def await_ratings(keys: Collection[str], rater: str, file: Path) -> None:
+    """Wait until a file has a rating of every key, which another process writes.
 
     Processes that train together are not connected yet: to rate takes longer than connected ones
     wait for each other.
@@ -181,7 +190,7 @@ def await_ratings(samples: Sequence[Sample], rater: str, file: Path) -> None:
     Raises:
         StoreError: nothing is added to it for a day.
     """
-    wanted, known, since = {key_of(sample) for sample in samples}, -1, monotonic()
+    wanted, known, since = set(keys), -1, monotonic()
     while not wanted <= (found := set(read_ratings(file, rater))):
         if len(found) != known:
             known, since = len(found), monotonic()

@@ -42,7 +42,7 @@ Penalty: TypeAlias = Literal["clipped", "literal", "none"]
 
 NEGATIVE_DISTANCE = 40
 """τ_neg: a negative point farther than this from every object, in pixels, is worth nothing."""
-FORMATS = 3.0  # of box, positive and negative point; rescaled to VisionReasoner's 2
+FORMATS = 2.0  # what VisionReasoner pays for box and point
 
 Distances: TypeAlias = NDArray[np.float32]
 """840 × 840: the taxicab distance of every pixel to the nearest pixel that is meant, 0 on it."""
@@ -59,8 +59,10 @@ class Placed(NamedTuple):
     """Objects that have a negative point, be it readable or not."""
 
 
-def answer_format(reply: str) -> float:
-    """From 0 to 2: two thirds of a mean over objects of "has box, positive and negative point".
+def answer_format(reply: str, *, negative: bool = True) -> float:
+    """From 0 to 2: twice the mean over objects of the share of box, positive and negative point.
+
+    Without `negative`, of box and positive point: what earns nothing need not be said.
 
     A box has four numbers' room, a point three, the last of which is its label. An answer that is
     no list, or an empty one, is worth 0.
@@ -68,8 +70,8 @@ def answer_format(reply: str) -> float:
     value = answer_value(reply)
     if not isinstance(value, list) or not value:
         return 0.0
-    credit = sum(_marks(entry) for entry in value) / len(value)
-    return credit * 2.0 / FORMATS
+    credit = sum(_marks(entry, negative=negative) for entry in value) / len(value)
+    return credit * FORMATS / (3 if negative else 2)
 
 
 def placed(reply: str) -> Placed:
@@ -172,14 +174,14 @@ class VideoSegR1Reward:
     think: bool = True
     """Without it nothing is paid for the form of reasoning (Table 4)."""
     negative: bool = True
-    """Pay for negative points."""
+    """Pay for negative points, and want one of each object."""
     reach: float = NEGATIVE_DISTANCE
     penalty: Penalty = "clipped"
     beta: float = 2e-3
     """What a token over the budget costs, as a part of the reward."""
     budgets: Budgets = field(default_factory=Budgets)
     scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Difficulties by a sample's key; one that is not there is medium."""
+    """Difficulties by the key of a sample and its frame; one that is not there is medium."""
 
     def __call__(self, group: Group) -> list[Terms]:
         """Terms of every rollout; `total` is the product of Eq. 8."""
@@ -194,13 +196,13 @@ class VideoSegR1Reward:
         right = self._right(group, said, meant, frame)
         terms = {
             "thinking_format": thinking_format(reply) if self.think else 0.0,
-            "answer_format": answer_format(reply),
+            "answer_format": answer_format(reply, negative=self.negative),
             **right._asdict(),
             "accuracy": right.total,
             "negative_points": self._negative(group, said, beside, frame),
             "non_repeat": non_repeat(reply),
         }
-        return {**terms, **self._shortened(group, reply, terms)}
+        return {**terms, **self._shortened(group, reply, terms, frame)}
 
     def _right(self, group: Group, said: Placed, meant: Meant, frame: int | None) -> Accuracy:
         if said.objects is None or frame is None or not meant[frame]:
@@ -224,10 +226,11 @@ class VideoSegR1Reward:
         points = said.negatives * scale_of(group)
         return negative_points(points, said.predicted, beside[frame], reach=self.reach)
 
-    def _shortened(self, group: Group, reply: str, terms: Terms) -> Terms:
+    def _shortened(self, group: Group, reply: str, terms: Terms, frame: int | None) -> Terms:
         names = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
         original = sum(terms[name] for name in names)
-        budget = self.budgets.budget(self.scores.get(key_of(group.sample), UNKNOWN))
+        key = key_of(group.sample, frame or 0)
+        budget = self.budgets.budget(self.scores.get(key, UNKNOWN))
         used = group.count_tokens(thought(reply))
         factor = 1.0 if self.penalty == "none" else length_factor(
             used, budget, beta=self.beta, clipped=self.penalty == "clipped"
@@ -250,14 +253,14 @@ def scale_of(group: Group) -> NDArray[np.float64]:
     return np.array([CANVAS[0] / group.canvas[0], CANVAS[1] / group.canvas[1]])
 
 
-def _marks(entry: Any) -> float:
+def _marks(entry: Any, *, negative: bool) -> float:
     """How many of box and points an object has in their form."""
     if not isinstance(entry, Mapping):
         return 0.0
     return (
         float(_long(entry.get(BOX), 4))
         + float(_labelled(entry.get(POSITIVE), 1))
-        + float(_labelled(entry.get(NEGATIVE), 0))
+        + float(negative and _labelled(entry.get(NEGATIVE), 0))
     )
 
 

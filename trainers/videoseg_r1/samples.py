@@ -31,16 +31,17 @@ def of_set(task: Task) -> Task:
     return replace(task, samples=samples)
 
 
-def key_of(sample: Sample) -> str:
-    """Names what is asked, in files and lookups: its set, native id there and question, hashed.
+def key_of(sample: Sample, frame: int = 0) -> str:
+    """Names what is asked, in files and lookups: its set, native id there, question and frame.
 
-    An expression has one name in its own set and in a mixture, whose ids are `set/id`, and also
-    where it comes again (`set/id#2`). Samples are to be of an `of_set` task.
+    All of it hashed. An expression has one name in its own set and in a mixture, whose ids are
+    `set/id`, and also where it comes again (`set/id#2`), as far as it is asked of the same frame of
+    its video. Samples are to be of an `of_set` task.
     """
     whole, native = sample.categories.get(SET, ""), sample.id
     if whole and native.startswith(f"{whole}/"):
         native = AGAIN.sub("", native.removeprefix(f"{whole}/"))
-    text = f"{whole}\x00{native}\x00{sample.query.text}"
+    text = f"{whole}\x00{native}\x00{sample.query.text}\x00{frame}"
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
@@ -62,6 +63,13 @@ class TrainingRequests:
     """What is asked of a sample in training: the reasoner's request, for a place that is drawn."""
 
     drawing: Drawing
+
+    def frame(self, sample: Sample) -> int:
+        """The frame that is marked: the one that difficulty is rated of; 0 of a picture."""
+        assert sample.target is not None, "samples without targets are left out"
+        if len(sample.query.media[0]) == 1:
+            return 0
+        return self.drawing.drawn(sample.query, sample.target.answer)[0].target
 
     def __call__(self, model: PromptedModel, sample: Sample) -> ChatRequest:
         """The request; that for a picture is the one that evaluation makes."""

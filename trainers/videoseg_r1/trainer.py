@@ -28,6 +28,7 @@ from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of
 from harness.trainers.videoseg_r1.difficulty import (
     ChatRater,
+    FrameOf,
     Measured,
     Rater,
     await_ratings,
@@ -59,36 +60,44 @@ class VideoSegR1Trainer(GrpoTrainer):
         """
         run = replace(run, tasks=tuple(map(of_set, run.tasks)))
         drawing = replace(self.drawing, seed=run.seed)
-        asking = replace(self, ask=TrainingRequests(drawing=drawing))
+        requests = TrainingRequests(drawing=drawing)
+        asking = replace(self, ask=requests)
         asking.check(run)
         samples = [sample for task in run.tasks for sample in samples_of(task)
                    if sample.target is not None and _fit(sample)]  # fmt: skip
-        scores = self._scores(run, samples)
+        scores = self._scores(run, samples, requests.frame)
         bound = replace(asking, reward=replace(self.reward, scores=scores))
         facts = GrpoTrainer.train(bound, run)
         levels = self.reward.budgets.histogram(
-            (sample.categories[SET], scores.get(key_of(sample), UNKNOWN)) for sample in samples
+            (sample.categories[SET], scores.get(key_of(sample, requests.frame(sample)), UNKNOWN))
+            for sample in samples
         )
         return {**facts, "difficulty": levels if scores else {}, "rated": len(scores)}
 
-    def _scores(self, run: TrainingRun, samples: list[Sample]) -> dict[str, float]:
+    def _scores(
+        self, run: TrainingRun, samples: list[Sample], frame_of: FrameOf
+    ) -> dict[str, float]:
         if self.scorer is None and self.ratings is None:
             return {}  # `_check_difficulties` has seen to it that no reward hangs on them
         file = self.ratings or run.out / RATINGS
         rater = None if self.scorer is None else rater_of(self.scorer)
+        keys = [key_of(sample, frame_of(sample)) for sample in samples]
         if rater is not None and run.main:
-            run.progress.start("rating difficulty", len(set(map(key_of, samples))), 0)
-            rated(samples, rater, file, tell=lambda done, total: run.progress.step(done, {}))
+            run.progress.start("rating difficulty", len(set(keys)), 0)
+            rated(samples, rater, file, frame_of,
+                  tell=lambda done, total: run.progress.step(done, {}))  # fmt: skip
             run.progress.end()
         elif rater is not None:
-            await_ratings(samples, rater.name, file)
-        scores = rated(samples, rater, file)
-        lacking = [sample for sample in samples if key_of(sample) not in scores]
+            await_ratings(keys, rater.name, file)
+        scores = rated(samples, rater, file, frame_of)
+        lacking = [one for one, key in zip(samples, keys, strict=True) if key not in scores]
         if lacking:
             raise DataError(
-                f"ratings {file}", expected="every sample that is trained on",
-                found=f"{len(lacking)} that it does not know, such as {lacking[0].id!r}",
-                fix="scorer=… rates them.",
+                f"ratings {file}", expected="every sample that is trained on, rated for the frame "
+                f"that seed {run.seed} draws",
+                found=f"{len(lacking)} that it does not know, such as {lacking[0].id!r} in frame "
+                f"{frame_of(lacking[0])}",
+                fix="scorer=… rates them; or train with the seed that the file was made with.",
             )  # fmt: skip
         return scores
 

@@ -15,12 +15,17 @@ from harness.models.truth import key_frame_of, objects_of, parts, taught
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.types import Answer, AnswerForm, Box, Point, Sample
 
+MASKS = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
+"""The forms whose objects are read off masks, where there are some."""
+
 
 def objects(sample: Sample, frame: int = 0) -> list[Item]:
     """What is meant in a frame, in pixels of the original picture.
 
     Boxes are the answer's own where it has them, else those around its instances, else those of the
-    connected parts of its mask; both but for specks (`without_specks`).
+    connected parts of its mask; both but for specks (`without_specks`), and from the first to the
+    last pixel: so VisionReasoner's code makes its training tables (`max` of the pixels' numbers),
+    VideoSeg-R1 takes "the rightmost and bottommost pixels", and the reward's IoU counts them.
     A box's point is the answer's own where it has one a box, else the pixel of the mask in the box
     that is farthest from the mask's edge, else the middle of the box. The mask is that of the box's
     own instance where there is one a box.
@@ -36,10 +41,18 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
     if answer.masks is None and answer.boxes is None and answer.box_track is None:
         raise ParseError(f"answer of sample {sample.id}", expected="masks or boxes", found="none")
     if answer.boxes is None or len(sample.query.media[0]) > 1:
-        return objects_of(form, taught(answer, [frame]), frame, sample.query.size)
+        items = objects_of(form, taught(answer, [frame]), frame, sample.query.size)
+        masked = form in MASKS and answer.masks is not None
+        return [_to_last_pixel(item) for item in items] if masked else items
     if answer.points is not None and len(answer.points) == len(answer.boxes):
         return [Item(box, point) for box, point in zip(answer.boxes, answer.points, strict=True)]
     return [_marked(box, mask) for box, mask in zip(answer.boxes, _masks(answer), strict=True)]
+
+
+def _to_last_pixel(item: Item) -> Item:
+    """An object whose box around a mask ends on the last pixel, not after it."""
+    left, top, right, bottom = item.box
+    return item._replace(box=Box(left, top, right - 1, bottom - 1))
 
 
 def _masks(answer: Answer) -> list[Rle | None]:
@@ -95,7 +108,7 @@ class Meant(dict[int, list[Item]]):
 def check(sample: Sample) -> None:
     """Raise ParseError if a sample has no truth for a reward over places."""
     masked = sample.target is not None and sample.target.answer.masks is not None
-    if not (masked and sample.query.form in (AnswerForm.MASK, AnswerForm.MASK_TRACK)):
+    if not (masked and sample.query.form in MASKS):
         objects(sample, key_frame(sample))  # a mask always has parts, which take time to find
 
 

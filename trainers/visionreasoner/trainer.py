@@ -5,6 +5,7 @@ harness train --method visionreasoner --model "visionreasoner(checkpoint=FOLDER)
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from harness.models.compose import PromptedModel
@@ -16,28 +17,33 @@ from harness.trainers.visionreasoner.rewards import Semantics, VisionReasonerRew
 
 
 @with_settings(beta=1e-2, entropy_coefficient=1e-3)
-def visionreasoner(*, semantics: Semantics = "official", **settings: Any) -> GrpoTrainer:
+def visionreasoner(
+    *, semantics: Semantics = "official", newline: bool = True, **settings: Any
+) -> GrpoTrainer:
     """VisionReasoner (Liu et al. 2025) with GRPO: format, matched boxes and points, no repetition.
 
     The model is asked with VisionReasoner's prompt, whatever its own is; its canvas stays. The
-    defaults are those of the official code. Beside `semantics`, every setting of the GRPO engine
-    can be given; docs/training.md lists them.
+    defaults are those of the official code. Beside these, every setting of the GRPO engine can be
+    given; docs/training.md lists them.
 
     Args:
         semantics: Of the accuracy: `official`, as coded, or the `paper`'s wording.
+        newline: Between picture and prompt, as in the official training, whose checkpoints are
+            evaluated without. `pocket` was taught without.
     """
     return GrpoTrainer(
         name="visionreasoner",
         settings=Settings(**settings),
         reward=VisionReasonerReward(semantics),
-        own={"semantics": semantics},
-        fitted=fitted,
+        own={"semantics": semantics, "newline": newline},
+        fitted=partial(fitted, newline=newline),
         usable=check,
     )
 
 
-def fitted(model: PromptedModel) -> PromptedModel:
+def fitted(model: PromptedModel, *, newline: bool) -> PromptedModel:
     """The model with VisionReasoner's prompt, on its own canvas or, if it has none, the paper's."""
-    if isinstance(model.prompt, VisionReasoner):
-        return model
-    return replace(model, prompt=VisionReasoner(resize=model.prompt.resize or CANVAS))
+    own = model.prompt
+    if not isinstance(own, VisionReasoner):
+        own = VisionReasoner(resize=own.resize or CANVAS)
+    return replace(model, prompt=replace(own, newline=newline))
