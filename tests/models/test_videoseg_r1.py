@@ -1,3 +1,5 @@
+import base64
+import io
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
@@ -16,7 +19,8 @@ from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import ChatReply, ChatRequest, ObjectPrompt, ReplyReader
 from harness.models.backends.altered import altered
-from harness.models.backends.inputs import processor_inputs
+from harness.models.backends.inputs import processor_inputs, squashed
+from harness.models.backends.openai_form import Form
 from harness.models.conversing import Talks
 from harness.models.grammar import Item
 from harness.models.videoseg_r1 import grammar
@@ -508,6 +512,44 @@ def test_the_reasoner_is_shown_target_references_and_key_frames():
     )
     assert "from 5.0 s to 7.0 s" in request.text
     assert 'Please find "the dog"' in request.text
+
+
+def test_every_backend_shows_the_network_the_same_pictures(tiny_qwen, monkeypatch):
+    """As one picture each, in one order: none joins frames that are far from each other."""
+    made = model({"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]})
+    made.predict([query(frames=40)])
+    request = made.chat.asked[-1]
+    expected = [squashed(request.media[place].frame(frame), request.squash(place))
+                for place, frames in enumerate(request.frames) for frame in frames]  # fmt: skip
+    network = plugins.build("backends", spec(f"transformers(checkpoint={tiny_qwen})"))
+    handed = []
+    processor = network.processor
+    monkeypatch.setattr(
+        type(processor), "__call__", lambda self, **given: handed.append(given) or {}
+    )
+    processor_inputs(processor, [request])
+    monkeypatch.undo()
+    assert "videos" not in handed[0]
+    form = Form(model="m", server="vllm", clips="images", quality=None, temperature=0.0, top_p=1.0,
+                repetition_penalty=None, seed=0, fit=None, plain=str)  # fmt: skip
+    content = json.loads(form.body(request))["messages"][-1]["content"]
+    sent = [part for part in content if part["type"] != "text"]
+    assert {part["type"] for part in sent} == {"image_url"}
+    inside = plugins.build("backends", spec(f"vllm(checkpoint={tiny_qwen})"))._prompt(request)
+    assert set(inside["multi_modal_data"]) == {"image"}
+    shown = {
+        "transformers": handed[0]["images"],
+        "openai": [decoded(part["image_url"]["url"]) for part in sent],
+        "vllm": inside["multi_modal_data"]["image"],
+    }
+    for backend, pictures in shown.items():
+        assert len(pictures) == len(expected) == 17, backend
+        for one, other in zip(pictures, expected, strict=True):
+            assert np.array_equal(np.asarray(one), other), backend
+
+
+def decoded(url):
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))))
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def sr_91k(
     )  # fmt: skip
     return Task(
         name="sr_91k",
-        version=1,
+        version=2,
         split=split,
         forms=FORMS,
         protocol=scoring,

@@ -60,7 +60,7 @@ def video_r1_260k(
     )  # fmt: skip
     return Task(
         name="video_r1_260k",
-        version=1,
+        version=2,
         split=split,
         forms=FORMS,
         protocol=scoring,

@@ -1,0 +1,398 @@
+"""What a network is shown and asked in training is what the methods' official code gives it."""
+
+import json
+import math
+import tomllib
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from harness import media, plugins
+from harness.errors import UsageError
+from harness.frames import frame_policy
+from harness.masks import Rle
+from harness.model import ChatReply
+from harness.models.backends.sampling import Sampling
+from harness.models.grammar import Item
+from harness.models.qwen_vl.model import qwen_vl
+from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.models.visionreasoner.grammar import ask as official
+from harness.run.plan import samples_of
+from harness.run.train import TrainingOptions, train
+from harness.spec import parse
+from harness.task import Task
+from harness.tasks.training.scoring import ANSWERS
+from harness.trainer import TrainingRun
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
+from harness.trainers.grpo.values import Rollout
+from harness.trainers.seg_zero import rewards as seg_zero
+from harness.trainers.videoseg_r1 import trainer as videoseg_trainer
+from harness.trainers.videoseg_r1.difficulty import ChatRater
+from harness.trainers.visionreasoner.objects import Meant
+from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
+
+GENERAL = (
+    "What appears on the screen in Russia after the man picks up the phone?",
+    "In the figure, what is the value of the angle ABC?",
+    "Why did the boy look at the camera at the end?",
+)
+SPATIAL = "How far is the chair from the table?"
+CELLS = {"sofa": [[1, 2]], "lamp": [[3, 4]]}
+GRAPH = [{"frame": 0, "nodes": [{"category": "sofa", "centre": [0.0, 0.0, 2.0]}]}]
+
+
+def shown(size=(64, 48), frames=4, rate=2.0):
+    """A black picture (one frame), or a video of so many frames a second."""
+    picture = np.zeros((size[1], size[0], 3), np.uint8)
+    return media.pixels([picture] * frames, times=[k / rate for k in range(frames)],
+                        is_video=frames > 1, id=f"{size}{frames}")  # fmt: skip
+
+
+def question(text, *, of=None, extra=None, number=3.0, name="", **more):
+    query = Query(id=query_id(name or text), text=text, media=(of or shown(),),
+                  forms=(AnswerForm.NUMBER,), **more)  # fmt: skip
+    target = Target(answer=Answer(number=number), extra=extra or {})
+    return Sample(id=name or text, query=query, target=target)
+
+
+def task_of(*samples, name="set"):
+    return Task(name=name, version=1, split="train", forms=(AnswerForm.NUMBER,),
+                protocol=ANSWERS["train/answers"], samples=lambda: samples, annotations=(),
+                check=lambda: ())  # fmt: skip
+
+
+def begun(method, model, task, monkeypatch, tmp_path, told, **run):
+    """The model that a training asks, and its samples, once it would begin to load the network."""
+    kept = []
+
+    class Begun(Exception):
+        pass
+
+    def begins(self, run, model, chat):
+        kept.append((self, run, model))
+        raise Begun
+
+    monkeypatch.setattr(GrpoTrainer, "_begun", begins)
+    given = TrainingRun(out=tmp_path, tasks=(task,), model=parse(model), progress=told, **run)
+    with pytest.raises(Begun):
+        plugins.build("trainers", parse(method)).train(given)
+    ((trainer, run, model),) = kept
+    return trainer, model, [one for task in run.tasks for one in samples_of(task)]
+
+
+# maps and graphs
+
+
+@pytest.mark.parametrize(
+    ("method", "tag", "extra"),
+    [("spacer", "map", {"map": CELLS}), ("video_str", "graph", {"graphs": GRAPH})],
+)
+def test_a_map_or_graph_is_asked_of_samples_alone_that_have_one(
+    method, tag, extra, tiny_qwen, tmp_path, told, monkeypatch
+):
+    known = question("How many are there?", extra=extra, name="known")
+    task = task_of(known, question(SPATIAL), *map(question, GENERAL))
+    model = f"{method}(checkpoint={tiny_qwen},frames=2,pixels=3136)"
+    trainer, asked, samples = begun(method, model, task, monkeypatch, tmp_path, told)
+    texts = [trainer.ask(asked, one).text for one in samples]
+    assert [f"<{tag}>" in text for text in texts] == [True, False, False, False, False]
+    assert "['sofa'" in texts[0]
+    assert not any("is trained with the prompt of" in note for note in told.notes)
+
+
+def test_no_map_is_asked_where_none_is_scored(tiny_qwen, tmp_path, told, monkeypatch):
+    listed = question("How many?", extra={"map": CELLS}, objects=("sofa", "lamp"))
+    model = f"spacer(checkpoint={tiny_qwen})"
+    method = "spacer(with_maps=false)"
+    trainer, asked, (one,) = begun(method, model, task_of(listed), monkeypatch, tmp_path, told)
+    assert "<map>" not in trainer.ask(asked, one).text
+
+
+def test_evaluation_asks_for_a_map_where_the_official_one_does():
+    def asked(model, text):
+        return plugins.build("models", parse(model)).requests(question(text).query)[0].text
+
+    for text in (SPATIAL, *GENERAL):
+        assert "<map>" not in asked("spacer(backend=stored)", text)
+        assert "<map>" in asked("spacer(backend=stored,map=vsi)", text)
+        assert ("<graph>" in asked("video_str(backend=stored)", text)) == (text == SPATIAL)
+
+
+# frames and pictures
+
+
+def smart_resize(size, *, least, most, factor=28):
+    """`smart_resize` of qwen_vl_utils, written again: (width, height)."""
+    wide, high = (max(factor, round(side / factor) * factor) for side in size)
+    ratio = math.sqrt(size[0] * size[1] / most), math.sqrt(least / (size[0] * size[1]))
+    if wide * high > most:
+        wide, high = (math.floor(side / ratio[0] / factor) * factor for side in size)
+    elif wide * high < least:
+        wide, high = (math.ceil(side * ratio[1] / factor) * factor for side in size)
+    return wide, high
+
+
+def trained_on(medium):
+    """What the three methods' published trainings show of a medium: a request a rule."""
+    rules = {
+        plain["model"].partition("frames=")[2].rstrip(")")
+        for method in ("video_r1", "spacer", "video_str")
+        for plain in published(method)
+    }
+    for rule in sorted(rules):
+        model = qwen_vl(backend=parse("stored"), frames=parse(rule))
+        yield from model.requests(question("?", of=medium).query)
+
+
+def published(method):
+    for path in files("harness.trainers").joinpath(method, "configs").iterdir():
+        if path.name.endswith(".toml") and "pocket" not in path.name:
+            yield tomllib.loads(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [((1600, 1200), (504, 364)), ((120, 80), (112, 84)), ((20, 20), (56, 56)),
+     ((1242, 375), (812, 224))],
+)  # fmt: skip
+def test_a_picture_has_the_budget_of_pictures(size, expected):
+    assert smart_resize(size, least=4 * 28**2, most=256 * 28**2) == expected
+    for request in trained_on(shown(size, 1)):
+        assert request.resize == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(width=st.integers(28, 3000), height=st.integers(28, 3000))
+def test_pictures_and_frames_are_as_large_as_the_official_code_makes_them(width, height):
+    rule, size = frame_policy("video_str_train"), (width, height)
+    official = smart_resize(size, least=128 * 28**2, most=int(128 * 28**2 * 1.05))
+    assert rule.size(size) == official
+    assert rule.size(size, still=True) == smart_resize(size, least=4 * 28**2, most=256 * 28**2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "frames"), [(1, 4), (2, 4), (3, 6), (5, 10), (6, 12), (8, 16), (60, 16)]
+)
+def test_two_frames_a_second_are_shown_from_four_to_sixteen(seconds, frames):
+    for request in trained_on(shown(frames=seconds * 25, rate=25.0)):
+        assert len(request.frames[0]) == frames
+
+
+def test_pixels_that_are_named_are_of_pictures_too():
+    model = plugins.build("models", parse("video_str(backend=stored,frames=8,pixels=28224)"))
+    assert model.requests(question("?", of=shown((640, 480), 1)).query)[0].resize == (168, 140)
+
+
+# which tokens are drawn
+
+
+def test_the_published_trainings_draw_from_the_likeliest_95_percent():
+    for method in ("video_r1", "spacer", "video_str"):
+        assert plugins.build("trainers", parse(method)).describe()["top_p"] == 0.95
+        assert {plain["top_p"] for plain in published(method)} == {0.95}
+    assert plugins.build("trainers", parse("visionreasoner")).describe()["top_p"] == 1.0
+    for wrong in (0.0, 1.1, -1.0, math.nan):
+        with pytest.raises(UsageError, match="top_p"):
+            Settings(top_p=wrong)
+
+
+@pytest.mark.parametrize("noise", ["keyed", "torch"])
+def test_no_token_outside_the_nucleus_is_drawn(noise, examples, tiny_qwen, tmp_path, told):
+    """A nucleus of almost nothing is the likeliest token: all replies are the greedy one."""
+    pytest.importorskip("trl")
+    task = plugins.build("tasks", parse("reason_seg(split=val)"), examples)
+    trainer = plugins.build("trainers", parse(
+        f"visionreasoner(group=4,prompts=1,batch_size=4,max_new_tokens=8,max_steps=1,"
+        f"learning_rate=0.001,beta=0.0,loggers='none',noise={noise},top_p=1e-6)"
+    ))  # fmt: skip
+    model = parse(f"visionreasoner(checkpoint={tiny_qwen},canvas=56)")
+    train(trainer, [task], model, tmp_path / "out", TrainingOptions(seed=1, progress=told))
+    lines = (tmp_path / "out" / "rollouts.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 4
+    assert len({json.loads(line)["text"] for line in lines}) == 1
+
+
+@pytest.mark.parametrize("top_p", [0.3, 0.95])
+def test_draws_are_those_of_transformers_nucleus(top_p):
+    """Against `TopPLogitsWarper`: the same tokens may come, with the same shares."""
+    torch = pytest.importorskip("torch")
+    from transformers import TopPLogitsWarper
+
+    logits = torch.randn(1, 40, generator=torch.Generator().manual_seed(3)) * 2
+    kept = TopPLogitsWarper(top_p=top_p)(None, logits.clone()).softmax(-1)[0]
+    sampling = Sampling(temperature=1.0, top_p=top_p)
+    count = 4000
+    numbers = torch.linspace(0, 1, count + 1, dtype=torch.float64)[:-1, None]
+    drawn = sampling.chosen(logits.repeat(count, 1), torch.zeros(count, 1), numbers).argmax(-1)
+    shares = torch.bincount(drawn, minlength=40) / count
+    assert set(drawn.tolist()) == set(kept.nonzero()[:, 0].tolist())
+    assert torch.allclose(shares.float(), kept, atol=2 / count)
+
+
+# words
+
+
+@pytest.fixture
+def of_video_r1(tmp_path):
+    """The question of a record of Video-R1-260k, of a type of problem, about a picture."""
+
+    def made(problem_type, solution):
+        place = tmp_path / "video_r1_260k"
+        place.mkdir(exist_ok=True)
+        Image.new("RGB", (60, 40)).save(place / "a.png")
+        row = {"problem_id": 1, "problem": "What stands there?", "data_type": "image",
+               "problem_type": problem_type, "solution": f"<answer>{solution}</answer>",
+               "path": "./a.png"}  # fmt: skip
+        (place / "Video-R1-260k.json").write_text(json.dumps([row]), "utf-8")
+        task = plugins.build("tasks", parse("video_r1_260k"), tmp_path)
+        (sample,) = task.samples()
+        return sample.query
+
+    return made
+
+
+OCR = " Please transcribe text from the image/video clearly and provide your text answer within"
+FREE = " Please provide your text answer within"
+
+
+@pytest.mark.parametrize("method", ["video_str", "spacer", "video_r1"])
+def test_a_text_to_transcribe_is_asked_for_as_such(method, of_video_r1):
+    model = plugins.build("models", parse(f"{method}(backend=stored)"))
+    for kind, words in (("OCR", OCR), ("free-form", FREE)):
+        (request,) = model.requests(of_video_r1(kind, "no parking"))
+        assert request.text.endswith(f"{words} the <answer> </answer> tags.")
+        assert (OCR in request.text) == (kind == "OCR")
+
+
+@pytest.mark.parametrize(
+    ("method", "numerical"), [("video_str", "3.1"), ("spacer", "3.1"), ("video_r1", "3.14")]
+)
+def test_a_regression_has_its_own_example(method, numerical, of_video_r1):
+    model = plugins.build("models", parse(f"{method}(backend=stored)"))
+    for kind, example in (("regression", "3.14"), ("numerical", numerical)):
+        (request,) = model.requests(of_video_r1(kind, "7.5"))
+        assert f"(e.g., 42 or {example}) within" in request.text
+
+
+def test_a_type_of_another_form_changes_no_wording():
+    model = plugins.build("models", parse("spacer(backend=stored)"))
+    plain, odd = (question("?", problem_type=kind).query for kind in ("", "OCR"))
+    assert model.requests(plain)[0].text == model.requests(odd)[0].text
+
+
+def masked(*masks, size=(420, 210), name="m"):
+    """A sample whose truth is a mask a frame."""
+    frames = len(masks)
+    form = AnswerForm.MASK_TRACK if frames > 1 else AnswerForm.MASK
+    query = Query(id=query_id(name), text="the red square", media=(shown(size, frames),),
+                  forms=(form,))  # fmt: skip
+    answer = Answer(masks=tuple(map(Rle.from_array, masks)))
+    return Sample(id=name, query=query, target=Target(answer=answer))
+
+
+def square(left, top, right, bottom, size=(420, 210)):
+    mask = np.zeros((size[1], size[0]), bool)
+    mask[top:bottom, left:right] = True
+    return mask
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "newline"),
+    [("visionreasoner", "visionreasoner", True), ("visionreasoner", "pocket", True),
+     ("visionreasoner(newline=false)", "pocket", False), ("dr2seg", "dr2seg", True),
+     ("dr2seg(form=sam3)", "dr2seg(form=sam3,segmenter=box", True), ("dr2seg", "dr2seg(prompt=short", False),
+     ("seg_zero", "seg_zero", False), ("videoseg_r1(scorer=measured)", "videoseg_r1", False)],
+)  # fmt: skip
+def test_training_prompts_begin_as_in_the_official_training(
+    method, model, newline, tiny_qwen, tmp_path, told, monkeypatch
+):
+    spec = f"{model}{',' if '(' in model else '('}checkpoint={tiny_qwen})"
+    task = task_of(masked(square(10, 20, 60, 90)), name="masks")
+    trainer, asked, (one,) = begun(method, spec, task, monkeypatch, tmp_path, told)
+    request = trainer.ask(asked, one)
+    (evaluated,) = plugins.build("models", parse(spec)).requests(one.query)
+    assert request.text == "\n" * newline + request.text.lstrip("\n")
+    assert not evaluated.text.startswith("\n"), "evaluation has none"
+    if model.partition("(")[0] == method.partition("(")[0] or model == "pocket":
+        assert request.text.lstrip("\n") == evaluated.text
+        assert not any("is trained with the prompt of" in note for note in told.notes)
+    if method.startswith("dr2seg"):
+        tag = "target_desc" if "sam3" in method else "description"
+        again = trainer.bound(asked).second(
+            one, Rollout(text=f"<think>a</think><{tag}>the cup</{tag}><answer>[]</answer>",
+                         tokens=9)
+        )  # fmt: skip
+        assert again.text.startswith("\n") == newline
+        assert "the cup" in again.text
+
+
+def test_the_small_checkpoint_is_trained_in_the_words_that_it_was_taught():
+    path = files("harness.trainers").joinpath("visionreasoner", "configs", "pocket_cpu.toml")
+    assert tomllib.loads(path.read_text("utf-8"))["newline"] is False
+    assert VisionReasoner().ask("the star") == official("the star")
+
+
+# truth
+
+
+@pytest.mark.parametrize("edges", [(10, 20, 60, 90), (0, 0, 420, 210), (7, 3, 8, 200)])
+def test_a_box_around_a_mask_ends_on_its_last_pixel(edges):
+    """As `np.where(mask)[1].max()` of Seg-Zero's notebook, which VisionReasoner's tables are of."""
+    mask = square(*edges)
+    rows, columns = np.where(mask)
+    last = np.array([columns.min(), rows.min(), columns.max(), rows.max()])
+    expected = tuple(int(edge * side + 0.5)
+                     for edge, side in zip(last, (2, 4, 2, 4), strict=True))  # fmt: skip
+    one = masked(mask)
+    (item,) = Meant(one)[0]  # of VisionReasoner, DR2Seg and VideoSeg-R1
+    assert isinstance(item, Item) and item.box == expected
+    assert seg_zero.truth(one).box == expected
+    assert Meant(masked(mask, mask))[1][0].box == expected  # of a video
+
+
+def test_a_box_that_the_benchmark_gives_is_kept():
+    one = masked(square(10, 20, 60, 90))
+    answer = replace(one.target.answer, boxes=(Box(10, 20, 60, 90),))
+    (item,) = Meant(replace(one, target=Target(answer=answer)))[0]
+    assert item.box == (20, 80, 120, 360)
+
+
+# difficulty
+
+
+class Rates:
+    """Gives every sample the same rating, and remembers what it was shown."""
+
+    name = "rates"
+    batch_size = 2
+
+    def __init__(self):
+        self.asked = []
+
+    def generate(self, requests):
+        self.asked += requests
+        text = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
+        return [ChatReply(text=text) for _ in requests]
+
+
+def test_difficulty_is_rated_on_the_frame_that_is_trained(tiny_qwen, tmp_path, told, monkeypatch):
+    side = (84, 84)
+    videos = [masked(*[square(5, 5, 20, 20, side)] * 40, size=side, name=f"v{place}")
+              for place in range(6)]  # fmt: skip
+    chat = Rates()
+    rater = ChatRater(chat=chat)
+    monkeypatch.setattr(videoseg_trainer, "rater_of", lambda spec: rater)
+    trainer, model, samples = begun(
+        "videoseg_r1(scorer=stored)", f"videoseg_r1(checkpoint={tiny_qwen})",
+        task_of(*videos, name="mevis"), monkeypatch, tmp_path, told, seed=3,
+    )  # fmt: skip
+    trained = [trainer.ask(model, one).frames[0] for one in samples]
+    assert [request.frames[0] for request in chat.asked] == trained
+    assert len(set(trained)) > 1
+    assert len(trainer.reward.scores) == len(videos)
