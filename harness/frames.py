@@ -282,10 +282,12 @@ def frame_policy(asked: "int | str | Spec") -> FramePolicy:
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
     picture = {PICTURE[key]: value for key, value in spec.arguments.items() if key in PICTURE}
     return FramePolicy(
-        spec=spec, rule=rule, arguments=numbers,  # type: ignore[arg-type]
+        spec=spec,
+        rule=rule,
+        arguments=numbers,  # type: ignore[arg-type]
         budget=PixelBudget(**pixels) if pixels else None,  # type: ignore[arg-type]
         picture_budget=PixelBudget(**{**pixels, **picture}) if pixels else None,  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
 
 
 def _check(spec: Spec, known: tuple[str, ...], *, required: tuple[str, ...]) -> None:

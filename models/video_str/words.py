@@ -59,9 +59,12 @@ class Spoken:
             UsageError: there is no wording for this form.
         """
         return self.templates.ask(
-            query.text, form=form, options=query.options, objects=self.objects(query)[0],
+            query.text,
+            form=form,
+            options=query.options,
+            objects=self.objects(query)[0],
             problem_type=query.problem_type,
-        )  # fmt: skip
+        )
 
     def read(self, query: Query, form: AnswerForm, reply: str) -> Answer:
         """The answer that a reply gives.

@@ -519,8 +519,11 @@ def test_every_backend_shows_the_network_the_same_pictures(tiny_qwen, monkeypatc
     made = model({"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]})
     made.predict([query(frames=40)])
     request = made.chat.asked[-1]
-    expected = [squashed(request.media[place].frame(frame), request.squash(place))
-                for place, frames in enumerate(request.frames) for frame in frames]  # fmt: skip
+    expected = [
+        squashed(request.media[place].frame(frame), request.squash(place))
+        for place, frames in enumerate(request.frames)
+        for frame in frames
+    ]
     network = plugins.build("backends", spec(f"transformers(checkpoint={tiny_qwen})"))
     handed = []
     processor = network.processor
@@ -530,8 +533,18 @@ def test_every_backend_shows_the_network_the_same_pictures(tiny_qwen, monkeypatc
     processor_inputs(processor, [request])
     monkeypatch.undo()
     assert "videos" not in handed[0]
-    form = Form(model="m", server="vllm", clips="images", quality=None, temperature=0.0, top_p=1.0,
-                repetition_penalty=None, seed=0, fit=None, plain=str)  # fmt: skip
+    form = Form(
+        model="m",
+        server="vllm",
+        clips="images",
+        quality=None,
+        temperature=0.0,
+        top_p=1.0,
+        repetition_penalty=None,
+        seed=0,
+        fit=None,
+        plain=str,
+    )
     content = json.loads(form.body(request))["messages"][-1]["content"]
     sent = [part for part in content if part["type"] != "text"]
     assert {part["type"] for part in sent} == {"image_url"}

@@ -150,8 +150,8 @@ def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, t
         assert other == {"checkpoint", "frames", "segmenter", "propagator"}
         assert "frames" not in made.arguments
         before, after = (frames_of(one) for one in (trained, made))
-        assert (before["n"], after["n"]) == (16, 32)
-        assert before["max_pixels"] == 128 * 28 * 28 < after["max_pixels"]
+        assert (before["most"], after["n"]) == (16, 32)
+        assert before["min_pixels"] == 128 * 28 * 28 < before["max_pixels"] < after["max_pixels"]
 
 
 def test_the_rows_of_a_table_are_evaluated_alike():

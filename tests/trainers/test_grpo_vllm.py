@@ -193,7 +193,7 @@ def with_vllm(processor, requests, monkeypatch, **parts):
     way = object.__new__(module.VLLMGeneration)
     way.__dict__.update(
         accelerator=trainer.accelerator, processing_class=processor, temperature=1.0,
-        model=torch.nn.Linear(1, 1), top_p=1.0, top_k=0, min_p=None, repetition_penalty=1.0,
+        model=torch.nn.Linear(1, 1), top_p=0.95, top_k=0, min_p=None, repetition_penalty=1.0,
         max_completion_length=9, logprobs=0, structured_outputs_regex=None, generation_kwargs={},
         tensor_parallel_size=1, enable_sleep_mode=False, **parts,
     )  # fmt: skip
@@ -297,7 +297,7 @@ def test_second_requests_reach_vllm_each_with_its_pictures(processor, monkeypatc
     assert [one.text for one in replies] == [processor.tokenizer.decode(SAID)] * len(requests)
     asked = llm if mode == "colocate" else client
     sampling = {name: asked.sampling[name] for name in ("n", "temperature", "max_tokens", "top_p")}
-    assert sampling == {"n": 1, "temperature": HEAT, "max_tokens": 12, "top_p": 1.0}
+    assert sampling == {"n": 1, "temperature": HEAT, "max_tokens": 12, "top_p": 0.95}
     tokens = [one["prompt_token_ids"] for one in llm.prompts] if mode == "colocate" else \
         client.prompts  # fmt: skip
     assert tokens == [

@@ -30,10 +30,11 @@ from harness.tasks.training.scoring import ANSWERS
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.values import Rollout
+from harness.trainers.grpo.values import Group, Rollout
 from harness.trainers.seg_zero import rewards as seg_zero
 from harness.trainers.videoseg_r1 import trainer as videoseg_trainer
 from harness.trainers.videoseg_r1.difficulty import ChatRater
+from harness.trainers.videoseg_r1.rewards import answer_format
 from harness.trainers.visionreasoner.objects import Meant
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 
@@ -50,21 +51,37 @@ GRAPH = [{"frame": 0, "nodes": [{"category": "sofa", "centre": [0.0, 0.0, 2.0]}]
 def shown(size=(64, 48), frames=4, rate=2.0):
     """A black picture (one frame), or a video of so many frames a second."""
     picture = np.zeros((size[1], size[0], 3), np.uint8)
-    return media.pixels([picture] * frames, times=[k / rate for k in range(frames)],
-                        is_video=frames > 1, id=f"{size}{frames}")  # fmt: skip
+    return media.pixels(
+        [picture] * frames,
+        times=[k / rate for k in range(frames)],
+        is_video=frames > 1,
+        id=f"{size}{frames}",
+    )
 
 
 def question(text, *, of=None, extra=None, number=3.0, name="", **more):
-    query = Query(id=query_id(name or text), text=text, media=(of or shown(),),
-                  forms=(AnswerForm.NUMBER,), **more)  # fmt: skip
+    query = Query(
+        id=query_id(name or text),
+        text=text,
+        media=(of or shown(),),
+        forms=(AnswerForm.NUMBER,),
+        **more,
+    )
     target = Target(answer=Answer(number=number), extra=extra or {})
     return Sample(id=name or text, query=query, target=target)
 
 
 def task_of(*samples, name="set"):
-    return Task(name=name, version=1, split="train", forms=(AnswerForm.NUMBER,),
-                protocol=ANSWERS["train/answers"], samples=lambda: samples, annotations=(),
-                check=lambda: ())  # fmt: skip
+    return Task(
+        name=name,
+        version=1,
+        split="train",
+        forms=(AnswerForm.NUMBER,),
+        protocol=ANSWERS["train/answers"],
+        samples=lambda: samples,
+        annotations=(),
+        check=lambda: (),
+    )
 
 
 def begun(method, model, task, monkeypatch, tmp_path, told, **run):
@@ -158,9 +175,13 @@ def published(method):
 
 @pytest.mark.parametrize(
     ("size", "expected"),
-    [((1600, 1200), (504, 364)), ((120, 80), (112, 84)), ((20, 20), (56, 56)),
-     ((1242, 375), (812, 224))],
-)  # fmt: skip
+    [
+        ((1600, 1200), (504, 364)),
+        ((120, 80), (112, 84)),
+        ((20, 20), (56, 56)),
+        ((1242, 375), (812, 224)),
+    ],
+)
 def test_a_picture_has_the_budget_of_pictures(size, expected):
     assert smart_resize(size, least=4 * 28**2, most=256 * 28**2) == expected
     for request in trained_on(shown(size, 1)):
@@ -207,10 +228,13 @@ def test_no_token_outside_the_nucleus_is_drawn(noise, examples, tiny_qwen, tmp_p
     """A nucleus of almost nothing is the likeliest token: all replies are the greedy one."""
     pytest.importorskip("trl")
     task = plugins.build("tasks", parse("reason_seg(split=val)"), examples)
-    trainer = plugins.build("trainers", parse(
-        f"visionreasoner(group=4,prompts=1,batch_size=4,max_new_tokens=8,max_steps=1,"
-        f"learning_rate=0.001,beta=0.0,loggers='none',noise={noise},top_p=1e-6)"
-    ))  # fmt: skip
+    trainer = plugins.build(
+        "trainers",
+        parse(
+            f"visionreasoner(group=4,prompts=1,batch_size=4,max_new_tokens=8,max_steps=1,"
+            f"learning_rate=0.001,beta=0.0,loggers='none',noise={noise},top_p=1e-6)"
+        ),
+    )
     model = parse(f"visionreasoner(checkpoint={tiny_qwen},canvas=56)")
     train(trainer, [task], model, tmp_path / "out", TrainingOptions(seed=1, progress=told))
     lines = (tmp_path / "out" / "rollouts.jsonl").read_text("utf-8").splitlines()
@@ -246,9 +270,14 @@ def of_video_r1(tmp_path):
         place = tmp_path / "video_r1_260k"
         place.mkdir(exist_ok=True)
         Image.new("RGB", (60, 40)).save(place / "a.png")
-        row = {"problem_id": 1, "problem": "What stands there?", "data_type": "image",
-               "problem_type": problem_type, "solution": f"<answer>{solution}</answer>",
-               "path": "./a.png"}  # fmt: skip
+        row = {
+            "problem_id": 1,
+            "problem": "What stands there?",
+            "data_type": "image",
+            "problem_type": problem_type,
+            "solution": f"<answer>{solution}</answer>",
+            "path": "./a.png",
+        }
         (place / "Video-R1-260k.json").write_text(json.dumps([row]), "utf-8")
         task = plugins.build("tasks", parse("video_r1_260k"), tmp_path)
         (sample,) = task.samples()
@@ -290,8 +319,9 @@ def masked(*masks, size=(420, 210), name="m"):
     """A sample whose truth is a mask a frame."""
     frames = len(masks)
     form = AnswerForm.MASK_TRACK if frames > 1 else AnswerForm.MASK
-    query = Query(id=query_id(name), text="the red square", media=(shown(size, frames),),
-                  forms=(form,))  # fmt: skip
+    query = Query(
+        id=query_id(name), text="the red square", media=(shown(size, frames),), forms=(form,)
+    )
     answer = Answer(masks=tuple(map(Rle.from_array, masks)))
     return Sample(id=name, query=query, target=Target(answer=answer))
 
@@ -304,11 +334,17 @@ def square(left, top, right, bottom, size=(420, 210)):
 
 @pytest.mark.parametrize(
     ("method", "model", "newline"),
-    [("visionreasoner", "visionreasoner", True), ("visionreasoner", "pocket", True),
-     ("visionreasoner(newline=false)", "pocket", False), ("dr2seg", "dr2seg", True),
-     ("dr2seg(form=sam3)", "dr2seg(form=sam3,segmenter=box", True), ("dr2seg", "dr2seg(prompt=short", False),
-     ("seg_zero", "seg_zero", False), ("videoseg_r1(scorer=measured)", "videoseg_r1", False)],
-)  # fmt: skip
+    [
+        ("visionreasoner", "visionreasoner", True),
+        ("visionreasoner", "pocket", True),
+        ("visionreasoner(newline=false)", "pocket", False),
+        ("dr2seg", "dr2seg", True),
+        ("dr2seg(form=sam3)", "dr2seg(form=sam3,segmenter=box", True),
+        ("dr2seg", "dr2seg(prompt=short", False),
+        ("seg_zero", "seg_zero", False),
+        ("videoseg_r1(scorer=measured)", "videoseg_r1", False),
+    ],
+)
 def test_training_prompts_begin_as_in_the_official_training(
     method, model, newline, tiny_qwen, tmp_path, told, monkeypatch
 ):
@@ -325,9 +361,9 @@ def test_training_prompts_begin_as_in_the_official_training(
     if method.startswith("dr2seg"):
         tag = "target_desc" if "sam3" in method else "description"
         again = trainer.bound(asked).second(
-            one, Rollout(text=f"<think>a</think><{tag}>the cup</{tag}><answer>[]</answer>",
-                         tokens=9)
-        )  # fmt: skip
+            one,
+            Rollout(text=f"<think>a</think><{tag}>the cup</{tag}><answer>[]</answer>", tokens=9),
+        )
         assert again.text.startswith("\n") == newline
         assert "the cup" in again.text
 
@@ -347,8 +383,7 @@ def test_a_box_around_a_mask_ends_on_its_last_pixel(edges):
     mask = square(*edges)
     rows, columns = np.where(mask)
     last = np.array([columns.min(), rows.min(), columns.max(), rows.max()])
-    expected = tuple(int(edge * side + 0.5)
-                     for edge, side in zip(last, (2, 4, 2, 4), strict=True))  # fmt: skip
+    expected = tuple(int(edge * side + 0.5) for edge, side in zip(last, (2, 4, 2, 4), strict=True))
     one = masked(mask)
     (item,) = Meant(one)[0]  # of VisionReasoner, DR2Seg and VideoSeg-R1
     assert isinstance(item, Item) and item.box == expected
@@ -361,6 +396,44 @@ def test_a_box_that_the_benchmark_gives_is_kept():
     answer = replace(one.target.answer, boxes=(Box(10, 20, 60, 90),))
     (item,) = Meant(replace(one, target=Target(answer=answer)))[0]
     assert item.box == (20, 80, 120, 360)
+
+
+# settings that change nothing
+
+
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [
+        ("dr2seg(form=sam3,semantics=paper)", "semantics=paper"),
+        ("video_r1(temporal=false,mu=0.5)", "mu=0.5"),
+        ("spacer(temporal=false,alpha=0.1)", "alpha=0.1"),
+        ("spacer(temporal=false,order_seed=3)", "order_seed=3"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(method, named):
+    with pytest.raises(UsageError, match=named):
+        plugins.build("trainers", parse(method))
+
+
+def test_without_negative_points_none_is_wanted():
+    given = {"bbox_2d": [1, 2, 3, 4], "point_pos": [2, 3, 1]}
+    for more, whole, without in (({}, 4 / 3, 2.0), ({"point_neg": [9, 9, 0]}, 2.0, 2.0)):
+        reply = f"<think>a</think><answer>{json.dumps([{**given, **more}])}</answer>"
+        assert answer_format(reply) == pytest.approx(whole)
+        for negative, expected in ((True, whole), (False, without)):
+            made = plugins.build(
+                "trainers",
+                parse(f"videoseg_r1(scorer=measured,negative_points={str(negative).lower()})"),
+            )
+            of = Group(
+                sample=masked(square(1, 1, 9, 9)),
+                canvas=(840, 840),
+                count_tokens=len,
+                rollouts=(Rollout(text=reply, tokens=9),),
+                frames=((0,),),
+            )
+            (terms,) = made.reward(of)
+            assert terms["answer_format"] == pytest.approx(expected)
 
 
 # difficulty
@@ -383,15 +456,22 @@ class Rates:
 
 def test_difficulty_is_rated_on_the_frame_that_is_trained(tiny_qwen, tmp_path, told, monkeypatch):
     side = (84, 84)
-    videos = [masked(*[square(5, 5, 20, 20, side)] * 40, size=side, name=f"v{place}")
-              for place in range(6)]  # fmt: skip
+    videos = [
+        masked(*[square(5, 5, 20, 20, side)] * 40, size=side, name=f"v{place}")
+        for place in range(6)
+    ]
     chat = Rates()
     rater = ChatRater(chat=chat)
     monkeypatch.setattr(videoseg_trainer, "rater_of", lambda spec: rater)
     trainer, model, samples = begun(
-        "videoseg_r1(scorer=stored)", f"videoseg_r1(checkpoint={tiny_qwen})",
-        task_of(*videos, name="mevis"), monkeypatch, tmp_path, told, seed=3,
-    )  # fmt: skip
+        "videoseg_r1(scorer=stored)",
+        f"videoseg_r1(checkpoint={tiny_qwen})",
+        task_of(*videos, name="mevis"),
+        monkeypatch,
+        tmp_path,
+        told,
+        seed=3,
+    )
     trained = [trainer.ask(model, one).frames[0] for one in samples]
     assert [request.frames[0] for request in chat.asked] == trained
     assert len(set(trained)) > 1

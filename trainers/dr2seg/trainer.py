@@ -14,7 +14,7 @@ from harness.models.prompts import wording_of
 from harness.trainers.dr2seg.masks import Masks, true_masks
 from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, Places
 from harness.trainers.dr2seg.second import LONGEST, AskAgain
-from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
 from harness.trainers.visionreasoner.rewards import Semantics
@@ -82,6 +82,8 @@ def dr2seg(
            second_temperature=second_temperature or 0.0)  # fmt: skip
     if len_floor > 1:
         raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(len_floor))
+    if form == "sam3":
+        refuse_unused("dr2seg", "form=sam3", semantics=(semantics, "official"))
     reward = DR2SegReward(
         form=form, accuracy=Places(semantics), describes=r_desc, shortens=r_len, anchor=n0,
         gamma=gamma, gate_threshold=gate_threshold, len_floor=len_floor,

@@ -195,6 +195,27 @@ class Settings:
         return max(1, int(rounds)) * self.iterations
 
 
+def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None:
+    """Refuse a method's own settings that differ from their defaults and would change nothing.
+
+    Args:
+        method: Its name.
+        why: The setting that makes them idle, such as `temporal=false`.
+        given: What was given and the default, by name.
+
+    Raises:
+        UsageError: there are some.
+    """
+    idle = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
+    if idle:
+        raise UsageError(
+            f"{method} with {why}",
+            expected="settings that change something",
+            found=", ".join(idle),
+            fix=f"Leave {' and '.join(idle)} out, or {why}.",
+        )
+
+
 Plugin = TypeVar("Plugin", bound=Callable[..., Any])
 
 

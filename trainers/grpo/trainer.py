@@ -160,7 +160,8 @@ class GrpoTrainer:
             gradient_accumulation_steps=self._accumulated(),
             num_generations=chosen.group, num_iterations=chosen.iterations,
             max_completion_length=chosen.max_new_tokens,
-            temperature=chosen.temperature, top_p=chosen.top_p, beta=chosen.beta, epsilon=chosen.clip,
+            temperature=chosen.temperature, top_p=chosen.top_p,
+            beta=chosen.beta, epsilon=chosen.clip,
             loss_type=chosen.loss_type, **_ratios(chosen),
             scale_rewards=chosen.scale_rewards or "none", entropy_coef=chosen.entropy_coefficient,
             # The papers' divergence is the plain estimate, not weighted by the ratio.

@@ -7,7 +7,7 @@ harness train --method spacer --model "spacer(checkpoint=…,frames=video_r1_tra
 from dataclasses import asdict
 from typing import Any
 
-from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
 from harness.trainers.spacer.maps import categories, maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward
 from harness.trainers.video_r1.rewards import TemporalReward, usable
@@ -48,6 +48,10 @@ def spacer(
         longest: Most completion tokens that are rewarded.
         order_seed: Of the shuffled orders.
     """
+    if not temporal:
+        refuse_unused(
+            "spacer", "temporal=false", alpha=(alpha, 0.3), mu=(mu, 0.8), order_seed=(order_seed, 0)
+        )
     chosen = Settings(**settings)
     accuracy = SpacerAccuracy(maps=with_maps)
     reward = TemporalReward(

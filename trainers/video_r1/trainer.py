@@ -7,7 +7,7 @@ harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_r1
 from dataclasses import asdict
 from typing import Any
 
-from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
 from harness.trainers.video_r1.rewards import (
     Numbers,
     TemporalReward,
@@ -49,6 +49,14 @@ def video_r1(
             if two decimals agree.
         order_seed: Of the shuffled orders.
     """
+    if not temporal:
+        refuse_unused(
+            "video_r1",
+            "temporal=false",
+            alpha=(alpha, 0.3),
+            mu=(mu, 0.8),
+            order_seed=(order_seed, 0),
+        )
     chosen = Settings(**settings)
     accuracy = VideoR1Accuracy(numbers=numbers)
     reward = TemporalReward(

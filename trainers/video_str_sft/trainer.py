@@ -32,9 +32,7 @@ class GraphSft(Sft):
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """As `Sft.train`, on samples with their graphs."""
         extra = extra_of(self.graphs)
-        tasks = tuple(
-            extended(task, extra, listed=named_or_drawn) for task in run.tasks
-        )
+        tasks = tuple(extended(task, extra, listed=named_or_drawn) for task in run.tasks)
         return Sft.train(self, replace(run, tasks=tasks))
 
 

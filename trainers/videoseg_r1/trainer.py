@@ -84,8 +84,9 @@ class VideoSegR1Trainer(GrpoTrainer):
         keys = [key_of(sample, frame_of(sample)) for sample in samples]
         if rater is not None and run.main:
             run.progress.start("rating difficulty", len(set(keys)), 0)
-            rated(samples, rater, file, frame_of,
-                  tell=lambda done, total: run.progress.step(done, {}))  # fmt: skip
+            rated(
+                samples, rater, file, frame_of, tell=lambda done, total: run.progress.step(done, {})
+            )
             run.progress.end()
         elif rater is not None:
             await_ratings(keys, rater.name, file)
