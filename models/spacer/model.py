@@ -1,7 +1,7 @@
 """SpaceR: spatial questions, answered with a map of objects on a 10 × 10 grid.
 
-harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR,map=vsi,segmenter=box,propagator=still)" \
-    --tasks vsi_bench …
+harness eval --tasks vsi_bench … \
+    --model "spacer(checkpoint=RUBBISHLIKE/SpaceR,map=vsi,segmenter=box,propagator=still)"
 harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR,segmenter=box,propagator=still)" \
     --tasks sti_bench,video_mme …
 """
