@@ -10,14 +10,17 @@ import io
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from harness.errors import MaskError, MediaError
+from harness.files import NoFile, opened
 from harness.masks import check_size
 
 Frame = NDArray[np.uint8]
@@ -212,6 +215,15 @@ def lost(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
     )
 
 
+def files_of(media: Media) -> tuple[Path, ...]:
+    """The files that a medium is read from, in order; none if it is held in memory.
+
+    For the record of a run, which has to know that they are the same: no model is told.
+    """
+    paths: tuple[Path, ...] = getattr(media._digest, "paths", ())
+    return paths
+
+
 def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
     """Decode to RGB, completely or not at all.
 
@@ -225,8 +237,8 @@ def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
     if isinstance(source, io.BytesIO):
         source.seek(0)
     try:
-        with Image.open(source, formats=FORMATS) as opened:
-            picture = ImageOps.exif_transpose(opened)
+        with _file(source) as file, Image.open(file, formats=FORMATS) as found:
+            picture = ImageOps.exif_transpose(found)
             if picture.mode.startswith("I"):
                 grey = np.asarray(picture).astype(np.int64)
                 high = np.clip(grey >> 8, 0, 255).astype(np.uint8)
@@ -248,15 +260,18 @@ def header_size(path: Path) -> tuple[int, int]:
 
 def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
     try:
-        with Image.open(source, formats=FORMATS) as opened:
-            check_size(opened.height, opened.width, f"picture {name}")
-            turned = _orientation(opened) in TURNED
-            return (opened.height, opened.width) if turned else (opened.width, opened.height)
+        with _file(source) as file, Image.open(file, formats=FORMATS) as found:
+            check_size(found.height, found.width, f"picture {name}")
+            turned = _orientation(found) in TURNED
+            return (found.height, found.width) if turned else (found.width, found.height)
     except FileNotFoundError as error:
         raise MediaError(
             f"picture {name}", expected="a file", found="none",
             fix="`harness list tasks NAME` says where a benchmark's data is had.",
         ) from error  # fmt: skip
+    except NoFile as error:
+        raise MediaError(f"picture {name}", expected="a PNG or JPEG file",
+                         found=error.strerror or "no file") from error  # fmt: skip
     except MaskError as error:
         raise MediaError(str(error)) from error
     except UnidentifiedImageError as error:
@@ -267,11 +282,15 @@ def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
                          found=str(error)) from error  # fmt: skip
 
 
-def _orientation(opened: Image.Image) -> int | None:
+def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(source) if isinstance(source, io.BytesIO) else opened(source)
+
+
+def _orientation(found: Image.Image) -> int | None:
     """The orientation tag, without decoding: Pillow reads a whole PNG to look for one."""
-    if opened.format == "PNG" and "exif" not in opened.info:
+    if found.format == "PNG" and "exif" not in found.info:
         return None
-    return opened.getexif().get(EXIF_ORIENTATION)
+    return found.getexif().get(EXIF_ORIENTATION)
 
 
 class _FileLoader:
@@ -331,19 +350,21 @@ class _Lost:
 
 
 class _FilesDigest:
-    __slots__ = ("_paths",)
+    __slots__ = ("paths",)
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
-        self._paths = paths
+        self.paths = paths
 
     def __call__(self) -> str:
         whole = hashlib.blake2b(digest_size=16)
-        for path in self._paths:
-            whole.update(hashlib.blake2b(path.read_bytes(), digest_size=16).digest())
+        for path in self.paths:
+            with opened(path) as file:
+                content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16))
+            whole.update(content.digest())
         return whole.hexdigest()
 
     def weight(self) -> int:
-        return sum(path.stat().st_size for path in self._paths)
+        return sum(path.stat().st_size for path in self.paths)
 
 
 class _BytesDigest:

@@ -71,6 +71,11 @@ class Staged(Protocol):
     It may have a method `expect(queries)`, which is called in a thread of its own while `ask` is at
     work: `ask` of these is likely to be next, and what it begins with can be made ready.
 
+    It may have a method `asking(queries)`, an iterator: the place of a query with what `ask` says
+    to it, as soon as that is said, in any order. It is used where `by_sample` is true, which says
+    that what is said to a query hangs on no other one, but for the last bits of the arithmetic:
+    what was answered is kept sample by sample then, and only what is missing asked for again.
+
     It may have a method `objects(query, asked)`, which is called before `begin`, in its thread: of
     how many objects there will be masks at once. By them it is known what memory a sample needs.
     """

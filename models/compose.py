@@ -6,7 +6,7 @@ Reading a reply does not depend on who wrote it: `read` is used for the network'
 stored ones, and for perfect ones that `write` wrote from the truth.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol, Self, TypeAlias
@@ -14,12 +14,18 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy
 from harness.media import Media
-from harness.model import Chat, ChatRequest, Propagator, Segmenter, settings
+from harness.model import Chat, ChatRequest, Conversation, Propagator, Segmenter, settings
 from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
-from harness.models.second_try import Try, tried_again
+from harness.models.second_try import (
+    Try,
+    is_greedy,
+    second_requests,
+    tried_again,
+    with_seconds,
+)
 from harness.models.shown import budgeted, seen, spread
 from harness.models.tracks import joint_masks, prompts_of
 from harness.models.truth import key_frame_of, objects_of
@@ -187,13 +193,38 @@ class PromptedModel:
         replies = self.chat.generate([one for several in requests for one in several])
         if self.asks_again:
             tries = [
-                self._try(query, form, request)
+                one
                 for query, several in zip(queries, requests, strict=True)
-                for form, request in zip(query.forms, several, strict=True)
+                for one in self._tries(query, several)
             ]
             replies = tried_again(self.chat, tries, replies)
         said = iter(replies)
         return [Asked(tuple(next(said) for _ in several)) for several in requests]
+
+    @property
+    def by_sample(self) -> bool:
+        """Whether `asking` says what each query was answered as soon as it is."""
+        return hasattr(self.chat, "conversing")
+
+    def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Asked]]:
+        """The place of each query with what `ask` says to it, as soon as it is said."""
+        chat: Any = self.chat
+        told: Iterator[tuple[int, Asked]] = chat.conversing([self._talk(one) for one in queries])
+        return told
+
+    def _talk(self, query: Query) -> Conversation[Asked]:
+        """What the network is asked of one query, and again where that cannot be read."""
+        requests = self.requests(query)
+        replies = list((yield requests))
+        if self.asks_again:
+            tries = self._tries(query, requests)
+            again = second_requests(tries, replies, greedy=is_greedy(self.chat))
+            if again:
+                replies = with_seconds(tries, replies, again, (yield list(again.values())))
+        return Asked(tuple(replies))
+
+    def _tries(self, query: Query, requests: Sequence[ChatRequest]) -> list[Try]:
+        return [self._try(query, *both) for both in zip(query.forms, requests, strict=True)]
 
     def _try(self, query: Query, form: AnswerForm, request: ChatRequest) -> Try:
         named = self._must_name(query, form)

@@ -20,6 +20,8 @@ class Talks(Generic[T]):
         self._turns: dict[int, range] = {}
         """What each conversation waits for."""
         self._ends: dict[int, T] = {}
+        self._told = 0
+        """How many ends `ended` has told of."""
         for number in range(len(conversations)):
             self._go_on(number, None)
 
@@ -44,6 +46,12 @@ class Talks(Generic[T]):
     def ends(self) -> list[T]:
         """What they came to, in order, once everything is answered."""
         return [self._ends[number] for number in range(len(self._conversations))]
+
+    def ended(self) -> list[tuple[int, T]]:
+        """Those that have ended since this was last asked for, by number, and what they came to."""
+        new = list(self._ends.items())[self._told :]
+        self._told += len(new)
+        return new
 
     def _go_on(self, number: int, said: Sequence[ChatReply] | None) -> None:
         conversation = self._conversations[number]

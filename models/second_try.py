@@ -6,7 +6,7 @@ answer: the "budget forcing" of s1 (arXiv:2501.19393), for what is out of the gr
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import ModelError, OutOfMemory
@@ -57,7 +57,22 @@ def tried_again(chat: Chat, tries: Sequence[Try], replies: Sequence[ChatReply]) 
         OutOfMemory, Unavailable: as for first requests; the engine then asks sample by sample,
             first requests included.
     """
-    greedy = getattr(chat, "temperature", None) == 0
+    again = second_requests(tries, replies, greedy=is_greedy(chat))
+    if not again:
+        return list(replies)
+    said = _said(chat, list(again.values()))
+    return with_seconds(tries, replies, again, said)
+
+
+def is_greedy(chat: Chat) -> bool:
+    """Whether a network would write the same once more."""
+    return getattr(chat, "temperature", None) == 0
+
+
+def second_requests(
+    tries: Sequence[Try], replies: Sequence[ChatReply], *, greedy: bool
+) -> dict[int, ChatRequest]:
+    """What is asked again, by the place of the reply that cannot be read."""
     again: dict[int, ChatRequest] = {}
     for place, (one, reply) in enumerate(zip(tries, replies, strict=True)):
         if one.readable(reply.text):
@@ -65,11 +80,19 @@ def tried_again(chat: Chat, tries: Sequence[Try], replies: Sequence[ChatReply]) 
         prefix = begun(reply.text, numbered=one.numbered)
         if not (greedy and reply.text.startswith(prefix)):
             again[place] = replace(one.request, key=f"{one.request.key}:again", prefix=prefix)
+    return again
+
+
+def with_seconds(
+    tries: Sequence[Try],
+    replies: Sequence[ChatReply],
+    again: Mapping[int, ChatRequest],
+    said: Sequence[ChatReply | ModelError],
+) -> list[ChatReply]:
+    """The replies, with what was said to `again` in place of those that it is better than."""
     best = list(replies)
-    if again:
-        said = _said(chat, list(again.values()))
-        for (place, request), second in zip(again.items(), said, strict=True):
-            best[place] = _both(tries[place], replies[place], second, prefix=request.prefix)
+    for (place, request), second in zip(again.items(), said, strict=True):
+        best[place] = _both(tries[place], replies[place], second, prefix=request.prefix)
     return best
 
 

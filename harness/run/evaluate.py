@@ -1,6 +1,6 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from harness.model import Model
 from harness.papers import Deviation, sentence
 from harness.record import RESULTS, Run, finish
 from harness.run.actors import Actors
+from harness.run.contents import hold
 from harness.run.launched import Launch, Leader, meet, share
 from harness.run.manifest import manifest_of
 from harness.run.options import Options, Progress, Silent
@@ -29,7 +30,7 @@ from harness.run.timing import add_attempt
 from harness.run.workers import Hello, Here, Workers, build_model, forms_of, hello
 from harness.spec import Spec
 from harness.store.atomic import cannot_write, forget
-from harness.store.journal import Journal
+from harness.store.journal import Journal, Place
 from harness.store.lease import lease
 from harness.task import Task
 from harness.types import AnswerForm, Prediction
@@ -145,6 +146,7 @@ class _Evaluation:
     selection: Selection
     survey: Survey
     launch: Launch | None = None
+    _by_sample: bool = False
     _scoring_error: HarnessError | None = None
     _stages: dict[str, Stage] = field(default_factory=dict)
 
@@ -155,8 +157,10 @@ class _Evaluation:
         workers = self._workers(journal.next_attempt)
         try:
             manifest = self._manifest(workers.hello)
+            self._by_sample = workers.hello.by_sample
             self._tell(manifest, workers.hello)
             begin_or_resume(self.folder, manifest, self.progress)
+            self._hold_contents(journal)
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
@@ -169,6 +173,14 @@ class _Evaluation:
         self.progress.end()
         return Run.open(self.folder)
 
+    def _hold_contents(self, journal: Journal) -> None:
+        mended = hold(
+            self.folder, self.task, self.selection, self.options.data_root, journal.places
+        )
+        if mended is not None:
+            self.progress.note(f"changed since the run began, before anything was answered for "
+                               f"it: {mended}")  # fmt: skip
+
     def help_out(self, launch: Launch) -> Run:
         """Predict the share of a process that does not lead.
 
@@ -177,7 +189,8 @@ class _Evaluation:
         """
         model = self._ready_model()
         answer = meet(launch, self.folder)
-        manifest = self._manifest(hello(model))
+        greeting = hello(model)
+        manifest, self._by_sample = self._manifest(greeting), greeting.by_sample
         if answer["run"] is not None:
             if answer["run"] != manifest["config_hash"]:
                 raise StoreError(
@@ -185,8 +198,7 @@ class _Evaluation:
                     "model", found="another", fix="All processes need the same command and data, "
                     "and the same kind of GPU.",
                 )  # fmt: skip
-            wanted, _ = self._unfinished(Journal(self.folder), manifest)
-            todo = (batch for batch in self._plan(manifest) if batch.index in wanted)
+            todo = self._unfinished(dict(Journal(self.folder).places), manifest)
             share(launch, model, self.folder, attempt=answer["attempt"], batches=todo)
         return Run(self.folder)
 
@@ -246,11 +258,13 @@ class _Evaluation:
     ) -> tuple[Scorer, int]:
         hidden = self.task.submission is not None
         scorer = Scorer(self.task, partial(self.selection.samples, self.task))
-        wanted, redone = self._unfinished(journal, manifest)
+        before = dict(journal.places)
+        left = self._unfinished(before, manifest)
+        redone = {query.id for batch in left for query in batch.queries}
         if redone:
             # Numbers must never stand beside predictions that they were not computed from.
             forget(self.folder / RESULTS)
-        ready = set(journal.places) - redone
+        ready = set(before) - redone
 
         def lookup(query: str) -> Prediction | None:
             if hidden or query not in ready:
@@ -261,17 +275,19 @@ class _Evaluation:
         self._score(scorer, lookup)
         in_a_row, shown = 0, 0.0
         headline: float | None = None
-        todo = (batch for batch in self._plan(manifest) if batch.index in wanted)
-        for outcome in workers.run(todo):
+        for outcome in workers.run(self._unfinished(before, manifest)):
+            if outcome.whole:
+                self._stages = summed([self._stages, outcome.stages])
+            if not (new := set(outcome.samples) - ready):
+                continue
             in_a_row = self._watch(outcome, in_a_row)
-            self._stages = summed([self._stages, outcome.stages])
-            ready.update(outcome.samples)
+            ready |= new
             journal.refresh()
             self._score(scorer, lookup)
             if perf_counter() - shown > SHOWN_EVERY and scorer.done:
                 headline = scorer.headline()
                 shown = perf_counter()
-            self.progress.advance(len(outcome.samples), outcome.failed, headline)
+            self.progress.advance(len(new), outcome.failed, headline)
         self._check_complete(ready)
         if self._scoring_error is not None:
             raise self._scoring_error
@@ -291,11 +307,10 @@ class _Evaluation:
         return batches(self.selection.samples(self.task), size=manifest["batch_size"],
                        sort=manifest["sorted"], run=manifest["config_hash"])  # fmt: skip
 
-    def _unfinished(self, journal: Journal, manifest: dict[str, Any]) -> tuple[set[int], set[str]]:
-        """Batches of the plan that are not finished, and the queries in them."""
-        return unfinished(
-            self._plan(manifest), journal.places, retry_failed=self.options.retry_failed
-        )
+    def _unfinished(self, places: Mapping[str, Place], manifest: dict[str, Any]) -> Iterator[Batch]:
+        """What is left of the plan's batches."""
+        return unfinished(self._plan(manifest), places, retry_failed=self.options.retry_failed,
+                          by_sample=self._by_sample)  # fmt: skip
 
     def _watch(self, outcome: Outcome, in_a_row: int) -> int:
         """Count crashes in a row, and give up when the model does nothing else."""

@@ -317,15 +317,21 @@ def _beating(path: Path) -> Iterator[None]:
 
 
 def _done(journal: Journal, attempt: int, others: dict[int, tuple[str, ...]]) -> Iterator[Outcome]:
-    """The others' batches that their journals hold by now; they are no longer waited for."""
+    """What the others' journals hold by now of their batches; it is no longer waited for."""
     journal.refresh()
     for index, ids in list(others.items()):
-        places = [place for one in ids if (place := journal.places.get(one)) is not None]
-        if len(places) == len(ids) and all(number(one.path)[0] == attempt for one in places):
+        found = {one: journal.places[one] for one in ids if one in journal.places}
+        new = {one: place for one, place in found.items() if number(place.path)[0] == attempt}
+        if not new:
+            continue
+        left = tuple(one for one in ids if one not in new)
+        if left:
+            others[index] = left
+        else:
             del others[index]
-            raised = sum(one.failure == FailureKind.MODEL for one in places)
-            failed = sum(one.failure is not None for one in places)
-            yield Outcome(index, ids, 0.0, failed=failed, crashed=raised)
+        raised = sum(one.failure == FailureKind.MODEL for one in new.values())
+        failed = sum(one.failure is not None for one in new.values())
+        yield Outcome(index, tuple(new), 0.0, failed=failed, crashed=raised, whole=not left)
 
 
 def meet(launch: Launch, folder: Path) -> dict[str, Any]:

@@ -8,7 +8,11 @@ stage works on one thing at a time, but for a language stage that takes several 
 a server does. At most `ahead` batches are on their way, and few samples are segmented and not
 finished: as many as `Room` has room for, so that memory is bounded.
 
-What the network has answered was paid for: when the run ends early, the masks of those batches are
+Each sample is journalled when it is finished. Where a model answers by the sample, it is handed on
+as soon as it is answered, and no more are asked for while `ANSWERED` wait for their masks: what a
+kill can cost is those, and what the network has before it (`batch_size`).
+
+What the network has answered was paid for: when the run ends early, the masks of those samples are
 finished and journalled first, and nothing else is begun; see `Predictor.finish`.
 
 No prediction depends on any of this: every stage is given what it would be given otherwise.
@@ -16,9 +20,9 @@ No prediction depends on any of this: every stage is given what it would be give
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
@@ -31,19 +35,20 @@ from harness.run.plan import Batch
 from harness.run.predict import (
     Appends,
     Outcome,
-    became,
     begin,
+    by_sample,
     checked,
     contained,
     predict,
     readable,
     records,
+    replied,
 )
 from harness.run.prefetch import decode, parts, shown_pixels
-from harness.run.room import Room, needed
+from harness.run.room import ANSWERED, Room, needed
 from harness.run.stages import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
-from harness.run.underway import UnderWay, fail, settle
-from harness.types import Prediction, Query
+from harness.run.underway import fail, settle
+from harness.types import FailureKind, Prediction, Query
 from harness.video.decoder import MAX_OPEN
 
 T = TypeVar("T")
@@ -70,19 +75,20 @@ class _Met:
     parts: "Sequence[Future[None]]" = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A batch after the language stage."""
+@dataclass(slots=True, eq=False)
+class UnderWay:
+    """A batch on its way, and what becomes of it."""
 
-    model: Staged
     batch: Batch
-    stages: dict[str, Stage]
-    queries: Sequence[Query]
-    """Those whose pictures are there."""
-    replies: Sequence[Any]
-    """What each was answered, or a Prediction that says why it was not."""
-    lost: Sequence[Prediction]
-    began: float
+    done: "Future[Outcome]" = field(default_factory=Future)
+    began: float = field(default_factory=perf_counter)
+    stages: dict[str, Stage] = field(default_factory=dict)
+    whole: Outcome = field(init=False)
+    left: int = 1
+    """Samples that are not journalled, and the asking itself."""
+
+    def __post_init__(self) -> None:
+        self.whole = Outcome(self.batch.index, tuple(one.id for one in self.batch.queries), 0.0)
 
 
 @dataclass(slots=True)
@@ -94,11 +100,13 @@ class Predictor:
         journal: Where records go.
         inline: Ask for one batch at a time in the thread that submits it, which an interrupt can
             reach; else in a thread of its own.
+        told: Is told, from any thread, what was journalled of a batch that goes on.
     """
 
     model: Model
     journal: Appends
     inline: bool = True
+    told: Callable[[Outcome], None] = lambda _: None
     prepared: bool = False
     _lock: Any = field(default_factory=threading.Lock)
     """Held while the journal is written, and while it is decided that it is not any more."""
@@ -112,9 +120,15 @@ class Predictor:
     _asked_now: Batch | None = None
     """What the network was given last, and is answering."""
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
-    _under_way: UnderWay[_Asked, Outcome] = field(default_factory=UnderWay)
+    _under_way: list[UnderWay] = field(default_factory=list)
+    _ends: "set[Future[None]]" = field(default_factory=set)
+    """Of samples that were answered and are not journalled."""
+    _fewer: Any = field(init=False)
     _room: Room = field(default_factory=Room)
     _memory: Memory = field(default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        self._fewer = threading.Condition(self._lock)
 
     @property
     def ahead(self) -> int:
@@ -141,21 +155,40 @@ class Predictor:
             self.prepared = True
 
     def submit(self, batch: Batch) -> "Future[Outcome]":
-        """Predict a batch and append it to the journal with one write.
+        """Predict a batch, and append each of its samples to the journal when it is finished.
 
         What ends the run is raised here or by the future's result.
         """
+        under_way = self.begin(batch)
+        for waits in self.asked(under_way):
+            if waits:
+                self._wait_for_room()
+        return under_way.done
+
+    def begin(self, batch: Batch) -> UnderWay:
+        """Begin a batch, of which nothing is asked yet."""
         self.prepare()
         if self.ending:
             raise CancelledError
         self._append([begin(batch)])
+        under_way = UnderWay(batch)
+        with self._lock:
+            self._under_way.append(under_way)
+        under_way.done.add_done_callback(lambda _: self._over(under_way))
+        return under_way
+
+    def asked(self, under_way: UnderWay) -> Generator[bool, None, None]:
+        """Ask for a batch in steps, between which the caller may do other things.
+
+        True: no more is asked for before a sample that was answered is finished, or `done` says
+        what has ended the run. Where threads ask, there are no steps.
+        """
+        batch, model = under_way.batch, self.model
         met = next((one for one in self._met if one.batch is batch), _Met(batch))
         self._met = [one for one in self._met if one is not met]
-        model = self.model
         if not isinstance(model, Staged):
-            whole: Future[Outcome] = Future()
-            whole.set_result(self._whole(batch))
-            return whole
+            settle(under_way.done, self._whole(under_way))
+            return
         inline = self.inline and model.turns == 1
         if inline:  # it is asked at once, and the next one after it
             likely = self._met[0] if self._met else None
@@ -163,28 +196,24 @@ class Predictor:
             likely = met if self._asked_now is not None else None
         if likely is not None:
             self._expect_decoded(likely)
-        asked, done = self._under_way.begin()
         shown = shown_pixels(model, batch.queries)
         self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
-        self._in(SEGMENTATION, self._segment, asked, done)  # first: an interrupt may come any time
         if inline:
-            self._answer(model, batch, asked, shown)
-            if (fault := asked.exception()) is not None:
-                raise fault
+            yield from self._asking(model, under_way, shown)
         else:
-            self._in(LANGUAGE, self._answer, model, batch, asked, shown, threads=model.turns)
-        return done
+            self._in(LANGUAGE, self._ask, model, under_way, shown, threads=model.turns)
 
     def finish(self) -> None:
-        """End early: finish and journal the batches that were answered, and drop all others.
+        """End early: finish and journal the samples that were answered, and drop all others.
 
-        No batch is begun, and the model is told to give up what it is asked. It takes as long as
-        the masks of at most `ahead` batches; an interrupt meanwhile ends it at once.
+        No sample is begun, and the model is told to give up what it is asked. It takes as long as
+        the masks of those samples; an interrupt meanwhile ends it at once.
         """
         try:
             with self._lock:
                 self.ending = True
-            answered = self._under_way.cut()
+                answered = list(self._ends)
+                self._fewer.notify_all()
             self._halt()
             wait(answered)
         finally:
@@ -194,11 +223,17 @@ class Predictor:
         """Let go of what is not finished; nothing is journalled after this."""
         with self._lock:
             self.ending = self.closed = True
+            dropped = list(self._under_way)
+            self._fewer.notify_all()
         for threads in list(self._threads.values()):
             threads.shutdown(wait=False, cancel_futures=True)
         self._room.close()  # whoever waits for it finds that all is over
-        if self._under_way.drop():
+        if sum(fail(one.done, CancelledError()) for one in dropped) > 0:
             self._halt()
+
+    def _over(self, under_way: UnderWay) -> None:
+        with self._lock:
+            self._under_way.remove(under_way)
 
     def _halt(self) -> None:
         if not self._halted:
@@ -217,29 +252,30 @@ class Predictor:
                 raise CancelledError
             self.journal.append(lines)
 
-    def _whole(self, batch: Batch) -> Outcome:
+    def _whole(self, under_way: UnderWay) -> Outcome:
         """Predict a batch with a model that has no stages."""
-        start = perf_counter()
-        whole, lost = readable(batch)
+        whole, lost = readable(under_way.batch)
         stage, shown = Stage(), shown_pixels(self.model, whole)
         self._memory.enter(WHOLE, shown, samples=len(whole))
         self._memory.begin_alone()
         predictions = [*(predict(self.model, whole, stage) if whole else []), *lost]
         stage.gpu_peak = gpu_peak()
         self._memory.leave(WHOLE, shown, samples=len(whole))
-        return self._written(batch, predictions, {WHOLE: stage.end(start)}, start)
+        under_way.stages = {WHOLE: stage.end(under_way.began)}
+        self._append(records(under_way.batch, predictions))
+        under_way.whole.failed = sum(one.failure is not None for one in predictions)
+        return self._came(under_way)
 
-    def _answer(self, model: Staged, batch: Batch, asked: "Future[_Asked]", shown: int) -> None:
-        """Ask, and hand on what was said, unless it comes after the end, or because of it."""
-        try:
-            settle(asked, self._ask(model, batch))
-        except BaseException as error:
-            fail(asked, error)
-            if not isinstance(error, Exception):
-                raise  # an interrupt
-        finally:
-            self._asked_now = None
-            self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
+    def _came(self, under_way: UnderWay) -> Outcome:
+        """What became of a batch of which all is journalled."""
+        whole = under_way.whole
+        for name, stage in under_way.stages.items():
+            stage.held(self._memory.most(name), self._memory.of_process())
+        whole.seconds = perf_counter() - under_way.began
+        whole.crashed = sum(one.crashed for one in under_way.stages.values())
+        whole.halvings = sum(one.halvings for one in under_way.stages.values())
+        whole.stages = under_way.stages
+        return whole
 
     def _expect_decoded(self, met: _Met) -> None:
         """Let a batch be expected once it is decoded: sooner, frames would be decoded twice."""
@@ -258,17 +294,52 @@ class Predictor:
         with suppress(Exception):  # what is wrong shows when the model is asked
             getattr(self.model, "expect", _nothing)(batch.queries)
 
-    def _ask(self, model: Staged, batch: Batch) -> _Asked:
-        self._asked_now, start = batch, perf_counter()
-        whole, lost = readable(batch)
-        stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
-        stage, before = stages[LANGUAGE], self._waited(model)
-        replies = contained(self.model, whole, stage, lambda some: self._replies(model, some))
-        stage.end(start)
-        after = self._waited(model)
-        stage.waited = None if before is None or after is None else after - before
-        self._memory.enter(SEGMENTATION, 0, samples=len(whole))  # they wait, and hold no pixels
-        return _Asked(model, batch, stages, whole, replies, lost, start)
+    def _ask(self, model: Staged, under_way: UnderWay, shown: int) -> None:
+        """Ask in a thread of its own."""
+        for waits in self._asking(model, under_way, shown):
+            if waits:
+                self._wait_for_room()
+
+    def _asking(self, model: Staged, under_way: UnderWay, shown: int) -> Iterator[bool]:
+        """Hand each sample on as it is answered, unless that comes after the end."""
+        batch, self._asked_now = under_way.batch, under_way.batch
+        under_way.began = perf_counter()
+        under_way.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
+        under_way.left += len(batch.queries)
+        stage, before = under_way.stages[LANGUAGE], self._waited(model)
+        try:
+            whole, lost = readable(batch)
+            said = replied(model, whole, stage, lambda some: self._replies(model, some))
+            with closing(said):
+                while True:
+                    if by_sample(model) and len(self._ends) >= ANSWERED and not self.ending:
+                        yield True
+                        continue
+                    start = perf_counter()
+                    one = next(said, None)
+                    stage.end(start)
+                    if one is None:
+                        break
+                    self._hand_on(model, under_way, *one)
+                    yield False
+            after = self._waited(model)
+            stage.waited = None if before is None or after is None else after - before
+            for prediction in lost:
+                self._journalled(under_way, prediction)
+            self._leave(under_way)
+        except BaseException as error:
+            fail(under_way.done, error if isinstance(error, Exception) else CancelledError())
+            raise
+        finally:
+            self._asked_now = None
+            self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
+
+    def _wait_for_room(self) -> None:
+        """Wait until fewer samples wait for their masks, or all is over."""
+        with self._lock:
+            self._fewer.wait_for(lambda: self.ending or len(self._ends) < ANSWERED)
+            if self.ending:
+                raise CancelledError
 
     def _waited(self, model: Staged) -> float | None:
         """Seconds that the network has waited for pictures, where one batch is asked for at once.
@@ -286,77 +357,110 @@ class Predictor:
             raise ValueError(f"{len(replies)} replies for {len(queries)} queries")
         return replies
 
-    def _segment(self, asking: "Future[_Asked]", done: "Future[Outcome]") -> None:
-        """Begin each sample, and hand it on at once; after them all, the batch itself."""
-        try:
-            asked = asking.result()
-            ends = [
-                self._handed_on(asked, query, reply)
-                for query, reply in zip(asked.queries, asked.replies, strict=True)
-            ]
-            self._in(PROPAGATION, self._collect, asked, ends, done)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            fail(done, error)
+    def _hand_on(self, model: Staged, under_way: UnderWay, query: Query, reply: Any) -> None:
+        end: Future[None] = Future()
+        with self._lock:
+            if self.ending:
+                raise CancelledError
+            self._ends.add(end)
+        self._memory.enter(SEGMENTATION, 0)  # it waits, and holds no pixels
+        self._in(SEGMENTATION, self._segment, model, under_way, query, reply, end)
 
-    def _handed_on(self, asked: _Asked, query: Query, reply: Any) -> "Future[Prediction]":
+    def _segment(
+        self, model: Staged, under_way: UnderWay, query: Query, reply: Any, end: "Future[None]"
+    ) -> None:
         """Begin a sample once there is room for it; its last stage makes room for another."""
-        need = needed(asked.model, query, reply)
+        need = needed(model, query, reply)
         self._room.enter(need)
         self._memory.enter(SEGMENTATION, need, samples=0)
         try:
-            begun = self._begin(asked, query, reply)
+            begun = self._begin(model, under_way, query, reply)
             self._memory.enter(PROPAGATION, need)
-            return self._in(PROPAGATION, self._finish, asked, query, need, begun)
-        except BaseException:
+            self._in(PROPAGATION, self._finish, under_way, query, need, begun, end)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             self._room.leave(need)
-            raise
+            self._gone(under_way, end, error)
         finally:
             self._memory.leave(SEGMENTATION, need)
 
-    def _begin(self, asked: _Asked, query: Query, reply: Any) -> Callable[[], Prediction]:
+    def _begin(
+        self, model: Staged, under_way: UnderWay, query: Query, reply: Any
+    ) -> Prediction | Callable[[], Prediction]:
+        """What is left to do; a Prediction: it failed."""
         if self.closed:
             raise CancelledError
         if isinstance(reply, Prediction):
-            return lambda: reply
-        start, stage, model = perf_counter(), asked.stages[SEGMENTATION], asked.model
+            return reply
+        start, stage = perf_counter(), under_way.stages[SEGMENTATION]
         (begun,) = contained(self.model, [query], stage, lambda _: [model.begin(query, reply)])
         stage.end(start)
-        return (lambda: begun) if isinstance(begun, Prediction) else begun
+        return begun
 
     def _finish(
-        self, asked: _Asked, query: Query, need: int, begun: Callable[[], Prediction]
-    ) -> Prediction:
-        start, stage = perf_counter(), asked.stages[PROPAGATION]
-        try:
-            (prediction,) = contained(
-                self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
-            )
-        finally:
-            self._memory.leave(PROPAGATION, need)
-            self._room.leave(need)
-        stage.end(start)
-        return prediction
-
-    def _collect(
-        self, asked: _Asked, ends: "Sequence[Future[Prediction]]", done: "Future[Outcome]"
-    ) -> None:
-        try:
-            predictions = [*(one.result() for one in ends), *asked.lost]
-            settle(done, self._written(asked.batch, predictions, asked.stages, asked.began))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            fail(done, error)
-
-    def _written(
         self,
-        batch: Batch,
-        predictions: Sequence[Prediction],
-        stages: dict[str, Stage],
-        start: float,
-    ) -> Outcome:
-        self._append(records(batch, predictions))
-        for name, stage in stages.items():
-            stage.held(self._memory.most(name), self._memory.of_process())
-        return became(batch, predictions, stages, start)
+        under_way: UnderWay,
+        query: Query,
+        need: int,
+        begun: Prediction | Callable[[], Prediction],
+        end: "Future[None]",
+    ) -> None:
+        start, stage = perf_counter(), under_way.stages[PROPAGATION]
+        crashed = stage.crashed
+        try:
+            try:
+                if isinstance(begun, Prediction):
+                    prediction = begun
+                    crashed -= prediction.failure is not None and (
+                        prediction.failure.kind is FailureKind.MODEL
+                    )
+                else:
+                    (prediction,) = contained(
+                        self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
+                    )
+            finally:
+                self._memory.leave(PROPAGATION, need)
+                self._room.leave(need)
+            stage.end(start)
+            self._journalled(under_way, prediction, crashed=stage.crashed - crashed)
+            self._gone(under_way, end)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+            self._gone(under_way, end, error)
+
+    def _journalled(self, under_way: UnderWay, prediction: Prediction, *, crashed: int = 0) -> None:
+        self._append(records(under_way.batch, [prediction]))
+        failed = int(prediction.failure is not None)
+        with self._lock:
+            under_way.whole.failed += failed
+        self.told(
+            Outcome(
+                under_way.batch.index,
+                (prediction.query_id,),
+                0.0,
+                failed=failed,
+                crashed=crashed,
+                whole=False,
+            )
+        )
+        self._leave(under_way)
+
+    def _leave(self, under_way: UnderWay) -> None:
+        """A sample is journalled, or all are asked for."""
+        with self._lock:
+            under_way.left -= 1
+            last = under_way.left == 0
+        if last:
+            settle(under_way.done, self._came(under_way))
+
+    def _gone(
+        self, under_way: UnderWay, end: "Future[None]", error: BaseException | None = None
+    ) -> None:
+        """A sample that was answered is finished, or never will be."""
+        if error is not None:
+            fail(under_way.done, error)
+        with self._lock:
+            self._ends.discard(end)
+            self._fewer.notify_all()
+        settle(end, None)
 
 
 def batches_ahead(model: Model) -> int:

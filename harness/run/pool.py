@@ -182,8 +182,17 @@ class Pool(ABC):
                 elif outcome == READY:
                     member.ready = True
                 else:
-                    member.held.pop(0)
+                    member.held = list(self._left(member.held, outcome))
                     yield outcome
+
+    def _left(self, held: Sequence[Batch], outcome: Outcome) -> Iterator[Batch]:
+        """What a worker has not finished after this."""
+        for batch in held:
+            if batch.index != outcome.batch:
+                yield batch
+            elif not outcome.whole:
+                left = tuple(one for one in batch.queries if one.id not in outcome.samples)
+                yield replace(batch, queries=left) if self.hello.by_sample else batch
 
     def _free(self) -> Member | None:
         """The worker with the least to do, if it takes more."""

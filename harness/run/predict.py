@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from harness.errors import (
@@ -17,7 +16,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
-from harness.model import Model
+from harness.model import Model, Staged
 from harness.plugins import missing, told
 from harness.run.plan import Batch, lost_picture
 from harness.run.stages import Stage
@@ -50,7 +49,7 @@ class Appends(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one batch; small enough to send between processes."""
+    """What became of one batch, or of a part of it; small enough to send between processes."""
 
     batch: int
     samples: tuple[str, ...]
@@ -63,6 +62,8 @@ class Outcome:
     """How often a batch had to be cut in two to fit into memory."""
     stages: Mapping[str, Stage] = field(default_factory=dict)
     """By their names; empty if another process made the batch."""
+    whole: bool = True
+    """False: these samples of it are journalled, and it goes on."""
 
 
 def begin(batch: Batch) -> dict[str, Any]:
@@ -78,21 +79,6 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, A
     ]
 
 
-def became(
-    batch: Batch, predictions: Sequence[Prediction], stages: Mapping[str, Stage], start: float
-) -> Outcome:
-    """What became of a batch that was begun at `start`, by `perf_counter`."""
-    return Outcome(
-        batch.index,
-        tuple(query.id for query in batch.queries),
-        perf_counter() - start,
-        failed=sum(one.failure is not None for one in predictions),
-        crashed=sum(one.crashed for one in stages.values()),
-        halvings=sum(one.halvings for one in stages.values()),
-        stages=stages,
-    )
-
-
 def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
     """The queries whose pictures are there, and failures for the others."""
     faults = {query.id: lost_picture(query) for query in batch.queries}
@@ -103,6 +89,33 @@ def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
         if (fault := faults[query.id]) is not None
     ]
     return whole, lost
+
+
+def by_sample(model: Model | Staged) -> bool:
+    """Whether a model says what each query is answered by itself, as soon as it is."""
+    return bool(getattr(model, "by_sample", False))
+
+
+def replied(
+    model: Any, queries: Sequence[Query], stage: Stage, ask: Callable[[Sequence[Query]], Any]
+) -> Generator[tuple[Query, Any], None, None]:
+    """Each query with what it is answered, as it is said, or the Prediction that says why not.
+
+    Where a model that answers by the sample raises, `ask` is given the queries that are left, and
+    finds out whose fault it is; see `contained`.
+    """
+    left = dict(enumerate(queries))
+    if left and by_sample(model):
+        try:
+            for place, reply in model.asking(queries):
+                yield left.pop(place), reply
+        except (UsageError, MissingDependency, CancelledError):
+            raise
+        except (Exception, SystemExit):  # noqa: BLE001 - `contained` meets it again
+            pass
+    if left:
+        rest = list(left.values())
+        yield from zip(rest, contained(model, rest, stage, ask), strict=True)
 
 
 def predict(model: Model, queries: Sequence[Query], stage: Stage) -> list[Prediction]:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
@@ -207,8 +207,10 @@ def _empty_folder() -> Iterator[str]:
 
 def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
     pipe.send(hello(model))
-    predictor = Predictor(model, journal)
-    tell = partial(_tell, pipe, threading.Lock(), predictor)
+    news: SimpleQueue[Outcome | Future[Outcome] | None] = SimpleQueue()
+    predictor = Predictor(model, journal, told=news.put)
+    # No stage waits for a parent that is busy, maybe with sending something here.
+    telling = threading.Thread(target=_tell, args=(pipe, news, predictor), daemon=True)
     waiting: list[Batch] = []
     try:
         while True:
@@ -220,21 +222,30 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
             if not predictor.prepared:
                 predictor.prepare()
                 pipe.send(READY)
-            predictor.submit(waiting.pop(0)).add_done_callback(tell)
+                telling.start()
+            predictor.submit(waiting.pop(0)).add_done_callback(news.put)
     finally:
         predictor.finish()
+        if telling.is_alive():
+            news.put(None)
+            telling.join(LEAVE)
 
 
 def _tell(
-    pipe: Connection, sending: threading.Lock, predictor: Predictor, done: "Future[Outcome]"
+    pipe: Connection, news: "SimpleQueue[Outcome | Future[Outcome] | None]", predictor: Predictor
 ) -> None:
-    """Send what became of a batch; nothing once the worker ends, whose own error says why."""
+    """Send what became of batches; nothing once the worker ends, whose own error says why."""
+    while (one := news.get()) is not None:
+        with suppress(OSError):  # the parent is gone, which is found where it is listened to
+            if not predictor.ending:
+                pipe.send(one if isinstance(one, Outcome) else _came_of(one))
+
+
+def _came_of(done: "Future[Outcome]") -> Outcome | HarnessError:
     error = done.exception()
-    if error is not None and not isinstance(error, HarnessError):
-        error = ModelError("a worker process", expected="to go on", found=plugins.told(error))
-    with sending, suppress(OSError):  # the parent is gone, which is found where it is listened to
-        if not predictor.ending:
-            pipe.send(done.result() if error is None else error)
+    if error is None or isinstance(error, HarnessError):
+        return done.result() if error is None else error
+    return ModelError("a worker process", expected="to go on", found=plugins.told(error))
 
 
 def _die_with(parent: int) -> None:

@@ -1,7 +1,8 @@
 """What is there of a run already: whether it is this run, what is left of it, and its numbers."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,29 +55,32 @@ def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) 
 
 
 def unfinished(
-    plan: Iterable[Batch], places: Mapping[str, Place], *, retry_failed: bool
-) -> tuple[set[int], set[str]]:
-    """Batches of the plan that are not finished, and the queries in them.
+    plan: Iterable[Batch], places: Mapping[str, Place], *, retry_failed: bool, by_sample: bool
+) -> Iterator[Batch]:
+    """What is left of the plan's batches.
 
     A batch is done again whole, because what a network computes for one of its samples may
-    depend, in the last bits, on the others.
+    depend, in the last bits, on the others. Of a model that answers by the sample only what is
+    missing is done again: there a batch is many times what the network has before it at once.
 
     Args:
         plan: All batches of the run.
         places: What its journal has, by query.
         retry_failed: What failed is not finished. What was lost never is.
+        by_sample: The model answers by the sample.
     """
-    wanted: set[int] = set()
-    redone: set[str] = set()
     for batch in plan:
-        found = [places.get(query.id) for query in batch.queries]
-        if not all(_is_done(place, retry_failed=retry_failed) for place in found):
-            wanted.add(batch.index)
-            redone.update(query.id for query in batch.queries)
-    return wanted, redone
+        left = tuple(
+            query
+            for query in batch.queries
+            if not is_done(places.get(query.id), retry_failed=retry_failed)
+        )
+        if left:
+            yield replace(batch, queries=left) if by_sample else batch
 
 
-def _is_done(place: Place | None, *, retry_failed: bool) -> bool:
+def is_done(place: Place | None, *, retry_failed: bool) -> bool:
+    """Whether a sample is finished: what was lost to the infrastructure never is."""
     if place is None or place.failure == FailureKind.INFRASTRUCTURE:
         return False
     return place.failure is None or not retry_failed

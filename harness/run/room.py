@@ -16,6 +16,9 @@ from harness.types import Prediction, Query
 BEGUN = 4
 """Samples, of all batches together, that may be segmented and not finished: each of them holds its
 pictures and masks."""
+ANSWERED = 16
+"""Samples that may be answered and not finished, of a model that answers by the sample: while so
+many wait for their masks, no more are asked for."""
 MASK_BYTES = 2 << 30
 """Of the pictures and masks of those samples together, unless one alone needs more."""
 

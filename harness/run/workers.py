@@ -1,11 +1,12 @@
 """Where batches are predicted: the interface, and the worker that is this process."""
 
 import json
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 from harness import plugins
@@ -14,7 +15,7 @@ from harness.model import Model
 from harness.provenance import device_of
 from harness.run.pipeline import Predictor, batches_ahead
 from harness.run.plan import Batch
-from harness.run.predict import Outcome
+from harness.run.predict import Outcome, by_sample
 from harness.spec import Spec
 from harness.store.journal import Writer
 from harness.types import AnswerForm
@@ -34,6 +35,8 @@ class Hello:
     """Batches that may be on their way through the model at once."""
     forms: frozenset[AnswerForm] | None = None
     """The forms of answer that it can give; None: it does not say."""
+    by_sample: bool = False
+    """What is missing of a batch is asked for without the rest of it."""
 
 
 def hello(model: Model) -> Hello:
@@ -48,7 +51,14 @@ def hello(model: Model) -> Hello:
         ahead = batches_ahead(model)
         size = model.batch_size * getattr(model, "rounds", 1)
         said = Hello(
-            str(model.name), size, sort, description, device_of(model), ahead, forms_of(model)
+            str(model.name),
+            size,
+            sort,
+            description,
+            device_of(model),
+            ahead,
+            forms_of(model),
+            by_sample(model),
         )
     if type(said.batch_size) is not int or said.batch_size < 1:
         raise ModelError(f"batch_size of model {said.name}", expected="a whole number ≥ 1",
@@ -94,22 +104,38 @@ class Here:
         return hello(self.model)
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict batches in order, decoding the next one meanwhile.
+        """Predict batches in order, decoding the next one meanwhile; outcomes are of samples, too.
 
         Whatever ends it early, what was answered is finished and journalled before that is raised.
         """
         with Writer(self.folder, self.worker, self.attempt) as journal:
-            predictor = Predictor(self.model, journal)
-            under_way: deque[Future[Outcome]] = deque()
+            news: SimpleQueue[Outcome | Future[Outcome]] = SimpleQueue()
+            predictor = Predictor(self.model, journal, told=news.put)
+            going: set[Future[Outcome]] = set()
+
+            def heard() -> Outcome:
+                one = news.get()
+                if isinstance(one, Outcome):
+                    return one
+                going.discard(one)
+                return one.result()
+
             try:
                 for batch in _one_ahead(batches, predictor.prefetch):
-                    while len(under_way) >= predictor.ahead:
-                        yield under_way.popleft().result()
-                    under_way.append(predictor.submit(batch))
-                    while under_way and under_way[0].done():
-                        yield under_way.popleft().result()
-                while under_way:
-                    yield under_way.popleft().result()
+                    while len(going) >= predictor.ahead:
+                        yield heard()
+                    under_way = predictor.begin(batch)
+                    going.add(under_way.done)
+                    under_way.done.add_done_callback(news.put)
+                    with closing(predictor.asked(under_way)) as steps:
+                        for waits in steps:
+                            while waits or not news.empty():
+                                yield heard()
+                                waits = False
+                    while not news.empty():
+                        yield heard()
+                while going:
+                    yield heard()
             except BaseException:  # of the model, an interrupt, or nobody wants more outcomes
                 predictor.finish()
                 raise

@@ -2,8 +2,9 @@
 
 One file a worker and attempt, `samples.<worker>.<attempt>.jsonl`, so that no two processes write
 to one file. Every line is JSON of its own: `{"crc": "…", "v": 1, "record": {…}}`, the CRC-32 taken
-over the bytes of the record. A batch is appended with one write, so that a kill loses at most the
-batches under way; a torn tail is copied to `quarantine/`, cut off, and its samples done again.
+over the bytes of the record. A sample is appended with one write when it is finished, so that a
+kill loses what is under way; a torn tail is copied to `quarantine/`, cut off, and its samples done
+again.
 
 Two kinds of records: `{"begin": batch, "run": hash}` says that a batch was started and with which
 configuration, `{"sample": query id, …}` is a finished prediction. Of several predictions of one

@@ -156,6 +156,10 @@ class _Digest:
         named = f"{whole} {self._shown.tolist()}"
         return hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self._path,)
+
     def weight(self) -> int:
         return self._path.stat().st_size
 

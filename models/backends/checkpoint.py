@@ -6,12 +6,12 @@ is unpickled, and no code that lies in a checkpoint runs. Nothing is downloaded.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingDependency, ModelError
+from harness.files import CONTENTS, digest
 from harness.models import pocket
 
 CONFIGURATIONS = (
@@ -30,7 +30,11 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
 SHIPPED: Mapping[str, Path] = {"pocket": pocket.FOLDER, "pocket-base": pocket.BASE}
 """Names of the weights that come with the package; a folder of that name is `./pocket`."""
-CHUNK = 2**22  # bytes read at once
+DECIDING = (
+    "*config.json", "*tokens*.json", "tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken",
+    "*.jinja", "chat_template*", "*chat_templates/*",
+)  # fmt: skip
+"""Patterns of the files beside the weights that decide what a network sees and says."""
 
 
 def find(checkpoint: str, *, revision: str | None = None) -> Path:
@@ -195,26 +199,27 @@ def fingerprint(folder: Path) -> str:
     """BLAKE2b over the content of all weights, in the order of the files' names."""
     whole = hashlib.blake2b(digest_size=16)
     for path in weights(folder):
-        status = path.stat()
         whole.update(path.name.encode() + b"\x00")
-        whole.update(_digest(path.resolve(), status.st_mtime_ns, status.st_size))
+        whole.update(digest(path))
+    CONTENTS.save()
     return whole.hexdigest()
 
 
-@lru_cache(maxsize=256)
-def _digest(path: Path, modified: int, size: int) -> bytes:
-    """A file's hash, computed once as long as it is not written to."""
-    del modified, size  # parts of the cache's key
-    content = hashlib.blake2b(digest_size=32)
-    for chunk in _chunks(path):
-        content.update(chunk)
-    return content.digest()
+def deciding(folder: Path) -> dict[str, str]:
+    """A hash of each file beside the weights that decides what a network sees and says.
+
+    That is its configurations, its tokenizer, its chat templates; by their names.
+    """
+    chosen = sorted({path for pattern in DECIDING for path in folder.glob(pattern)})
+    found = {str(path.relative_to(folder)): digest(path).hex()[:16]
+             for path in chosen if path.is_file()}  # fmt: skip
+    CONTENTS.save()
+    return found
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+def deciding_text(folder: Path) -> str:
+    """`deciding` in a line, for parts whose record has no room for more."""
+    return ", ".join(f"{name} {content}" for name, content in deciding(folder).items())
 
 
 def _no_weights(folder: Path) -> ModelError:

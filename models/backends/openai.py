@@ -12,12 +12,13 @@ run, as README.md of this folder lists it.
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.errors import MissingDependency, UsageError
 from harness.model import ChatReply, ChatRequest, Conversation
+from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.known import Known, known
 from harness.models.backends.openai_form import GOES_ON, Clips, Form, Server
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
@@ -86,6 +87,7 @@ class OpenAIChat:
             "address": self.address,
             "model": form.model,
             "tokenizer": None if network is None else network.folder.name,
+            "files": {} if network is None else checkpoints.deciding(network.folder),
             "tokens": self.known.tokens,
             "coordinates": self.coordinates,
             "factor": self.known.factor,
@@ -139,6 +141,13 @@ class OpenAIChat:
         errors are the same.
         """
         return self.session.conversed(conversations, self._ask, most=self.concurrency)
+
+    def conversing(
+        self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
+    ) -> Iterator[tuple[int, T]]:
+        """The number of each conversation with what it comes to, as soon as it does."""
+        del go_on  # they always do
+        return self.session.conversing(conversations, self._ask, most=self.concurrency)
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it."""

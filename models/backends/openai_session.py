@@ -120,22 +120,38 @@ class Session:
         *,
         most: int,
     ) -> list[U]:
-        """What conversations come to, each going on when its own replies are there.
+        """What conversations come to, in order; errors are those of `conversing`."""
+        ends = dict(self.conversing(conversations, ask, most=most))
+        return [ends[number] for number in range(len(conversations))]
 
-        At most `most` threads ask; the conversations themselves go on in this one.
+    def conversing(
+        self,
+        conversations: Sequence[Conversation[U]],
+        ask: Callable[[ChatRequest], ChatReply],
+        *,
+        most: int,
+    ) -> Iterator[tuple[int, U]]:
+        """The number of each conversation with what it comes to, as soon as it does.
+
+        Each goes on when its own replies are there. At most `most` threads ask; the conversations
+        themselves go on in this one.
 
         Raises:
             HarnessError: the first error that ends the run, at once; else, when all went on as far
-                as they could, the error of the first request that failed.
+                as they could, the error of the first request that failed. What others were
+                answered is remembered, for when they are asked again.
             Stopped: all was halted, before or meanwhile.
         """
         talks = Talks(conversations)
+        results: dict[int, Result] = {}
         with self._call() as stop:
-            results = self._asked(talks, ask, most, stop)
+            yield from talks.ended()
+            for _ in self._asked(talks, ask, most, stop, results):
+                yield from talks.ended()
         failed = (one for _, one in sorted(results.items()) if isinstance(one, HarnessError))
         error = next(failed, None)
         if error is None:
-            return talks.ends()
+            return
         if len(results) > 1:
             with self._lock:
                 self._remembered.update(
@@ -179,9 +195,9 @@ class Session:
         ask: Callable[[ChatRequest], ChatReply],
         most: int,
         stop: threading.Event,
-    ) -> dict[int, Result]:
-        """By place, what came of everything that was asked."""
-        results: dict[int, Result] = {}
+        results: dict[int, Result],
+    ) -> Iterator[None]:
+        """Note by place what comes of everything that is asked; a step a reply."""
         ended: list[HarnessError] = []
         done: SimpleQueue[Future[int]] = SimpleQueue()
 
@@ -206,7 +222,8 @@ class Session:
                 reply = results.get(place)
                 coming = talks.tell(place, reply) if isinstance(reply, ChatReply) else ()
                 under_way += len(coming) - 1
-        except BaseException:  # Ctrl-C: what is under way need not be waited for
+                yield
+        except BaseException:  # Ctrl-C, or nobody wants more: what is under way is not waited for
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
             raise
@@ -215,7 +232,6 @@ class Session:
             raise ended[0]
         if len(results) < len(talks.requests):
             raise Stopped
-        return results
 
     def _result(
         self,

@@ -7,7 +7,7 @@ Positions were turned into keys when these were made, so padding changes nothing
 What comes next may depend on what was replied: a `Source` is asked for it whenever rows are free.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -102,7 +102,7 @@ def replies(
     ends: Sequence[int],
     samplings: Sequence[Sampling],
     decode: Decode,
-) -> Iterator[tuple[int, list[int]]]:
+) -> Generator[tuple[int, list[int]], None, None]:
     """Places of requests with the tokens of their replies, end token included, as they end.
 
     Args:

@@ -33,6 +33,8 @@ class Found:
     fingerprint: str
     """Of all weights."""
     configuration: Mapping[str, Any]
+    files: str = ""
+    """Hashes of the files beside them that decide what it does."""
 
 
 def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
@@ -58,7 +60,13 @@ def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
             fix="Give a SAM 2 checkpoint in transformers' format, such as "
             "facebook/sam2.1-hiera-large.",
         )
-    return Found(name or checkpoint, folder, checkpoints.fingerprint(folder), configuration)
+    return Found(
+        name or checkpoint,
+        folder,
+        checkpoints.fingerprint(folder),
+        configuration,
+        checkpoints.deciding_text(folder),
+    )
 
 
 def published(plugin: str, checkpoint: str | None, *, memory: bool, toy: str) -> Found:

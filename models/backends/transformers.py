@@ -90,6 +90,7 @@ class TransformersChat:
             "revision": self.revision,
             "model_type": self.model_type,
             "weights": checkpoints.fingerprint(self.folder),
+            "files": checkpoints.deciding(self.folder),
             **({} if trained is None else {"trained": trained}),
             **({} if self.adapter is None else self.adapter.describe()),
             "coordinates": self.coordinates,
@@ -171,6 +172,35 @@ class TransformersChat:
         """
         return self._conversed(conversations, go_on=True)
 
+    def conversing(
+        self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
+    ) -> Iterator[tuple[int, T]]:
+        """The number of each conversation with what it comes to, as soon as it does.
+
+        `go_on`: rows roll even for few requests, as in `converse`. Errors are those of `converse`;
+        what was told before stays true.
+        """
+        talks = Talks(conversations)
+        yield from talks.ended()
+        size, ran_out, asked = self._room.rows, False, len(talks.unanswered())
+        while left := talks.unanswered():
+            try:
+                said = self._answered(talks.requests, left, size=size, go_on=go_on)
+                with closing(said):  # also where a conversation raises
+                    for place, reply in said:
+                        talks.tell(place, reply)
+                        yield from talks.ended()
+            except OutOfMemory:
+                at_once = min(size, len(talks.unanswered()))
+                if at_once == 1:
+                    raise
+                ran_out, size = True, at_once // 2
+                # Of fewer than fit otherwise, large ones as they were, nothing is kept.
+                if len(left) >= self._room.rows:
+                    self._room.keep(size)
+        if not ran_out and asked >= self._room.rows:
+            self._room.grow()
+
     def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         """Begin to make the tensors that the call with these requests begins with.
 
@@ -222,26 +252,9 @@ class TransformersChat:
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
     def _conversed(self, conversations: Sequence[Conversation[T]], *, go_on: bool) -> list[T]:
-        """What conversations come to; `go_on`: what is asked may lead to more."""
-        talks = Talks(conversations)
-        size, ran_out, asked = self._room.rows, False, len(talks.unanswered())
-        while left := talks.unanswered():
-            try:
-                said = self._answered(talks.requests, left, size=size, go_on=go_on)
-                with closing(said):  # also where a conversation raises
-                    for place, reply in said:
-                        talks.tell(place, reply)
-            except OutOfMemory:
-                at_once = min(size, len(talks.unanswered()))
-                if at_once == 1:
-                    raise
-                ran_out, size = True, at_once // 2
-                # Of fewer than fit otherwise, large ones as they were, nothing is kept.
-                if len(left) >= self._room.rows:
-                    self._room.keep(size)
-        if not ran_out and asked >= self._room.rows:
-            self._room.grow()
-        return talks.ends()
+        """What conversations come to, in order; `go_on`: what is asked may lead to more."""
+        ends = dict(self.conversing(conversations, go_on=go_on))
+        return [ends[number] for number in range(len(conversations))]
 
     def _answered(
         self, requests: Sequence[ChatRequest], left: Sequence[int], *, size: int, go_on: bool
@@ -318,11 +331,17 @@ class TransformersChat:
                 worker=worker if self.prefetch else None,
             )  # fmt: skip
             waiting.add(placed(requests, left))
-            with memory(), torch.inference_mode():
-                for place, tokens in rolling.replies(
-                    self.network, requests, waiting, size=size, ends=self._end_tokens,
-                    samplings=samplings, decode=self._decoded,
-                ):  # fmt: skip
+            written = rolling.replies(
+                self.network, requests, waiting, size=size, ends=self._end_tokens,
+                samplings=samplings, decode=self._decoded,
+            )  # fmt: skip
+            with closing(written):
+                while True:
+                    with memory(), torch.inference_mode():  # not while the caller is at work
+                        said = next(written, None)
+                    if said is None:
+                        return
+                    place, tokens = said
                     known = len(samplings)
                     yield place, self._said(requests[place], tokens, *asked.pop(place))
                     samplings += self._samplings(requests[known:])

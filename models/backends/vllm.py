@@ -65,8 +65,8 @@ class VllmChat:
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record: settings, and a hash of all weights (reads them once)."""
         told = self.network.describe()
-        same = ("model_type", "weights", "trained", "coordinates", "min_pixels", "max_pixels",
-                "repetition_penalty")  # fmt: skip
+        same = ("model_type", "weights", "files", "trained", "coordinates", "min_pixels",
+                "max_pixels", "repetition_penalty")  # fmt: skip
         return {
             "backend": "vllm",
             "checkpoint": self.checkpoint,

@@ -33,6 +33,8 @@ class Sam2Video:
     checkpoint: str
     weights: str
     """A hash of all weights."""
+    files: str
+    """Hashes of the files beside them that decide what it does."""
     folder: Path
     dtype: str = "auto"
     device: str = "auto"
@@ -196,6 +198,7 @@ def sam2_video(
     return Sam2Video(
         checkpoint=found.name,
         weights=found.fingerprint,
+        files=found.files,
         folder=found.folder,
         dtype=dtype,
         device=device,
@@ -211,6 +214,7 @@ def _of_package(checkpoint: str | None, *, config: str, dtype: str, device: str)
     return Sam2VideoPackage(
         checkpoint=found.name,
         weights=found.fingerprint,
+        files=found.files,
         folder=found.folder,
         dtype=dtype,
         device=device,

@@ -56,6 +56,8 @@ class Sam2:
     checkpoint: str
     weights: str
     """A hash of all weights."""
+    files: str
+    """Hashes of the files beside them that decide what it does."""
     folder: Path
     """Where the checkpoint lies: of the authors' package, the file itself."""
     dtype: str = "auto"
@@ -184,6 +186,7 @@ def sam2(
     return Sam2(
         checkpoint=found.name,
         weights=found.fingerprint,
+        files=found.files,
         folder=found.folder,
         dtype=dtype,
         device=device,
@@ -202,6 +205,7 @@ def _of_package(
     return Sam2Package(
         checkpoint=found.name,
         weights=found.fingerprint,
+        files=found.files,
         folder=found.folder,
         dtype=dtype,
         device=device,

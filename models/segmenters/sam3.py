@@ -52,6 +52,8 @@ class Sam3:
     checkpoint: str
     weights: str
     """A hash of all weights."""
+    files: str
+    """Hashes of the files beside them that decide what it does."""
     folder: Path
     dtype: str = "auto"
     device: str = "auto"
@@ -178,6 +180,7 @@ def sam3(
     return Sam3(
         checkpoint=checkpoint,
         weights=files.fingerprint(folder),
+        files=files.deciding_text(folder),
         folder=folder,
         dtype=dtype,
         device=device,

@@ -10,7 +10,7 @@ harness eval --model "videoseg_r1(checkpoint=DIR,
 An image is a video of one frame, for which there is nothing to look for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -130,6 +130,20 @@ class VideoSegR1(PromptedModel):
             marked(query, several, tuple(next(said) for _ in several), one)
             for query, several, one in zip(queries, requests, found, strict=True)
         ]
+
+    @property
+    def by_sample(self) -> bool:
+        """Whether each query is answered by itself: voters of their own vote for all together."""
+        return self._is_one_talk and super().by_sample
+
+    def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Asked]]:
+        """The place of each query with what `ask` says to it, as soon as it is said."""
+        if not any(map(is_looked_for, queries)):
+            return super().asking(queries)
+        chat: Any = self.chat
+        talks = [self._conversation(query) for query in queries]
+        told: Iterator[tuple[int, Asked]] = chat.conversing(talks, go_on=True)
+        return told
 
     @property
     def _is_one_talk(self) -> bool:

@@ -1,6 +1,7 @@
 """The engine: whatever a model does, every sample is counted and equal runs are equal."""
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -361,13 +362,41 @@ def test_a_model_that_kills_every_worker_ends_the_run(dots, tmp_path):
             isolate=True)  # fmt: skip
 
 
-def test_changed_pictures_are_noticed_and_do_not_stop_a_resume(dots, tmp_path):
-    first = run(dots, tmp_path / "a").manifest["data"]
+def unlike(path, by):
+    """Change a picture's content, but neither its length nor its time."""
+    before, status = path.read_bytes(), path.stat()
+    path.write_bytes(bytes([*before[:-1], before[-1] ^ by]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_a_picture_that_changed_after_its_answer_is_refused_by_name(dots, tmp_path, old):
     path = dots / "dots" / "0003.png"
-    path.write_bytes((dots / "dots" / "0004.png").read_bytes() + b" " * 50)
-    again = Run.open(run(dots, tmp_path / "a").folder).manifest["data"]
-    assert again["fingerprint"] == first["fingerprint"]
-    assert again["pictures"] != first["pictures"] == again["pictures_before"]
+    if old:  # so that its hash is kept beyond this process's run
+        for one in path.parent.iterdir():
+            os.utime(one, ns=(1, 1))
+    first = run(dots, tmp_path / "a")
+    assert run(dots, tmp_path / "a").results == first.results
+    unlike(path, 1)
+    with pytest.raises(ResumeMismatch, match=r"0003\.png"):
+        run(dots, tmp_path / "a")
+    unlike(path, 1)
+    assert run(dots, tmp_path / "a").results == first.results
+
+
+def test_a_picture_that_is_mended_before_its_answer_is_noted(dots, tmp_path):
+    path = dots / "dots" / "0003.png"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    first = run(dots, tmp_path / "a")
+    assert first.results["failures"]["infrastructure"] == 1
+    path.write_bytes(whole)
+    again = run(dots, tmp_path / "a")
+    assert again.results["n_failed"] == 0
+    assert again.manifest["data"]["pictures"] != first.manifest["data"]["pictures"]
+    unlike(path, 1)
+    with pytest.raises(ResumeMismatch, match=r"0003\.png"):
+        run(dots, tmp_path / "a")
 
 
 def test_an_isolated_worker_is_not_told_of_the_command_line(toy_command, dots, tmp_path):

@@ -9,17 +9,18 @@ import time
 
 import pytest
 
+from harness.run.room import ANSWERED
 from harness.store.journal import Journal, files, number, parse_line
 
 COUNT = 480
 MODEL = "dot_finder(delay=0.04,batch=4)"
 
 
-def start(command, data, out, workers):
-    line = [sys.executable, "-m", "harness", "eval", "--model", MODEL, "--tasks", "dots",
+def start(command, data, out, workers, *, model=MODEL, task="dots", **signs):
+    line = [sys.executable, "-m", "harness", "eval", "--model", model, "--tasks", task,
             "--data", data, "--out", out, "--workers", workers, "--quiet"]  # fmt: skip
     return subprocess.Popen(
-        list(map(str, line)), cwd=command.folder, env=command.environment(),
+        list(map(str, line)), cwd=command.folder, env=command.environment() | signs,
         start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -82,11 +83,101 @@ def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path):
     last = start(toy_command, data, rough, 2)
     _, stderr = last.communicate(timeout=120)
     assert last.returncode == 0, stderr
-    (calm_run,) = (tmp_path / "calm").rglob("results.json")
+    assert_equal_runs(tmp_path / "calm", rough)
+    (rough_run,) = rough.rglob("results.json")
+    check_journal(rough_run.parent)
+
+
+TALKER = "dot_talker(delay=0.01,batch=4)"  # 32 queries a batch, one of them at a time
+TALKED_OF = 160
+
+
+def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp_path):
+    import toys
+
+    data, rough = toys.write_dots(tmp_path / "data", TALKED_OF), tmp_path / "rough"
+    calm = toy_command("eval", "--model", TALKER, "--tasks", "dots", "--data", data,
+                       "--out", tmp_path / "calm", "--quiet")  # fmt: skip
+    assert calm.returncode == 0, calm.stderr
+    moments, kills, signs = random.Random(1), (5, 45, 100), {"SIGNS": str(tmp_path)}
+    for wanted in kills:
+        process = start(toy_command, data, rough, 1, model=TALKER, **signs)
+        assert wait_for_samples(process, rough, wanted)
+        time.sleep(moments.uniform(0, 0.05))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert len(answered(rough)) >= wanted
+    last = start(toy_command, data, rough, 2, model=TALKER, **signs)
+    _, stderr = last.communicate(timeout=120)
+    assert last.returncode == 0, stderr
+    assert_equal_runs(tmp_path / "calm", rough)
+    each = [record["sample"] for record in samples(rough)]
+    assert len(each) == len(set(each)) == TALKED_OF, "none that was journalled is answered again"
+    replies = (tmp_path / "replies").read_text().split()
+    assert len(replies) - TALKED_OF <= len(kills) * (1 + ANSWERED), "more than those in flight"
+
+
+def samples(folder):
+    """The journal's records of samples, of all attempts."""
+    return [record for path in sorted(folder.rglob("samples.*.jsonl"))
+            for record in records(path) if "sample" in record]  # fmt: skip
+
+
+def answered(folder):
+    return {record["sample"] for record in samples(folder)}
+
+
+def wait_for_samples(process, folder, count, *, longest=120.0):
+    """Wait until so many samples are journalled; return False if the process ended before."""
+    deadline = time.monotonic() + longest
+    while process.poll() is None and time.monotonic() < deadline:
+        if len(answered(folder)) >= count:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def assert_equal_runs(calm, rough):
+    (calm_run,) = calm.rglob("results.json")
     (rough_run,) = rough.rglob("results.json")
     for name in ("results.json", "scores.jsonl"):
         assert calm_run.with_name(name).read_bytes() == rough_run.with_name(name).read_bytes()
-    check_journal(rough_run.parent)
+
+
+IN_FLIGHT = 8 + ANSWERED
+"""Of pocket with `batch_size=8`: rows of the network, and samples that wait for their masks."""
+
+
+@pytest.mark.slow
+def test_ten_kills_of_pocket_cost_no_more_than_the_samples_in_flight(toy_command, tmp_path):
+    """200 clips in four batches of 64. Replies to a part of a batch are those to all of it."""
+    pytest.importorskip("torch")
+    from harness.tasks.mevis import writer
+    from harness.world.shapes import make
+
+    count, model = 200, "pocket(batch_size=8,segmenter=box,propagator=still)"
+    data, rough = tmp_path / "data", tmp_path / "rough"
+    make(data, seed=5, size=count, writers={"mevis": writer.write})
+    given = {"model": model, "task": "mevis"}
+    calm = start(toy_command, data, tmp_path / "calm", 1, **given)
+    _, stderr = calm.communicate()
+    assert calm.returncode == 0, stderr
+    order = [record["sample"] for record in samples(tmp_path / "calm")]
+    assert len(order) == count
+    moments = random.Random(2)
+    kills = [*sorted(moments.sample(range(1, count - IN_FLIGHT), 10))]
+    for wanted in kills:
+        process = start(toy_command, data, rough, 1, **given)
+        assert wait_for_samples(process, rough, wanted, longest=600.0)
+        time.sleep(moments.uniform(0, 0.5))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    last = start(toy_command, data, rough, 1, **given)
+    _, stderr = last.communicate()
+    assert last.returncode == 0, stderr
+    each = [record["sample"] for record in samples(rough)]
+    assert len(each) == len(set(each)) == count, "none that was journalled is answered again"
+    assert_equal_runs(tmp_path / "calm", rough)
 
 
 def next_attempt(folder):

@@ -29,7 +29,7 @@ from harness.run.timing import add_attempt
 from harness.run.workers import Here
 from harness.store.journal import Journal
 
-from .test_pipeline import Staged, batch
+from .test_pipeline import Staged, batch, wholes
 
 
 def start(command, data, out, *, rank, size, model="dot_finder(batch=2)", more=()):
@@ -160,7 +160,7 @@ def test_timing_has_the_seconds_of_every_process_of_a_launch(tmp_path):
     }))  # fmt: skip
     for number in (1, 2):
         outcomes = launch_of_two(tmp_path, number)
-        assert sum(len(one.samples) for one in outcomes) == 4
+        assert sum(len(one.samples) for one in wholes(outcomes)) == 4
         add_attempt(tmp_path, seconds=1.0, samples=4, workers=1,
                     stages=summed(one.stages for one in outcomes))  # fmt: skip
     attempts = json.loads((tmp_path / "timing.json").read_text())["attempts"]
@@ -227,7 +227,7 @@ def test_a_helper_that_is_slow_and_lives_is_waited_for(tmp_path, monkeypatch):
     helper.start()
     outcomes = led(tmp_path)
     helper.join(10)
-    assert sum(len(one.samples) for one in outcomes) == 4
+    assert sum(len(one.samples) for one in wholes(outcomes)) == 4
     assert list((tmp_path / "launch").iterdir()) == []
 
 
@@ -248,7 +248,7 @@ def test_a_leader_that_was_long_busy_looks_before_it_calls_anyone_dead(tmp_path,
     helper.start()
     outcomes = led(tmp_path, Staged(on_ask=after_the_helper))
     helper.join(10)
-    assert sum(len(one.samples) for one in outcomes) == 4
+    assert sum(len(one.samples) for one in wholes(outcomes)) == 4
 
 
 def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
@@ -268,7 +268,7 @@ def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
         share(launch, Staged(), tmp_path / "run", attempt=answer["attempt"],
               batches=[batch(1, "1"), batch(3, "3")])  # fmt: skip
         leader.join(10)
-    assert sum(len(one.samples) for one in outcomes) == 4
+    assert sum(len(one.samples) for one in wholes(outcomes)) == 4
     assert [path.name for path in tmp_path.iterdir()] == ["run"], "nothing is left of it"
 
 
@@ -338,7 +338,7 @@ def test_a_helper_that_loads_its_model_for_long_is_waited_for(tmp_path, monkeypa
         helper.start()
         outcomes = led(tmp_path / "run", launch=launch)
         helper.join(10)
-    assert sum(len(one.samples) for one in outcomes) == 4
+    assert sum(len(one.samples) for one in wholes(outcomes)) == 4
 
 
 def test_signs_of_life_end_with_the_work(tmp_path, monkeypatch):

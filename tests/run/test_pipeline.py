@@ -18,7 +18,7 @@ from harness.media import pixels
 from harness.run.pipeline import Predictor
 from harness.run.plan import Batch
 from harness.run.predict import contained
-from harness.run.room import BEGUN, Room
+from harness.run.room import ANSWERED, BEGUN, Room
 from harness.run.stages import Stage, read, summed, told
 from harness.run.workers import Here, hello
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query
@@ -82,6 +82,11 @@ class Staged:
         self.halted += 1
 
 
+def wholes(outcomes):
+    """Those of whole batches."""
+    return [one for one in outcomes if one.whole]
+
+
 def predictions(journal):
     return {one["sample"]: one["prediction"] for one in journal.lines if "sample" in one}
 
@@ -125,7 +130,7 @@ def test_a_model_is_told_of_the_next_batch_while_it_answers_one(tmp_path):
 
     model.on_ask = on_ask
     plan = [batch(0, "a", "b"), batch(1, "c"), batch(2, "d")]
-    assert [one.failed for one in Here(model, tmp_path, attempt=1).run(plan)] == [0, 0, 0]
+    assert [one.failed for one in wholes(Here(model, tmp_path, attempt=1).run(plan))] == [0, 0, 0]
     assert model.asked == [["a", "b"], ["c"], ["d"]]
     assert model.expected == [["c"], ["d"]]
 
@@ -189,7 +194,7 @@ def test_what_is_under_way_is_bounded_while_the_last_stage_is_stuck(tmp_path):
     assert len(seen) <= 4
     stuck.set()
     thread.join(PATIENCE)
-    assert [one.batch for one in done] == list(range(9)), "outcomes come in order"
+    assert [one.batch for one in wholes(done)] == list(range(9)), "outcomes come in order"
 
 
 def test_several_batches_are_asked_at_once_where_the_network_takes_them():
@@ -389,7 +394,7 @@ def test_samples_are_segmented_as_far_as_their_masks_fit():
     predictor.close()
     assert begun == [f"q{index}" for index in range(8)]
     assert (stages["propagation"].samples, stages["propagation"].pixels) == (2, 2 * need)
-    assert (stages["segmentation"].samples, stages["segmentation"].pixels) == (8, need)
+    assert 8 - 2 <= stages["segmentation"].samples <= 8 and stages["segmentation"].pixels == need
 
 
 def test_a_sample_that_is_larger_than_the_room_is_alone():
@@ -510,7 +515,7 @@ def test_nothing_is_journalled_after_the_end():
 
 def test_seconds_of_every_stage_and_what_it_holds_are_told(tmp_path):
     model = Staged(on_finish=lambda query: time.sleep(0.02))
-    (outcome,) = Here(model, tmp_path, attempt=0).run([batch(0, "a", "b")])
+    (outcome,) = wholes(Here(model, tmp_path, attempt=0).run([batch(0, "a", "b")]))
     assert list(outcome.stages) == ["language", "segmentation", "propagation"]
     assert outcome.stages["propagation"].seconds >= 0.04 > outcome.stages["language"].seconds
     assert all(1 <= one.samples <= 2 for one in outcome.stages.values())
@@ -534,7 +539,7 @@ def test_what_a_network_waited_is_counted_batch_by_batch(tmp_path, turns, expect
             return super().ask(queries)
 
     outcomes = Here(Waits(turns=turns), tmp_path, attempt=0).run([batch(0, "a"), batch(1, "b")])
-    stages = [outcome.stages for outcome in outcomes]
+    stages = [outcome.stages for outcome in wholes(outcomes)]
     assert [one["language"].waited for one in stages] == expected
     plain = told(summed(stages))
     found = plain["language"].get("waited_seconds")
@@ -554,8 +559,8 @@ def test_what_a_stage_holds_is_counted_from_one_stage_to_the_next():
     stages = done.result(PATIENCE).stages
     predictor.close()
     found = {name: one.samples for name, one in stages.items()}
-    assert found["language"] == found["segmentation"] == 4 * BEGUN
-    assert found["propagation"] == BEGUN
+    assert found["language"] == 4 * BEGUN and found["propagation"] == BEGUN
+    assert 3 * BEGUN <= found["segmentation"] <= 4 * BEGUN
 
 
 def test_a_run_keeps_what_its_stages_cost(dots, tmp_path):
@@ -573,3 +578,73 @@ def test_a_run_keeps_what_its_stages_cost(dots, tmp_path):
     assert "process_peaks" not in attempt["stages"]["model"], "it is no stage's"
     (peak,) = attempt["memory"]["process_peak_bytes"]
     assert peak > 1 << 20
+
+
+@dataclass
+class Talks(Staged):
+    """Answers by the sample; `on_reply` is called with each query before its reply."""
+
+    by_sample: bool = True
+    on_reply: object = lambda query: None
+
+    def asking(self, queries):
+        self.asked.append([one.id for one in queries])
+        for place in reversed(range(len(queries))):
+            self.on_reply(queries[place])
+            yield place, float(len(queries[place].id))
+
+
+def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_path):
+    told, journal = [], Kept()
+
+    def on_reply(query):
+        deadline = time.monotonic() + PATIENCE
+        while query.id == "a" and len(predictions(journal)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if query.id == "a":
+            assert set(predictions(journal)) == {"c", "bb"}
+
+    predictor = Predictor(Talks(on_reply=on_reply), journal, told=told.append)
+    outcome = predictor.submit(batch(0, "a", "bb", "c")).result(PATIENCE)
+    predictor.close()
+    assert (outcome.failed, outcome.crashed, set(outcome.samples)) == (0, 0, {"a", "bb", "c"})
+    assert [(one.samples, one.whole) for one in told] == [
+        (("c",), False), (("bb",), False), (("a",), False)
+    ]  # fmt: skip
+
+
+def test_no_more_is_asked_for_while_many_samples_wait_for_their_masks():
+    stuck, replied = threading.Event(), []
+    model = Talks(on_reply=lambda query: replied.append(query.id),
+                  on_finish=lambda query: stuck.wait(PATIENCE))  # fmt: skip
+    predictor = Predictor(model, Kept(), inline=False)
+    done = []
+    thread = threading.Thread(
+        target=lambda: done.append(predictor.submit(batch(0, *map(str, range(3 * ANSWERED)))))
+    )
+    thread.start()
+    deadline = time.monotonic() + PATIENCE
+    while len(replied) < ANSWERED and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)  # long enough to run away, if it did
+    assert len(replied) == ANSWERED
+    stuck.set()
+    thread.join(PATIENCE)
+    assert done[0].result(PATIENCE).failed == 0 and len(replied) == 3 * ANSWERED
+    predictor.close()
+
+
+def test_a_fault_amid_replies_costs_the_sample_that_has_it():
+    journal = Kept()
+
+    def fails(query):
+        if query.id == "bad":
+            raise RuntimeError("broken")
+
+    model = Talks(on_reply=fails, on_ask=lambda queries: [fails(one) for one in queries])
+    predictor = Predictor(model, journal)
+    outcome = predictor.submit(batch(0, "a", "bb", "bad", "d")).result(PATIENCE)
+    predictor.close()
+    assert (outcome.failed, outcome.crashed) == (1, 1)
+    assert [name for name, one in predictions(journal).items() if "failure" in one] == ["bad"]
+    assert model.asked[1] == ["a", "bb", "bad"], "what was answered is not asked for again"

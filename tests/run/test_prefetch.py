@@ -17,7 +17,7 @@ from harness.run.plan import Batch
 from harness.run.workers import Here
 from harness.types import AnswerForm, Query
 
-from .test_pipeline import PATIENCE, Kept, Staged
+from .test_pipeline import PATIENCE, Kept, Staged, wholes
 
 LONG = 20_000
 SHOWN = (0, 7_000, 19_999)
@@ -113,7 +113,7 @@ def test_a_long_videos_shown_frames_are_decoded_before_the_model_asks(decoded, t
             decoded.wait_for(following, SHOWN)
 
     plan = [batch(query(decoded, f"v{index}"), index=index) for index in range(4)]
-    outcomes = list(Here(Looks(on_ask=on_ask), tmp_path, attempt=0).run(plan))
+    outcomes = wholes(Here(Looks(on_ask=on_ask), tmp_path, attempt=0).run(plan))
     assert [one.failed for one in outcomes] == [0] * 4
     assert [decoded.of(f"v{index}") for index in range(4)] == [list(SHOWN)] * 4
 
@@ -175,13 +175,13 @@ def test_a_model_that_cannot_say_what_it_looks_at_is_asked_all_the_same(decoded,
 
     model = Staged()
     model.looks_at = wrong
-    (outcome,) = Here(model, tmp_path, attempt=0).run([batch(query(decoded, "v"))])
+    (outcome,) = wholes(Here(model, tmp_path, attempt=0).run([batch(query(decoded, "v"))]))
     assert (outcome.failed, decoded.frames) == (0, [])
 
 
 def test_a_broken_frame_is_not_met_by_decoding_ahead(decoded, tmp_path):
     plan = [batch(query(decoded, "broken", frames=2)), batch(query(decoded, "v", 2), index=1)]
-    outcomes = list(Here(Staged(), tmp_path, attempt=0).run(plan))
+    outcomes = wholes(Here(Staged(), tmp_path, attempt=0).run(plan))
     assert [one.failed for one in outcomes] == [0, 0], "the model did not look"
     assert len(decoded.of("broken")) <= 1
 
@@ -246,7 +246,7 @@ def test_what_is_expected_is_decoded_once(decoded, room, monkeypatch, tmp_path, 
 
     model.on_ask = on_ask
     plan = [batch(slow("a")), batch(*map(slow, names[1:]), index=1)]
-    assert [one.failed for one in Here(model, tmp_path, attempt=0).run(plan)] == [0, 0]
+    assert [one.failed for one in wholes(Here(model, tmp_path, attempt=0).run(plan))] == [0, 0]
     assert model.expected == list(names[1:])
     assert [decoded.of(name) for name in names[1:]] == [list(shown)] * 4
 

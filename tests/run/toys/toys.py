@@ -115,6 +115,11 @@ def dot_segmenter() -> "DotSegmenter":
     return DotSegmenter(0.0, 0, "", 5, 4)
 
 
+def dot_talker(*, delay: float = 0.0, seed: int = 0, batch: int = 4) -> "DotTalker":
+    """Answers one query after the other, of eight times `batch` that it is given at once."""
+    return DotTalker(delay, seed, "", 5, batch)
+
+
 @dataclass(frozen=True)
 class DotFinder:
     delay: float
@@ -184,3 +189,23 @@ class DotSegmenter(DotFinder):
             return asked
 
         return finish
+
+
+class DotTalker(DotFinder):
+    turns = 1
+    rounds = 8
+    by_sample = True
+
+    def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Prediction]]:
+        for place, query in enumerate(queries):
+            time.sleep(self.delay)
+            if "SIGNS" in os.environ:
+                with (Path(os.environ["SIGNS"]) / "replies").open("a") as replies:
+                    replies.write(f"{query.id}\n")
+            yield place, self.answer(query)
+
+    def ask(self, queries: Sequence[Query]) -> list[Prediction]:
+        return [said for _, said in self.asking(queries)]
+
+    def begin(self, query: Query, asked: Prediction) -> Callable[[], Prediction]:
+        return lambda: asked

@@ -1,0 +1,166 @@
+"""Files that others wrote: opened only if they are files, and known by their content.
+
+What a file holds is hashed once. The hash is kept in the user's cache (`$HARNESS_CACHE`, else
+`$XDG_CACHE_HOME/harness`, else `~/.cache/harness`), one small JSON file a folder, by name, size and
+times of change. The cache may be deleted at any time, several processes may write it (the last one
+wins), and where it cannot be written files are hashed each time.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from harness.errors import HarnessError
+
+CHUNK = 2**22  # bytes read at once
+FRESH = 2 * 10**9
+"""Nanoseconds since a file was changed in which it may change again without a sign of it."""
+KINDS = {
+    stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
+}  # fmt: skip
+
+
+class NoFile(OSError):
+    """What is there is no file; `strerror` says what it is."""
+
+
+def opened(path: Path) -> BinaryIO:
+    """Open a file for reading. A FIFO or a device, which might never end, is not opened.
+
+    Raises:
+        NoFile: it is a FIFO, a socket, a device or a folder.
+        OSError: it is not there, or cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        refuse_kind(path, os.fstat(handle))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def refuse_kind(path: Path, status: os.stat_result) -> None:
+    """Raise NoFile if this is the status of anything but a file."""
+    if not stat.S_ISREG(status.st_mode):
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+        raise NoFile(0, f"{kind} in the place of a file", str(path))
+
+
+def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:
+    """Raise `error` if there is something else than a file at a path, for readers that open it
+    themselves. A path at which there is nothing is left to them.
+    """
+    try:
+        refuse_kind(path, path.stat())
+    except NoFile as fault:
+        raise error(what, expected="a file", found=fault.strerror or "something else") from fault
+    except (OSError, ValueError):
+        return
+
+
+def digest(path: Path) -> bytes:
+    """BLAKE2b (32 bytes) of a file's content, computed once as long as it is not written to.
+
+    Raises:
+        OSError: it is not there, cannot be read, or is no file.
+    """
+    status = path.stat()
+    known = CONTENTS.get(path, status)
+    if known is not None:
+        return known
+    content = hashlib.blake2b(digest_size=32)
+    with opened(path) as file:
+        while chunk := file.read(CHUNK):
+            content.update(chunk)
+        after = os.fstat(file.fileno())
+    if _marks(after) == _marks(status) and time.time_ns() - status.st_mtime_ns > FRESH:
+        CONTENTS.put(path, status, content.digest())
+    return content.digest()
+
+
+def cache_folder() -> Path:
+    """Where harness keeps what it can compute again."""
+    if own := os.environ.get("HARNESS_CACHE"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(base) / "harness" if base else Path("~/.cache/harness").expanduser()
+
+
+def _marks(status: os.stat_result) -> list[int]:
+    """What tells that a file has changed."""
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _place(path: Path) -> tuple[str, str]:
+    """A file's folder, links in it not followed, and its name there."""
+    return os.path.split(os.path.normpath(Path.cwd() / path))
+
+
+class Contents:
+    """Hashes of files, by folder; safe to use from several threads and processes."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, dict[str, Any]] = {}
+        self._changed: set[str] = set()
+        self._lock = threading.Lock()
+
+    def get(self, path: Path, status: os.stat_result) -> bytes | None:
+        """The hash of a file that has not changed since it was put in."""
+        folder, name = _place(path)
+        with self._lock:
+            if folder not in self._folders:
+                self._folders[folder] = self._read(folder)
+            known = self._folders[folder].get(name)
+        if not isinstance(known, list) or known[:-1] != _marks(status):
+            return None
+        with suppress(ValueError, TypeError):
+            found = bytes.fromhex(known[-1])
+            return found if len(found) == 32 else None
+        return None
+
+    def put(self, path: Path, status: os.stat_result, content: bytes) -> None:
+        """Keep a hash; on disk after `save`."""
+        folder, name = _place(path)
+        with self._lock:
+            self._folders.setdefault(folder, {})[name] = [*_marks(status), content.hex()]
+            self._changed.add(folder)
+
+    def save(self) -> None:
+        """Write what is new. What cannot be written is hashed again another time."""
+        with self._lock:
+            changed, self._changed = self._changed, set()
+            for folder in changed:
+                with suppress(OSError):
+                    place = self._place(folder)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    kept = self._read(folder) | self._folders[folder]
+                    temporary = place.with_name(f".{place.name}.{os.getpid()}.{id(kept)}")
+                    try:
+                        temporary.write_text(json.dumps({"folder": folder, "files": kept}))
+                        temporary.replace(place)
+                    except OSError:
+                        temporary.unlink(missing_ok=True)
+                        raise
+
+    def _place(self, folder: str) -> Path:
+        name = hashlib.blake2b(folder.encode("utf-8", "surrogateescape"), digest_size=16)
+        return cache_folder() / "contents" / f"{name.hexdigest()}.json"
+
+    def _read(self, folder: str) -> dict[str, Any]:
+        with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
+            with opened(self._place(folder)) as file:
+                plain = json.loads(file.read())
+            if plain["folder"] == folder and isinstance(plain["files"], dict):
+                return dict(plain["files"])
+        return {}
+
+
+CONTENTS = Contents()

@@ -1,0 +1,110 @@
+"""Files are opened only if they are files, and hashed once."""
+
+import os
+import threading
+
+import pytest
+
+from harness import files
+from harness.files import Contents, NoFile, digest, opened
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A cache of this test's own, and what is hashed."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "CONTENTS", Contents())
+    hashed = []
+    monkeypatch.setattr(files, "opened", lambda path: hashed.append(path.name) or opened(path))
+    return hashed
+
+
+def written(folder, count):
+    folder.mkdir()
+    paths = [folder / f"{index}.bin" for index in range(count)]
+    for index, path in enumerate(paths):
+        path.write_bytes(bytes([index]) * 1000)
+        os.utime(path, ns=(1, 1))
+    return paths
+
+
+def again(monkeypatch):
+    """As another process finds the cache."""
+    files.CONTENTS.save()
+    monkeypatch.setattr(files, "CONTENTS", Contents())
+
+
+def of(hashed):
+    return [name for name in hashed if name.endswith(".bin")]
+
+
+def test_a_file_is_hashed_once_until_it_changes(tmp_path, kept, monkeypatch):
+    paths = written(tmp_path / "data", 3)
+    first = [digest(path) for path in paths]
+    again(monkeypatch)
+    assert [digest(path) for path in paths] == first and len(of(kept)) == 3
+    paths[1].write_bytes(b"x" * 1000)
+    os.utime(paths[1], ns=(1, 1))
+    second = [digest(path) for path in paths]
+    assert second[1] != first[1] and second[::2] == first[::2]
+    assert of(kept)[3:] == ["1.bin"]
+
+
+def test_what_was_changed_a_moment_ago_is_hashed_again(tmp_path, kept):
+    path = tmp_path / "new.bin"
+    path.write_bytes(b"a")
+    first = digest(path)
+    path.write_bytes(b"b")
+    assert digest(path) != first and len(of(kept)) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"folder": 1}', b"[" * 10**5, b"\xff"])
+def test_a_damaged_cache_is_as_none(tmp_path, kept, monkeypatch, damage):
+    (path,) = written(tmp_path / "data", 1)
+    first = digest(path)
+    again(monkeypatch)
+    (cache,) = (tmp_path / "cache" / "contents").iterdir()
+    cache.write_bytes(damage)
+    assert digest(path) == first and len(of(kept)) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, kept, monkeypatch):
+    (path,) = written(tmp_path / "data", 1)
+    (tmp_path / "cache").write_bytes(b"a file in its place")
+    first = digest(path)
+    again(monkeypatch)
+    assert digest(path) == first and len(of(kept)) == 2
+
+
+def test_processes_that_race_lose_no_hash_and_damage_nothing(tmp_path, kept, monkeypatch):
+    paths = written(tmp_path / "data", 8)
+    racing = [Contents() for _ in range(4)]
+
+    def race(contents):
+        for path in paths:
+            contents.put(path, path.stat(), bytes(32))
+            contents.save()
+
+    threads = [threading.Thread(target=race, args=(one,)) for one in racing]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = Contents()
+    assert all(found.get(path, path.stat()) == bytes(32) for path in paths)
+    assert len(list((tmp_path / "cache" / "contents").iterdir())) == 1, "nothing is left behind"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_what_is_no_file_is_not_opened(tmp_path, kind):
+    path = tmp_path / "thing"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(NoFile):
+        opened(path)
+    with pytest.raises(NoFile):
+        digest(path)
