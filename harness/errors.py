@@ -19,6 +19,20 @@
 An error names the thing, what was expected, what was found, and what to do.
 """
 
+import re
+
+FOREIGN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal, or turn the order of what it shows; not ends of lines."""
+
+
+def printable(text: str) -> str:
+    r"""A text that others wrote, fit for a terminal: what would steer it is spelled out.
+
+    >>> print(printable("a\x1b[2J b\x9d\u202e"))
+    a\x1b[2J b\x9d\u202e
+    """
+    return FOREIGN.sub(lambda found: ascii(found[0])[1:-1], text)
+
 
 class HarnessError(Exception):
     """The root; `exit_code` is what the command line ends with."""
@@ -42,7 +56,7 @@ class HarnessError(Exception):
         message = "".join(parts)
         if fix:
             message = f"{message.rstrip('.')}. {fix}"
-        super().__init__(message)
+        super().__init__(printable(message))
 
 
 class UsageError(HarnessError):

@@ -7,6 +7,7 @@ wins), and where it cannot be written files are hashed each time.
 """
 
 import hashlib
+import io
 import json
 import os
 import stat
@@ -14,7 +15,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from harness.errors import HarnessError
 
@@ -31,7 +32,7 @@ class NoFile(OSError):
     """What is there is no file; `strerror` says what it is."""
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> io.BufferedReader:
     """Open a file for reading. A FIFO or a device, which might never end, is not opened.
 
     Raises:
@@ -45,6 +46,23 @@ def opened(path: Path) -> BinaryIO:
     except BaseException:
         os.close(handle)
         raise
+
+
+def read(path: Path) -> bytes:
+    """The content of a file; raises as `opened` does."""
+    with opened(path) as file:
+        return file.read()
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """The text of a file, each end of a line a newline.
+
+    Raises:
+        OSError: as `opened` does.
+        UnicodeDecodeError: it is in another encoding.
+    """
+    with io.TextIOWrapper(opened(path), encoding=encoding) as file:
+        return file.read()
 
 
 def refuse_kind(path: Path, status: os.stat_result) -> None:

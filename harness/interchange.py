@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError, UsageError
+from harness.files import opened
 from harness.masks import Rle, SoftMask
 from harness.replies import finite_numbers, storable, unique
 from harness.types import (
@@ -90,7 +91,7 @@ def read_rows(path: Path) -> Iterator[Row]:
             occurs twice. The line's number is given.
     """
     try:
-        lines = path.open("rb")
+        lines = opened(path)
     except OSError as error:
         raise DataError(
             f"predictions {path}", expected="a readable file", found=str(error.strerror)

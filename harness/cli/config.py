@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.files import read_text
 
 PATHS = ("data", "out", "predictions")
 LISTS = ("tasks", "model", "metrics")
@@ -27,7 +28,7 @@ def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: it is no TOML, or has a key that the command does not know.
     """
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+        plain = tomllib.loads(read_text(path))
     except OSError as error:
         raise UsageError(f"config {path}", expected="a TOML file",
                          found=error.strerror or str(error)) from error  # fmt: skip

@@ -18,7 +18,7 @@ from harness.cli.reread import lines as part_lines
 from harness.cli.reread import read_again
 from harness.cli.retold import Turn, prompts, retold, seen
 from harness.cli.rollouts import explain_training, is_training
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, printable
 from harness.interchange import prediction_to_json
 from harness.leaderboards.pictures import draw, say
 from harness.leaderboards.runs import task_of
@@ -132,14 +132,14 @@ def _print(shown: Mapping[str, Any]) -> None:
         elif name == "masks":
             _listed("masks", mask_lines(value))
         elif name != "read_as_recorded":  # `reread` says it in words
-            print(f"{name:10} {value}")
+            print(printable(f"{name:10} {value}"))
 
 
 def _listed(name: str, lines: Sequence[str]) -> None:
     first, *others = lines
-    print(f"{name:10} {first}")
+    print(printable(f"{name:10} {first}"))
     for line in others:
-        print(f"{'':12} {line}")
+        print(printable(f"{'':12} {line}"))
 
 
 def drawn(sample: Sample, prediction: Prediction, turns: Sequence[Turn] = ()) -> Frame:

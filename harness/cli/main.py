@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import __version__
 from harness.cli.arguments import board, data, looks, scores, train
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, MissingDependency, UsageError, printable
 
 EXIT_CODES = """exit codes:
   0  done
@@ -23,6 +23,7 @@ EXIT_CODES = """exit codes:
   130  interrupted (Ctrl-C, SIGTERM); what was finished is kept, the same command goes on
 """
 
+NO_MEMORY = ("cannot allocate memory", "failed to map segment", "cannot map", "memory exhausted")
 UNFORESEEN = 70  # as sysexits.h calls an internal error
 
 
@@ -51,6 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe has gone, as `harness list | head` does
         return 0
+    except (MemoryError, ImportError) as error:
+        if os.environ.get("HARNESS_TRACEBACK"):
+            raise
+        if not _is_out_of_memory(error):
+            print(f"harness: {_unforeseen(error)}", file=sys.stderr)
+            return UNFORESEEN
+        lacks = MissingDependency(
+            "memory", expected="room for harness and the packages that it loads",
+            found=" ".join(str(error).split())[:200] or "none left",
+            fix="Give it more (`ulimit -v` limits the space of addresses; 2 GB are enough for "
+            "commands without a network).",
+        )  # fmt: skip
+        print(f"harness: {lacks}", file=sys.stderr)
+        return lacks.exit_code
     except Exception as error:
         if os.environ.get("HARNESS_TRACEBACK"):
             raise
@@ -58,10 +73,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UNFORESEEN
 
 
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out, which a library that cannot be mapped says in the loader's words."""
+    while error is not None:
+        text = str(error).lower()
+        if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _unforeseen(error: Exception) -> str:
     from harness.plugins import told
 
-    return (
+    return printable(
         f"{told(error)}. This was not foreseen: please report it, with what "
         "HARNESS_TRACEBACK=1 in the environment shows"
     )

@@ -17,6 +17,7 @@ from rich.progress import Task as Bar
 from rich.table import Column
 from rich.text import Text
 
+from harness.errors import printable
 from harness.run.options import Progress
 
 
@@ -78,7 +79,7 @@ class Terminal:
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
-        self._console.print(Text(f"note: {text}", style="yellow"))
+        self._console.print(Text(printable(f"note: {text}"), style="yellow"))
 
     def end(self) -> None:
         """The task is scored."""
@@ -108,7 +109,7 @@ class Notes:
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
-        print(f"note: {text}", file=sys.stderr)
+        print(printable(f"note: {text}"), file=sys.stderr)
 
     def end(self) -> None:
         """Say nothing."""

@@ -11,6 +11,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from harness.cli.progress import Speed, title_column
+from harness.errors import printable
 
 FIRST = {"reward": "reward {:.3f}", "loss": "loss {:.4f}"}
 """The first that there is: the loss of replies that were just drawn is 0 whatever is learned."""
@@ -51,7 +52,7 @@ class Steps:
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
-        self._console.print(Text(f"note: {text}", style="yellow"))
+        self._console.print(Text(printable(f"note: {text}"), style="yellow"))
 
     def end(self) -> None:
         """The steps are made."""
@@ -73,7 +74,7 @@ class TrainingNotes:
     def note(self, text: str) -> None:
         """Something that the user should know."""
         if self._speaking:
-            print(f"note: {text}", file=sys.stderr)
+            print(printable(f"note: {text}"), file=sys.stderr)
 
     def end(self) -> None:
         """Say nothing."""

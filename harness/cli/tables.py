@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.errors import printable
+
 ENDLESS = 10_000
 """Columns where no terminal is written to: another program reads whole lines."""
 LEAST = 24
@@ -38,6 +40,7 @@ def folded(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
 
 def show_columns(rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns; the last is folded beside the others, or below them without room."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
     before = sum(widths) + 2 * len(widths)
     beside = width() - before >= LEAST

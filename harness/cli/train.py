@@ -26,6 +26,7 @@ from harness.cli.progress import Notes, Terminal, Titled
 from harness.cli.splits import refuse_overlap, tell_overlap
 from harness.cli.steps import Steps, TrainingNotes
 from harness.errors import CannotAnswer, UsageError
+from harness.files import read_text
 from harness.model import Judge
 from harness.record import public
 from harness.run.evaluate import evaluate
@@ -129,7 +130,7 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Any]]:
         return arguments, {}
     path = _configuration(arguments)
     try:
-        plain = tomllib.loads(path.read_text("utf-8"))
+        plain = tomllib.loads(read_text(path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"config {path}", expected="a TOML file", found=str(error)) from error
     given, settings = dict(vars(arguments)), {}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
+from harness.files import opened
 from harness.formats.entries import Entry, ids_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
@@ -105,7 +106,7 @@ def tempcompass(path: Path) -> Iterator[Entry]:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines."""
     try:
-        file = path.open("rb")
+        file = opened(path)
     except OSError as error:
         raise DataError(f"predictions {path}", expected="a readable file",
                         found=error.strerror or str(error)) from error  # fmt: skip

@@ -1,14 +1,22 @@
 """VLMEvalKit's tables of predictions."""
 
 import csv
+import re
+import zlib
 from collections.abc import Iterator
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 from harness.errors import DataError, MissingDependency
+from harness.files import opened
 from harness.formats.entries import Entry, ids_in, text_in
 
 MAX_CELL = 2**24  # bytes
+MAX_DIGITS = 18
+MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
+DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def vlmevalkit(path: Path) -> Iterator[Entry]:
@@ -25,8 +33,13 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
         yield Entry(
             where=where, reply=row["prediction"] or "",
             ids=ids_in([row]), video=text_in(row, "video", "videoID", "video_id", "video_path"),
-            question=text_in(row, "question"), place=int(place) if place.isdecimal() else None,
+            question=text_in(row, "question"), place=_place(place),
         )  # fmt: skip
+
+
+def _place(text: str) -> int | None:
+    """A row's number, if it is one."""
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def _table(path: Path) -> Iterator[dict[str, str]]:
@@ -36,7 +49,7 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
         return
     csv.field_size_limit(MAX_CELL)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with TextIOWrapper(opened(path), encoding="utf-8-sig", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","):
                 yield {key: value or "" for key, value in row.items() if isinstance(key, str)
                        and not isinstance(value, list)}  # fmt: skip
@@ -46,8 +59,11 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
 
 
 def _sheet(path: Path) -> Iterator[dict[str, str]]:
-    from zipfile import BadZipFile
-
+    try:
+        _refuse_bomb(path)
+    except (OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise DataError(f"predictions {path}", expected="a complete .xlsx file",
+                        found=str(error)[:200]) from error  # fmt: skip
     try:
         openpyxl = import_module("openpyxl")
     except ModuleNotFoundError as error:
@@ -57,11 +73,43 @@ def _sheet(path: Path) -> Iterator[dict[str, str]]:
         ) from error  # fmt: skip
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        rows = book.worksheets[0].iter_rows(values_only=True)
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()  # what it says of its size is not what it holds
+        rows = sheet.iter_rows(values_only=True)
         names = [str(name) for name in next(rows, ())]
         for row in rows:
             yield {name: "" if value is None else str(value)
                    for name, value in zip(names, row, strict=False)}  # fmt: skip
-    except (OSError, BadZipFile, KeyError, ValueError) as error:
-        raise DataError(f"predictions {path}", expected="a complete .xlsx file", found=str(error)
-                        ) from error  # fmt: skip
+    except DataError:
+        raise
+    except (Exception, RecursionError) as error:
+        raise DataError(f"predictions {path}", expected="a complete .xlsx file",
+                        found=str(error)[:200] or type(error).__name__) from error  # fmt: skip
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Look at a spreadsheet before anything in it is parsed.
+
+    Raises:
+        DataError: it holds more than `MAX_SHEET`, or XML that declares a document type or entities,
+            which may grow without bound or name other files.
+        OSError, BadZipFile: it is no spreadsheet.
+    """
+    with opened(path) as raw, ZipFile(raw) as book:
+        left = MAX_SHEET
+        for member in book.infolist():
+            with book.open(member) as file:
+                kept = b""
+                while left >= 0 and (chunk := file.read(2**20)):
+                    left -= len(chunk)
+                    # UTF-16, if it is that, without its other bytes.
+                    if DECLARED.search((kept + chunk).replace(b"\x00", b"")):
+                        raise DataError(
+                            f"predictions {path}, {member.filename}", expected="plain XML",
+                            found="a document type or entities of its own",
+                            fix="Save the table as .tsv.",
+                        )  # fmt: skip
+                    kept = chunk[-32:]
+        if left < 0:
+            raise DataError(f"predictions {path}", expected=f"at most {MAX_SHEET} bytes of XML",
+                            found="more", fix="Save the table as .tsv.")  # fmt: skip

@@ -9,9 +9,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, overload
 
 from harness.errors import DataError
+from harness.files import read, refuse_other
 from harness.replies import unique
 
 MISSING = object()
+MAX_ROWS = 2**22
+"""Of one Parquet file: the largest benchmark has a quarter of a million, and ten times that would
+be read for minutes."""
 
 
 def folder(path: Path, *, fix: str) -> Path:
@@ -97,7 +101,7 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
             would be lost without a word), or a text is no Unicode.
     """
     try:
-        raw = path.read_bytes()
+        raw = read(path)
     except OSError as error:
         raise DataError(f"file {path}", expected="a readable file",
                         found=error.strerror or str(error)) from error  # fmt: skip
@@ -157,12 +161,16 @@ def rows(path: Path, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
     from pyarrow import ArrowException, parquet
 
     try:
+        refuse_other(path, DataError, f"file {path}")
         with parquet.ParquetFile(path) as file:
             names = set(file.schema_arrow.names)
             if missing := [name for name in columns if name not in names]:
                 raise DataError(f"file {path}", expected=f"columns {', '.join(columns)}",
                                 found=f"none named {', '.join(missing)}, but "
                                 f"{', '.join(sorted(names))}")  # fmt: skip
+            if file.metadata.num_rows > MAX_ROWS:
+                raise DataError(f"file {path}", expected=f"at most {MAX_ROWS} rows",
+                                found=str(file.metadata.num_rows))  # fmt: skip
             for batch in file.iter_batches(batch_size=16, columns=list(columns)):
                 yield from batch.to_pylist()
     except (ArrowException, OSError, UnicodeDecodeError) as error:

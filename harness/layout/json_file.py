@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
+from harness.files import opened
 from harness.layout.json_scanner import Place, Repeated, Scanner, parse
 
 FIX = "It may have been cut while it was copied: fetch it again."
@@ -94,7 +95,7 @@ class JsonFile:
     def read(self, place: Place) -> str:
         """The text at a place, for `json_scanner.parse`."""
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path) as file:
                 file.seek(place.start)
                 return file.read(place.end - place.start).decode("latin-1")
         except OSError as error:
@@ -135,7 +136,7 @@ class JsonFile:
     def _scanned(self) -> Iterator[Scanner]:
         """The file, open; what is wrong with it is a DataError that names it and the byte."""
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path) as file:
                 try:
                     yield Scanner(file)
                 except Repeated as error:

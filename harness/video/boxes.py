@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from harness.files import opened
+
 MAX_BOXES = 1_000_000
 EBML, SEGMENT = 0x1A45DFA3, 0x18538067
 """RFC 8794 and RFC 9559: the two elements that a Matroska or WebM file consists of."""
@@ -29,7 +31,7 @@ class Extent:
 def extent(path: Path) -> Extent:
     """Read what the file's own structure says: MP4 and its kin, Matroska and WebM, AVI."""
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with opened(path) as file:
         start = file.read(12)
         if start[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"):
             return _iso(file, size)
@@ -103,7 +105,7 @@ class Tables:
     """
 
     def __init__(self, path: Path, payload: tuple[tuple[int, int], ...]) -> None:
-        self._file = path.open("rb")
+        self._file = opened(path)
         self._payload = payload
         self._place = 0
         self._size = path.stat().st_size

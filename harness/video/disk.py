@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError
+from harness.files import opened
 from harness.media import Frame
 from harness.video.index import library
 
@@ -36,7 +37,7 @@ class DiskCache:
         """The frame, if it is there and whole."""
         path = self._path(name)
         try:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 frame = np.load(file, allow_pickle=False)
             os.utime(path)  # it was used: others are removed before it
         except (OSError, ValueError, EOFError):

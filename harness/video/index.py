@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import MaskError, MediaError, MissingDependency
+from harness.files import refuse_other
 from harness.masks import check_size
 from harness.video.boxes import Tables, extent
 
@@ -134,6 +135,8 @@ def opened(path: Path | Tables) -> "Iterator[tuple[InputContainer, VideoStream]]
 
 def open_file(path: Path | Tables) -> "InputContainer":
     """Open a file as one of `FORMATS`."""
+    if isinstance(path, Path):
+        refuse_other(path, MediaError, f"video {path}")
     # "file:" keeps a name with a colon from being taken for another protocol.
     name: Any = f"file:{path}" if isinstance(path, Path) else path
     container: InputContainer = library().open(name, options={"format_whitelist": FORMATS})

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from harness.errors import MediaError
+from harness.files import opened
 from harness.media import CACHE, Frame, Media, lost
 from harness.video.decoder import DECODERS
 from harness.video.disk import disk_cache
@@ -168,7 +169,7 @@ class _Digest:
 def _hash(path: Path, size: int, changed: int) -> str:
     """The id of a medium of one file with this content, whatever its name."""
     inner = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
+    with opened(path) as file:
         while block := file.read(2**20):
             inner.update(block)
     return hashlib.blake2b(inner.digest(), digest_size=16).hexdigest()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ModelError
+from harness.files import opened
 from harness.models.backends import checkpoint as checkpoints
 
 WEIGHTS = "adapter_model.safetensors"
@@ -45,7 +46,7 @@ class Adapter:
         """BLAKE2b over its configuration and its weights."""
         whole = hashlib.blake2b(digest_size=16)
         for path in (self.folder / checkpoints.ADAPTER, self.weights):
-            with path.open("rb") as file:
+            with opened(path) as file:
                 content = hashlib.file_digest(file, hashlib.blake2b)
             whole.update(content.digest())
         return whole.hexdigest()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingDependency, ModelError
-from harness.files import CONTENTS, digest
+from harness.files import CONTENTS, digest, opened, read_text
 from harness.models import pocket
 
 CONFIGURATIONS = (
@@ -175,7 +175,7 @@ def check_safetensors(path: Path) -> None:
     """Raise ModelError unless a file's header is sound and its data are as long as it says."""
     size = path.stat().st_size
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(MAX_HEADER, size - 8):
                 raise ValueError(f"{size} bytes, with a header of {length}")
@@ -252,7 +252,7 @@ def _asks_for_code(value: Any) -> bool:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file of a checkpoint; ModelError if it is none."""
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         found = error.strerror or "" if isinstance(error, OSError) else str(error)
         raise ModelError(

@@ -3,7 +3,11 @@
 One frame goes in as a picture and several as a video, whatever the medium is.
 """
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,7 @@ from harness.media import Frame, Media
 from harness.model import ChatRequest
 from harness.models.canvas import clip_smart_resize, smart_resize
 
+RENDERING = 10.0  # seconds that a chat template has for one prompt
 CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
 MOST_PIXELS = 12_845_056  # of a picture in Qwen2.5-VL's checkpoints
 A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids")
@@ -125,8 +130,52 @@ def chat_text(processor: Any, request: ChatRequest) -> str:
     if request.system is not None:
         system = [{"type": "text", "text": plain(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
-    text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    with _ending(RENDERING):
+        text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return f"{text}{plain(processor, request.prefix)}"
+
+
+class EndlessTemplate(ModelError):
+    """A chat template does not come to an end."""
+
+
+def check_template(processor: Any) -> None:
+    """Raise EndlessTemplate if the chat template does not come to an end, for a question alone.
+
+    Whatever else is wrong with it shows when the network is asked.
+    """
+    try:
+        chat_text(processor, ChatRequest(key="", text="?"))
+    except EndlessTemplate:
+        raise
+    except Exception:  # noqa: BLE001 - a template may ask for a picture
+        return
+
+
+@contextmanager
+def _ending(seconds: float) -> Iterator[None]:
+    """Stop what runs in this thread's Python code after so many seconds, as a template's loops do.
+
+    Raises:
+        EndlessTemplate: the time is over.
+    """
+    until, before = monotonic() + seconds, sys.gettrace()
+
+    def look(frame: FrameType, event: str, argument: Any) -> Any:
+        if monotonic() > until:
+            sys.settrace(before)
+            raise EndlessTemplate(
+                "the checkpoint's chat template", expected=f"a prompt within {seconds:g} s",
+                found="that it goes on: it may loop for ever",
+                fix="See its chat_template.jinja, or tokenizer_config.json.",
+            )  # fmt: skip
+        return look
+
+    sys.settrace(look)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def plain(processor: Any, text: str) -> str:

@@ -118,7 +118,7 @@ class OpenAIChat:
             listed = self.session.tried(lambda: endpoint.get("/models"), threading.Event())
         except ServerError as error:
             raise MissingDependency(
-                f"server {endpoint.url}", expected="an answer", found=str(error),
+                f"server {endpoint.url}", expected="an answer", found=error.reason,
                 fix="Start it first, for example with: vllm serve MODEL",
             ) from error  # fmt: skip
         check_listed(listed, wanted=self.form.model, url=endpoint.url)

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from http import HTTPStatus
 from http.client import (
     HTTPConnection,
@@ -32,6 +33,7 @@ from harness.replies import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
 CONNECTING = 30.0  # seconds at most until a connection stands
+SECRET, HIDDEN = 8, "***"  # the least characters of a key that is a secret; what stands for it
 SHOWN = 200  # characters of a server's own words in an error
 TAG = re.compile(r"<[^<>]*>")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
@@ -45,6 +47,13 @@ UNPAID = frozenset({"insufficient_quota", "billing_not_active"})
 
 class ServerError(Unavailable):
     """A server did not answer, whatever was tried; its sample is asked again by a resumed run."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"server {url}", expected="an answer", found=reason)
+        self.url, self.reason = url, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.url, self.reason)
 
 
 class TryAgain(Exception):
@@ -86,6 +95,7 @@ class Endpoint:
 
     def _object(self, method: str, route: str, body: bytes | None) -> dict[str, Any]:
         status, headers, data = self._exchange(method, route, body)
+        headers = {name: redacted(value, self.key) for name, value in headers.items()}
         if status != 200:
             raise self._refusal(status, headers, data)
         try:
@@ -97,7 +107,8 @@ class Endpoint:
             raise TryAgain(f"an answer that is no JSON object: {self._words(data)!r}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
             raise TryAgain(f"an error in place of an answer: {self._words(data)}")
-        return answer
+        clean: dict[str, Any] = without_key(answer, self.key)
+        return clean
 
     def _exchange(
         self, method: str, route: str, body: bytes | None
@@ -165,10 +176,61 @@ class Endpoint:
             text = message_in(json.loads(data)) or text
         if text.lstrip().startswith("<"):  # the page of a proxy
             text = TAG.sub(" ", text)
-        if self.key is not None:
-            text = text.replace(self.key, "***")
+        text = redacted(text, self.key)
         shown = storable(" ".join(text.split()))
         return shown[:SHOWN] + ("…" if len(shown) > SHOWN else "")
+
+
+def redacted(text: str, key: str | None) -> str:
+    r"""A server's text without the key: whole, in two halves, or with its characters spelled.
+
+    Of a key of fewer than eight characters, which is no secret, only itself is taken out, and that
+    from what is shown alone.
+
+    >>> redacted(r"a abcd efgh \u0061bcdefgh 61-abcdefg", "abcdefgh")
+    'a *** *** 61-***'
+    """
+    if key is None:
+        return text
+    if len(key) < SECRET:
+        return text.replace(key, HIDDEN)
+    return _pattern(key).sub(HIDDEN, text)
+
+
+def without_key(plain: Any, key: str | None) -> Any:
+    """An answer in which no text holds the key, unless that is too short to be one."""
+    if key is None or len(key) < SECRET:
+        return plain
+    if isinstance(plain, str):
+        return redacted(plain, key)
+    if isinstance(plain, list):
+        return [without_key(one, key) for one in plain]
+    if isinstance(plain, dict):
+        return {redacted(name, key): without_key(one, key) for name, one in plain.items()}
+    return plain
+
+
+@lru_cache(maxsize=8)
+def _pattern(key: str) -> re.Pattern[str]:
+    """Finds a key, and any half of it, with at most four other signs between two characters."""
+
+    def spelled(letter: str) -> str:
+        code = ord(letter)
+        ways = (re.escape(letter), rf"\\+u00{code:02x}", rf"\\+x{code:02x}", f"%{code:02x}",
+                f"&#0*{code};", f"&#x0*{code:x};")  # fmt: skip
+        return "(?:" + "|".join(ways) + ")"
+
+    letters = [spelled(one) for one in key]
+    half = max(SECRET - 1, (len(key) + 1) // 2)
+    # Longest first: of a whole key no end is left over.
+    parts = [letters[start:] for start in range(len(key) - half + 1)]
+    between = r"[\W_]{0,4}?"
+    ways = [
+        between.join(part[:half]) + "".join(f"(?:{between}{one}" for one in part[half:])
+        + ")?" * len(part[half:])
+        for part in parts
+    ]  # fmt: skip
+    return re.compile("|".join(ways), re.IGNORECASE)
 
 
 def message_in(plain: Any) -> str | None:

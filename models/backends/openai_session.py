@@ -292,7 +292,4 @@ class Session:
 
     def _give_up(self, fault: TryAgain, tries: int) -> NoReturn:
         asked = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
-        raise ServerError(
-            f"server {self.endpoint.url}", expected="an answer",
-            found=f"{fault}{asked} ({tries} tries)",
-        ) from fault  # fmt: skip
+        raise ServerError(self.endpoint.url, f"{fault}{asked} ({tries} tries)") from fault

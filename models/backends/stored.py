@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, UsageError
+from harness.files import read_text
 from harness.model import ChatReply, ChatRequest
 from harness.models.backends.stops import until_stop
 from harness.models.canvas import Coordinates, smart_resize
@@ -117,7 +118,7 @@ def read_replies(path: Path) -> dict[str, str]:
         DataError: the file or a line of it is not as it should be; the line is named.
     """
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = read_text(path).split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"replies {path}", expected="a UTF-8 text file", found=str(error)

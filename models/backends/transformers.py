@@ -23,6 +23,7 @@ from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
 from harness.models.backends.inputs import (
     POSITIONS,
+    check_template,
     joined_inputs,
     planned_canvas,
     processor_inputs,
@@ -142,7 +143,8 @@ class TransformersChat:
         Raises:
             ModelError: one of them cannot be loaded as it is.
         """
-        assert self.processor is not None and self.network is not None, "they raise otherwise"
+        check_template(self.processor)
+        assert self.network is not None, "it raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         """One reply a request, in order.

@@ -24,7 +24,14 @@ from harness.model import ChatReply, ChatRequest
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected
 from harness.models.backends.broken import refuse_broken
-from harness.models.backends.inputs import chat_text, check_clip_limits, clip_times, shown, squashed
+from harness.models.backends.inputs import (
+    chat_text,
+    check_clip_limits,
+    check_template,
+    clip_times,
+    shown,
+    squashed,
+)
 from harness.models.backends.known import described
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.openai_form import seed_of
@@ -134,7 +141,8 @@ class VllmChat:
 
     def prepare(self) -> None:
         """Load the processor and the network."""
-        assert self.network.processor is not None and self.engine is not None, "they raise"
+        check_template(self.network.processor)
+        assert self.engine is not None, "it raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         """One reply a request, in order.

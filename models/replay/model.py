@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import plugins
 from harness.errors import UsageError
+from harness.files import opened
 from harness.interchange import Row, read_rows, row_to_prediction
 from harness.model import Model, ReplyReader
 from harness.spec import Spec
@@ -90,7 +91,7 @@ def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Re
             found="none",
             fix="Give one, such as replay(file=…,model=qwen_vl(backend=stored)).",
         )
-    with file.open("rb") as content:
+    with opened(file) as content:
         fingerprint = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
     return Replay(
         file=file,

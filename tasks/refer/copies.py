@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import DataError, MediaError
+from harness.files import refuse_other
 from harness.layout import rows
 from harness.masks import BoolArray, Rle, check_size
 from harness.media import Media, image_bytes, lost
@@ -146,6 +147,7 @@ def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
     from pyarrow import ArrowException, parquet
 
     try:
+        refuse_other(path, DataError, f"file {path}")
         with parquet.ParquetFile(path) as file:
             kind = file.schema_arrow.field(column).type if column in file.schema_arrow.names else ""
             if str(kind) not in MASK_TYPES:

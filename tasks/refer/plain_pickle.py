@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
+from harness.files import read
 from harness.tasks.refer.pickle_machine import MAX_DEPTH, Machine
 
 MAX_BYTES = 2**28  # of a file
@@ -33,7 +34,7 @@ def read_plain_pickle(path: Path) -> Any:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise DataError(f"file {path}", expected=f"at most {MAX_BYTES} bytes", found=str(size))
-        raw = path.read_bytes()
+        raw = read(path)
     except OSError as error:
         raise DataError(f"file {path}", expected="a readable file",
                         found=error.strerror or str(error)) from error  # fmt: skip

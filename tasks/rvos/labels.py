@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from harness.errors import DataError, MaskError
+from harness.files import opened
 from harness.masks import Rle, check_size
 
 VOID = 255
@@ -30,7 +31,7 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
         DataError: it is missing, damaged, or a picture of colours.
     """
     try:
-        with Image.open(path, formats=("PNG",)) as picture:
+        with opened(path) as file, Image.open(file, formats=("PNG",)) as picture:
             check_size(picture.height, picture.width, f"{what} {path}")
             if picture.mode not in ("P", "L"):
                 raise DataError(

@@ -12,6 +12,7 @@ from string import Formatter
 from typing import Any
 
 from harness.errors import DataError
+from harness.files import read_text
 
 BOXES = {"form": ("frames", "track"), "order": ("xyxy", "xywh"), "inclusive": (True, False)}
 FORMS = ("records", "frames", "track")
@@ -58,7 +59,7 @@ def read_mapping(path: Path) -> Mapping:
         DataError: it is no TOML, lacks a key, has one that is not known, or a wrong value.
     """
     try:
-        plain = tomllib.loads(path.read_text("utf-8"))
+        plain = tomllib.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise DataError(f"mapping {path}", expected="a TOML file", found=str(error)) from error
     if problem := next(_problems(plain), None):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError
+from harness.files import opened
 from harness.layout import JsonFile, inside
 from harness.masks import Rle
 from harness.replies import finite_numbers, unique
@@ -97,7 +98,7 @@ def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record]:
 
 def _lines(path: Path) -> Iterator[tuple[Any, str]]:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
                 if line.strip():
                     yield _line(line, f"{path}, line {number}"), f"line {number}"

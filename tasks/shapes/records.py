@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.errors import DataError, MediaError
+from harness.files import opened
 from harness.layout import field, inside
 from harness.media import Media, frame_files, header_size, image, lost
 from harness.replies import unique
@@ -23,7 +24,7 @@ def lines(place: Path) -> Iterator[tuple[str, bytes]]:
     """
     path = place / QUESTIONS
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             # Not by iteration: a line without an end would be read whole before it is refused.
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
                 where = f"{path}, line {number}"

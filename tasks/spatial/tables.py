@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
+from harness.files import opened, read_text, refuse_other
 from harness.layout import JsonFile, rows
 from harness.replies import unique
 
@@ -45,6 +46,7 @@ def _names(path: Path) -> Sequence[str]:
     from pyarrow import ArrowException, parquet
 
     try:
+        refuse_other(path, DataError, f"file {path}")
         with parquet.ParquetFile(path) as file:
             return list(file.schema_arrow.names)
     except (ArrowException, OSError) as error:
@@ -54,7 +56,7 @@ def _names(path: Path) -> Sequence[str]:
 
 def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        lines = path.open("rb")
+        lines = opened(path)
     except OSError as error:
         raise DataError(f"file {path}", expected="a readable file",
                         found=error.strerror or str(error)) from error  # fmt: skip
@@ -107,7 +109,7 @@ def listed_ids(path: Path) -> frozenset[str]:
         DataError: it cannot be read, or has none.
     """
     try:
-        ids = frozenset(path.read_text("utf-8").split())
+        ids = frozenset(read_text(path).split())
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"file {path}", expected="ids, one a line", found=str(error)) from error
     if not ids:

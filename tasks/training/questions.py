@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import DataError, ParseError
+from harness.files import read_text
 from harness.layout import field
 from harness.replies import loads_strict, tagged, unique
 from harness.tasks.spatial.tables import records, text
@@ -101,7 +102,7 @@ def listed(path: Path) -> Iterator[tuple[str, Any]]:
         DataError: the file is missing, cut off, or no JSON list.
     """
     try:
-        whole = path.read_text("utf-8").removeprefix("\ufeff")
+        whole = read_text(path).removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"file {path}", expected="a readable JSON list", found=str(error)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
+from harness.files import read_text
 from harness.layout import field, read_json
 
 CLOCK = re.compile(r"(\d{1,3}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\Z")
@@ -54,7 +55,7 @@ def _text(path: Path) -> str:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(f"subtitles {path}", expected=f"at most {MAX_BYTES} bytes",
                             found="more")  # fmt: skip
-        return path.read_text("utf-8-sig").replace("\r\n", "\n")
+        return read_text(path, "utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"subtitles {path}", expected="a SubRip file", found=str(error)) from error
 

@@ -305,3 +305,12 @@ def test_a_missing_package_is_named(ask, monkeypatch, module):
 
     monkeypatch.setitem(sys.modules, module, None)
     ask().says(f"the package '{module}'", "not installed", 'pip install "visual-reasoning-harness[')
+
+
+@case(118, "a chat template that loops for ever", "stopped after ten seconds; names the template",
+      code=4)  # fmt: skip
+def test_a_chat_template_without_end_is_stopped(checkpoint, ask, monkeypatch):
+    monkeypatch.setattr("harness.models.backends.inputs.RENDERING", 0.5)
+    rounds = "".join(f"{{% for {name} in range(99999) %}}" for name in "abcd")
+    (checkpoint / "chat_template.jinja").write_text(rounds + "{% endfor %}" * 4)
+    ask().says("chat template", "chat_template.jinja")

@@ -1,9 +1,12 @@
 """Benchmarks' files: missing, cut, damaged, hostile."""
 
+import contextlib
 import json
 import os
 import pickle
 import shutil
+import signal
+import socket
 import struct
 import zlib
 
@@ -497,3 +500,58 @@ def test_blanks_and_accents_in_paths_are_fine(harness, reason_seg):
     assert done.task("reason_seg")["n_failed"] == 0
     (run,) = (odd / "läufe").rglob("results.json")
     assert harness("score", run.parent, "--json").json["tasks"]
+
+
+@pytest.fixture
+def in_time():
+    """Ends the test with an error if it waits for what never comes."""
+
+    def late(*_):
+        raise TimeoutError("it waits for ever")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@case(114, "a FIFO, a socket or a device in the place of a picture, an annotation or a table",
+      "refused; names the file; it is never waited for", code=3)  # fmt: skip
+@pytest.mark.parametrize("kind", ["fifo", "socket", "device"])
+@pytest.mark.parametrize("name", ["val_00001.jpg", "val_00001.json"])
+def test_what_is_no_file_is_not_waited_for(harness, reason_seg, in_time, tmp_path, kind, name):
+    path = reason_seg / name
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with socket.socket(socket.AF_UNIX) as one, contextlib.chdir(path.parent):
+            one.bind(path.name)
+    harness.eval().says(name)
+    done = harness.main("data", "check", "reason_seg", "--data", tmp_path / "data")
+    assert done.code and name in done.out + done.err
+
+
+@case(114, "a FIFO in the place of a Parquet file", "refused; names the file", code=3)
+def test_a_fifo_is_no_table(harness, counting, in_time):
+    (path,) = counting.glob("data/*.parquet")
+    path.unlink()
+    os.mkfifo(path)
+    harness.eval().says(path.name, "a FIFO")
+
+
+@case(115, "a Parquet file of millions of rows in one group", "refused before a row is read; "
+      "names the file, the limit and the number", code=3)  # fmt: skip
+def test_a_table_without_end_is_refused(harness, counting):
+    (path,) = counting.glob("data/*.parquet")
+    table = parquet.read_table(path)
+    many = 5_000_000
+    flat = {name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(many, np.int32)), one)
+            for name, one in (("image_url", pa.array(["a"])),)}  # fmt: skip
+    columns = {name: flat.get(name, pa.nulls(many, table.schema.field(name).type))
+               for name in table.column_names}  # fmt: skip
+    parquet.write_table(pa.table(columns), path, row_group_size=many)
+    harness.eval().says(path.name, "rows", str(many))

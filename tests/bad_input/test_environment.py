@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -241,3 +242,14 @@ def test_a_closed_pipe_is_no_error(harness, command):
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True,
                           env=command.environment(), timeout=60)  # fmt: skip
     assert done.returncode == 0 and done.stderr == ""
+
+
+@case(123, "a space of addresses of 0.3 GB", "said: memory, and what takes it", code=6)
+def test_memory_that_is_too_small_to_begin_is_named(harness, tmp_path):
+    line = [sys.executable, "-m", "harness", "data", "make", "shapes", "--out", tmp_path / "a"]
+    limited = f"ulimit -v 300000; exec {shlex.join(map(str, line))}"
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, env=environment,
+                          check=False)  # fmt: skip
+    assert done.returncode == harness.expected, done.stderr
+    assert "memory" in done.stderr and "ulimit" in done.stderr and "Traceback" not in done.stderr

@@ -1,6 +1,7 @@
 """Run folders: resumed, shared, damaged, mixed up."""
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -282,3 +283,16 @@ def test_a_moved_data_root_is_said(harness, finished):
     harness("score", finished).says(str(harness.folder / "data"), "official layout")
     done = harness("score", finished, "--data", harness.folder / "moved", "--json", code=0)
     assert done.json["tasks"]
+
+
+@case(119, "going on after a picture changed that was answered for, at the same length and time",
+      "refused; names the picture; `--restart` begins anew", code=5)  # fmt: skip
+def test_a_changed_picture_is_not_mixed_in(harness, reason_seg):
+    first = harness.eval(code=0).task("reason_seg")
+    path = reason_seg / "val_00001.jpg"
+    whole, status = path.read_bytes(), path.stat()
+    path.write_bytes(bytes([*whole[:-3], whole[-3] ^ 1, *whole[-2:]]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    harness.eval().says("val_00001.jpg", "--restart")
+    path.write_bytes(whole)
+    assert harness.eval(code=0).task("reason_seg") == first

@@ -165,3 +165,60 @@ def test_a_server_that_does_not_look_is_told_apart(ask, ignored):
     with serving(Scripted()) as served:
         chat = openai(model=served.model, base_url=served.url, coordinates="pixels")
         contract.check(chat, Scripted(), asked)
+
+
+KEY = "sk-Abc123_defGHI456-jklMNO789"
+SPELLED = {
+    "whole": KEY,
+    "apart": " ".join(KEY),
+    "in lines": "\n".join([KEY[:9], KEY[9:20], KEY[20:]]),
+    "escaped": "".join(f"\\u{ord(one):04x}" for one in KEY),
+    "of the web": "".join(f"%{ord(one):02X}" for one in KEY),
+    "of HTML": "".join(f"&#{ord(one)};" for one in KEY),
+    "a half": f"{KEY[:15]} is how it begins",
+    "capitals": KEY.upper(),
+}
+
+
+def letters(text):
+    return "".join(one for one in text.casefold() if one.isalnum())
+
+
+@case(120, "a server that says the key in its reply or an error, whole, apart or spelled out",
+      "taken out before it is journalled or shown: `***`", code=0)  # fmt: skip
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_a_key_that_a_server_says_is_kept_nowhere(harness, ask, monkeypatch, spelled):
+    monkeypatch.setenv("TESTS_KEY", KEY)
+    said = SPELLED[spelled]
+    message = {"role": "assistant", "content": f"<think>{said}</think><answer>[]</answer>"}
+    reply = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
+    refusal = json.dumps({"error": {"message": said}})
+    faults = [None, {"status": 200, "body": reply}, {"status": 400, "body": refusal}]
+    del faults[0]
+    monkeypatch.setattr(sys.modules[__name__], "check_replies", lambda *_: None)
+    done = ask(faults, key_variable="TESTS_KEY")
+    kept = "".join(path.read_text() for path in harness.run.rglob("*") if path.is_file())
+    for text in (kept, done.out, done.err):
+        assert letters(KEY[:15]) not in letters(text) and said not in text
+    assert "***" in kept
+
+
+@case(121, "terminal escapes in a server's status, error or names", "shown spelled out", code=2)
+@pytest.mark.parametrize("status", [401, 404])
+def test_escapes_of_a_server_do_not_reach_the_terminal(ask, status):
+    body = json.dumps({"error": {"message": "a\x1b[2J\x1b]0;b\x07\x9b2K"}})
+    done = ask(repeat({"status": status, "body": body}))
+    done.says("\\x1b[2J")
+    assert not any(sign in done.err + done.out for sign in "\x1b\x07\x9b")
+
+
+@case(122, "a server whose list of models is empty of sense", "said once; how a server is started",
+      code=6)  # fmt: skip
+@pytest.mark.parametrize("listed", [b"", b"garbage", b"[]", b"7"])
+def test_a_list_of_models_that_is_none_is_said_once(ask, listed, monkeypatch):
+    from chat_server import Handler
+
+    monkeypatch.setattr(Handler, "do_GET", lambda self: self.say(200, listed))
+    done = ask([], retries=0)
+    done.says("vllm serve")
+    assert done.err.count("expected an answer") == 1

@@ -1,10 +1,12 @@
 """Video files: missing, cut, damaged, hostile or merely odd; subtitles; others' result files."""
 
 import json
+import os
 import shutil
 import struct
 from fractions import Fraction
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
@@ -222,3 +224,76 @@ def test_a_pickled_table_is_never_opened(harness, video):
     path = harness.folder / "results.pkl"
     path.write_bytes(b"cos\nsystem\n(S'touch %b'\ntR." % str(canary).encode())
     scored(harness, path, format="vlmevalkit").says("pickle", "not opened")
+
+
+def sheet(path, rows='<row r="1"><c r="A1" t="inlineStr"><is><t>index</t></is></c></row>', *,
+          head="", more=None):  # fmt: skip
+    """A spreadsheet with one sheet of these rows, as Excel writes it."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    kinds = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{kinds}.sheet.main+xml"/>'
+        f'<Override PartName="/xl/s.xml" ContentType="{kinds}.worksheet+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="a" '
+        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
+        f'<Relationship Id="a" Type="{office}/worksheet" Target="s.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>'
+        '<sheet name="s" sheetId="1" r:id="a"/></sheets></workbook>',
+        "xl/s.xml": f'{head}<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
+        **(more or {}),
+    }
+    with ZipFile(path, "w", ZIP_DEFLATED) as book:
+        for name, text in parts.items():
+            book.writestr(name, text)
+
+
+NESTED = '<!DOCTYPE a [<!ENTITY a "x"><!ENTITY b "&a;&a;">]>'
+OUTSIDE = '<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+
+
+@case(116, "a spreadsheet whose XML declares entities, nested or of other files, or that unpacks "
+      "to more than 64 MiB", "refused before its XML is parsed", code=3)  # fmt: skip
+@pytest.mark.parametrize(("given", "words"), [
+    ({"head": NESTED}, "entities"), ({"head": OUTSIDE}, "entities"),
+    ({"head": NESTED.encode("utf-16").decode("latin-1")}, "entities"),
+    ({"more": {"xl/t.xml": " " * 2**19 + NESTED}}, "entities"),
+    ({"more": {"xl/t.xml": " " * (2**26 + 1)}}, "at most"),
+])  # fmt: skip
+def test_a_spreadsheet_that_would_grow_is_refused(harness, video, given, words):
+    path = harness.folder / "results.xlsx"
+    sheet(path, **given)
+    scored(harness, path, format="vlmevalkit").says("results.xlsx", words)
+
+
+@case(116, "a spreadsheet that is cut, or whose XML is broken", "refused; names the file", code=3)
+@pytest.mark.parametrize("damage", ["xml", "cut", "text"])
+def test_a_damaged_spreadsheet_is_refused(harness, video, damage):
+    pytest.importorskip("openpyxl")
+    path = harness.folder / "results.xlsx"
+    sheet(path, rows="<row><c" if damage == "xml" else "<row/>")
+    whole = path.read_bytes()
+    path.write_bytes({"xml": whole, "cut": whole[:-40], "text": b"hello"}[damage])
+    scored(harness, path, format="vlmevalkit").says("results.xlsx", "complete .xlsx")
+
+
+@case(117, "a cell with thousands of digits in a table of predictions", "no row's number; read as "
+      "any other text", code=3)  # fmt: skip
+def test_a_cell_of_thousands_of_digits_is_text(harness, video):
+    path = harness.folder / "results.tsv"
+    path.write_text(f"index\tprediction\n{'9' * 5000}\tA\n")
+    scored(harness, path, format="vlmevalkit").says("results.tsv")
+
+
+@case(114, "a FIFO in the place of a video or of a file of predictions", "refused; names the file",
+      code=3)  # fmt: skip
+def test_a_fifo_is_no_video_and_no_predictions(harness, video):
+    path = harness.folder / "results.tsv"
+    os.mkfifo(path)
+    scored(harness, path, format="vlmevalkit").says("results.tsv", "expected a file")
+    video.unlink()
+    os.mkfifo(video)
+    harness.eval(model="chance").says(video.name)

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError
+from harness.files import read_text
 from harness.media import header_size
 from harness.tasks.training.stv.clips import Clip, Sight
 from harness.tasks.training.stv.geometry import (
@@ -274,7 +275,7 @@ def sight_of(
 
 def _lines(path: Path) -> list[str]:
     try:
-        return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+        return [line for line in read_text(path).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"file {path}", expected="lines of text", found=str(error)) from error
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError
+from harness.files import read
 from harness.tasks.training.stv.geometry import Array
 
 TYPES = {
@@ -24,7 +25,7 @@ def read_vertices(path: Path) -> Array:
         DataError: it is missing, cut off, or no such file.
     """
     try:
-        raw = path.read_bytes()
+        raw = read(path)
     except OSError as error:
         raise DataError(f"file {path}", expected="a PLY file",
                         found=error.strerror or str(error)) from error  # fmt: skip

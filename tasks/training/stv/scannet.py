@@ -23,6 +23,7 @@ from PIL import Image
 from scipy.spatial import ConvexHull, QhullError
 
 from harness.errors import DataError
+from harness.files import opened, read_text
 from harness.layout import field, read_json
 from harness.media import header_size
 from harness.tasks.training.stv.clips import Clip, Sight
@@ -165,7 +166,7 @@ def read_alignment(path: Path) -> Array:
         DataError: the file is missing, or has another number of numbers.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"file {path}", expected="a scan's text file", found=str(error)) from error
     found = [line.partition("=")[2] for line in lines if line.startswith("axisAlignment")]
@@ -179,7 +180,7 @@ def read_matrix(path: Path) -> Array:
         DataError: it is missing, or has other numbers.
     """
     try:
-        return _matrix(path.read_text("utf-8").split(), f"file {path}")
+        return _matrix(read_text(path).split(), f"file {path}")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"file {path}", expected="16 numbers", found=str(error)) from error
 
@@ -214,7 +215,7 @@ def _depth(path: Path) -> Array | None:
     if not path.is_file():
         return None
     try:
-        with Image.open(path, formats=("PNG",)) as picture:
+        with opened(path) as file, Image.open(file, formats=("PNG",)) as picture:
             return np.asarray(picture).astype(np.float64) / 1000
     except (OSError, SyntaxError, ValueError) as error:
         raise DataError(f"picture {path}", expected="a complete PNG", found=str(error)) from error
