@@ -30,6 +30,7 @@ def pocket_sam_video(
         name="pocket_sam_video",
         checkpoint=found.name,
         weights=found.fingerprint,
+        files=found.files,
         folder=found.folder,
         dtype=dtype,
         device=device,

@@ -32,6 +32,7 @@ def pocket_sam(
         name="pocket_sam",
         checkpoint=found.name,
         weights=found.fingerprint,
+        files=found.files,
         folder=found.folder,
         dtype=dtype,
         device=device,
