@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 import types
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -179,12 +180,14 @@ def test_a_pickle_is_never_opened(tmp_path):
 
 def test_a_sheet_needs_its_package_and_is_read_as_texts(tmp_path, monkeypatch):
     path = tmp_path / "x.xlsx"
-    path.write_bytes(b"PK")
+    zipfile.ZipFile(path, "w").close()
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingDependency, match="openpyxl"):
         read_format("vlmevalkit", path, SAMPLES)
     rows = [("index", "question", "prediction"), (1, QUESTIONS["001-2"], 3), (2, None, None)]
-    sheet = types.SimpleNamespace(iter_rows=lambda values_only: iter(rows))
+    sheet = types.SimpleNamespace(
+        iter_rows=lambda values_only: iter(rows), reset_dimensions=lambda: None
+    )
     book = types.SimpleNamespace(worksheets=[sheet])
     fake = types.SimpleNamespace(load_workbook=lambda *_, **__: book)
     monkeypatch.setitem(sys.modules, "openpyxl", fake)
