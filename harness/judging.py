@@ -23,7 +23,7 @@ from harness.scores import Mean, Metric, Statistic
 
 FOLDER = Path(__file__).parent / "rubrics"
 FIELDS = frozenset({"question", "answer", "truth"})
-KEYS = frozenset({"name", "version", "about", "exact_match", "prompt", "scale"})
+KEYS = frozenset({"name", "version", "about", "exact_match", "max_new_tokens", "prompt", "scale"})
 MARKS = " \t\r\n.*'\"`"
 """What a reply may have around its grade."""
 LEVELS = ("lowest", "highest", "correct_from", "unreadable")
@@ -38,16 +38,9 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rubric:
-    """By what an answer is judged: a prompt and a scale of whole grades, from a TOML file."""
+class Scale:
+    """Whole grades, and which of them a right answer has."""
 
-    reference: str
-    """What a judge is told: the name of a rubric that harness has, or a file's path."""
-    name: str
-    version: int
-    """Raised when the prompt or the scale changes."""
-    prompt_template: str
-    """With the fields {question}, {answer} and {truth}."""
     lowest: int
     highest: int
     correct_from: int
@@ -56,12 +49,49 @@ class Rubric:
     """The grade of a reply that holds none."""
     words: Mapping[str, int] = field(default_factory=dict)
     """Grades that are said in words."""
+
+    def share(self, grade: int) -> float:
+        """A grade on the scale from 0 to 1."""
+        return (grade - self.lowest) / (self.highest - self.lowest)
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """By what an answer is judged, from a TOML file: a prompt, and a scale of whole grades.
+
+    Without a scale the judge is not shown the truth, and its reply is no grade but an answer of its
+    own, which the task's scorer compares with the truth.
+    """
+
+    reference: str
+    """What a judge is told: the name of a rubric that harness has, or a file's path."""
+    name: str
+    version: int
+    """Raised when the prompt or the scale changes."""
+    prompt_template: str
+    """With the fields {answer}, {truth} and perhaps {question}; without a scale with {answer} and
+    {question}."""
+    scale: Scale | None
     exact_match: bool = False
     """Whether an answer in the words of the truth is right without asking."""
+    max_new_tokens: int = 0
+    """Room that a reply needs, in tokens, where that is more than a judge gives by itself."""
 
     def prompt(self, case: Case) -> str:
         """What a model is asked."""
         return self.prompt_template.format(**case._asdict()).strip()
+
+    def graded(self) -> Scale:
+        """The scale.
+
+        Raises:
+            UsageError: the rubric has none.
+        """
+        if self.scale is None:
+            raise UsageError(f"rubric {self.reference}", expected="a rubric with a scale of grades",
+                             found="none: the reply is read by the task that names the rubric",
+                             )  # fmt: skip
+        return self.scale
 
     def read(self, reply: str) -> int | None:
         """The grade that a reply says, or None: the whole reply must be a grade or its word.
@@ -72,30 +102,30 @@ class Rubric:
         >>> rubric("same_meaning").read("Yes.")
         1
         """
-        said = reply.strip(MARKS).lower()
-        if said in self.words:
-            return self.words[said]
+        scale, said = self.graded(), reply.strip(MARKS).lower()
+        if said in scale.words:
+            return scale.words[said]
         # The limits keep int() from reading what no judge was asked to write.
         if not re.fullmatch(r"[+-]?[0-9]{1,6}", said):
             return None
         grade = int(said)
-        return grade if self.lowest <= grade <= self.highest else None
+        return grade if scale.lowest <= grade <= scale.highest else None
 
     def verdict(self, reply: str) -> Verdict:
-        """A judge's verdict: its grade on the scale from 0 to 1, and the reply itself."""
+        """A judge's verdict: the reply, and its grade on the scale from 0 to 1 if there is one."""
+        if self.scale is None:
+            return Verdict(None, reply)
         grade = self.read(reply)
-        return Verdict(self.share(self.unreadable if grade is None else grade), reply)
-
-    def share(self, grade: int) -> float:
-        """A grade on the scale from 0 to 1."""
-        return (grade - self.lowest) / (self.highest - self.lowest)
+        return Verdict(self.scale.share(self.scale.unreadable if grade is None else grade), reply)
 
     @cached_property
     def digest(self) -> str:
         """A hash of all that can change a verdict, wherever the file lies."""
-        plain = [self.name, self.version, self.prompt_template, self.lowest, self.highest,
-                 self.unreadable, sorted(self.words.items())]  # fmt: skip
-        return _hash(plain)
+        plain: list[Any] = [self.name, self.version, self.prompt_template]
+        if self.scale is not None:
+            plain += [self.scale.lowest, self.scale.highest, self.scale.unreadable,
+                      sorted(self.scale.words.items())]  # fmt: skip
+        return _hash([*plain, self.max_new_tokens] if self.max_new_tokens else plain)
 
     def key(self, case: Case, judge: str) -> str:
         """Names one verdict of one judge, by content."""
@@ -129,21 +159,22 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
 
     Raises:
         ModelError: the judge's score is not the one that its own reply says by the rubric.
+        UsageError: the rubric has no scale.
     """
     if not case.answer.strip():
         return Judgement(0.0, False, "no answer", True)
     if by.exact_match and same_words(case.answer, case.truth):
         return Judgement(1.0, True, "exact match", True)
-    given = judge.judge(by.reference, *case)
-    verdict = by.verdict(given.text)
-    if not math.isclose(given.score, verdict.score, abs_tol=1e-9):
+    scale, given = by.graded(), judge.judge(by.reference, *case)
+    said = by.read(given.text)
+    grade = scale.unreadable if said is None else said
+    score = scale.share(grade)
+    if given.score is None or not math.isclose(given.score, score, abs_tol=1e-9):
         raise ModelError(
-            f"judge {judge.name}", expected=f"the score that its reply says, {verdict.score}",
+            f"judge {judge.name}", expected=f"the score that its reply says, {score}",
             found=repr(given.score), fix="A judge returns `rubric.verdict(reply)`.",
         )  # fmt: skip
-    grade = by.read(given.text)
-    correct = (by.unreadable if grade is None else grade) >= by.correct_from
-    return Judgement(verdict.score, correct, "judge", grade is not None, given.text)
+    return Judgement(score, grade >= scale.correct_from, "judge", said is not None, given.text)
 
 
 def statistics(one: Judgement) -> dict[str, Statistic]:
@@ -202,14 +233,17 @@ def _loaded(path: Path, reference: str) -> Rubric:
         raise DataError(f"rubric {path}", expected="a TOML file", found=str(error)) from error
     problem = "; ".join(_problems(plain))
     if problem:
-        raise DataError(f"rubric {path}", expected="name, version, prompt and scale of a rubric",
-                        found=problem)  # fmt: skip
-    scale = plain["scale"]
+        raise DataError(f"rubric {path}", expected="name, version and prompt of a rubric, and its "
+                        "scale if it grades", found=problem)  # fmt: skip
+    scale = plain.get("scale")
     return Rubric(
         reference=reference, name=plain["name"], version=plain["version"],
-        prompt_template=plain["prompt"], **{level: scale[level] for level in LEVELS},
-        words={word.lower(): grade for word, grade in scale.get("words", {}).items()},
-        exact_match=plain.get("exact_match", False),
+        prompt_template=plain["prompt"], exact_match=plain.get("exact_match", False),
+        max_new_tokens=plain.get("max_new_tokens", 0),
+        scale=None if scale is None else Scale(
+            **{level: scale[level] for level in LEVELS},
+            words={word.lower(): grade for word, grade in scale.get("words", {}).items()},
+        ),
     )  # fmt: skip
 
 
@@ -217,26 +251,39 @@ def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
     """What is wrong with a rubric's file."""
     if unknown := sorted(plain.keys() - KEYS):
         yield f"unknown: {', '.join(unknown)}"
-    for key, kind in (("name", str), ("version", int), ("prompt", str), ("scale", dict)):
+    for key, kind in (("name", str), ("version", int), ("prompt", str)):
         if type(plain.get(key)) is not kind:
             yield f"{key}: {plain.get(key)!r}"
+    tokens = plain.get("max_new_tokens", 1)
+    if type(tokens) is not int or tokens < 1:
+        yield f"max_new_tokens: {tokens!r}"
     if isinstance(plain.get("prompt"), str):
-        yield from _prompt_problems(plain["prompt"])
-    if isinstance(plain.get("scale"), dict):
+        yield from _prompt_problems(plain["prompt"], graded="scale" in plain)
+    if "scale" in plain:
         yield from _scale_problems(plain["scale"])
 
 
-def _prompt_problems(template: str) -> Iterable[str]:
+def _prompt_problems(template: str, *, graded: bool) -> Iterable[str]:
+    """What is wrong with a prompt: a grade needs the truth, an answer of the judge's own forbids it.
+
+    Without a scale the judge answers the question from the answer alone.
+    """
     try:
         fields = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
     except ValueError as error:
         yield f"prompt: {error}"
         return
-    if not {"answer", "truth"} <= fields <= FIELDS:
-        yield f"prompt with the fields {sorted(fields)}, not {sorted(FIELDS)}"
+    needed = {"answer", "truth"} if graded else {"answer", "question"}
+    allowed = FIELDS if graded else needed
+    if not needed <= fields <= allowed:
+        yield (f"prompt with the fields {sorted(fields)}, where one {'with' if graded else 'without'}"
+               f" a scale needs {sorted(needed)} and may have {sorted(allowed)}")  # fmt: skip
 
 
-def _scale_problems(scale: Mapping[str, Any]) -> Iterable[str]:
+def _scale_problems(scale: Any) -> Iterable[str]:
+    if not isinstance(scale, dict):
+        yield f"scale: {scale!r}"
+        return
     levels = [scale.get(level) for level in LEVELS]
     if any(type(level) is not int for level in levels) or not (
         scale["lowest"] < scale["correct_from"] <= scale["highest"]

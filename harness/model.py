@@ -258,8 +258,8 @@ class Chat(Protocol):
 class Verdict:
     """What a judge said of one answer."""
 
-    score: float
-    """From 0 to 1."""
+    score: float | None
+    """From 0 to 1; None by a rubric without a scale, where the text is what counts."""
     text: str
 
 

@@ -196,4 +196,5 @@ class JudgedSource(TaskSource):
 
 def _verdict(ledger: Ledger, key: str) -> Verdict:
     record = ledger.records[key]
-    return Verdict(float(record["score"]), str(record["text"]))
+    score = record["score"]
+    return Verdict(None if score is None else float(score), str(record["text"]))

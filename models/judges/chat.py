@@ -36,8 +36,9 @@ class ChatJudge:
         """Ask once; what the reply says is the rubric's to read."""
         by, case = find(rubric), Case(question, answer, truth)
         request = ChatRequest(
-            key=by.key(case, ""), text=by.prompt(case), max_new_tokens=self.max_new_tokens
-        )
+            key=by.key(case, ""), text=by.prompt(case),
+            max_new_tokens=max(self.max_new_tokens, by.max_new_tokens),
+        )  # fmt: skip
         return by.verdict(self.chat.generate([request])[0].text)
 
 
@@ -46,6 +47,7 @@ def chat(*, backend: Spec, max_new_tokens: int = 16) -> ChatJudge:
 
     Args:
         backend: The language model; it samples as its own arguments say.
-        max_new_tokens: Where a reply is cut off. A grade is short.
+        max_new_tokens: Where a reply is cut off, unless the rubric says that it needs more room. A
+            grade is short.
     """
     return ChatJudge(chat=plugins.build("backends", backend), max_new_tokens=max_new_tokens)

@@ -72,7 +72,8 @@ def v_star(
             in pixels of the original video.
         rubric: By what a judge grades the answer to "what": a rubric's name, or a TOML file.
     """
-    scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), find_rubric(rubric).reference)
+    assert find_rubric(rubric).graded(), "else it raises"
+    scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), rubric)
     place = folder(data / "v_star", fix=FIX)
     path = place / "V_STaR_test.json"
     source = Source(file(path, fix=FIX), place / "videos", prompt, where)

@@ -2,15 +2,24 @@
 
 import json
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 from harness.cli import judge as judges
 from harness.cli.main import main
 from harness.errors import ModelError
+from harness.judging import FOLDER
 from harness.judging import rubric as find_rubric
+from harness.model import ChatReply
 from harness.record import Run
 from harness.run.judging import remember
+from harness.tasks.tempcompass.task import tempcompass
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+from chat_server import serving  # noqa: E402
 
 TASK = "v_star(where=text)"
 
@@ -60,8 +69,6 @@ def said(example_of, tmp_path):
 
 @pytest.fixture(scope="module")
 def example_of():
-    from pathlib import Path
-
     return Path(__file__).resolve().parents[2] / "tasks" / "v_star" / "example"
 
 
@@ -172,3 +179,96 @@ def test_a_judge_that_fails_while_scoring_ends_with_an_error(capsys, example_of,
     error = run(capsys, "score", "--predictions", said, "--tasks", TASK, "--data", example_of,
                 "--judge", "grader", code=3)  # fmt: skip
     assert "judge grader" in error
+
+
+class ReadsOptions:
+    """A judge's network: names the option whose words the description has, or grades by length."""
+
+    batch_size = 4
+
+    def generate(self, requests):
+        return [ChatReply(text=self.reply(request.text), prompt_tokens=1, completion_tokens=1)
+                for request in requests]  # fmt: skip
+
+    @staticmethod
+    def reply(text):
+        if "Description: " not in text:
+            return "yes" if "yes or no" in text else "3"
+        caption, _, asked = text.partition("Description: ")[2].partition("\n\nQuestion:\n")
+        options = [line for line in asked.splitlines() if line[1:3] == ". "]
+        said = [option for option in options if option[3:] in caption]
+        return f"Reasoning: it says so\nAnswer: {(said or ['None'])[0]}"
+
+
+@pytest.fixture
+def network():
+    with serving(ReadsOptions()) as served:
+        yield served
+
+
+def compass(split):
+    """Data, task and lines of predictions, of which the first caption is right and others are not."""
+    data = Path(__file__).resolve().parents[2] / "tasks" / "tempcompass" / "example"
+    spec = f"tempcompass(split={split},protocol=tempcompass/judged)"
+    samples = list(tempcompass(data, split=split, protocol="tempcompass/judged").samples())
+    captions = [one for one in samples if one.target.extra["record"].format == "captioning"]
+    lines = []
+    for sample in samples:
+        text = f"nothing of {sample.id}" if sample in captions else sample.target.answer.text
+        if sample is captions[0]:
+            text = f"One sees: {sample.target.answer.text}."
+        lines.append(json.dumps({"id": sample.id, "answer": text}) + "\n")
+    return data, spec, samples, captions, lines
+
+
+@pytest.mark.parametrize("split", ["captioning", "all"])
+def test_captions_are_judged_by_the_shipped_rubric_through_the_commands(
+    capsys, network, tmp_path, split
+):
+    data, spec, samples, captions, lines = compass(split)
+    file, runs, kept = (tmp_path / name for name in ("said.jsonl", "runs", "kept.jsonl"))
+    file.write_text("".join(lines))
+    common = ["--tasks", spec, "--data", data, "--json"]
+    judge = f"chat(backend=openai(model=served,coordinates=pixels,base_url={network.url}))"
+    found = run(capsys, "score", "--predictions", file,
+                *common, "--judge", f"remembered(judge={judge},file={kept})")["tasks"]  # fmt: skip
+    right = len(samples) - len(captions) + 1
+    assert found["tempcompass"]["metrics"]["avg"] == pytest.approx(right / len(samples))
+    assert len(network.asked) == len(captions)
+    for asked in network.asked:
+        assert (asked.get("max_tokens") or asked["max_completion_tokens"]) >= 128
+    again = run(capsys, "eval", "--model", f"replay(file={file})", *common, "--out", runs,
+                "--judge", f"stored(file={kept})")["tasks"]  # fmt: skip
+    assert again["tempcompass"]["metrics"] == found["tempcompass"]["metrics"]
+    (folder,) = {path.parent for path in runs.rglob("results.json")}
+    assert not run(capsys, "score", folder, "--data", data, "--json")["tasks"]["tempcompass"][
+        "differs"
+    ]
+    assert len(network.asked) == len(captions)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.toml")))
+def test_every_shipped_rubric_runs_through_the_command(
+    capsys, network, example_of, tmp_path, said, name
+):
+    judge = [
+        "--judge",
+        f"chat(backend=openai(model=served,coordinates=pixels,base_url={network.url}))",
+        "--json",
+    ]
+    if find_rubric(name).scale is None:
+        data, spec, _, captions, lines = compass("captioning")
+        file, asked = tmp_path / "captions.jsonl", len(captions)
+        file.write_text("".join(lines))
+    else:
+        data, spec, file, asked = example_of, f"v_star(where=text,rubric={name})", said, 3
+    found = run(capsys, "score", "--predictions", file, "--tasks", spec, "--data", data, *judge)
+    (metrics,) = [task["metrics"] for task in found["tasks"].values()]
+    assert metrics["avg" if "avg" in metrics else "Acc"] > 0
+    assert len(network.asked) == asked
+
+
+def test_a_task_that_grades_refuses_a_rubric_without_a_scale(capsys, example_of, said):
+    error = run(capsys, "score", "--predictions", said, "--data", example_of, "--judge", "x",
+                "--tasks", "v_star(rubric=tempcompass_caption)", code=2)  # fmt: skip
+    assert "tempcompass_caption" in error and "scale" in error

@@ -6,7 +6,7 @@ import pytest
 
 from harness import plugins
 from harness.errors import DataError, ModelError, StoreError, UsageError
-from harness.judging import JUDGED, Case, judgement, rubric, same_words, statistics
+from harness.judging import FOLDER, JUDGED, Case, judgement, rubric, same_words, statistics
 from harness.model import Verdict
 from harness.run.judging import remember, remembered, stored
 from harness.scores import Totals
@@ -35,12 +35,21 @@ plan = rubric
 
 
 def test_every_rubric_of_harness_can_be_loaded_and_asks_about_one_answer():
-    for name in ("same_meaning", "graded"):
+    for name in sorted(path.stem for path in FOLDER.glob("*.toml")):
         by = rubric(name)
         assert by.name == name and by.version >= 1
         prompt = by.prompt(Case("Why {x}?", "{answer} %s", "because"))
-        assert "Why {x}?" in prompt and "{answer} %s" in prompt and "because" in prompt
-        assert by.read(str(by.highest)) == by.highest
+        assert "Why {x}?" in prompt and "{answer} %s" in prompt
+        assert ("because" in prompt) == (by.scale is not None), "who chooses is not told the truth"
+        if by.scale is not None:
+            assert by.read(str(by.scale.highest)) == by.scale.highest
+
+
+def test_a_rubric_without_a_scale_gives_no_grade():
+    by = rubric("tempcompass_caption")
+    assert by.verdict("Answer: A. left") == Verdict(None, "Answer: A. left")
+    with pytest.raises(UsageError, match="tempcompass_caption"):
+        judgement(Scripted({YES.answer: "1"}), by, YES)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +122,9 @@ def written(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "found"),
     [({"prompt": '"{answer}"'}, "fields"), ({"prompt": '"{answer} {truth} {file}"'}, "fields"),
+     ({"prompt": '"{answer} {question}"'}, "truth"), ({"scale": ""}, "without a scale"),
+     ({"scale": "", "prompt": '"{answer}"'}, "question"), ({"scale": "3"}, "scale"),
+     ({"max_new_tokens": "0"}, "max_new_tokens"),
      ({"prompt": '"{answer} {truth} {"'}, "prompt"), ({"version": '"1"'}, "version"),
      ({"name": ""}, "name"), ({"scale": "{ lowest = 0 }"}, "scale"), ({"extra": "1"}, "extra"),
      ({"scale": "{ lowest = 1, highest = 1, correct_from = 1, unreadable = 1 }"}, "scale"),
