@@ -264,9 +264,10 @@ def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _prompt_problems(template: str, *, graded: bool) -> Iterable[str]:
-    """What is wrong with a prompt: a grade needs the truth, an answer of the judge's own forbids it.
+    """What is wrong with a prompt.
 
-    Without a scale the judge answers the question from the answer alone.
+    To grade an answer is to compare it with the truth; without a scale the judge is to answer the
+    question from the answer alone, and the truth would give it away.
     """
     try:
         fields = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
@@ -276,8 +277,9 @@ def _prompt_problems(template: str, *, graded: bool) -> Iterable[str]:
     needed = {"answer", "truth"} if graded else {"answer", "question"}
     allowed = FIELDS if graded else needed
     if not needed <= fields <= allowed:
-        yield (f"prompt with the fields {sorted(fields)}, where one {'with' if graded else 'without'}"
-               f" a scale needs {sorted(needed)} and may have {sorted(allowed)}")  # fmt: skip
+        kind = "with a scale" if graded else "without a scale"
+        found = f"prompt {kind} with the fields {sorted(fields)}"
+        yield f"{found}: needs {sorted(needed)}, may have {sorted(allowed)}"
 
 
 def _scale_problems(scale: Any) -> Iterable[str]:

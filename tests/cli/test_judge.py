@@ -19,7 +19,7 @@ from harness.tasks.tempcompass.task import tempcompass
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
-from chat_server import serving  # noqa: E402
+from chat_server import serving
 
 TASK = "v_star(where=text)"
 
@@ -207,7 +207,7 @@ def network():
 
 
 def compass(split):
-    """Data, task and lines of predictions, of which the first caption is right and others are not."""
+    """Data, task and lines of predictions: all are right but the captions after the first."""
     data = Path(__file__).resolve().parents[2] / "tasks" / "tempcompass" / "example"
     spec = f"tempcompass(split={split},protocol=tempcompass/judged)"
     samples = list(tempcompass(data, split=split, protocol="tempcompass/judged").samples())

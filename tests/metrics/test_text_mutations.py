@@ -76,19 +76,19 @@ MUTATIONS = {
     "reasoning: the last": ("efficiency", 'after.partition(f"</{tag}>")',
                             'after.rpartition(f"</{tag}>")'),
     "reasoning: without tags": ("efficiency", "if closing else 0", "if True else 0"),
-    "judge: right above": ("judging", ">= by.correct_from", "> by.correct_from"),
+    "judge: right above": ("judging", ">= scale.correct_from", "> scale.correct_from"),
     "judge: lowest grade": ("judging", "(grade - self.lowest) /", "grade /"),
     "judge: highest grade": ("judging", "(self.highest - self.lowest)", "self.highest"),
-    "judge: any grade": ("judging", "if self.lowest <= grade <= self.highest else None", ""),
+    "judge: any grade": ("judging", "if scale.lowest <= grade <= scale.highest else None", ""),
     "judge: a grade anywhere": ("judging", "re.fullmatch(", "re.search("),
-    "judge: unreadable is highest": ("judging", "self.share(self.unreadable if",
-                                     "self.share(self.highest if"),
-    "judge: unreadable is readable": ("judging", '"judge", grade is not None)', '"judge", True)'),
+    "judge: unreadable is highest": ("judging", "share(self.scale.unreadable if",
+                                     "share(self.scale.highest if"),
+    "judge: unreadable is readable": ("judging", '"judge", said is not None)', '"judge", True)'),
     "judge: blank is right": ("judging", 'Judgement(0.0, False, "no answer"',
                               'Judgement(1.0, True, "no answer"'),
     "judge: exact always": ("judging", "if by.exact_match and same_words(case.answer",
                             "if same_words(case.answer"),
-    "judge: any score": ("judging", "if not math.isclose(", "if False and math.isclose("),
+    "judge: any score": ("judging", "or not math.isclose(", "or False and math.isclose("),
     "judge: the key without its judge": ("judging", "*map(storable, case), judge])",
                                          "*map(storable, case)])"),
     "judge: asked for the exact": ("judging", "and not (by.exact_match and same_words",
@@ -189,7 +189,8 @@ def worked_costs(efficiency):
 
 def judged(judging):
     graded, case = judging.rubric("graded"), judging.Case("?", "an answer", "the truth")
-    low = dataclasses.replace(graded, lowest=1, highest=3, correct_from=2, unreadable=1)
+    scale = judging.Scale(lowest=1, highest=3, correct_from=2, unreadable=1)
+    low = dataclasses.replace(graded, scale=scale)
     yield [low.read(reply) for reply in ("2", "0", "x3", "3")] == [2, None, None, 3]
     yield [low.verdict(reply).score for reply in ("2", "3", "?")] == [0.5, 1.0, 0.0]
 
