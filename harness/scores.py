@@ -194,7 +194,7 @@ class UnitScore:
     """Official ids of the unit's samples."""
     categories: Mapping[str, str]
     failed: int
-    """How many of its samples have no answer."""
+    """How many of its samples have no answer that the protocol reads."""
     scores: Scores
 
     def to_json(self) -> dict[str, Any]:

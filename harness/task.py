@@ -11,6 +11,8 @@ from harness.types import AnswerForm, Prediction, Sample
 
 ScoreUnit: TypeAlias = Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
 """Scores one unit: its samples, and the prediction for each in the same order."""
+Reads: TypeAlias = Callable[[Sample, Prediction], bool]
+"""Whether the rule that makes a protocol's number takes an answer from a prediction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,9 @@ class Protocol:
     ceiling: Ceiling
     about: str
     """One line: whose scorer it is, and what is particular about it."""
+    reads: Reads | None = None
+    """By what a sample counts as answered, where the protocol reads responses by a rule of its own
+    and not what the model's parser made of them; None: an answer is an answer."""
     rubric: str | None = None
     """By what a judge grades free answers, where the protocol needs one (`harness.judging`)."""
     judged: Callable[[Any], ScoreUnit] | None = None

@@ -162,7 +162,7 @@ class FailureKind(StrEnum):
     """Why there is no answer."""
 
     PARSE = "parse"
-    """The reply is not in the grammar."""
+    """The reply is not in the grammar, or no rule of the protocol reads an answer from it."""
     MODEL = "model"
     """The model raised, ran out of tokens or returned numbers that are none."""
     SANDBOX = "sandbox"

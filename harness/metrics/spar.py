@@ -91,6 +91,38 @@ def strict_choice_score(reply: str, truth: str, *, letters: str = "ABCD") -> flo
     return float(strict_choice(reply, letters=letters) == truth.upper())
 
 
+def read_official(reply: str, *, task: str) -> object:
+    """What the scorer finds in a reply: a number, a change of view, or a letter; else None.
+
+    >>> [read_official(reply, task="depth_prediction_oc") for reply in ("of 2 m", "two")]
+    ['2', None]
+    >>> [read_official(reply, task="position_matching") for reply in ("b) it", "", "none")]
+    ['B', None, None]
+    """
+    if task in LEVELS["Low"]:
+        found = _NUMBER.search(reply)
+        return None if found is None else found[0]
+    if task == VIEW_CHANGE:
+        return _parsed(reply)
+    return reply[:1].upper() if reply[:1].upper() in tuple("ABCD") else None
+
+
+def read_strict(reply: str, *, task: str, letters: str = "ABCD") -> object:
+    """The only number, the change of view or the letter that a reply states; else None."""
+    if task in LEVELS["Low"]:
+        return only_number(reply)
+    if task == VIEW_CHANGE:
+        return _stripped_axes(reply)
+    return strict_choice(reply, letters=letters)
+
+
+def _parsed(reply: str) -> dict[str, float] | None:
+    try:
+        return _pairs(reply)
+    except ValueError:
+        return None
+
+
 def number_score(reply: str, truth: float, *, task: str) -> float:
     """MRA of the first number of the reply, or of the last in tasks of several views.
 

@@ -11,6 +11,9 @@ from harness.scores import Metric
 ASPECTS = ("action", "direction", "speed", "order", "attribute_change")
 METRICS = (*(Metric(aspect) for aspect in ASPECTS), Metric("avg", about="over all questions"))
 """Two `Mean`s a question, of its aspect and of `avg`: the average is over questions."""
+MATCH_RATE = Metric("Match Success Rate", about="share of replies that one of the rules fits; "
+                    "captions have no rules")  # fmt: skip
+"""What the official scripts print beside the averages."""
 
 
 def cleaned(reply: str) -> str:

@@ -114,4 +114,4 @@ def _scored(
     for number, unit in enumerate(units(selection.samples(task))):
         if number % count == index:
             predictions = [predicted(sample.query.id) for sample in unit]
-            yield score_unit(task, unit, predictions), tally(predictions)
+            yield score_unit(task, unit, predictions), tally(task, unit, predictions)

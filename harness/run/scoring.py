@@ -12,7 +12,7 @@ from harness.run.plan import units
 from harness.scores import UnitScore, check_scores
 from harness.statistics.bootstrap import intervals
 from harness.task import Task
-from harness.types import Prediction, Sample
+from harness.types import FailureKind, Prediction, Sample
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Scorer:
 
     def add(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
         """Score one unit."""
-        self.take(score_unit(self.task, unit, predictions), tally(predictions))
+        self.take(score_unit(self.task, unit, predictions), tally(self.task, unit, predictions))
 
     def take(self, score: UnitScore, counted: "Tally") -> None:
         """Add a unit that was scored, perhaps by another process."""
@@ -74,21 +74,40 @@ class Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What some predictions cost, and how many of each kind failed."""
+    """What some predictions cost, and how many samples have no answer, by kind."""
 
     failures: Counter[str]
     usage: Counter[str]
 
 
-def tally(predictions: Sequence[Prediction]) -> Tally:
-    """Count failures by kind, and add up usage."""
+def unanswered(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:
+    """Why a sample has no answer, by the rule that makes the task's number; None if it has one.
+
+    A response that the model's parser could not read is an answer where the protocol reads it, and
+    one that no rule of the protocol reads is none, whatever the parser made of it. Where the truth
+    is hidden, the parser is all there is.
+
+    Raises:
+        DataError: the protocol's rule raises.
+    """
+    failure, reads = prediction.failure, task.protocol.reads
+    if reads is not None and sample.target is not None:
+        with blamed(f"the scorer of {task.name}, on {sample.id!r}"):
+            if reads(sample, prediction):
+                return None
+        return FailureKind.PARSE if failure is None else failure.kind
+    return None if failure is None else failure.kind
+
+
+def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]) -> Tally:
+    """Count samples without an answer by kind, and add up usage."""
     usage: Counter[str] = Counter(prompt_tokens=0, completion_tokens=0, reasoning_tokens=0,
                                   frames=0)  # fmt: skip
     for prediction in predictions:
         for name in usage:
             usage[name] += getattr(prediction.usage, name)
-    failed = (one.failure for one in predictions if one.failure is not None)
-    return Tally(Counter(failure.kind.value for failure in failed), usage)
+    kinds = (unanswered(task, *pair) for pair in zip(samples, predictions, strict=True))
+    return Tally(Counter(kind.value for kind in kinds if kind is not None), usage)
 
 
 def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> UnitScore:
@@ -118,6 +137,8 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
         group=unit[0].group,
         samples=tuple(sample.id for sample in unit),
         categories=dict(sorted(shared)),
-        failed=sum(prediction.failure is not None for prediction in predictions),
+        failed=sum(
+            unanswered(task, *pair) is not None for pair in zip(unit, predictions, strict=True)
+        ),
         scores=scores,
     )

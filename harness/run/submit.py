@@ -34,7 +34,7 @@ def submit(
     counted = Tally(Counter(), Counter())
     with blamed(f"the submission of {task.name}"):
         assert task.submission is not None, "only called with one"
-        written = task.submission(_counted(samples, run, counted), run.folder)
+        written = task.submission(_counted(task, samples, run, counted), run.folder)
     results = unscored(task, manifest, total, counted.failures, counted.usage)
     finish(run.folder, None, results)
     failed = sum(counted.failures.values())
@@ -45,11 +45,11 @@ def submit(
 
 
 def _counted(
-    samples: Iterable[Sample], run: Run, counted: Tally
+    task: Task, samples: Iterable[Sample], run: Run, counted: Tally
 ) -> Iterator[tuple[Sample, Prediction]]:  # fmt: skip
     for sample in samples:
         prediction = run.prediction(sample.id)
-        one = tally([prediction])
+        one = tally(task, [sample], [prediction])
         counted.failures.update(one.failures)
         counted.usage.update(one.usage)
         yield sample, prediction

@@ -78,7 +78,7 @@ def long_video_bench(
         text=told, apart=prompt == "question", as_text=prompt == "official",
     )  # fmt: skip
     return question_task(
-        asked, "long_video_bench", protocol=scoring, split=split,
+        asked, "long_video_bench", version=2, protocol=scoring, split=split,
         submission=write_submission if split == "test" else None,
         arguments={"subtitles": subtitles, "prompt": prompt, "frames": str(videos.shown)},
     )  # fmt: skip
@@ -141,6 +141,6 @@ def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Pat
 
 
 PROTOCOLS = letter_protocols(
-    "lvb", score_official,
+    "lvb", longvideobench_choice, score=score_official,
     official="lmms-eval's reader: the first of A to E counts; none gets an option at random",
 )  # fmt: skip

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol, ScoreUnit
-from harness.tasks.video_qa.options import reply, strictly
+from harness.tasks.spatial.said import read_by
+from harness.tasks.video_qa.options import reply, stated, strictly
 from harness.types import Prediction, Sample
 
 ACCURACY = "share of questions answered with the right letter"
@@ -23,23 +24,30 @@ def scored_by(read: Callable[[str], str | None]) -> ScoreUnit:
 
 
 def letter_protocols(
-    name: str, score: ScoreUnit, *, official: str, accuracy: str = ACCURACY,
-    strict: str = "only a letter that the reply states counts",
+    name: str, read: Callable[[str], str | None], *, official: str, score: ScoreUnit | None = None,
+    accuracy: str = ACCURACY, strict: str = "only a letter that the reply states counts",
 ) -> dict[str, Protocol]:  # fmt: skip
-    """`NAME/official`, which scores by `score`, and `NAME/strict`.
+    """`NAME/official`, which scores the letter that `read` takes from a reply, and `NAME/strict`.
+
+    A reply without a letter for its protocol has no answer: it counts as failed.
 
     Args:
         name: What both names begin with.
-        score: Gives `accuracy`.
+        read: The letter that the benchmark's own script takes from a reply, or None.
+        score: Gives `accuracy`, where none is not simply wrong.
         official: Whose scorer the first is, and what is particular about it.
         accuracy: What its accuracy is.
         strict: What is particular about the second.
     """
-    both = (("official", score, accuracy, official), ("strict", strictly, ACCURACY, strict))
+    by_script = read_by(lambda _, text: read(text))
+    both = (
+        ("official", score or scored_by(read), by_script, accuracy, official),
+        ("strict", strictly, read_by(stated), ACCURACY, strict),
+    )
     return {
         f"{name}/{kind}": Protocol(
             name=f"{name}/{kind}", score=scorer, metrics=(Metric("accuracy", about=means),),
-            headline="accuracy", ceiling=Ceiling(value=1.0), about=about,
+            headline="accuracy", ceiling=Ceiling(value=1.0), about=about, reads=reads,
         )
-        for kind, scorer, means, about in both
+        for kind, scorer, reads, means, about in both
     }  # fmt: skip

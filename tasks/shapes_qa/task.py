@@ -208,10 +208,18 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     }
 
 
+def reads(sample: Sample, prediction: Prediction) -> bool:
+    """Whether there is the letter, or the number, that is asked for."""
+    if sample.query.options:
+        return prediction.answer is not None and prediction.answer.choice is not None
+    return said_number(prediction.answer) is not None
+
+
 PROTOCOLS = {
     "qa/exact": Protocol(
         name="qa/exact",
         score=score,
+        reads=reads,
         metrics=(
             Metric("accuracy", about="share of samples with the right option, or a number that is "
                    "off by at most a tenth of the true one"),

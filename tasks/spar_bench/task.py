@@ -23,7 +23,7 @@ from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import Asked, form_of, question_task
 from harness.tasks.spar_bench.records import BOXES, read
 from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.said import said
+from harness.tasks.spatial.said import read_by, said
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks spar_bench` says where the data is had."
@@ -61,7 +61,8 @@ def spar_bench(
         text=partial(_text, prompt),
     )  # fmt: skip
     return question_task(
-        asked, "spar_bench", protocol=scoring, split=split, arguments={"prompt": prompt},
+        asked, "spar_bench", version=2, protocol=scoring, split=split,
+        arguments={"prompt": prompt},
         forms=(AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT),
     )  # fmt: skip
 
@@ -132,6 +133,11 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     return {task: Mean(value)}
 
 
+def _task_of(sample: Sample) -> str:
+    assert sample.target is not None, "the truth is public"
+    return str(sample.target.extra["task"])
+
+
 def _about(name: str) -> str:
     """What the number of a task is."""
     if name in spar.LEVELS["Low"]:
@@ -150,6 +156,7 @@ METRICS = tuple(
 OFFICIAL = Protocol(
     name="spar/official",
     score=score_official,
+    reads=read_by(lambda sample, text: spar.read_official(text, task=_task_of(sample))),
     metrics=METRICS,
     headline="overall",
     ceiling=Ceiling(value=1.0),
@@ -161,6 +168,7 @@ PROTOCOLS = {
         OFFICIAL,
         name="spar/strict",
         score=score_strict,
+        reads=read_by(lambda sample, text: spar.read_strict(text, task=_task_of(sample))),
         about="only a stated letter or the only number counts; errors relative to the truth",
     ),
 }

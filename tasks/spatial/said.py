@@ -5,8 +5,11 @@ protocol that repeats an official scorer reads the reply; one that was never mad
 answers, a perfect answer) is written in the shortest form that says the same.
 """
 
+from collections.abc import Callable
+
 from harness.replies import tagged
-from harness.types import Answer, Prediction
+from harness.task import Reads
+from harness.types import Answer, Prediction, Sample
 
 
 def said(prediction: Prediction) -> str | None:
@@ -30,6 +33,21 @@ def said(prediction: Prediction) -> str | None:
         _, thought, rest = reply.rpartition("</think>")
         return rest.strip() if thought else reply
     return None if prediction.answer is None else written(prediction.answer)
+
+
+def read_by(read: Callable[[Sample, str], object]) -> Reads:
+    """A protocol's `reads`: whether `read` finds in the text anything but None."""
+
+    def reads(sample: Sample, prediction: Prediction) -> bool:
+        text = said(prediction)
+        return text is not None and read(sample, text) is not None
+
+    return reads
+
+
+def has_number(sample: Sample, prediction: Prediction) -> bool:
+    """The `reads` of protocols that score the number which the model's own parser read."""
+    return prediction.answer is not None and prediction.answer.number is not None
 
 
 def written(answer: Answer) -> str | None:

@@ -15,7 +15,7 @@ from typing import Literal
 from harness.errors import DataError, UsageError
 from harness.layout import file, folder
 from harness.media import Media
-from harness.metrics.choices import LETTERS, sti_bench_choice, strict_choice
+from harness.metrics.choices import LETTERS, sti_bench_choice
 from harness.metrics.numeric import mean_relative_accuracy, relative_accuracy
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
@@ -23,9 +23,10 @@ from harness.task import Ceiling, Protocol, Task, choose
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import Asked, Videos, question_task
 from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.said import said
+from harness.tasks.spatial.said import has_number, read_by, said
 from harness.tasks.spatial.videos import Shown
 from harness.tasks.sti_bench.records import in_numbers, read
+from harness.tasks.video_qa.options import stated
 from harness.types import AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks sti_bench` says where the data is had."
@@ -34,8 +35,9 @@ PLACES = ("video", "videos")
 
 Form = Literal["choice", "numeric"]
 Prompt = Literal["question", "official"]
-VERSIONS: Mapping[Form, int] = {"choice": 1, "numeric": 2}
-"""2: the text says that one number is asked for."""
+VERSIONS: Mapping[Form, int] = {"choice": 2, "numeric": 2}
+"""2: of choices, failed is what the protocol does not read; of numbers, the text says that one is
+asked for."""
 
 
 def sti_bench(
@@ -126,7 +128,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Right only if the reply states one letter, and that is the right one."""
     target, prediction = _one(unit, predictions)
-    letter = strict_choice(said(prediction) or "", letters=target.extra["letters"])
+    letter = stated(unit[0], said(prediction) or "")
     return {"accuracy": Mean(float(letter == target.answer.choice))}
 
 
@@ -147,6 +149,7 @@ PROTOCOLS = {
     "sti/official": Protocol(
         name="sti/official",
         score=score_official,
+        reads=read_by(lambda _, text: sti_bench_choice(text)),
         metrics=ACCURACY,
         headline="accuracy",
         ceiling=Ceiling(value=1.0),
@@ -155,6 +158,7 @@ PROTOCOLS = {
     "sti/strict": Protocol(
         name="sti/strict",
         score=score_strict,
+        reads=read_by(stated),
         metrics=ACCURACY,
         headline="accuracy",
         ceiling=Ceiling(value=1.0),
@@ -163,6 +167,7 @@ PROTOCOLS = {
     "sti/numeric": Protocol(
         name="sti/numeric",
         score=score_numeric,
+        reads=has_number,
         metrics=(
             Metric("MRA", about="mean relative accuracy"),
             Metric("relative accuracy", about="max(0, 1 - |p - y| / |y|)"),

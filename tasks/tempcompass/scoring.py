@@ -10,7 +10,7 @@ from harness.model import Judge
 from harness.run.judging import unjudged
 from harness.scores import Mean, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.spatial.said import said
+from harness.tasks.spatial.said import read_by, said
 from harness.tasks.tempcompass.records import Record
 from harness.tasks.video_qa.options import LETTERED
 from harness.types import Prediction, Sample
@@ -28,17 +28,18 @@ def by_rules(record: Record, text: str) -> bool | None:
     return tempcompass.caption_match(text, record.question, record.answer)
 
 
-def strictly(record: Record, text: str) -> bool:
-    """What a careful reader says of a reply."""
+def strictly(record: Record, text: str) -> bool | None:
+    """What a careful reader says of a reply; None where it states nothing."""
     if record.format == "multi-choice":
-        letters = "ABCDEFGH"[: len(record.options)]
-        return text.strip() == record.answer or (
-            strict_choice(text, letters=letters) == record.answer.strip()[0]
-        )
+        if text.strip() == record.answer:
+            return True
+        letter = strict_choice(text, letters="ABCDEFGH"[: len(record.options)])
+        return None if letter is None else letter == record.answer.strip()[0]
     if record.format == "yes_no":
-        return bool(re.match(rf"{record.answer}\b", tempcompass.cleaned(text), re.IGNORECASE))
+        word = re.match(r"(yes|no)\b", tempcompass.cleaned(text), re.IGNORECASE)
+        return None if word is None else word[1].lower() == record.answer
     if record.format == "caption_matching":
-        return tempcompass.caption_match(text, record.question, record.answer) is True
+        return tempcompass.caption_match(text, record.question, record.answer)
     return tells_only(text, told(record), [bare(option) for option in record.options])
 
 
@@ -82,20 +83,28 @@ class Scoring:
     judge: Judge | None = None
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        """A mean of the question's aspect, and one of `avg`; no reply is wrong."""
+        """A mean of the question's aspect, of `avg`, and of whether a rule fits; none is wrong."""
         (sample,), (prediction,) = unit, predictions
-        assert sample.target is not None, "the truth is public"
-        record: Record = sample.target.extra["record"]
-        text = said(prediction)
-        right = Mean(float(text is not None and self._right(record, text)))
-        return {record.aspect: right, "avg": right}
+        text, record = said(prediction), _record(sample)
+        judged = record.format == "captioning" and self.protocol != "tempcompass/strict"
+        if text is None:
+            found = None
+        else:
+            found = self._judged(record, text) if judged else self.rated(sample, text)
+        right = Mean(float(found is True))
+        scores = {record.aspect: right, "avg": right}
+        if self.protocol != "tempcompass/strict" and not judged:
+            scores[tempcompass.MATCH_RATE.name] = Mean(float(found is not None))
+        return scores
 
-    def _right(self, record: Record, text: str) -> bool:
+    def rated(self, sample: Sample, text: str) -> bool | None:
+        """What the rules say of a reply; None where none fits. Any caption is one for a judge."""
+        record = _record(sample)
         if self.protocol == "tempcompass/strict":
             return strictly(record, text)
-        if record.format != "captioning":
-            return by_rules(record, text) is True
-        return self._judged(record, text)
+        if record.format == "captioning":
+            return True if tempcompass.cleaned(text) else None
+        return by_rules(record, text)
 
     def _judged(self, record: Record, text: str) -> bool:
         assert record.about is not None, "captions are about a question"
@@ -108,10 +117,17 @@ class Scoring:
         return tempcompass.captioning(verdict.text, answer) is True
 
 
+def _record(sample: Sample) -> Record:
+    assert sample.target is not None, "the truth is public"
+    record: Record = sample.target.extra["record"]
+    return record
+
+
 RULES = Protocol(
     name="tempcompass/rules",
     score=Scoring("tempcompass/rules"),
-    metrics=tempcompass.METRICS,
+    reads=read_by(Scoring("tempcompass/rules").rated),
+    metrics=(*tempcompass.METRICS, tempcompass.MATCH_RATE),
     headline="avg",
     ceiling=Ceiling(value=1.0),
     about="eval_*.py with --disable_llm: hand-made rules; a reply that none of them fits is wrong",
@@ -130,6 +146,8 @@ PROTOCOLS = {
         RULES,
         name="tempcompass/strict",
         score=Scoring("tempcompass/strict"),
+        reads=read_by(Scoring("tempcompass/strict").rated),
+        metrics=tempcompass.METRICS,
         about="ours: stated letters, whole words; a caption has the words of the right option only",
     ),
 }

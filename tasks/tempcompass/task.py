@@ -70,7 +70,7 @@ def tempcompass(
         problems=videos.problems,
     )  # fmt: skip
     return question_task(
-        asked, "tempcompass", protocol=scoring, split=split,
+        asked, "tempcompass", version=2, protocol=scoring, split=split,
         forms=tuple(dict.fromkeys(_form(one, prompt) for one in formats)),
         arguments={"prompt": prompt, "frames": str(videos.shown)},
     )  # fmt: skip

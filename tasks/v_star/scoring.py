@@ -82,6 +82,20 @@ class Scoring:
         return vstar.frame_ious(boxes, told, times=times) if told else np.zeros(len(boxes))
 
 
+def reads(reading: Reading, sample: Sample, prediction: Prediction) -> bool:
+    """Whether there is a text for what, an interval for when, or boxes for where."""
+    step, text, answer = sample.id.rpartition("/")[2], said(prediction), prediction.answer
+    if step == "what":
+        return bool(text)
+    if step in ("when", "when2"):
+        if answer is not None and answer.interval is not None:
+            return True
+        return reading == "official" and text is not None and vstar.interval_in(text) is not None
+    if sample.query.form is AnswerForm.TEXT:
+        return bool(boxes_in(text or ""))
+    return answer is not None
+
+
 _UNANSWERED = -1
 
 
@@ -146,7 +160,7 @@ def with_rubric(protocol: Protocol, rubric: str) -> Protocol:
     """The protocol, its answers graded by this rubric."""
     reading: Reading = "strict" if protocol.name.endswith("strict") else "official"
     return replace(
-        protocol, rubric=rubric, score=Scoring(reading, rubric),
+        protocol, rubric=rubric, score=Scoring(reading, rubric), reads=partial(reads, reading),
         judged=partial(Scoring, reading, rubric),
     )  # fmt: skip
 

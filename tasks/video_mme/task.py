@@ -77,7 +77,7 @@ def video_mme(
         problems=told.problems, text=told, apart=prompt == "question",
         as_text=prompt == "official",
     )  # fmt: skip
-    return question_task(asked, "video_mme", protocol=scoring, split=split, arguments={
+    return question_task(asked, "video_mme", version=2, protocol=scoring, split=split, arguments={
         "duration": duration, "subtitles": subtitles, "prompt": prompt,
         "frames": str(videos.shown),
     })  # fmt: skip
@@ -144,7 +144,8 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 PROTOCOLS = letter_protocols(
-    "videomme", score_official, accuracy=f"{ACCURACY}, of those with a readable reply",
+    "videomme", video_mme_choice, score=score_official,
+    accuracy=f"{ACCURACY}, of those with a readable reply",
     official="eval_your_results.py: the first of A to D counts; unreadable replies are left out",
     strict="only a letter that the reply states counts, and every question",
 )  # fmt: skip

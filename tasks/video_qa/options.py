@@ -45,8 +45,14 @@ def strictly(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Score
     """Accuracy of the letter that a reply states; none, or no answer at all, is wrong."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the truth is public"
-    letter = strict_choice(said(prediction) or "", letters=sample.target.extra["letters"])
+    letter = stated(sample, said(prediction) or "")
     return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
+
+
+def stated(sample: Sample, text: str) -> str | None:
+    """The letter of one of a question's options that a text states, or None."""
+    assert sample.target is not None, "the truth is public"
+    return strict_choice(text, letters=sample.target.extra["letters"])
 
 
 def reply(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:

@@ -30,7 +30,7 @@ from harness.task import Ceiling, Protocol, Task, choose
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import Asked, Videos, question_task
 from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.said import said
+from harness.tasks.spatial.said import has_number, read_by, said
 from harness.tasks.spatial.videos import Shown
 from harness.tasks.vsi_bench.records import Split, listing, read
 from harness.types import AnswerForm, Prediction, Sample, Target
@@ -82,7 +82,7 @@ def vsi_bench(
         apart=prompt == "question",
     )  # fmt: skip
     return question_task(
-        asked, "vsi_bench", protocol=scoring, split=split, forms=forms,
+        asked, "vsi_bench", version=2, protocol=scoring, split=split, forms=forms,
         arguments={"form": form, "prompt": prompt, "frames": str(videos.shown)},
     )  # fmt: skip
 
@@ -137,6 +137,31 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     return {target.extra["type"]: Mean(value)}
 
 
+def reads_official(sample: Sample, text: str) -> object:
+    """The letter or number that stands before the first space; None where neither does."""
+    letters, number = _asked(sample)
+    if number:
+        return vsi.leading_number(text)
+    return vsi.first_word(text).upper() in tuple(letters) or None
+
+
+def reads_lmms2026(sample: Sample, text: str) -> object:
+    """The same, but the number may stand anywhere."""
+    return first_number(text) if _asked(sample)[1] else reads_official(sample, text)
+
+
+def reads_strict(sample: Sample, text: str) -> object:
+    """The letter that is stated, or the only number."""
+    letters, number = _asked(sample)
+    return only_number(text) if number else strict_choice(text, letters=letters)
+
+
+def _asked(sample: Sample) -> tuple[str, bool]:
+    """A question's letters, and whether it asks for a number."""
+    assert sample.target is not None, "the truth is public"
+    return sample.target.extra["letters"], sample.target.answer.number is not None
+
+
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
     target, prediction = _one(unit, predictions)
@@ -154,6 +179,7 @@ def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
 NUMERIC = Protocol(
     name="vsi/numeric",
     score=score_numeric,
+    reads=has_number,
     metrics=(
         *(metric for metric in vsi.METRICS if metric.name in vsi.NUMBER_TYPES),
         Metric("MRA", about="mean relative accuracy over questions"),
@@ -166,6 +192,7 @@ NUMERIC = Protocol(
 OFFICIAL = Protocol(
     name="vsi/official",
     score=score_official,
+    reads=read_by(reads_official),
     metrics=vsi.METRICS,
     headline="overall",
     ceiling=Ceiling(value=1.0),
@@ -177,12 +204,14 @@ PROTOCOLS = {
         OFFICIAL,
         name="vsi/lmms2026",
         score=score_lmms2026,
+        reads=read_by(reads_lmms2026),
         about="lmms-eval since 2026: a number is found anywhere in the reply",
     ),
     "vsi/strict": replace(
         OFFICIAL,
         name="vsi/strict",
         score=score_strict,
+        reads=read_by(reads_strict),
         about="only a letter that the reply states, or the only number in it, counts",
     ),
     "vsi/numeric": NUMERIC,

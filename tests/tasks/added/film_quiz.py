@@ -9,7 +9,7 @@ from typing import Literal
 from harness.layout import file
 from harness.spec import Spec
 from harness.task import Task, choose
-from harness.tasks.qa.letters import letter_protocols, scored_by
+from harness.tasks.qa.letters import letter_protocols
 from harness.tasks.qa.questions import Fields, read
 from harness.tasks.qa.task import Asked, Videos, question_task
 from harness.tasks.spatial.videos import Shown
@@ -44,5 +44,5 @@ def film_quiz(
 
 
 PROTOCOLS = letter_protocols(
-    "film_quiz", scored_by(first_letter), official="score.py: the first character counts"
+    "film_quiz", first_letter, official="score.py: the first character counts"
 )
