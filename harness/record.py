@@ -24,7 +24,7 @@ from harness.scores import Totals, UnitScore
 from harness.store import checksums
 from harness.store.atomic import json_bytes, read_json, write_bytes
 from harness.store.journal import Journal
-from harness.task import Task
+from harness.task import Protocol, Task
 from harness.types import FailureKind, Prediction, query_id
 
 VERSION = 1
@@ -208,7 +208,7 @@ def summarise(
         "headline": protocol.headline,
         "better": {metric.name: metric.better for metric in protocol.metrics},
         "about": {metric.name: metric.about for metric in protocol.metrics},
-        "metrics": values(task, units),
+        "metrics": _shown(protocol, values(task, units)),
         "intervals": {name: list(pair) if pair else None for name, pair in intervals.items()},
         "breakdowns": breakdowns(task, units),
         "ceiling": ceiling,
@@ -220,6 +220,12 @@ def summarise(
         **cost(manifest["model"], usage),
         "config_hash": manifest["config_hash"],
     }
+
+
+def _shown(protocol: Protocol, found: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The numbers, those first that stand beside the headline."""
+    first = (protocol.headline, *protocol.beside) if protocol.beside else ()
+    return {**{name: found[name] for name in first}, **found}
 
 
 def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]:

@@ -41,6 +41,8 @@ class Protocol:
     ceiling: Ceiling
     about: str
     """One line: whose scorer it is, and what is particular about it."""
+    beside: tuple[str, ...] = ()
+    """Metrics that stand next to the headline, such as the one that papers print."""
     reads: Reads | None = None
     """By what a sample counts as answered, where the protocol reads responses by a rule of its own
     and not what the model's parser made of them; None: an answer is an answer."""

@@ -129,6 +129,7 @@ RULES = Protocol(
     reads=read_by(Scoring("tempcompass/rules").rated),
     metrics=(*tempcompass.METRICS, tempcompass.MATCH_RATE),
     headline="avg",
+    beside=(tempcompass.MATCH_RATE.name,),
     ceiling=Ceiling(value=1.0),
     about="eval_*.py with --disable_llm: hand-made rules; a reply that none of them fits is wrong",
 )
@@ -148,6 +149,7 @@ PROTOCOLS = {
         score=Scoring("tempcompass/strict"),
         reads=read_by(Scoring("tempcompass/strict").rated),
         metrics=tempcompass.METRICS,
+        beside=(),
         about="ours: stated letters, whole words; a caption has the words of the right option only",
     ),
 }

@@ -145,8 +145,10 @@ ABOUT: Mapping[str, str] = {
     "m_tIoU": "mean temporal IoU", "m_vIoU": "mean of boxes' IoU over annotated seconds",
     "R1@": "share with at least this temporal IoU", "AP@": "share of boxes with at least this IoU",
     "what&": "share that is right in all of these", "when&": "share that is right in all of these",
-    "AM": "mean of Acc, m_tIoU and m_vIoU", "mAM": "AM, mean of both chains",
-    "LGM": "minus the mean of ln(1 - x) over the three", "mLGM": "LGM, mean of both chains",
+    "AM": "mean of Acc, m_tIoU and m_vIoU", "mAM": "AM, mean of both chains; where papers "
+    "print one number for V-STaR, it is mLGM × 100",
+    "LGM": "minus the mean of ln(1 - x) over the three",
+    "mLGM": "LGM, mean of both chains; × 100 it is the number that Video-STR's Table 1 prints",
 }  # fmt: skip
 
 
@@ -170,8 +172,10 @@ OFFICIAL = Protocol(
     score=Scoring("official", "graded"),
     metrics=tuple(map(_described, vstar.METRICS)),
     headline="mAM",
+    beside=("mLGM",),
     ceiling=Ceiling(value=_reached, why="a track has no frame at a second beyond the video"),
-    about="V-STaR's eval.py: an item without an answer to what counts in Acc and joint scores only",
+    about="V-STaR's eval.py: an item without an answer to what counts in Acc and joint scores; "
+    "the headline is mAM, papers print mLGM × 100",
 )
 PROTOCOLS = {
     "vstar/official": with_rubric(OFFICIAL, "graded"),

@@ -272,3 +272,24 @@ def test_a_task_that_grades_refuses_a_rubric_without_a_scale(capsys, example_of,
     error = run(capsys, "score", "--predictions", said, "--data", example_of, "--judge", "x",
                 "--tasks", "v_star(rubric=tempcompass_caption)", code=2)  # fmt: skip
     assert "tempcompass_caption" in error and "scale" in error
+
+
+def test_what_papers_print_of_v_star_stands_beside_the_headline(
+    capsys, example_of, grader, tmp_path, said
+):
+    runs, board = tmp_path / "runs", tmp_path / "board"
+    found = run(capsys, "score", "--predictions", said, "--tasks", TASK, "--data", example_of,
+                "--judge", "grader", "--out", runs, "--json")["tasks"]["v_star"]  # fmt: skip
+    assert list(found["metrics"])[:2] == ["mAM", "mLGM"]
+    (folder,) = {path.parent for path in runs.rglob("results.json")}
+    assert main(["score", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "mAM" in shown and "mLGM" in shown
+    assert main(["board", "build", "--runs", str(runs), "--out", str(board)]) == 0
+    text = "".join(path.read_text() for path in board.rglob("*.md"))
+    (head,) = [line for line in text.splitlines() if line.startswith("| Rank")]
+    assert head.index("mAM") < head.index("mLGM") < head.index("Acc")
+    (headline,) = [line for line in text.splitlines() if line.startswith("Headline")]
+    assert "mLGM × 100" in headline
+    card = main(["list", "tasks", "v_star"]) or capsys.readouterr().out
+    assert "mLGM × 100" in card
