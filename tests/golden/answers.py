@@ -36,6 +36,35 @@ AXES = ("move_right", "move_left", "move_up", "move_down", "move_forward", "move
         "rotate_right", "rotate_left", "rotate_up", "rotate_down")  # fmt: skip
 
 
+SPOILT = 0.0
+"""Share of the texts that are spoilt further: fuzz.py raises it, the golden files have none."""
+PIECES = (
+    *("", " ", "\n", "\t", "\r\n", "\u00a0", "\u2028", "\u200b", "\ufeff", "\x00", "</s>"),
+    *".,:;*()[]{}'\"`_=/%\\-−0٣½²Ｃⅳİß😀",
+    *("e\u0301", "**", "1e9", "inf", "nan", "no", "yes", "and", "A", "b", "a" * 300),
+    *("<answer>", "</answer>", "The answer is", "Option", "Answer:"),
+)
+
+
+def spoilt(rng: np.random.Generator, text: str) -> str:
+    """The text, or in `SPOILT` of all cases one with pieces put in, cut out, turned or doubled."""
+    if not SPOILT or rng.random() >= SPOILT:
+        return text
+    for _ in range(int(rng.integers(1, 4))):
+        start, end = sorted(int(place) for place in rng.integers(0, len(text) + 1, 2))
+        piece = PIECES[int(rng.integers(len(PIECES)))]
+        text = (
+            text[:start] + piece + text[start:],
+            text[:start] + text[end:],
+            text[:start] + piece + text[end:],
+            text + text[start:end],
+            text[:start] + text[start:end].swapcase() + text[end:],
+            piece + text,
+            text + piece,
+        )[int(rng.integers(7))]
+    return text
+
+
 def choice_replies(rng: np.random.Generator, count: int) -> list[str]:
     """Replies to a question with options, half of them awkward on purpose, half of random words."""
     found = []
@@ -47,7 +76,7 @@ def choice_replies(rng: np.random.Generator, count: int) -> list[str]:
                 WORDS[int(place)] for place in rng.integers(len(WORDS), size=rng.integers(1, 14))
             ]
             found.append((" " if rng.random() < 0.8 else "").join(words))
-    return found
+    return [spoilt(rng, text) for text in found]
 
 
 def number_replies(rng: np.random.Generator, truth: float, count: int) -> list[str]:
@@ -61,7 +90,7 @@ def number_replies(rng: np.random.Generator, truth: float, count: int) -> list[s
         number = f"{near:g}" if rng.random() < 0.5 else repr(near + float(rng.normal(0, 0.1)))
         forms = ("{}", "{} m", "It is {}", "{}.", "from 2 to {}", "{}m", "{} of 10")
         found.append(str(rng.choice(forms)).format(number))
-    return found
+    return [spoilt(rng, text) for text in found]
 
 
 def view_changes(rng: np.random.Generator) -> tuple[str, str]:
@@ -76,4 +105,4 @@ def view_changes(rng: np.random.Generator) -> tuple[str, str]:
     joined = (", " if rng.random() < 0.2 else ",").join(f"{k}:{v:g}" for k, v in said.items())
     odd = ("", "move_right", "move_right:1 m", joined + ",", "move_up:nan", "move_up:inf", "a:b:c")
     reply = str(rng.choice(odd)) if rng.random() < 0.25 else joined
-    return reply, ",".join(f"{name}:{value:g}" for name, value in truth.items())
+    return spoilt(rng, reply), ",".join(f"{name}:{value:g}" for name, value in truth.items())

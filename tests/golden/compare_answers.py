@@ -3,6 +3,7 @@
 A check takes the modules to test, so that the mutation tests can hand it spoiled ones.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -156,17 +157,20 @@ def temp_compass(m: Modules, name: str) -> Comparison:
 
 
 def temp_compass_totals(m: Modules, name: str) -> Comparison:
-    """The official percentages are rounded to one place; so are ours here."""
+    """The official percentages are rounded to one place; so are ours here, from whole numbers."""
     file = read(f"tempcompass/{name}.json")
     totals = Totals(m.tempcompass.METRICS)
+    counts: Counter[str] = Counter()
     for case in file["cases"]:
         rating = Mean(float(temp_compass_rating(m, name, case) or 0))
         totals.add({case[0]: rating, "avg": rating})
+        counts.update((case[0], "avg"))
     values = totals.values()
-    deviations = [
-        gap(round((values[aspect] or 0.0) * 100, 1), official)
-        for aspect, official in file["totals"].items()
-    ]
+    deviations = []
+    for aspect, official in file["totals"].items():
+        right = (values[aspect] or 0.0) * counts[aspect]
+        whole = round(right) if abs(right - round(right)) < 1e-6 else right
+        deviations.append(gap(round(whole * 100 / counts[aspect], 1), official))
     return line(f"tempcompass/rules: {name}, averages", "eval_utils.py", file, deviations)
 
 

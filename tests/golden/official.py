@@ -40,6 +40,23 @@ class Queue:
         return self.items.pop(0)
 
 
+def replace_scikit_image() -> None:
+    """Put the one function that is used of scikit-image, a disk of pixels, into its place.
+
+    LLMSeg imports another, and calls it in no function that is run here.
+    """
+    if importlib.util.find_spec("skimage") is not None:
+        return
+    morphology = types.ModuleType("skimage.morphology")
+    morphology.disk = lambda radius: (  # type: ignore[attr-defined]
+        np.add.outer(*[np.arange(-radius, radius + 1) ** 2] * 2) <= radius**2
+    ).astype(np.uint8)
+    transform = types.ModuleType("skimage.transform")
+    transform.resize = None  # type: ignore[attr-defined]
+    sys.modules |= {"skimage": types.ModuleType("skimage"), "skimage.morphology": morphology,
+                    "skimage.transform": transform}  # fmt: skip
+
+
 def module(path: Path) -> Any:
     """Import one file of a checkout."""
     spec = importlib.util.spec_from_file_location(f"official_{path.stem}", path)

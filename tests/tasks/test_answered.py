@@ -19,19 +19,31 @@ PROTOCOLS = {
 }
 SPECS = [
     *(f"{task}(protocol={one})" for task, names in PROTOCOLS.items() for one in names),
-    *(f"tempcompass(split={split},protocol=tempcompass/{kind})"
-      for split, kinds in {"multi-choice": ("rules", "judged", "strict"),
-                           "yes_no": ("rules", "strict"), "caption_matching": ("rules", "strict"),
-                           "all": ("judged", "strict")}.items() for kind in kinds),
-    "vsi_bench(form=numeric)", "sti_bench(form=numeric)", "v_star", "v_star(where=text)",
+    *(
+        f"tempcompass(split={split},protocol=tempcompass/{kind})"
+        for split, kinds in {
+            "multi-choice": ("rules", "judged", "strict"),
+            "yes_no": ("rules", "strict"),
+            "caption_matching": ("rules", "strict"),
+            "all": ("judged", "strict"),
+        }.items()
+        for kind in kinds
+    ),
+    "vsi_bench(form=numeric)",
+    "sti_bench(form=numeric)",
+    "v_star",
+    "v_star(where=text)",
     "v_star(protocol=vstar/strict)",
-]  # fmt: skip
+]
 
 
 def unparsed(sample, *replies):
     """What the model's own parser could not read."""
-    return Prediction(query_id=sample.query.id, replies=replies,
-                      failure=Failure(FailureKind.PARSE, "not in the grammar"))  # fmt: skip
+    return Prediction(
+        query_id=sample.query.id,
+        replies=replies,
+        failure=Failure(FailureKind.PARSE, "not in the grammar"),
+    )
 
 
 def parsed(sample, reply):
@@ -63,15 +75,17 @@ def test_perfect_answers_are_read_and_silence_is_not(build, example, spec):
 
 @pytest.mark.parametrize(
     ("task", "reply", "reading", "not_reading"),
-    [("video_mme", "I would say B since it rains", ["official"], ["strict"]),
-     ("video_mme", "no idea", [], ["official", "strict"]),
-     ("long_video_bench", "It has to be C, or so", ["official"], ["strict"]),
-     ("long_video_bench", "no idea", [], ["official", "strict"]),
-     ("sti_bench", "option described above", ["official"], ["strict"]),
-     ("sti_bench", "no idea", [], ["official", "strict"]),
-     ("spar_bench", "none", [], ["official", "strict"]),
-     ("vsi_bench", "none at all", [], ["official", "lmms2026", "strict"])],
-)  # fmt: skip
+    [
+        ("video_mme", "I would say B since it rains", ["official"], ["strict"]),
+        ("video_mme", "no idea", [], ["official", "strict"]),
+        ("long_video_bench", "It has to be C, or so", ["official"], ["strict"]),
+        ("long_video_bench", "no idea", [], ["official", "strict"]),
+        ("sti_bench", "option described above", ["official"], ["strict"]),
+        ("sti_bench", "no idea", [], ["official", "strict"]),
+        ("spar_bench", "none", [], ["official", "strict"]),
+        ("vsi_bench", "none at all", [], ["official", "lmms2026", "strict"]),
+    ],
+)
 def test_a_reply_is_answered_where_the_protocol_reads_it(
     build, example, task, reply, reading, not_reading
 ):
@@ -108,8 +122,13 @@ def test_tempcompass_counts_what_no_rule_fits_and_prints_the_match_rate(build, e
 
 
 def test_v_star_counts_each_step_by_what_its_scorer_reads(build, example):
-    replies = {"what": "a thing", "when": "from 3 to 7", "when2": "early on", "where": "nowhere",
-               "where2": '{"3": [0, 0, 4, 4]}'}  # fmt: skip
+    replies = {
+        "what": "a thing",
+        "when": "from 3 to 7",
+        "when2": "early on",
+        "where": "nowhere",
+        "where2": '{"3": [0, 0, 4, 4]}',
+    }
     for kind, lost in (("official", 2), ("strict", 3)):
         task = build(f"v_star(where=text,protocol=vstar/{kind},rubric=graded)", example("v_star"))
         for sample in task.samples():
@@ -122,14 +141,32 @@ def test_v_star_counts_each_step_by_what_its_scorer_reads(build, example):
 def test_a_failure_keeps_its_kind_unless_its_reply_is_read(build, example, tmp_path, capsys):
     data = example("video_mme")
     samples = list(build("video_mme", data).samples())
-    lines = [{"id": samples[0].id, "reply": f"I'd say {samples[0].target.extra['letter']} it is"},
-             {"id": samples[1].id, "reply": "no idea"}]  # fmt: skip
+    lines = [
+        {"id": samples[0].id, "reply": f"I'd say {samples[0].target.extra['letter']} it is"},
+        {"id": samples[1].id, "reply": "no idea"},
+    ]
     file = tmp_path / "said.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert main(["score", "--predictions", str(file), "--model", "qwen_vl(backend=stored)",
-                 "--tasks", "video_mme", "--data", str(data), "--json"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "score",
+                "--predictions",
+                str(file),
+                "--model",
+                "qwen_vl(backend=stored)",
+                "--tasks",
+                "video_mme",
+                "--data",
+                str(data),
+                "--json",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)["tasks"]["video_mme"]
     assert (found["n_total"], found["n_scored"], found["n_failed"]) == (3, 1, 2)
     assert {kind: count for kind, count in found["failures"].items() if count} == {
-        "infrastructure": 1, "parse": 1,
-    }  # fmt: skip
+        "infrastructure": 1,
+        "parse": 1,
+    }

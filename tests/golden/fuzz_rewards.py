@@ -1,0 +1,181 @@
+"""Compare rewards of trainings with the official functions, reply by reply, for fuzz.py."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import make
+import numpy as np
+from fuzz import Finding
+
+from harness import media
+from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.seg_zero import rewards as one_object
+from harness.trainers.spacer.rewards import SpacerAccuracy
+from harness.trainers.video_r1.rewards import VideoR1Accuracy, format_reward
+from harness.trainers.visionreasoner import rewards as objects
+from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
+
+HERE = Path(__file__).resolve().parent
+COUNT = 5_000
+"""Replies in a round."""
+SAME = 1e-9
+
+
+def visionreasoner_files(official: Path) -> None:
+    """The golden files of VisionReasoner's samples and of its boxes, which are compared at once."""
+    make.visionreasoner(official)
+    make.visionreasoner_boxes(official)
+
+
+def local(folder: str, name: str) -> ModuleType:
+    """A module of a folder of golden files."""
+    path = HERE / folder / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def beside(folder: str, name: str) -> ModuleType:
+    """A generator that imports `replies` from its own folder."""
+    import sys
+
+    sys.modules["replies"] = local(folder, "replies")
+    return local(folder, name)
+
+
+def compared(what: str, rows: Iterable[tuple[Any, Any, Any]]) -> Finding:
+    """The largest difference of (case, ours, official), and the shortest case that has one."""
+    count, worst, smallest = 0, 0.0, ""
+    for case, ours, official in rows:
+        count += 1
+        gaps = [abs(a - b) for a, b in zip(ours, official, strict=True)]
+        gap = max((one if math.isfinite(one) else math.inf for one in gaps), default=0.0)
+        if gap > SAME:
+            text = json.dumps({"case": case, "ours": ours, "official": official}, default=str)
+            smallest = text if not smallest else min(smallest, text, key=len)
+            worst = max(worst, gap)
+    return Finding(what, count, worst, smallest)
+
+
+def seg_zero(official: Path, seed: int) -> Iterator[Finding]:
+    """VisionReasoner's three terms and Seg-Zero's five, soft and strict."""
+    made = beside("visionreasoner_reward", "make_scores")
+    replies = made.cases.__globals__
+    replies["SEED"], replies["COUNT"] = seed, COUNT
+    place = official / "Seg-Zero"
+    many = made.module(place, "vision_reasoner")
+    both = {
+        name: made.module(place, file)
+        for name, file in (("soft", "seg"), ("strict", "seg_restrict"))
+    }
+    cases = list(made.cases())
+
+    def several() -> Iterator[tuple[Any, Any, Any]]:
+        for reply, meant, _, _ in cases:
+            items = [objects.Item(Box(*one["bbox_2d"]), Point(*one["point_2d"])) for one in meant]
+            truth = json.dumps(meant)
+            ours = (
+                objects.thinking_format(reply) + objects.answer_format(reply),
+                objects.accuracy(reply, items).total,
+                objects.non_repeat(reply),
+            )
+            theirs = (
+                many.vision_reasoner_format_reward(reply),
+                many.vision_reasoner_accuracy_reward(reply, truth),
+                many.vision_reasoner_non_repeat_reward(reply),
+            )
+            yield [reply, meant], ours, tuple(map(float, theirs))
+
+    def single(name: Any) -> Iterator[tuple[Any, Any, Any]]:
+        for _, _, reply, alone in cases:
+            box, *points = alone
+            meant = one_object.Meant(Box(*box), (Point(*points[0]), Point(*points[1])))
+            ours = (
+                one_object.thinking_format(reply),
+                one_object.answer_format(reply, semantics=name),
+                one_object.box_iou(reply, meant, semantics=name),
+                one_object.box_l1(reply, meant, semantics=name),
+                one_object.points_l1(reply, meant, semantics=name),
+            )
+            yield [reply, alone], ours, made.bits(both[name], reply, made.seg_truth(alone))
+
+    yield compared("VisionReasoner's reward", several())
+    for name in both:
+        yield compared(f"Seg-Zero's reward, {name}", single(name))
+
+
+def group(case: Mapping[str, str], extra: Mapping[str, Any]) -> Group:
+    """One rollout of a question of a kind."""
+    kind, truth = case["kind"], case["truth"]
+    forms = {"multiple choice": (AnswerForm.CHOICE, "choice"), "OCR": (AnswerForm.TEXT, "text")}
+    form, name = forms.get(kind, (AnswerForm.NUMBER, "number"))
+    answer = Answer(**{name: float(truth) if name == "number" else truth})  # type: ignore[arg-type]
+    picture = media.pixels([np.zeros((4, 4, 3), np.uint8)], times=[0], is_video=False, id="p")
+    return Group(
+        sample=Sample(
+            id="s",
+            query=Query(id="q", text="?", media=(picture,), forms=(form,)),
+            target=Target(answer=answer, extra={**extra, "problem_type": kind, "solution": truth}),
+        ),
+        rollouts=(Rollout(text=case["reply"], tokens=1),),
+        canvas=(4, 4),
+        count_tokens=len,
+    )
+
+
+def answered(
+    what: str,
+    made: ModuleType,
+    space: dict[str, Any],
+    seed: int,
+    accuracy: Callable[..., float],
+    **others: Any,
+) -> Finding:
+    """Accuracy and format of replies to questions; a "nan" that is officially right is left out."""
+
+    def rows() -> Iterator[tuple[Any, Any, Any]]:
+        for case in made.cases(seed, COUNT):
+            shown = group(case, {"map": made.TRUE_MAP})
+            with contextlib.redirect_stdout(io.StringIO()):
+                official = made.scored(space, case, **others)
+            ours = [accuracy(shown, shown.rollouts[0]), format_reward(case["reply"])]
+            if case["kind"] == "regression" and "nan" in case["reply"]:
+                official[0] = ours[0]  # documented: officially right whatever is true
+            yield case, ours, official
+
+    logging.disable(logging.CRITICAL)
+    return compared(what, rows())
+
+
+def spacer(official: Path, seed: int) -> Iterator[Finding]:
+    """SpaceR's accuracy, which counts its map, and its format."""
+    made = beside("spatial_rewards", "make_rewards")
+    yield answered(
+        "SpaceR's reward",
+        made,
+        made.spacer(official),
+        seed,
+        SpacerAccuracy(),
+        path=["data/video.mp4"],
+    )
+
+
+def video_r1(official: Path, seed: int) -> Iterator[Finding]:
+    """Video-R1's accuracy and format."""
+    made = beside("spatial_rewards", "make_rewards")
+    space = made.functions(
+        official / made.VIDEO_R1 / "grpo.py",
+        ("accuracy_reward", "format_reward"),
+        made.plain_names(),
+    )
+    yield answered("Video-R1's reward", made, space, seed, VideoR1Accuracy())
