@@ -356,7 +356,7 @@ def fuzz(name: str, official: Path, seed: int, cases: int) -> bool:
     counts: dict[str, int] = {}
     far: dict[str, float] = {}
     right, turn = True, 0
-    while not turn or (right and min(counts.values()) < cases):
+    while not turn or (right and max(counts.values()) < cases):
         # A process for each round: official files of equal names must not meet.
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             try:
