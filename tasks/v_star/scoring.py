@@ -59,7 +59,8 @@ class Scoring:
             raise unjudged(self.rubric)
         # Without a judge only what no judge is asked for is left.
         graded = judgement(self.judge or _Nobody(), by, case)
-        rates = (by.lowest, by.highest) == (0, HIGHEST) and not by.words
+        scale = by.graded()
+        rates = (scale.lowest, scale.highest) == (0, HIGHEST) and not scale.words
         if self.reading == "official" and graded.by == "judge" and rates:
             return vstar.read_rating(graded.text)  # "3." is none, and 4 is one
         return round(graded.score * HIGHEST) if graded.readable else None

@@ -53,6 +53,7 @@ REPOSITORIES = {
     "MeViS": "henghuiding/MeViS",
     "LLMSeg": "wangjunchi/LLMSeg",
     "ReLA": "henghuiding/ReLA",
+    "detectron2": "facebookresearch/detectron2",
     "gRefCOCO": "henghuiding/gRefCOCO",
     "ReferFormer": "wjn922/ReferFormer",
     "VISA": "cilinyan/VISA",
@@ -127,7 +128,7 @@ FAMILIES = {
     ),
     "davis": Family(("davis2017-evaluation",), "make.davis", "compare_core", ("davis",)),
     "mevis": Family(("MeViS",), "make.mevis", "compare_core", ("mevis",)),
-    "polygons": Family(("LISA",), "make.lisa_polygons", "compare_core", ("polygons",)),
+    "polygons": Family(("LISA",), "fuzz_rewards.polygons"),
     "lisa": Family(("LISA",), "make.lisa_overlap", "compare_core", ("lisa",)),
     "visionreasoner": Family(
         ("VisionReasoner",),
@@ -149,6 +150,9 @@ FAMILIES = {
     ),
     "rela": Family(
         ("ReLA",), "make_segmentation.rela", "compare_segmentation", ("rela_samples", "rela_totals")
+    ),
+    "rela_mapper": Family(
+        ("ReLA", "detectron2"), "make_rela_mapper.main", "compare_segmentation", ("rela_mapper",)
     ),
     "nonobject": Family(
         ("VisionReasoner-JIA",),
@@ -324,12 +328,11 @@ def round_of(name: str, official: Path, seed: int) -> list[Finding]:
         for writer in ("checkouts", "official", "pieces", "make_text"):
             if writer in sys.modules:
                 sys.modules[writer].HERE = Path(folder)  # type: ignore[attr-defined]
-        module.SEED = seed
+        for generator in [one for name, one in sys.modules.items() if name.startswith("make")]:
+            generator.SEED = seed  # type: ignore[attr-defined]
         write: Callable[..., None] = getattr(module, function)
         with contextlib.redirect_stdout(io.StringIO()):  # each tells what it has written
-            if function == "lisa_polygons":
-                write(official, None)
-            elif family.checkouts:
+            if family.checkouts:
                 write(official)
             else:
                 write()

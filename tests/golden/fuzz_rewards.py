@@ -1,4 +1,4 @@
-"""Compare rewards of trainings with the official functions, reply by reply, for fuzz.py."""
+"""Compare rewards of trainings and masks of polygons with official functions, for fuzz.py."""
 
 import contextlib
 import importlib.util
@@ -6,16 +6,20 @@ import io
 import json
 import logging
 import math
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cv2
 import make
+import make_polygons
 import numpy as np
 from fuzz import Finding
 
 from harness import media
+from harness.metrics.polygons import rasterise
 from harness.trainers.grpo.values import Group, Rollout
 from harness.trainers.seg_zero import rewards as one_object
 from harness.trainers.spacer.rewards import SpacerAccuracy
@@ -33,6 +37,25 @@ def visionreasoner_files(official: Path) -> None:
     """The golden files of VisionReasoner's samples and of its boxes, which are compared at once."""
     make.visionreasoner(official)
     make.visionreasoner_boxes(official)
+
+
+def polygons(official: Path, seed: int) -> Iterator[Finding]:
+    """LISA's masks, drawn by the OpenCV that is installed."""
+    version = tuple(map(int, cv2.__version__.split(".")[:2]))
+    opencv = "4.11" if version >= (4, 11) else "4.8"
+    draw = make.module(official / "LISA/utils/data_processing.py").get_mask_from_json
+    make_polygons.SEED = seed
+
+    def rows() -> Iterator[tuple[Any, Any, Any]]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "case.json")
+            for size, drawn in make_polygons.drawings():
+                path.write_text(json.dumps({"shapes": drawn, "text": ["x"], "is_sentence": False}))
+                theirs, _, _ = draw(str(path), np.zeros((*size, 3), np.uint8))
+                ours = rasterise(drawn, *size, opencv=opencv)
+                yield [size, drawn], [float(np.count_nonzero(ours != theirs))], [0.0]
+
+    yield compared(f"masks from polygons, OpenCV {cv2.__version__}: pixels", rows())
 
 
 def local(folder: str, name: str) -> ModuleType:
