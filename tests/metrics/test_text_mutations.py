@@ -83,7 +83,7 @@ MUTATIONS = {
     "judge: a grade anywhere": ("judging", "re.fullmatch(", "re.search("),
     "judge: unreadable is highest": ("judging", "share(self.scale.unreadable if",
                                      "share(self.scale.highest if"),
-    "judge: unreadable is readable": ("judging", '"judge", said is not None)', '"judge", True)'),
+    "judge: unreadable is readable": ("judging", '"judge", said is not None,', '"judge", True,'),
     "judge: blank is right": ("judging", 'Judgement(0.0, False, "no answer"',
                               'Judgement(1.0, True, "no answer"'),
     "judge: exact always": ("judging", "if by.exact_match and same_words(case.answer",
@@ -198,8 +198,8 @@ def judged(judging):
         verdict = graded.verdict(reply)
         return SimpleNamespace(name="j", judge=lambda *_: Verdict(verdict.score + more, reply))
 
-    yield judging.judgement(by("2"), graded, case)[1:] == (True, "judge", True)
-    yield judging.judgement(by("?"), graded, case)[1:] == (False, "judge", False)
+    yield judging.judgement(by("2"), graded, case)[1:4] == (True, "judge", True)
+    yield judging.judgement(by("?"), graded, case)[1:4] == (False, "judge", False)
     yield judging.judgement(by("3"), graded, case._replace(answer=" "))[0] == 0.0
     asking = dataclasses.replace(graded, exact_match=False)
     exact = case._replace(answer="The truth.")
