@@ -90,29 +90,77 @@ def read_rows(path: Path) -> Iterator[Row]:
         DataError: the file is missing or packed, a line is no JSON object of this form, or an id
             occurs twice. The line's number is given.
     """
+    return (row for row, _, _ in _rows(path))
+
+
+class RowFile(Mapping[str, Row]):
+    """The rows of a predictions file by id; each is read anew when it is asked for.
+
+    Masks of a thousand expressions take a gigabyte once they are parsed: only ids and places are
+    held.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file once.
+
+        Raises:
+            DataError: as for `read_rows`.
+        """
+        self.path = path
+        self._places = {row.id: (number, offset) for row, number, offset in _rows(path)}
+
+    def __getitem__(self, name: str) -> Row:
+        number, offset = self._places[name]
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            row = _row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
+        if row.id != name:
+            raise DataError(row.where, expected=f"id {name!r}, as before", found=repr(row.id)[:60],
+                            fix="Another program writes there.")  # fmt: skip
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def where(self, name: str) -> str:
+        """File and line of a row, for messages."""
+        return f"{self.path}, line {self._places[name][0]}"
+
+
+def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
+    """Each row, its line's number from 1, and where the line begins."""
+    seen: set[str] = set()
+    for number, offset, line in _lines(path):
+        row = _row(line, f"{path}, line {number}")
+        if row.id in seen:
+            raise DataError(f"{row.where}: id {row.id!r}", expected="each id once",
+                            found="it a second time")  # fmt: skip
+        seen.add(row.id)
+        yield row, number, offset
+
+
+def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """(number from 1, offset, content) of each line that is not blank."""
     try:
         lines = opened(path)
     except OSError as error:
         raise DataError(
             f"predictions {path}", expected="a readable file", found=str(error.strerror)
         ) from error
-    seen: set[str] = set()
+    offset = 0
     with lines:
         # Not by iteration: a line without an end would be read whole before it can be refused.
         for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
             if number == 1 and line.startswith(PACKED):
                 raise DataError(f"predictions {path}", expected="JSON lines",
                                 found="a packed file", fix="Unpack it first.")  # fmt: skip
-            if number == 1:
-                line = line.removeprefix(BYTE_ORDER_MARK)
-            if not line.strip():
-                continue
-            row = _row(line, f"{path}, line {number}")
-            if row.id in seen:
-                raise DataError(f"{row.where}: id {row.id!r}", expected="each id once",
-                                found="it a second time")  # fmt: skip
-            seen.add(row.id)
-            yield row
+            mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
+            if line[mark:].strip():
+                yield number, offset + mark, line[mark:]
+            offset += len(line)
 
 
 def _row(line: bytes, where: str) -> Row:

@@ -22,7 +22,7 @@ from harness.formats.entries import Entry
 from harness.formats.logs import lmms_eval, sti, tempcompass, video_mme
 from harness.formats.matching import Matched, match
 from harness.formats.tables import vlmevalkit
-from harness.interchange import read_rows
+from harness.interchange import RowFile
 from harness.types import Sample
 
 __all__ = ["FORMATS", "Matched", "read_format"]
@@ -47,6 +47,6 @@ def read_format(name: str, path: Path, samples: Iterable[Sample]) -> Matched:
 
 
 def _ours(path: Path, known: set[str]) -> Matched:
-    rows = {row.id: row for row in read_rows(path)}
-    unmatched = [f"{row.where}, id {row.id!r}" for row in rows.values() if row.id not in known]
+    rows = RowFile(path)
+    unmatched = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
     return Matched(rows, tuple(unmatched))

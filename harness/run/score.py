@@ -2,9 +2,13 @@
 
 import hashlib
 import json
+import shutil
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import count, islice, tee
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +22,6 @@ from harness.provenance import device_of
 from harness.record import (
     MANIFEST,
     Run,
-    config_hash,
     differences,
     finish,
 )
@@ -36,7 +39,6 @@ from harness.types import Failure, FailureKind, Prediction, Sample
 Tree: TypeAlias = Callable[..., Iterator[Prediction]]
 """From a folder, samples and `allow_extra` to the prediction for each sample."""
 SHOWN = 3  # entries of no sample that are named
-BATCH = 64  # predictions that are journalled with one write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +96,20 @@ def score_file(
     matched = None if submission.tree else _matched(task, submission, samples)
     manifest = _manifest(task, submission, task_spec, matched)
     scorer = Scorer(task, samples)
-    predictions = _predictions(submission, samples, matched)
-    scorer.advance(predictions.get)
-    results = scorer.results(manifest)
-    if folder is not None:
-        _keep(folder, manifest, scorer, list(predictions.values()), results)
+
+    def scored(keep: Callable[[Sequence[Prediction]], None]) -> dict[str, Any]:
+        # Unit by unit: the masks of a whole file would take gigabytes.
+        for unit, predictions in _answered(submission, samples, matched):
+            scorer.add(unit, predictions)
+            keep(predictions)
+        return scorer.results(manifest)
+
+    if folder is None:
+        return scored(lambda predictions: None)
+    with _run_folder(folder, manifest) as journal:
+        with journal:
+            results = scored(_appending(journal, manifest["config_hash"]))
+        finish(folder, scorer.done, results)
     return results
 
 
@@ -121,18 +132,20 @@ def _matched(
     return matched
 
 
-def _predictions(
+def _answered(
     submission: Submission, samples: Callable[[], Iterator[Sample]], matched: Matched | None
-) -> dict[str, Prediction]:
-    """The prediction for each sample, by its query."""
-    if matched is None:
-        assert submission.tree is not None, "nothing was matched: it is a folder"
-        made = submission.tree(submission.path, samples(), allow_extra=submission.allow_extra)
-        return {one.query_id: one for one in made}
-    return {
-        sample.query.id: _prediction(sample, matched.rows.get(sample.id), submission)
-        for sample in samples()
-    }
+) -> Iterator[tuple[Sequence[Sample], Sequence[Prediction]]]:
+    """Each unit, and the predictions for its samples."""
+    if matched is not None:
+        for unit in units(samples()):
+            yield unit, [_prediction(one, matched.rows.get(one.id), submission) for one in unit]
+        return
+    assert submission.tree is not None, "nothing was matched: it is a folder"
+    asked, scored = tee(samples())
+    made = submission.tree(submission.path, asked, allow_extra=submission.allow_extra)
+    for unit in units(scored):
+        yield unit, list(islice(made, len(unit)))
+    deque(made, maxlen=0)  # to its end, where it looks for what is of no sample
 
 
 def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Prediction:
@@ -172,19 +185,24 @@ def _manifest(
 def _content(path: Path) -> str:
     """A hash of a file, or of all files in a folder with their names."""
     if path.is_file():
-        return config_hash({"lines": path.read_text("utf-8", "replace")})
+        return _hash(path)
     whole = hashlib.blake2b(digest_size=16)
     for file in sorted(one for one in path.rglob("*") if one.is_file()):
-        digest = hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
-        whole.update(f"{file.relative_to(path)}\0{digest}\n".encode())
+        whole.update(f"{file.relative_to(path)}\0{_hash(file)}\n".encode())
     return whole.hexdigest()
 
 
-def _keep(
-    folder: Path, manifest: Mapping[str, Any], scorer: Scorer,
-    predictions: Sequence[Prediction], results: Mapping[str, Any],
-) -> None:  # fmt: skip
-    """Leave a run folder like that of an evaluation."""
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
+
+
+@contextmanager
+def _run_folder(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Writer]:
+    """Open the journal of a new run folder, which has no manifest yet.
+
+    If the block fails, the journal is taken away, and the folder too if nothing else is there.
+    """
     if (folder / MANIFEST).exists():
         raise StoreError(f"run folder {folder}", expected="a new folder", found="a run",
                          fix="Choose another --out or --name.")  # fmt: skip
@@ -192,18 +210,34 @@ def _keep(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    with lease(folder):
-        attempt = Journal(folder).next_attempt  # of a call that was killed before its manifest
-        with Writer(folder, 0, attempt) as journal:
-            for start in range(0, len(predictions), BATCH):
-                journal.append([
-                    {"begin": start // BATCH, "run": manifest["config_hash"]},
-                    *({"sample": one.query_id, "batch": start // BATCH,
-                       "prediction": prediction_to_json(one)}
-                      for one in predictions[start : start + BATCH]),
-                ])  # fmt: skip
-        finish(folder, scorer.done, results)
-        write_json(folder / MANIFEST, manifest)  # last: without it the folder is no run
+    journal: Writer | None = None
+    try:
+        with lease(folder):
+            attempt = Journal(folder).next_attempt  # of a call that was killed before its manifest
+            journal = Writer(folder, 0, attempt)
+            yield journal
+            write_json(folder / MANIFEST, manifest)  # last: without it the folder is no run
+    except BaseException:
+        if journal is not None:
+            journal.path.unlink(missing_ok=True)
+        if [path.name for path in folder.iterdir()] == [".lock"]:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _appending(journal: Writer, run: str) -> Callable[[Sequence[Prediction]], None]:
+    """What appends the predictions of a unit, a batch of their own, to a journal."""
+    batches = count()
+
+    def append(predictions: Sequence[Prediction]) -> None:
+        batch = next(batches)
+        journal.append([
+            {"begin": batch, "run": run},
+            *({"sample": one.query_id, "batch": batch, "prediction": prediction_to_json(one)}
+              for one in predictions),
+        ])  # fmt: skip
+
+    return append
 
 
 def rescore(

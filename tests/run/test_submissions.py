@@ -1,0 +1,87 @@
+"""Files of predictions are scored in memory that does not grow with them."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from harness.errors import DataError
+from harness.masks import Rle
+from harness.media import pixels
+from harness.record import Run
+from harness.run.score import Submission, score_file
+from harness.scores import Mean, Metric
+from harness.task import Ceiling, Protocol, Task
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+FRAMES, SIDE = 16, 160
+VIDEO = pixels([np.zeros((SIDE, SIDE, 3), np.uint8)] * FRAMES, times=range(FRAMES), is_video=True,
+               id="v")  # fmt: skip
+EMPTY = (Rle.empty(SIDE, SIDE),) * FRAMES
+
+
+def area(unit, predictions):
+    (said,) = predictions
+    masks = said.answer.masks if said.answer else EMPTY
+    return {"area": Mean(sum(mask.area for mask in masks) / (FRAMES * SIDE * SIDE))}
+
+
+PROTOCOL = Protocol(name="area", score=area, metrics=(Metric("area", about="share of pixels"),),
+                    headline="area", ceiling=Ceiling(value=1.0), about="a toy's")  # fmt: skip
+
+
+def tracks(count):
+    """A task of so many tracks of masks."""
+
+    def samples():
+        for number in range(count):
+            query = Query(id=query_id(str(number)), text="?", media=(VIDEO,),
+                          forms=(AnswerForm.MASK_TRACK,))  # fmt: skip
+            yield Sample(id=str(number), query=query, target=Target(answer=Answer(masks=EMPTY)))
+
+    return Task(name="tracks", version=1, split="all", forms=(AnswerForm.MASK_TRACK,),
+                protocol=PROTOCOL, samples=samples, annotations=(), check=lambda: ())  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def noise():
+    """Run-lengths of masks with as many runs as masks can have."""
+    rng = np.random.default_rng(0)
+    return [Rle.from_array(rng.random((SIDE, SIDE)) > 0.5).to_json() for _ in range(FRAMES)]
+
+
+def lines(path, count, masks):
+    path.write_text("".join(json.dumps({"id": str(number), "masks": masks}) + "\n"
+                            for number in range(count)))  # fmt: skip
+    return path
+
+
+def peak(tmp_path, count, masks):
+    """Bytes that scoring so many lines took at most, and bytes of the file."""
+    path = lines(tmp_path / f"{count}.jsonl", count, masks)
+    given = Submission(path=path, name="p")
+    tracemalloc.start()
+    try:
+        found = score_file(tracks(count), given, folder=tmp_path / f"run{count}")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found["n_scored"] == count and 0.4 < found["metrics"]["area"] < 0.6
+    return most, path.stat().st_size
+
+
+def test_memory_does_not_grow_with_the_number_of_predictions(tmp_path, noise):
+    (few, small), (many, large) = (peak(tmp_path, count, noise) for count in (4, 24))
+    assert many - few < (large - small) / 2, "scores take some, predictions nothing"
+
+
+def test_a_refusal_leaves_no_run_folder(tmp_path, noise):
+    path = lines(tmp_path / "p.jsonl", 3, noise)
+    path.write_text(path.read_text() + json.dumps({"id": "3", "masks": noise[:2]}) + "\n")
+    given = Submission(path=path, name="p")
+    with pytest.raises(DataError, match="line 4.*'3'"):
+        score_file(tracks(4), given, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    score_file(tracks(3), Submission(path=lines(path, 3, noise), name="p"), folder=tmp_path / "run")
+    assert Run.open(tmp_path / "run").prediction("2").answer.masks[0].to_json() == noise[0]
