@@ -152,6 +152,8 @@ class Sample:
     """The picture or video that statistics cluster by; default: the sample itself."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns: the category's value by its name. Equal within a unit."""
+    frames: tuple[str, ...] = ()
+    """The names of the video's frames in the benchmark's files; () where they have none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", self.unit or self.id)

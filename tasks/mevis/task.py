@@ -81,6 +81,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         where = f"{layout.meta}, video {name!r}"
         media = _video(layout, name, video)
+        frames = tuple(map(str, video["frames"]))
         for number, expression in field(video, "expressions", dict, where).items():
             sample_id = f"{name}/{number}"
             text = field(expression, "exp", str, f"{where}, expression {number!r}")
@@ -94,6 +95,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 target=_target(layout, expression, media, sample_id),
                 group=name,
                 categories=_categories(expression),
+                frames=frames,
             )  # fmt: skip
 
 

@@ -98,16 +98,17 @@ def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
         labels = _labels(layout, name, video)
         media = film(_pictures(layout, name, video), size=partial(first_size_of, labels))
         truth = truth_of_video(labels, media)
+        frames = tuple(_frames(layout, name, video))
         asked = by_annotator(video, f"{layout.meta}, video {name!r}")
         for annotator, expressions in enumerate(asked):
             for number, expression in expressions:
-                yield _sample(name, number, expression, media, truth, annotator, together,
+                yield _sample(name, number, expression, media, frames, truth, annotator, together,
                               f"{layout.meta}, video {name!r}, expression {number!r}")  # fmt: skip
 
 
 def _sample(
-    name: str, number: str, expression: Any, media: Media, truth: "VideoTruth", annotator: int,
-    together: bool, where: str,
+    name: str, number: str, expression: Any, media: Media, frames: tuple[str, ...],
+    truth: "VideoTruth", annotator: int, together: bool, where: str,
 ) -> Sample:  # fmt: skip
     sample_id = f"{name}/{number}"
     text = field(expression, "exp", str, where)
@@ -126,6 +127,7 @@ def _sample(
         unit=f"{name}, annotator {annotator + 1}" if together else sample_id,
         group=name,
         categories={"annotator": ANNOTATORS[annotator]},
+        frames=frames,
     )  # fmt: skip
 
 

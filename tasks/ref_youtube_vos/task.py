@@ -140,6 +140,7 @@ def _film(layout: Layout, name: str, video: Any) -> Media:
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         media = _film(layout, name, video)
+        frames = tuple(video["frames"])
         tracks = None if layout.objects is None else _tracks(layout, name, video, media)
         where = f"{layout.meta}, video {name!r}"
         for number, expression in field(video, "expressions", dict, where).items():
@@ -155,6 +156,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 ),
                 target=None if tracks is None else _target(tracks, expression, said),
                 group=name,
+                frames=frames,
             )  # fmt: skip
 
 

@@ -89,6 +89,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         film = _film(layout, name, video)
         truth = Truth(layout, name, video, film)
+        frames = tuple(video["frames"])
         for number, expression in field(video, "expressions", dict, truth.where).items():
             where = f"{truth.where}, expression {number!r}"
             text = field(expression, "exp", str, where)
@@ -103,6 +104,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 target=truth.target(expression, where),
                 group=name,
                 categories=_categories(expression, where),
+                frames=frames,
             )  # fmt: skip
 
 

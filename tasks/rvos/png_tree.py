@@ -21,23 +21,26 @@ ANNOTATIONS = "Annotations"
 """A folder of this name between the root and the videos is passed over, as zips for servers have
 it."""
 
+SHOWN = 3  # names of files in a message
+
 
 def png_tree(
     root: Path, samples: Iterable[Sample], *, allow_extra: bool = False
 ) -> Iterator[Prediction]:
     """The prediction for each sample, whose id is `video/expression`, in the order of the samples.
 
-    Pictures are taken in the order of their names, one a frame. Palette and grey pictures are read;
-    whatever is not 0 is foreground. A sample without a folder is a failure.
+    A picture is a frame's by its name, as official scorers open it. Palette and grey pictures are
+    read; whatever is not 0 is foreground. A sample without a folder is a failure.
 
     Args:
         root: The folder of the videos, or one that holds it as `Annotations`.
         samples: What was asked.
-        allow_extra: Pass over folders of pictures that belong to no sample, instead of refusing.
+        allow_extra: Pass over pictures that belong to no sample or frame, instead of refusing.
 
     Raises:
         DataError: there is no folder for any sample, or one for none; pictures are missing,
-            damaged, of another size, or in colours. The folder or file is named.
+            called otherwise than the frames, damaged, of another size, or in colours. The folder
+            or file is named.
     """
     place = root / ANNOTATIONS if (root / ANNOTATIONS).is_dir() else root
     if not place.is_dir():
@@ -51,7 +54,9 @@ def png_tree(
             yield _lacking(sample, folder, place)
             continue
         found += 1
-        masks = tuple(Rle.from_array(labels > 0) for labels in _pictures(folder, sample))
+        masks = tuple(
+            Rle.from_array(labels > 0) for labels in _pictures(folder, sample, allow_extra)
+        )
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not found:
         raise DataError(f"predictions {place}", expected="folders <video>/<expression>",
@@ -83,7 +88,7 @@ def label_tree(
             yield from (_lacking(sample, folder, root) for sample in unit)
             continue
         found += 1
-        numbers = list(_numbered(folder, unit))
+        numbers = list(_numbered(folder, unit, allow_extra))
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
@@ -107,22 +112,39 @@ def _video_and_annotator(sample: Sample) -> tuple[str, int]:
     return sample.id.rsplit("/", 1)[0], ANNOTATORS.index(sample.categories["annotator"])
 
 
-def _numbered(folder: Path, unit: Sequence[Sample]) -> Iterator[Labels]:
-    for labels in _pictures(folder, unit[0]):
+def _numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterator[Labels]:
+    for labels in _pictures(folder, unit[0], allow_extra):
         if (most := int(labels.max())) > len(unit):
             raise DataError(f"predictions {folder}", expected=f"numbers from 0 to {len(unit)}, "
                             "one an expression", found=str(most))  # fmt: skip
         yield labels
 
 
-def _pictures(folder: Path, sample: Sample) -> Iterator[Labels]:
-    """The values of a folder's pictures, checked."""
-    paths = sorted(folder.glob("*.png"))
-    frames = len(sample.query.media[0])
-    if len(paths) != frames:
-        raise DataError(f"predictions {folder}", expected=f"{frames} pictures, one a frame",
-                        found=f"{len(paths)} that end in .png")  # fmt: skip
+def _pictures(folder: Path, sample: Sample, allow_extra: bool) -> Iterator[Labels]:
+    """The values of the frames' pictures, in the order of the frames."""
+    if not sample.frames:
+        raise DataError(
+            f"predictions {folder}", expected="a benchmark whose frames have names",
+            found=f"sample {sample.id!r} without",
+            fix="For masks of images there is --format mask-tree, else lines of JSON.",
+        )  # fmt: skip
+    paths = [inside(folder, f"{name}.png") for name in sample.frames]
+    gone = [path for path in paths if not path.is_file()]
+    others = sorted({*folder.glob("*.png")} - {*paths})
+    if gone or (others and not allow_extra):
+        raise DataError(
+            f"predictions {folder}",
+            expected=f"{len(paths)} pictures, called as the frames are: {_some(paths)}",
+            found=f"too many: {_some(others)}; missing: {_some(gone)}",
+            fix="Write each mask under its frame's name; no frame is told by its place.",
+        )  # fmt: skip
     return (sized_labels(path, sample.query.size, what="prediction") for path in paths)
+
+
+def _some(paths: Sequence[Path]) -> str:
+    """The first names, and that there are more."""
+    names = ", ".join(path.name for path in paths[:SHOWN]) or "none"
+    return f"{names}, …" if len(paths) > SHOWN else names
 
 
 def _lacking(sample: Sample, folder: Path, place: Path) -> Prediction:

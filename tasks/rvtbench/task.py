@@ -127,6 +127,7 @@ def _sample(source: Source, record: Record, film: Film) -> Sample:
         group=record.text("video"),
         categories={"level": level, "category": category,
                     "level and category": f"{level} {category}"},
+        frames=film.names,
     )  # fmt: skip
 
 

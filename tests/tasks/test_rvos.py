@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -16,6 +17,7 @@ from PIL import Image
 from harness.errors import DataError
 from harness.layout import json_scanner
 from harness.masks import Rle
+from harness.media import pixels
 from harness.tasks.rvos.labels import label_tracks, read_labels, sized_labels
 from harness.tasks.rvos.png_tree import label_tree, png_tree
 from harness.tasks.rvos.submission import write_submission
@@ -199,7 +201,8 @@ def sample(query):
         asked: Query = query(number, AnswerForm.MASK_TRACK, size=(4, 6), frames=2)
         target = Target(answer=Answer(masks=(Rle.empty(4, 6),) * 2))
         categories = {"annotator": category} if category else {}
-        return Sample(id=name, query=asked, target=target, categories=categories)
+        return Sample(id=name, query=asked, target=target, categories=categories,
+                      frames=("00000", "00005"))  # fmt: skip
 
     return made
 
@@ -250,7 +253,7 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
     (tmp_path / "said").mkdir()
     refused("folders <video>/<expression>")
     tree(tmp_path / "said", "b/0", frames=("00000",))
-    refused("b/0.*2 pictures, one a frame, found 1")
+    refused(r"b/0.*2 pictures.*missing: 00005\.png")
     saved(tmp_path / "said/b/0/00005.png", np.zeros((3, 6)))
     refused(r"prediction .*b/0/00005\.png.*6 × 4 pixels")
     saved(tmp_path / "said/b/0/00005.png", np.zeros((4, 6, 3)))
@@ -262,16 +265,47 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
     assert len(list(png_tree(tmp_path / "said", samples, allow_extra=True))) == 3
 
 
+def test_pictures_are_frames_by_their_names(tmp_path, sample):
+    names = tuple(map(str, range(12)))  # of which "10" comes before "2" as text
+    asked = sample("v/0", 0)
+    media = pixels([np.zeros((4, 6, 3), np.uint8)] * 12, times=range(12), is_video=True, id="v")
+    asked = replace(asked, query=replace(asked.query, media=(media,)), frames=names)
+    for number in range(12):
+        labels = np.zeros((4, 6), np.uint8)
+        labels.flat[:number] = 1
+        saved(tmp_path / f"v/0/{number}.png", labels)
+    (said,) = png_tree(tmp_path, [asked])
+    assert [mask.area for mask in said.answer.masks] == list(range(12))
+    padded = replace(asked, frames=tuple(f"{number:05}" for number in range(12)))
+    with pytest.raises(DataError, match=r"00000\.png.*too many: 0\.png.*missing: 00000\.png"):
+        list(png_tree(tmp_path, [padded]))
+
+
+@pytest.mark.parametrize("read", [png_tree, label_tree])
+def test_a_frame_lost_and_another_too_much_are_named(tmp_path, sample, read):
+    asked = sample("v/0", 0, "1, first frame")
+    folder = "v/0" if read is png_tree else "anno_0/v"
+    for name in ("00005", "00006"):
+        saved(tmp_path / folder / f"{name}.png", square(1))
+    with pytest.raises(DataError, match=r"too many: 00006\.png; missing: 00000\.png"):
+        list(read(tmp_path, [asked]))
+    saved(tmp_path / folder / "00000.png", square(1))
+    with pytest.raises(DataError, match=r"too many: 00006\.png; missing: none"):
+        list(read(tmp_path, [asked]))
+    (said,) = read(tmp_path, [asked], allow_extra=True)
+    assert [mask.area for mask in said.answer.masks] == [6, 6]
+
+
 def test_a_tree_of_numbers_gives_each_expression_its_own(tmp_path, sample):
     asked = [sample("v/0", 0, "1, first frame"), sample("v/4", 1, "1, first frame"),
              sample("v/1", 2, "1, full video")]  # fmt: skip
-    for frame, value in (("00000", 1), ("00001", 2)):
+    for frame, value in (("00000", 1), ("00005", 2)):
         saved(tmp_path / f"anno_0/v/{frame}.png", square(value))
     one, two, lacking = label_tree(tmp_path, asked)
     assert [mask.area for mask in one.answer.masks] == [6, 0]
     assert [mask.area for mask in two.answer.masks] == [0, 6]
     assert "anno_1/v" in lacking.failure.message
-    saved(tmp_path / "anno_0/v/00001.png", square(3))
+    saved(tmp_path / "anno_0/v/00005.png", square(3))
     with pytest.raises(DataError, match="numbers from 0 to 2, one an expression, found 3"):
         list(label_tree(tmp_path, asked))
     shutil.rmtree(tmp_path / "anno_0")
