@@ -13,6 +13,8 @@ from harness.cli.output import show_json
 from harness.cli.recorded import as_trained, tell_taken
 from harness.errors import UsageError
 from harness.formats import FORMATS
+from harness.formats.counts import Counting, task_of
+from harness.formats.logs import lmms_eval
 from harness.model import ReplyReader
 from harness.papers import sentence
 from harness.record import Run, public
@@ -35,7 +37,7 @@ def score(arguments: Namespace) -> int:
         return _score_runs(arguments)
     require(arguments, predictions="a file, or in its place a RUN", tasks=TASKS, data=ROOT)
     path = arguments.predictions
-    reader, reader_spec = _reader(arguments)
+    reader, reader_spec = _reader(arguments, path)
     tree = _tree(arguments.format)
     shown = {}
     asked = list(asked_tasks(arguments))
@@ -59,7 +61,7 @@ def score(arguments: Namespace) -> int:
     return 0
 
 
-def _reader(arguments: Namespace) -> tuple[ReplyReader | None, str]:
+def _reader(arguments: Namespace, path: Path) -> tuple[ReplyReader | None, str]:
     if not arguments.model and arguments.format not in FORMATS:
         return None, ""
     given = arguments.model or READER
@@ -73,6 +75,8 @@ def _reader(arguments: Namespace) -> tuple[ReplyReader | None, str]:
             f"--model {text}", expected="a model that can read stored replies",
             found="one that cannot", fix="For example: qwen_vl(backend=stored)",
         )  # fmt: skip
+    if not arguments.model and FORMATS[arguments.format] is lmms_eval:
+        return Counting(model, task_of(path)), str(spec)
     return model, str(spec)
 
 

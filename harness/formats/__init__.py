@@ -10,11 +10,10 @@
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
 
-What they hold are replies. A sample is found by its id; where a file has none, by video and
-question, or by its place in the benchmark, if the question there is the one that the file shows.
+What they hold are replies; whose sample each is, `harness.formats.matching` tells.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -34,19 +33,24 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
 """Readers of other evaluations' files, by what `--format` calls them."""
 
 
-def read_format(name: str, path: Path, samples: Iterable[Sample]) -> Matched:
+def read_format(
+    name: str, path: Path, samples: Iterable[Sample], asked: Collection[str] | None = None
+) -> Matched:
     """The rows of a file in one of `FORMATS`.
+
+    Args:
+        name: The format.
+        path: The file.
+        samples: All of the benchmark's: what is told apart among some may not be among all.
+        asked: The ids of those that are scored; None: all.
 
     Raises:
         DataError: the file is not in this format, or two replies to one question differ.
         MissingDependency: a package is needed to read it.
     """
     if name == "jsonl":
-        return _ours(path, {sample.id for sample in samples})
-    return match(FORMATS[name](path), list(samples))
-
-
-def _ours(path: Path, known: set[str]) -> Matched:
-    rows = RowFile(path)
-    unmatched = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
-    return Matched(rows, tuple(unmatched))
+        rows = RowFile(path)
+        known = {sample.id for sample in samples} if asked is None else asked
+        others = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
+        return Matched(rows, tuple(others))
+    return match(FORMATS[name](path), list(samples), asked)

@@ -1,10 +1,11 @@
 """One reply of another evaluation's file, and what it tells of the question that it answers."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-ID_KEYS = ("question_id", "id", "qid", "index", "sample_id")
+ID_KEYS = ("question_id", "id", "qid", "sample_id")
+VIDEO_KEYS = ("videoID", "video_id", "video_path", "video", "scene_name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +20,12 @@ class Entry:
     video: str = ""
     question: str = ""
     """The question, or the prompt that holds it."""
-    place: int | None = None
-    """Its place in the benchmark, from 0."""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    """Breakdowns that it names, as the sample has them; those that a sample lacks do not count."""
+    row: int | None = None
+    """The row of the list that was asked, from 0: of the benchmark's own, or of another order."""
+    truth: str = ""
+    """The right answer as the file writes it."""
 
 
 def ids_in(told: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -35,6 +40,7 @@ def ids_in(told: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def text_in(plain: Mapping[str, Any], *keys: str) -> str:
-    """The first of these fields that is text; "" if none is."""
-    return next((plain[key] for key in keys if isinstance(plain.get(key), str)), "")
+def text_in(told: Iterable[Mapping[str, Any]], *keys: str) -> str:
+    """The first text under one of these keys in some objects; "" if there is none."""
+    found = (one[key] for one in told for key in keys if isinstance(one.get(key), str))
+    return next((text for text in found if text), "")

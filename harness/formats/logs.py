@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.files import opened
-from harness.formats.entries import Entry, ids_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
 from harness.replies import unique
@@ -35,14 +35,16 @@ def _lmms_entry(one: Any, where: str) -> Entry:
     document: dict[str, Any] = given if isinstance(given, dict) else {}
     # Newer files have no document, but what each metric was given, with its question's id.
     told = [document, *(value for value in one.values() if isinstance(value, dict))]
-    place = one.get("doc_id")
+    row, aspect = one.get("doc_id"), text_in(told, "dim")
     return Entry(
         where=where,
         reply=_first_text(one.get("resps", one.get("filtered_resps")), where),
         ids=ids_in(told),
-        video=text_in(document, "videoID", "video_id", "video_path", "video"),
-        question=text_in(document, "question") or text_in(one, "input", "prompt"),
-        place=place if type(place) is int else None,
+        video=text_in(told, *VIDEO_KEYS),
+        question=text_in(told, "question") or text_in([one], "input", "prompt"),
+        categories={"aspect": aspect} if aspect else {},
+        row=row if type(row) is int else None,
+        truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
     )
 
 
@@ -67,7 +69,8 @@ def video_mme(path: Path) -> Iterator[Entry]:
             if not isinstance(one, dict) or not isinstance(one.get("response"), str):
                 raise DataError(where, expected='questions with a text "response"',
                                 found=repr(one)[:60])  # fmt: skip
-            yield Entry(where=where, reply=one["response"], ids=ids_in([one]))
+            yield Entry(where=where, reply=one["response"], ids=ids_in([one]),
+                        question=text_in([one], "question"))  # fmt: skip
 
 
 def sti(path: Path) -> Iterator[Entry]:
@@ -86,21 +89,23 @@ def sti(path: Path) -> Iterator[Entry]:
 
 
 def tempcompass(path: Path) -> Iterator[Entry]:
-    """TempCompass' predictions: by video and aspect, in the order of its questions.
+    """TempCompass' predictions: by video and aspect, with the question of each.
 
-    The file is called after the format: `multi-choice.json`.
+    The file is called after the format: `multi-choice.json`. What is said is "prediction", or
+    "response" where there is none, as its eval_multi-choice.py and its siblings have it.
     """
     plain = read_json(path)
     for video, aspects in _objects(plain, f"predictions {path}").items():
         for aspect, said in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
-            for number, one in enumerate(said if isinstance(said, list) else [said]):
-                reply = one.get("prediction") if isinstance(one, dict) else one
-                if not isinstance(one, dict) or not isinstance(reply, (str, type(None))):
-                    raise DataError(where, expected='objects with a "prediction"',
-                                    found=repr(one)[:60])  # fmt: skip
-                yield Entry(where=where, reply=reply or "", question=text_in(one, "question"),
-                            ids=(f"{path.stem}/{video}/{aspect}/{number}",))  # fmt: skip
+            for one in said if isinstance(said, list) else [said]:
+                reply = one.get("prediction", one.get("response")) if isinstance(one, dict) else one
+                if not isinstance(one, dict) or not isinstance(reply, str):
+                    raise DataError(where, expected='objects with a text "prediction" or '
+                                    '"response"', found=repr(one)[:60])  # fmt: skip
+                yield Entry(where=where, reply=reply, video=video,
+                            question=text_in([one], "question"),
+                            categories={"format": path.stem, "aspect": aspect})  # fmt: skip
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,17 +1,27 @@
-"""Whose sample each reply of a file is."""
+"""Whose sample each reply of a file is.
+
+An entry is a sample's by what it says of it, never by where it stands: by the sample's id; by video
+and question; by the question alone, if no video is named and one sample is asked it. What fits two
+samples fits none. Nothing that an entry says may speak against the sample that it is given.
+"""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from harness.errors import DataError
 from harness.formats.entries import Entry
 from harness.interchange import Row
 from harness.replies import storable
-from harness.types import Sample
+from harness.types import AnswerForm, Sample
 
 BLANKS = re.compile(r"\s+")
+PIECES = re.compile(r"(?<=[.?!:])\s+|\n")
+DIGITS = re.compile(r"\d+")
+VIDEOS = (".mp4", ".webm", ".mkv", ".avi", ".mov")
+COMMON = 64  # questions that share a sentence: it is a wrapping then, and tells nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +35,30 @@ class Matched:
     """Ids that came again with the same reply, as sharded runs pad them; counted once."""
 
 
-def match(entries: Iterable[Entry], samples: Sequence[Sample]) -> Matched:
-    """The rows that entries make, by sample.
+def match(
+    entries: Iterable[Entry], samples: Sequence[Sample], asked: Collection[str] | None = None
+) -> Matched:
+    """The rows that entries make, by sample; those of samples that are not asked are left over.
 
     Raises:
         DataError: two replies to one question differ.
     """
     finder = _Finder(samples)
+    entries = list(entries)
+    by_row = all(map(finder.row_is_right, entries))
     rows: dict[str, Row] = {}
     unmatched: list[str] = []
     repeated: list[str] = []
     for entry in entries:
-        sample = finder.find(entry)
-        if sample is None:
+        found = finder.find(entry)
+        if len(found) != 1 and by_row:
+            found = [finder.by_id[str(entry.row)]]
+        if len(found) != 1 or (asked is not None and found[0].id not in asked):
             named = next(iter(entry.ids), "") or entry.question[:40]
-            unmatched.append(f"{entry.where}, {named!r}")
+            why = f" (fits {len(found)} samples)" if len(found) > 1 else ""
+            unmatched.append(f"{entry.where}, {named!r}{why}")
             continue
+        (sample,) = found
         row = Row(sample.id, "reply", storable(entry.reply), None, entry.where)
         earlier = rows.setdefault(sample.id, row)
         if earlier is not row:
@@ -53,46 +71,97 @@ def match(entries: Iterable[Entry], samples: Sequence[Sample]) -> Matched:
 
 
 class _Finder:
-    """Finds the sample that an entry is about."""
+    """Finds the samples that an entry may be about."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
-        self.samples = samples
         self.by_id = {sample.id: sample for sample in samples}
-        self.by_question: dict[tuple[str, str], Sample | None] = {}
+        self.by_video: dict[str, list[Sample]] = defaultdict(list)
+        self.by_text: dict[str, list[Sample]] = defaultdict(list)
+        self.by_piece: dict[str, set[str]] = defaultdict(set)
         for sample in samples:
-            question = _plain(_question(sample))
-            for key in ((Path(sample.group).stem, question), ("", question)):
-                # What stands for two samples stands for none.
-                self.by_question[key] = None if key in self.by_question else sample
+            self.by_video[_video(sample.group)].append(sample)
+            self.by_text[_plain(sample.query.text)].append(sample)
+            for piece in _pieces(sample.query.text):
+                self.by_piece[piece].add(_plain(sample.query.text))
 
-    def find(self, entry: Entry) -> Sample | None:
-        """The sample; None if nothing about the entry tells it."""
-        for name in entry.ids:
-            if name in self.by_id and self._fits(entry, self.by_id[name]):
-                return self.by_id[name]
-        if entry.question:
-            asked = _plain(entry.question)
-            found = self.by_question.get((Path(entry.video).stem, asked))
-            if found is not None:
-                return found
-        if entry.place is not None and 0 <= entry.place < len(self.samples):
-            sample = self.samples[entry.place]
-            if entry.question and self._fits(entry, sample):
-                return sample
+    def find(self, entry: Entry) -> list[Sample]:
+        """The sample; several or none if the entry does not tell it."""
+        named = (self.by_id[name] for name in entry.ids if name in self.by_id)
+        if sample := next((one for one in named if self._agrees(entry, one)), None):
+            return [sample]
+        if entry.video:
+            return self._fitting(entry, self.by_video.get(_video(entry.video), ()))
+        if entry.ids or not entry.question:
+            return []  # it is about something that is not asked here
+        return self._fitting(entry, self._asked(entry.question))
+
+    def row_is_right(self, entry: Entry) -> bool:
+        """Whether the row in the entry's list is that of the sample with its number for an id.
+
+        Question and count have to be those of the sample: of a list in another order they are not.
+        """
+        sample = self.by_id.get(str(entry.row))
+        return (sample is not None and _count(sample) is not None and bool(entry.truth)
+                and bool(entry.question) and self._agrees(entry, sample))  # fmt: skip
+
+    def _agrees(self, entry: Entry, sample: Sample) -> bool:
+        """Whether nothing that the entry says speaks against the sample."""
+        video, count = _video(entry.video), _count(sample)
+        if video in self.by_video and _video(sample.group) != video:
+            return False
+        if any(
+            sample.categories.get(name, said) != said for name, said in entry.categories.items()
+        ):
+            return False
+        if entry.truth and count is not None:
+            told = DIGITS.search(entry.truth)
+            if told is None or int(told[0][:18]) != count:
+                return False
+        asked, known = _plain(entry.question), _plain(sample.query.text)
+        return not asked or _within(known, asked) or _within(asked, known)
+
+    def _fitting(self, entry: Entry, samples: Iterable[Sample]) -> list[Sample]:
+        """Those of some samples that agree with the entry, and whose question it shows whole."""
+        found = [sample for sample in samples if self._agrees(entry, sample)]
+        shown = {_plain(one.query.text) for one in found}
+        shown = {text for text in shown if _within(text, _plain(entry.question))} or shown
+        # A question that is a part of another one that is shown is not meant.
+        whole = {
+            text for text in shown if not any(_within(text, other) for other in shown - {text})
+        }
+        return [sample for sample in found if _plain(sample.query.text) in whole]
+
+    def _asked(self, question: str) -> list[Sample]:
+        """Samples that share a sentence with a question, or a text that holds it."""
+        shared = [texts for one in _pieces(question) if (texts := self.by_piece.get(one))]
+        telling = [texts for texts in shared if len(texts) <= COMMON]
+        texts = set().union(*(telling or sorted(shared, key=len)[:1]))
+        return [sample for text in sorted(texts) for sample in self.by_text[text]]
+
+
+def _count(sample: Sample) -> int | None:
+    """The count that is right; None where none is asked for."""
+    if sample.query.form is not AnswerForm.COUNT or sample.target is None:
         return None
-
-    def _fits(self, entry: Entry, sample: Sample) -> bool:
-        """Whether what the entry shows of its question speaks for this sample, if it shows any."""
-        if not entry.question:
-            return True
-        asked, known = _plain(entry.question), _plain(_question(sample))
-        return known in asked or asked in known
+    return sample.target.answer.count
 
 
-def _question(sample: Sample) -> str:
-    """The question as files of others have it: without our options, which stand apart."""
-    return sample.query.text
+def _video(name: str) -> str:
+    """A video's name without its folders and the end of its file."""
+    last = PurePosixPath(name).name
+    stem, dot, end = last.rpartition(".")
+    return stem if f"{dot}{end}".lower() in VIDEOS else last
 
 
 def _plain(text: str) -> str:
     return BLANKS.sub(" ", text).strip().casefold()
+
+
+def _pieces(text: str) -> set[str]:
+    """A text's sentences and lines."""
+    return {piece for part in PIECES.split(text) if (piece := _plain(part))}
+
+
+def _within(part: str, text: str) -> bool:
+    """Whether a text holds another one, from one blank to another."""
+    return f" {part} " in f" {text} "

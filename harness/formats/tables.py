@@ -11,16 +11,18 @@ from zipfile import BadZipFile, ZipFile
 
 from harness.errors import DataError, MissingDependency
 from harness.files import opened
-from harness.formats.entries import Entry, ids_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
 
 MAX_CELL = 2**24  # bytes
-MAX_DIGITS = 18
 MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
 DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def vlmevalkit(path: Path) -> Iterator[Entry]:
-    """VLMEvalKit's table of predictions: a row a question, with the column "prediction"."""
+    """VLMEvalKit's table of predictions: a row a question, with the column "prediction".
+
+    Its "index" is the row of a table in an order of its own, and tells nothing.
+    """
     if path.suffix == ".pkl":
         raise DataError(f"predictions {path}", expected="the table (.xlsx, .tsv or .csv)",
                         found="a pickle, which could run code and is not opened")  # fmt: skip
@@ -29,17 +31,11 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
         if "prediction" not in row:
             raise DataError(where, expected='a column "prediction"',
                             found=", ".join(row)[:80])  # fmt: skip
-        place = row.get("index", "")
         yield Entry(
-            where=where, reply=row["prediction"] or "",
-            ids=ids_in([row]), video=text_in(row, "video", "videoID", "video_id", "video_path"),
-            question=text_in(row, "question"), place=_place(place),
+            where=where, reply=row["prediction"] or "", ids=ids_in([row]),
+            video=text_in([row], *VIDEO_KEYS), question=text_in([row], "question"),
+            categories={"aspect": row["dim"]} if row.get("dim") else {},
         )  # fmt: skip
-
-
-def _place(text: str) -> int | None:
-    """A row's number, if it is one."""
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def _table(path: Path) -> Iterator[dict[str, str]]:

@@ -27,7 +27,7 @@ from harness.record import (
 )
 from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
-from harness.run.plan import Selection, select, survey, units
+from harness.run.plan import Selection, samples_of, select, survey, units
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write, write_json
 from harness.store.checksums import changed
@@ -117,7 +117,8 @@ def _matched(
     task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]]
 ) -> Matched:
     """What a file says of which sample; raises DataError if it is of another benchmark."""
-    matched = read_format(submission.format, submission.path, samples())
+    asked = {sample.id for sample in samples()}
+    matched = read_format(submission.format, submission.path, samples_of(task), asked)
     if not matched.rows and not matched.unmatched:
         raise DataError(f"predictions {submission.path}", expected="at least one line",
                         found="none")  # fmt: skip

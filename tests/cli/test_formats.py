@@ -52,6 +52,29 @@ def test_lmms_evals_log_scores_as_our_lines_do(capsys, tmp_path, told, ours):
     assert expected["n_total"] == 3 and expected["metrics"]["accuracy"] >= 2 / 3
 
 
+COUNTS = {  # of lmms-eval 0.7.3, whose tasks read replies in three ways
+    "countbench": {"3": 3, " 3\n": 3, "Three": 3, "none": 0, "3.": None, "3 dogs": None},
+    "pixmo_count": {"3": 3, "There are 3.": 3, "3 or 4": 3, "three": None},
+    "countbenchqa": {"3": 3, "three": None, "3 dogs": None},
+}
+
+
+@pytest.mark.parametrize("log", COUNTS)
+def test_lmms_evals_logs_of_counts_are_read_as_its_tasks_read_them(capsys, tmp_path, log):
+    root = TASKS / "counting" / "example"
+    samples = list(build("tasks", "counting", root).samples())
+    path = tmp_path / f"20260101_samples_{log}.jsonl"
+    for reply, read in COUNTS[log].items():
+        rows = [{"doc_id": row, "input": f"{one.query.text}\nAnswer with a single number.",
+                 "target": str(one.target.answer.count), "acc": 0.0,
+                 "filtered_resps": reply} for row, one in enumerate(samples)]  # fmt: skip
+        path.write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)))
+        found = scored(capsys, path, "--format", "lmms-eval", task="counting", root=root)
+        right = sum(one.target.answer.count == read for one in samples) / len(samples)
+        failed = len(samples) if read is None else 0
+        assert (found["metrics"]["accuracy"], found["n_failed"]) == (right, failed), reply
+
+
 def test_vlmevalkits_table_scores_as_our_lines_do(capsys, tmp_path, told, ours):
     path = tmp_path / "x.tsv"
     lines = [f"{place}\t{asked}\t{text}" for place, (_, asked, text) in enumerate(told)]

@@ -63,14 +63,33 @@ def test_lmms_eval_by_the_id_in_a_metric_where_there_is_no_document(tmp_path):
     }
 
 
-def test_lmms_eval_by_place_only_where_the_question_is_the_same(tmp_path):
+def test_lmms_eval_by_a_question_that_one_sample_is_asked(tmp_path):
     path = lines(tmp_path / "x.jsonl", [lmms(k, f"reply {k}") for k in (3, 0)])
-    assert said(read_format("lmms-eval", path, SAMPLES)) == {
-        "002-2": "reply 3", "001-1": "reply 0",
-    }  # fmt: skip
-    shifted = [lmms(1, "A") | {"doc_id": 3}, lmms(0, "B") | {"doc_id": 99}]
+    found = read_format("lmms-eval", path, SAMPLES)
+    assert said(found) == {"002-2": "reply 3"}
+    assert len(found.unmatched) == 1 and "fits 2 samples" in found.unmatched[0]
+    shifted = [lmms(3, "A") | {"doc_id": 0}, lmms(0, "B") | {"doc_id": 99}]
     found = read_format("lmms-eval", lines(tmp_path / "y.jsonl", shifted), SAMPLES)
-    assert said(found) == {} and len(found.unmatched) == 2
+    assert said(found) == {"002-2": "A"} and len(found.unmatched) == 1
+
+
+def test_lmms_eval_by_video_and_question_in_what_a_metric_was_given(tmp_path):
+    """As its TempCompass tasks log: no document, and the documents in another order than ours."""
+    asked = QUESTIONS["001-1"]
+    rows = [lmms(0, video, avg_accuracy={"video_id": video, "question": asked, "dim": "direction"})
+            for video in ("video_002", "video_001")]  # fmt: skip
+    assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)) == {
+        "001-1": "video_001", "002-1": "video_002",
+    }  # fmt: skip
+    rows = [lmms(0, "A", avg_accuracy={"video_id": "video_009", "question": QUESTIONS["002-2"]})]
+    found = read_format("lmms-eval", lines(tmp_path / "y.jsonl", rows), SAMPLES)
+    assert said(found) == {} and len(found.unmatched) == 1
+
+
+def test_what_is_told_apart_among_some_may_not_be_among_all(tmp_path):
+    path = lines(tmp_path / "x.jsonl", [lmms(0, "A"), lmms(1, "B")])
+    found = read_format("lmms-eval", path, SAMPLES, {"001-1", "001-2"})
+    assert said(found) == {"001-2": "B"} and len(found.unmatched) == 1
 
 
 def test_the_raw_reply_counts_not_what_a_filter_left_of_it(tmp_path):
@@ -87,7 +106,7 @@ def test_the_older_file_of_logs_is_read(tmp_path):
 
 
 def test_an_id_that_shows_another_question_is_not_taken(tmp_path):
-    rows = [lmms(0, "A", doc={"index": "001-1", "question": "Something else entirely?"})]
+    rows = [lmms(0, "A", doc={"id": "001-1", "question": "Something else entirely?"})]
     rows[0]["input"] = ""
     found = read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)
     assert said(found) == {} and "record 1" in found.unmatched[0]
@@ -132,23 +151,26 @@ def test_stis_results_are_told_apart_by_video_number_and_times(tmp_path):
     assert said(read_format("sti", path, samples)) == {"a.mp4|3|0.0|12.0": "(B) it"}
 
 
-def test_tempcompass_predictions_by_video_aspect_and_number(tmp_path):
-    samples = [sample("yes_no/v/action/1", "Is it so?")]
+@pytest.mark.parametrize("key", ["prediction", "response"])
+def test_tempcompass_predictions_by_video_aspect_and_question(tmp_path, key):
+    samples = [
+        replace(sample(f"yes_no/{video}/{aspect}/{number}", text), group=video,
+                categories={"format": "yes_no", "aspect": aspect})
+        for video, aspect, number, text in (
+            ("v", "action", 0, "Is it so?"), ("v", "action", 1, "Is it not?"),
+            ("v", "order", 0, "Is it so?"), ("w", "action", 0, "Is it so?"))
+    ]  # fmt: skip
     path = tmp_path / "yes_no.json"
-    path.write_text(
-        json.dumps(
-            {
-                "v": {
-                    "action": [
-                        {"question": "Is it?", "prediction": "no"},
-                        {"question": "Is it so?", "prediction": "yes"},
-                    ]
-                }
-            }
-        )
-    )
+    told = [{"question": "Is it?", key: "no"}, {"question": "Is it so?", key: "yes"}]
+    path.write_text(json.dumps({"v": {"action": told}}))
     found = read_format("tempcompass", path, samples)
-    assert said(found) == {"yes_no/v/action/1": "yes"} and len(found.unmatched) == 1
+    assert said(found) == {"yes_no/v/action/0": "yes"} and len(found.unmatched) == 1
+    path.write_text(json.dumps({"v": {"action": [{key: "yes"}], "order": [{key: "no"}]}}))
+    found = read_format("tempcompass", path, samples)
+    assert said(found) == {"yes_no/v/order/0": "no"}, "the only question on that aspect"
+    assert len(found.unmatched) == 1
+    (tmp_path / "captioning.json").write_text(json.dumps({"v": {"action": told}}))
+    assert said(read_format("tempcompass", tmp_path / "captioning.json", samples)) == {}
 
 
 @pytest.mark.parametrize(("suffix", "comma"), [("tsv", "\t"), ("csv", ",")])
@@ -163,6 +185,25 @@ def test_vlmevalkits_tables_by_video_and_question(tmp_path, suffix, comma):
     found = read_format("vlmevalkit", path, SAMPLES)
     assert said(found) == {"002-1": "B,\nbecause", "001-2": ""}
     assert len(found.unmatched) == 1 and "row 4" in found.unmatched[0]
+
+
+def test_vlmevalkits_index_tells_nothing(tmp_path):
+    """Two scenes with the same questions; the table begins with the second one."""
+    samples = [replace(sample(str(number), f"These are frames of a video.\nQuestion {number % 2}?"),
+                       group=f"set/scene_{number // 2}") for number in range(4)]  # fmt: skip
+    path = tmp_path / "x.csv"
+    rows = [(index, f"scene_{1 - index // 2}", index % 2) for index in range(4)]
+    path.write_text(
+        "index,video,question,prediction\n"
+        + "".join(
+            f"{index},{video},Question {asked}?,{video} {asked}\n" for index, video, asked in rows
+        )
+    )
+    found = read_format("vlmevalkit", path, samples)
+    assert said(found) == {str(n): f"scene_{n // 2} {n % 2}" for n in range(4)}
+    path.write_text(path.read_text().replace("scene_", "hall_"))
+    found = read_format("vlmevalkit", path, samples)
+    assert said(found) == {} and len(found.unmatched) == 4
 
 
 def test_a_question_of_two_videos_needs_the_video(tmp_path):
@@ -208,7 +249,16 @@ BAD = {
     "vsi": (".json", ["[]", "{}", '{"logs": [{}]}', "not json"]),
     "video-mme": (".json", ["{}", '[{"questions": 3}]', '[{"questions": [{"response": 3}]}]']),
     "sti": (".json", ["{}", "[{}]", '[{"id": 1, "id_file": 2, "time_s": 3, "time_e": 4}]']),
-    "tempcompass": (".json", ["[]", '{"v": []}', '{"v": {"action": [3]}}']),
+    "tempcompass": (
+        ".json",
+        [
+            "[]",
+            '{"v": []}',
+            '{"v": {"action": [3]}}',
+            '{"v": {"action": [{"answer": "A"}]}}',
+            '{"v": {"action": [{"prediction": null}]}}',
+        ],
+    ),
     "vlmevalkit": (".tsv", ["question\nx\n"]),
 }
 

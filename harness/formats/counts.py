@@ -1,0 +1,85 @@
+"""Counts in logs of lmms-eval, read as its tasks read them (0.7.3)."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+
+from harness.interchange import MAX_COUNT
+from harness.metrics.numeric import NUMBER_WORDS
+from harness.model import Propagator, ReplyReader, Segmenter
+from harness.types import Answer, AnswerForm, Prediction, Query
+
+LOG = re.compile(r"_samples_(.+)\Z")
+WORDS = {"none": 0} | {word: value for word, value in NUMBER_WORDS.items() if value <= 20}
+MAX_DIGITS = len(str(MAX_COUNT))
+
+
+def exact(reply: str) -> int | None:
+    """A reply that is a number in digits and nothing else (`countbenchqa`).
+
+    >>> exact(" 3 "), exact("03"), exact("3 dogs")
+    (3, None, None)
+    """
+    text = reply.strip()
+    plain = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    return int(text) if plain and str(int(text)) == text else None
+
+
+def worded(reply: str) -> int | None:
+    """The same, or one of the words from none to twenty (`countbench`).
+
+    >>> worded("Three"), worded("none"), worded("3"), worded("three dogs")
+    (3, 0, 3, None)
+    """
+    text = reply.strip().lower()
+    return WORDS.get(text, exact(text))
+
+
+def first(reply: str) -> int | None:
+    """The first digits of a reply (`pixmo_count`).
+
+    >>> first("There are 3, or 4"), first("three")
+    (3, None)
+    """
+    found = re.search(r"[0-9]+", reply)
+    return int(found[0]) if found and len(found[0]) <= MAX_DIGITS else None
+
+
+RULES: Mapping[str, Callable[[str], int | None]] = MappingProxyType(
+    {"countbench": worded, "pixmo_count": first}
+)
+"""By lmms-eval's name of the task; of any other, only a bare number is a count."""
+
+
+def task_of(path: Path) -> str:
+    """The task of a log by its name: `…_samples_<task>.jsonl`, or the older `<task>.json`."""
+    named = LOG.search(path.stem)
+    return named[1] if named else path.stem
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """Reads a stated count as lmms-eval's task does, and leaves other replies to a reader."""
+
+    reader: ReplyReader
+    task: str
+
+    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
+        """The count that a reply states, or what the reader reads."""
+        if query.forms == (AnswerForm.COUNT,) and len(replies) == 1:
+            count = RULES.get(self.task, exact)(replies[0])
+            if count is not None and count <= MAX_COUNT:
+                return Prediction(query_id=query.id, answer=Answer(count=count),
+                                  replies=tuple(replies))  # fmt: skip
+        return self.reader.read(query, replies)
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """The replies that the reader writes."""
+        return self.reader.write(query, answer)
+
+    def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
+        """The same with other perception."""
+        return type(self)(self.reader.with_perception(segmenter, propagator), self.task)

@@ -1,0 +1,233 @@
+"""No reader of files tells a sample by its place: shuffled rows give the same or nothing."""
+
+import csv
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.cli.arguments.scores import FORMATS as OFFERED
+from harness.cli.score import TREES, _tree
+from harness.errors import DataError
+from harness.formats import read_format
+from harness.masks import Rle
+from harness.media import pixels
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+from harness.world.encode import encode_png
+
+SIDE = 8
+VIDEO = pixels([np.zeros((SIDE, SIDE, 3), np.uint8)] * 2, times=(0.0, 1.0), is_video=True, id="v")
+FRAMES = ("00000", "00005")
+# Of each of two videos: one is asked with words around it, one is a part of another.
+ASKED = ("Which way does it move?", "How many are there?", "Is it so?",
+         "The dog turns round.  Is it so?")  # fmt: skip
+
+
+def sample(number):
+    video, place = divmod(number, len(ASKED))
+    text = ASKED[place] if place else f"These are frames of a video.\n{ASKED[place]}"
+    query = Query(id=query_id(str(number)), text=text, media=(VIDEO,), forms=(AnswerForm.CHOICE,),
+                  options=("a", "b"))  # fmt: skip
+    return Sample(
+        id=f"v{video}/{place}", query=query, group=f"set/v{video}", frames=FRAMES, target=Target(
+            answer=Answer(choice="A", masks=(Rle.empty(SIDE, SIDE),) * 2)),
+        categories={"format": "yes_no", "aspect": "order", "annotator": "1, first frame"},
+    )  # fmt: skip
+
+
+SAMPLES = [sample(number) for number in range(2 * len(ASKED))]
+
+
+def shown(one, hidden):
+    """What a row may tell of a sample besides its number, without what is hidden."""
+    video, place = one.id.split("/")
+    told = {"id": one.id, "video": f"{video}.mp4", "question": ASKED[int(place)]}
+    return {name: text for name, text in told.items() if name not in hidden}
+
+
+def lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def whole(path, plain):
+    path.write_text(json.dumps(plain))
+    return path
+
+
+# One writer a format: it is given samples in an order that is not the benchmark's, and numbers rows
+# in that order wherever the format numbers them.
+
+
+def jsonl(root, told, hidden):
+    return lines(root / "x.jsonl", [{"id": one.id, "reply": one.id} for one in told])
+
+
+def logged(number, one, hidden):
+    about = shown(one, hidden)
+    return {"doc_id": number, "target": "A", "input": about.get("question", ""),
+            "filtered_resps": one.id, "some_score": about}  # fmt: skip
+
+
+def lmms(root, told, hidden):
+    rows = [logged(number, one, hidden) for number, one in enumerate(told)]
+    return lines(root / "x_samples_y.jsonl", rows)
+
+
+def vsi(root, told, hidden):
+    rows = [logged(number, one, hidden) for number, one in enumerate(told)]
+    return whole(root / "vsibench.json", {"logs": rows})
+
+
+def vlmevalkit(root, told, hidden):
+    rows = [{"index": number, **shown(one, hidden), "prediction": one.id}
+            for number, one in enumerate(told)]  # fmt: skip
+    with (root / "x.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return root / "x.csv"
+
+
+def video_mme(root, told, hidden):
+    return whole(root / "x.json", [
+        {"questions": [{"question_id": one.id, "response": one.id}]} for one in told])  # fmt: skip
+
+
+def sti(root, told, hidden):
+    rows = []
+    for one in told:
+        video, place = one.id.split("/")
+        keys = {"id": video, "id_file": place, "time_s": 0, "time_e": 1}
+        rows.append({**keys, "model_out": one.id})
+    return whole(root / "x.json", rows)
+
+
+def tempcompass(root, told, hidden):
+    plain = {}
+    for one in told:
+        about = shown(one, {*hidden, "id", "video"})
+        plain.setdefault(one.group.rpartition("/")[2], {"order": []})["order"].append(
+            {**about, "response": one.id})  # fmt: skip
+    return whole(root / "yes_no.json", plain)
+
+
+def png_tree(root, told, hidden):
+    for one in told:
+        for frame in reversed(FRAMES):
+            picture(root / "tree" / one.id / f"{frame}.png", number(one, frame))
+    return root / "tree"
+
+
+def label_tree(root, told, hidden):
+    for one in told:  # expressions of a video share its pictures
+        for frame in FRAMES:
+            video = one.id.split("/")[0]
+            path = root / "tree" / "anno_0" / video / f"{frame}.png"
+            picture(path, 1)
+    return root / "tree"
+
+
+def picture(path, count):
+    labels = np.zeros((SIDE, SIDE), np.uint8)
+    labels.flat[:count] = 1
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode_png(labels))
+
+
+def number(one, frame):
+    return 2 * SAMPLES.index(one) + FRAMES.index(frame) + 1
+
+
+WRITERS = {
+    "jsonl": jsonl, "lmms-eval": lmms, "vlmevalkit": vlmevalkit, "video-mme": video_mme,
+    "tempcompass": tempcompass, "sti": sti, "vsi": vsi, "png-tree": png_tree,
+    "label-tree": label_tree,
+}  # fmt: skip
+NEEDS = {
+    "jsonl": {"id"}, "video-mme": {"id"}, "sti": {"id"}, "png-tree": {"id"}, "label-tree": {"id"},
+    "lmms-eval": {"id"}, "vsi": {"id"}, "vlmevalkit": {"video", "question"},
+    "tempcompass": {"question"},
+}  # fmt: skip
+"""What has to be told for every row to be read."""
+
+
+def test_every_format_has_a_writer_here():
+    assert set(WRITERS) == set(NEEDS) == set(OFFERED)
+
+
+def read(name, path):
+    """Replies by the id of their sample."""
+    if name in TREES:
+        asked = SAMPLES if name == "png-tree" else SAMPLES[:: len(ASKED)]
+        made = list(_tree(name)(path, asked))
+        return {one.id: tuple(mask.area for mask in said.answer.masks)
+                for one, said in zip(asked, made, strict=True)}  # fmt: skip
+    samples = SAMPLES
+    if name == "sti":
+        samples = [Sample(id=f"{one.id.replace('/', '|')}|0|1", query=one.query, target=one.target)
+                   for one in SAMPLES]  # fmt: skip
+    rows = read_format(name, path, samples).rows
+    return {key.removesuffix("|0|1").replace("|", "/"): rows[key].value for key in rows}
+
+
+def right(name):
+    if name == "png-tree":
+        return {one.id: tuple(number(one, frame) for frame in FRAMES) for one in SAMPLES}
+    if name == "label-tree":
+        return {one.id: (1, 1) for one in SAMPLES[:: len(ASKED)]}
+    return {one.id: one.id for one in SAMPLES}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**16), hidden=st.sets(st.sampled_from(["id", "video", "question"])))
+def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, seed, hidden):
+    told = random.Random(seed).sample(SAMPLES, len(SAMPLES))
+    path = WRITERS[name](tmp_path_factory.mktemp("law"), told, hidden)
+    try:
+        found = read(name, path)
+    except DataError:
+        found = {}
+    assert found.items() <= right(name).items(), "a reply was given to another question"
+    if not hidden & NEEDS[name]:
+        assert found == right(name)
+
+
+def counts(*truths):
+    """Samples of a list whose ids are the numbers of its rows, all asked the same."""
+    for row, truth in enumerate(truths):
+        query = Query(id=query_id(str(row)), text="How many are there?", media=(VIDEO,),
+                      forms=(AnswerForm.COUNT,))  # fmt: skip
+        yield Sample(id=str(row), query=query, target=Target(answer=Answer(count=truth)))
+
+
+TRUTHS = (2, 3, 3, 5, 2, 7)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(order=st.permutations(range(len(TRUTHS))), renumbered=st.booleans())
+def test_logs_of_counts_score_the_same_or_are_refused(tmp_path_factory, order, renumbered):
+    """Rows are believed where every row's question and count are those of the sample."""
+    samples = list(counts(*TRUTHS))
+    rows = [
+        {"doc_id": place if renumbered else row, "input": "Count. How many are there?\nA number.",
+         "target": str(TRUTHS[row]), "filtered_resps": str(TRUTHS[row] + row % 2)}
+        for place, row in enumerate(order)
+    ]  # fmt: skip
+    path = lines(tmp_path_factory.mktemp("law") / "x_samples_countbench.jsonl", rows)
+    found = read_format("lmms-eval", path, samples)
+    said = {TRUTHS[int(name)]: [] for name in found.rows}
+    for name, row in found.rows.items():
+        said[TRUTHS[int(name)]].append(int(row.value))
+    replied = {truth: sorted(truth + row % 2 for row, one in enumerate(TRUTHS) if one == truth)
+               for truth in TRUTHS}  # fmt: skip
+    right = [sorted(said[truth]) == replied[truth] for truth in said]
+    assert all(right), "replies to one count are those of another"
+    in_order = all(TRUTHS[row] == TRUTHS[place] for place, row in enumerate(order))
+    assert (not found.unmatched) == (in_order or not renumbered)
+    if found.unmatched:
+        assert set(said) <= {5, 7}, "a count that one sample has"
