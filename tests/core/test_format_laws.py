@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -182,19 +183,25 @@ def right(name):
     return {one.id: one.id for one in SAMPLES}
 
 
+HIDDEN = [
+    set(some) for size in range(4) for some in combinations(("id", "video", "question"), size)
+]
+
+
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(seed=st.integers(0, 2**16), hidden=st.sets(st.sampled_from(["id", "video", "question"])))
-def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, seed, hidden):
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**16))
+def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, seed):
     told = random.Random(seed).sample(SAMPLES, len(SAMPLES))
-    path = WRITERS[name](tmp_path_factory.mktemp("law"), told, hidden)
-    try:
-        found = read(name, path)
-    except DataError:
-        found = {}
-    assert found.items() <= right(name).items(), "a reply was given to another question"
-    if not hidden & NEEDS[name]:
-        assert found == right(name)
+    for hidden in HIDDEN if name not in TREES else [set()]:
+        path = WRITERS[name](tmp_path_factory.mktemp("law"), told, hidden)
+        try:
+            found = read(name, path)
+        except DataError:
+            found = {}
+        assert found.items() <= right(name).items(), "a reply was given to another question"
+        if not hidden & NEEDS[name]:
+            assert found == right(name)
 
 
 def counts(*truths):
