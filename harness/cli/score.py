@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from harness.run.judging import JudgedSource, verdicts_of
 from harness.run.score import Submission, Tree, rescore, score_file
 from harness.spec import parse, parse_list
 
-TREES = ("png-tree", "label-tree")
+TREES = ("png-tree", "label-tree", "mask-tree")
+THRESHOLD = 0.5
 READER = "qwen_vl(backend=stored)"
 """Reads the replies in other evaluations' files, where no --model is named to read them."""
 
@@ -31,6 +33,7 @@ def score(arguments: Namespace) -> int:
     """Score what exists; print a table or one JSON object."""
     if arguments.workers < 1:
         raise UsageError("--workers", expected="a number ≥ 1", found=str(arguments.workers))
+    threshold = _threshold(arguments)
     if arguments.runs and arguments.predictions:
         raise UsageError("harness score", expected="RUN or --predictions", found="both")
     if arguments.runs:
@@ -38,7 +41,7 @@ def score(arguments: Namespace) -> int:
     require(arguments, predictions="a file, or in its place a RUN", tasks=TASKS, data=ROOT)
     path = arguments.predictions
     reader, reader_spec = _reader(arguments, path)
-    tree = _tree(arguments.format)
+    tree = _tree(arguments.format, threshold)
     shown = {}
     asked = list(asked_tasks(arguments))
     judge = judge_for(arguments, [task for _, _, task in asked])
@@ -47,7 +50,7 @@ def score(arguments: Namespace) -> int:
             path=path, name=arguments.name or path.stem, reader=reader, reader_spec=reader_spec,
             subset=arguments.subset, allow_extra=arguments.allow_extra,
             data_root=str(arguments.data.resolve()), format=arguments.format, tree=tree,
-            allow_missing=arguments.allow_missing,
+            allow_missing=arguments.allow_missing, threshold=threshold,
         )  # fmt: skip
         folder = None
         if arguments.out is not None:
@@ -80,10 +83,27 @@ def _reader(arguments: Namespace, path: Path) -> tuple[ReplyReader | None, str]:
     return model, str(spec)
 
 
-def _tree(name: str) -> Tree | None:
+def _threshold(arguments: Namespace) -> float | None:
+    """Above which a probability is foreground; None where the format has none."""
+    given: float | None = arguments.threshold
+    if arguments.format != "mask-tree":
+        if given is not None:
+            raise UsageError("--threshold", expected="--format mask-tree beside it",
+                             found=f"--format {arguments.format}")  # fmt: skip
+        return None
+    if given is not None and not 0 <= given < 1:
+        raise UsageError("--threshold", expected="from 0 up to, not with, 1", found=str(given))
+    return THRESHOLD if given is None else given
+
+
+def _tree(name: str, threshold: float | None = None) -> Tree | None:
     """What reads folders of pictures, if the format is one."""
     if name not in TREES:
         return None
+    if name == "mask-tree":
+        from harness.formats.mask_tree import mask_tree
+
+        return partial(mask_tree, threshold=threshold)
     from harness.tasks.rvos import png_tree  # only here: it is a task's
 
     return {"png-tree": png_tree.png_tree, "label-tree": png_tree.label_tree}[name]

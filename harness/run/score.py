@@ -59,6 +59,8 @@ class Submission:
     data_root: str = ""
     format: str = "jsonl"
     """Of the file: a name in `harness.formats`, or what `tree` is called."""
+    threshold: float | None = None
+    """Above which a probability is foreground, for the record; None: the format has none."""
     tree: Tree | None = None
     """Reads a folder of predictions; None: it is a file of `format`."""
 
@@ -167,6 +169,8 @@ def _manifest(
         "content": _content(submission.path),
         "reader": submission.reader_spec or None,
     }
+    if submission.threshold is not None:
+        described["threshold"] = submission.threshold
     if submission.format != "jsonl":
         described["format"] = submission.format
         if matched is not None:

@@ -4,10 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from harness.cli.main import main
 from harness.errors import MediaError
+from harness.masks import Rle
 from harness.media import pixels
 from harness.plugins import build
 from harness.run import pool
@@ -116,14 +119,53 @@ def test_a_tree_of_pictures_scores_as_run_lengths_do(capsys, tmp_path, shapes):
     assert json.loads(manifest.read_text())["model"]["description"]["format"] == "png-tree"
 
 
+def test_masks_of_images_as_files_score_as_run_lengths_do(capsys, tmp_path, shapes):
+    rng = np.random.default_rng(0)
+    rows, tree = [], tmp_path / "tree"
+    for number, sample in enumerate(build("tasks", "reason_seg", shapes).samples()):
+        mask = sample.target.answer.masks[0].to_array()
+        sure = np.clip(mask * 0.8 + rng.random(mask.shape) * 0.4, 0, 1)
+        path = tree / sample.id
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if number % 3 == 0:
+            np.save(path.with_name(f"{path.name}.npy"), sure)
+        elif number % 3 == 1:
+            Image.fromarray((sure * 65_535).astype(np.uint16)).save(f"{path}.png")
+            sure = (sure * 65_535).astype(np.uint16) / 65_535
+        else:
+            path.mkdir()
+            for side, part in enumerate((mask & (rng.random(mask.shape) < 0.5), mask)):
+                Image.fromarray(part).save(path / f"{side}.png")
+            sure = mask
+        rows.append({"id": sample.id, "masks": [Rle.from_array(sure > 0.3).to_json()]})
+    path = tmp_path / "ours.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    expected = scored(capsys, path, task="reason_seg", root=shapes)
+    found = scored(capsys, tree, "--format", "mask-tree", "--threshold", "0.3", "--out",
+                   tmp_path / "runs", task="reason_seg", root=shapes)  # fmt: skip
+    assert found == expected and 0 < found["metrics"]["gIoU"] < 1
+    (manifest,) = (tmp_path / "runs").rglob("manifest.json")
+    assert json.loads(manifest.read_text())["model"]["description"]["threshold"] == 0.3
+    again = scored(capsys, tree, "--format", "mask-tree", task="reason_seg", root=shapes)
+    assert again["metrics"] != found["metrics"]
+
+
+@pytest.mark.parametrize("more", [
+    ["--format", "mask-tree", "--threshold", "1"], ["--format", "mask-tree", "--threshold", "nan"],
+    ["--format", "png-tree", "--threshold", "0.5"], ["--threshold", "0.5"],
+])  # fmt: skip
+def test_a_threshold_is_one_of_probabilities(capsys, tmp_path, shapes, more):
+    assert main(["score", "--tasks", "reason_seg", "--data", str(shapes), "--predictions",
+                 str(tmp_path), *more]) == 2  # fmt: skip
+    assert "--threshold" in capsys.readouterr().err
+
+
 def test_a_format_has_no_place_beside_a_run(capsys, tmp_path):
     assert main(["score", str(tmp_path), "--format", "sti"]) == 2
     assert "--format beside RUN" in capsys.readouterr().err
 
 
 def test_a_long_video_is_not_sent_to_a_process_without_files(monkeypatch):
-    import numpy as np
-
     video = pixels([np.zeros((4, 4, 3), np.uint8)] * 9, times=range(9), is_video=True, id="v")
     assert pool._decoded(video).frame(8).shape == (4, 4, 3)
     monkeypatch.setattr(pool, "MAX_CARRIED", 9 * 48 - 1)

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -21,6 +22,7 @@ from harness.world.encode import encode_png
 
 SIDE = 8
 VIDEO = pixels([np.zeros((SIDE, SIDE, 3), np.uint8)] * 2, times=(0.0, 1.0), is_video=True, id="v")
+IMAGE = pixels([np.zeros((SIDE, SIDE, 3), np.uint8)], times=(0.0,), is_video=False, id="i")
 FRAMES = ("00000", "00005")
 # Of each of two videos: one is asked with words around it, one is a part of another.
 ASKED = ("Which way does it move?", "How many are there?", "Is it so?",
@@ -132,6 +134,12 @@ def label_tree(root, told, hidden):
     return root / "tree"
 
 
+def mask_tree(root, told, hidden):
+    for one in told:
+        picture(root / "tree" / f"{one.id}.png", number(one, FRAMES[0]))
+    return root / "tree"
+
+
 def picture(path, count):
     labels = np.zeros((SIDE, SIDE), np.uint8)
     labels.flat[:count] = 1
@@ -146,11 +154,11 @@ def number(one, frame):
 WRITERS = {
     "jsonl": jsonl, "lmms-eval": lmms, "vlmevalkit": vlmevalkit, "video-mme": video_mme,
     "tempcompass": tempcompass, "sti": sti, "vsi": vsi, "png-tree": png_tree,
-    "label-tree": label_tree,
+    "label-tree": label_tree, "mask-tree": mask_tree,
 }  # fmt: skip
 NEEDS = {
     "jsonl": {"id"}, "video-mme": {"id"}, "sti": {"id"}, "png-tree": {"id"}, "label-tree": {"id"},
-    "lmms-eval": {"id"}, "vsi": {"id"}, "vlmevalkit": {"video", "question"},
+    "mask-tree": {"id"}, "lmms-eval": {"id"}, "vsi": {"id"}, "vlmevalkit": {"video", "question"},
     "tempcompass": {"question"},
 }  # fmt: skip
 """What has to be told for every row to be read."""
@@ -163,8 +171,11 @@ def test_every_format_has_a_writer_here():
 def read(name, path):
     """Replies by the id of their sample."""
     if name in TREES:
-        asked = SAMPLES if name == "png-tree" else SAMPLES[:: len(ASKED)]
-        made = list(_tree(name)(path, asked))
+        asked = SAMPLES[:: len(ASKED)] if name == "label-tree" else SAMPLES
+        if name == "mask-tree":
+            still = {"media": (IMAGE,), "forms": (AnswerForm.MASK,)}
+            asked = [replace(one, query=replace(one.query, **still)) for one in asked]
+        made = list(_tree(name, 0.5)(path, asked))
         return {one.id: tuple(mask.area for mask in said.answer.masks)
                 for one, said in zip(asked, made, strict=True)}  # fmt: skip
     samples = SAMPLES
@@ -178,6 +189,8 @@ def read(name, path):
 def right(name):
     if name == "png-tree":
         return {one.id: tuple(number(one, frame) for frame in FRAMES) for one in SAMPLES}
+    if name == "mask-tree":
+        return {one.id: (number(one, FRAMES[0]),) for one in SAMPLES}
     if name == "label-tree":
         return {one.id: (1, 1) for one in SAMPLES[:: len(ASKED)]}
     return {one.id: one.id for one in SAMPLES}

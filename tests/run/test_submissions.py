@@ -80,7 +80,7 @@ def test_a_refusal_leaves_no_run_folder(tmp_path, noise):
     path = lines(tmp_path / "p.jsonl", 3, noise)
     path.write_text(path.read_text() + json.dumps({"id": "3", "masks": noise[:2]}) + "\n")
     given = Submission(path=path, name="p")
-    with pytest.raises(DataError, match="line 4.*'3'"):
+    with pytest.raises(DataError, match=r"line 4.*'3'"):
         score_file(tracks(4), given, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     score_file(tracks(3), Submission(path=lines(path, 3, noise), name="p"), folder=tmp_path / "run")

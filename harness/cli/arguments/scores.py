@@ -17,7 +17,7 @@ LINES = """A line of FILE is a JSON object: "id", and one of "reply", "boxes", "
 """
 
 FORMATS = ("jsonl", "lmms-eval", "vlmevalkit", "video-mme", "tempcompass", "sti", "vsi",
-           "png-tree", "label-tree")  # fmt: skip
+           "png-tree", "label-tree", "mask-tree")  # fmt: skip
 """What `harness score` reads; `harness.formats` has them, and takes longer to import."""
 
 
@@ -117,6 +117,8 @@ def add_score(commands: Any) -> None:
                         "--format says")  # fmt: skip
     parser.add_argument("--format", choices=FORMATS, default="jsonl", metavar="NAME",
                         help=f"of FILE: {', '.join(FORMATS)} (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--threshold", type=float, metavar="P", help="of --format mask-tree: a "
+                        "probability above it is foreground (default 0.5)")  # fmt: skip
     parser.add_argument(
         "--model", metavar="SPEC", help='reads "reply" lines, for example qwen_vl(backend=stored)'
     )

@@ -1,0 +1,192 @@
+"""Masks of images as files in a folder: one an image, or one an object.
+
+| file | foreground is |
+| --- | --- |
+| `<id>.png` of 1 or 8 bits, or with a palette | what is not 0 |
+| `<id>.png` of 16 bits | a probability in 65,535 steps, above the threshold |
+| `<id>.npy` of truth values or whole numbers | what is not 0 |
+| `<id>.npy` of floating-point numbers | a probability from 0 to 1, above the threshold |
+| `<id>/<object>.png` or `.npy`, one an object | their union |
+
+Grey of 8 bits, or whole numbers, with several values besides 0 could be a confidence, numbers of
+objects or blurred edges: such a file is refused.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from harness.errors import DataError, MaskError
+from harness.masks import BoolArray, Rle, check_size
+from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
+
+ENDS = (".png", ".npy")
+RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
+"""What some system's file names cannot hold, and the sign that stands before its code."""
+
+NPY = b"\x93NUMPY"
+UNREADABLE = (
+    OSError, ValueError, TypeError, EOFError, OverflowError, MemoryError, SyntaxError, TokenError,
+)  # fmt: skip
+"""What NumPy raises for a damaged file, whose header it reads as a literal of Python."""
+
+DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
+"""Pillow's modes for grey of 16 bits."""
+
+
+def file_name(sample_id: str) -> str:
+    r"""The path of a sample's mask in the folder, without its end.
+
+    A slash is a folder. Of `" % * : < > ? \ |` and control characters each byte becomes `%` and two
+    hexadecimal digits, as in an address; so do the dots of a part that is `.` or `..`, and all
+    slashes of an id in which one begins, ends or follows another.
+
+    >>> file_name("val/a b.jpg"), file_name("what?"), file_name("../x"), file_name("a//b")
+    ('val/a b.jpg', 'what%3F', '%2E%2E/x', 'a%2F%2Fb')
+    """
+    parts = [RESERVED.sub(lambda sign: f"%{ord(sign[0]):02X}", one) for one in sample_id.split("/")]
+    if not all(parts):
+        return "%2F".join(parts)
+    return "/".join(one.replace(".", "%2E") if one in (".", "..") else one for one in parts)
+
+
+def mask_tree(
+    root: Path, samples: Iterable[Sample], *, allow_extra: bool = False, threshold: float = 0.5
+) -> Iterator[Prediction]:
+    """The prediction for each sample, in their order; one without a file is a failure.
+
+    Args:
+        root: The folder.
+        samples: Images of which one mask is asked each.
+        allow_extra: Pass over files that belong to no sample, instead of refusing.
+        threshold: A pixel is foreground where its probability is above it.
+
+    Raises:
+        DataError: there is no file for any sample, or one for none; two files claim to be one
+            mask; a file is damaged, of another size, or of values that tell no mask. It is named.
+    """
+    used: set[Path] = set()
+    for sample in samples:
+        if sample.query.form is not AnswerForm.MASK:
+            raise DataError(f"predictions {root}, sample {sample.id!r}", expected="an image of "
+                            "which a mask is asked", found=f"a {sample.query.form} question",
+                            fix="For videos there is --format png-tree.")  # fmt: skip
+        paths = _files(root, sample)
+        if not paths:
+            message = f"no file {file_name(sample.id)}.png or .npy in {root.name}"
+            failure = Failure(FailureKind.INFRASTRUCTURE, message)
+            yield Prediction(query_id=sample.query.id, failure=failure)
+            continue
+        if twice := used & {*paths}:
+            raise DataError(f"predictions {min(twice)}", expected="a file of one sample",
+                            found=f"one of {sample.id!r} and of another")  # fmt: skip
+        used |= {*paths}
+        first, *others = (Rle.from_array(_mask(path, sample, threshold)) for path in paths)
+        masks = (first.union(*others),)
+        yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
+    if not used:
+        raise DataError(f"predictions {root}", expected="files <id>.png or <id>.npy",
+                        found="none of these samples'")  # fmt: skip
+    if not allow_extra:
+        extra = sorted(path for path in root.rglob("*") if path not in used
+                       and not path.is_dir() and not path.name.startswith("."))  # fmt: skip
+        if extra:
+            raise DataError(
+                f"predictions {root}", expected="files of these samples alone",
+                found=f"{len(extra)} others, such as {extra[0].relative_to(root)}",
+                fix="Is it the right split? --allow-extra ignores such files.",
+            )  # fmt: skip
+
+
+def _files(root: Path, sample: Sample) -> list[Path]:
+    """The file of a sample's mask, or those of its objects' masks; none if there are none.
+
+    Raises:
+        DataError: two files are called alike.
+    """
+    stem = root / file_name(sample.id)
+    try:
+        found = [path for end in ENDS if (path := stem.with_name(stem.name + end)).is_file()]
+        if not found and stem.is_dir():
+            found = [path for path in stem.iterdir() if path.suffix in ENDS and path.is_file()]
+    except OSError as error:
+        raise DataError(f"predictions {stem}", expected="a file that can be read",
+                        found=error.strerror or str(error)) from error  # fmt: skip
+    found.sort()
+    if twice := [path for path in found if path.suffix == ".npy"
+                 and path.with_suffix(".png") in found]:  # fmt: skip
+        raise DataError(f"predictions {twice[0]}", expected="one file a mask",
+                        found=f"{twice[0].with_suffix('.png').name} beside it")  # fmt: skip
+    return found
+
+
+def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
+    """The mask in a file, height × width, of the image's size."""
+    what, (width, height) = f"prediction {path}", sample.query.size
+    values = _array(path, what) if path.suffix == ".npy" else _picture(path, what)
+    if values.shape != (height, width):
+        raise DataError(what, expected=f"{height} × {width} (height × width), as the image is",
+                        found=" × ".join(map(str, values.shape)) or "a single number",
+                        fix="Masks are never resized here: write them at full size.")  # fmt: skip
+    if values.dtype.kind == "f":
+        low, high = float(np.min(values)), float(np.max(values))
+        if not (low >= 0 and high <= 1):  # not a number is neither
+            raise DataError(what, expected="probabilities from 0 to 1",
+                            found=f"values from {low:g} to {high:g}",
+                            fix="Logits need a sigmoid first.")  # fmt: skip
+        return np.asarray(values > threshold)
+    if values.dtype.kind in "ui":
+        _refuse_several(values, what)
+    return np.asarray(values != 0)
+
+
+def _array(path: Path, what: str) -> NDArray[Any]:
+    """The array of an .npy file; objects in it, which could run code, are never unpickled."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(NPY)) != NPY:
+                raise DataError(what, expected="an array that numpy.save wrote", found="others")
+        # As a map, so that what the header claims is not reserved before the size is known.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except UNREADABLE as error:
+        raise DataError(what, expected="a complete array of numbers", found=str(error)) from error
+    if array.dtype.kind not in "buif":
+        raise DataError(what, expected="truth values or numbers", found=f"type {array.dtype}")
+    return array
+
+
+def _picture(path: Path, what: str) -> NDArray[Any]:
+    """The values of a PNG; of one of 16 bits, from 0 to 1."""
+    try:
+        with Image.open(path, formats=("PNG",)) as picture:
+            check_size(picture.height, picture.width, what)
+            if picture.mode in DEEP:
+                return np.asarray(picture).astype(np.float64) / 65_535
+            if picture.mode not in ("1", "L", "P"):
+                raise DataError(what, expected="grey values of 1, 8 or 16 bits, or a palette",
+                                found=f"a picture of mode {picture.mode}")  # fmt: skip
+            # Of a palette the numbers, which may be those of objects; of grey the values.
+            return np.asarray(picture) > 0 if picture.mode == "P" else np.asarray(picture)
+    except MaskError as error:
+        raise DataError(str(error)) from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+        found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise DataError(what, expected="a complete PNG", found=found) from error
+
+
+def _refuse_several(values: NDArray[Any], what: str) -> None:
+    """Raise DataError if an array has more than one value besides 0."""
+    most = values.max()
+    other = values[(values != 0) & (values != most)]
+    if other.size:
+        raise DataError(
+            what, expected="one value besides 0", found=f"{other[0]} and {most}",
+            fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
+            "a file each; binarise others.",
+        )  # fmt: skip
