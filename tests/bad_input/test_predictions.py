@@ -1,13 +1,17 @@
 """Predictions files of other programs: `harness score --predictions`."""
 
 import gzip
+import io
 import json
+import pickle
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from harness.interchange import MAX_LINE
 from harness.masks import Rle, encode_runs
+from harness.world.encode import encode_png
 
 case = pytest.mark.case
 
@@ -35,6 +39,28 @@ def test_a_mask_a_frame_is_needed(harness, mevis, count):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
     rows = [{"id": f"{video}/0", "masks": [None] * count}]
     harness.score(rows).says("line 1", f"{video}/0", "8 masks, one a frame", f"{count} of them")
+
+
+@case(25, "pictures of masks whose names are not the frames'", "refused; names what is missing and "
+      "what is too much", code=3)  # fmt: skip
+@pytest.mark.parametrize("pattern", ["{}.png", "{:05}.jpg", "{:04}.png"])
+def test_a_picture_is_a_frame_by_its_name(harness, mevis, pattern):
+    (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
+    folder = harness.folder / "tree" / video / "0"
+    folder.mkdir(parents=True)
+    for number in range(8):
+        (folder / pattern.format(number)).write_bytes(b"")
+    harness(
+        "score",
+        "--tasks",
+        "mevis",
+        "--data",
+        harness.folder / "data",
+        "--format",
+        "png-tree",
+        "--predictions",
+        harness.folder / "tree",
+    ).says(f"{video}/0", "missing: 00000.png")
 
 
 @case(25, "`null` for a frame", "an empty mask: said, not missing", code=0)
@@ -127,6 +153,38 @@ def test_masks_at_another_scale_are_refused(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(height // 2, width // 2)]}])
     done.says("line 1", "as the picture is", "never resized")
+
+
+@case(52, "a file of a mask that is cut, of another size, in colours or of several values of grey, "
+      "or a pickle as .npy", "refused by name; never resized, never unpickled", code=3)  # fmt: skip
+@pytest.mark.parametrize(("end", "content", "words"), [
+    (".png", lambda size: encode_png(np.zeros(size[::-1], np.uint8))[:50], "a complete PNG"),
+    (".png", lambda size: encode_png(np.zeros(size, np.uint8)), "as the image is"),
+    (".png", lambda size: encode_png(np.indices(size[::-1], np.uint8)[0]), "one value besides 0"),
+    (".png", lambda size: encode_png(np.zeros((*size[::-1], 3), np.uint8)), "mode RGB"),
+    (".npy", lambda size: pickle.dumps(Canary()), "numpy.save"),
+    (".npy", lambda size: npy(np.full(size[::-1], Canary(), object)), "array of numbers"),
+    (".npy", lambda size: npy(np.full(size[::-1], 1.5)), "from 0 to 1"),
+    (".npy", lambda size: npy(np.zeros(size[::-1]))[:-1], "array of numbers"),
+])  # fmt: skip
+def test_a_file_that_tells_no_mask_is_refused(harness, wide, end, content, words):
+    name, *size = wide
+    path = harness.folder / "tree" / f"{name}{end}"
+    path.parent.mkdir()
+    path.write_bytes(content(tuple(size)))
+    harness("score", "--tasks", "reason_seg", "--data", harness.folder / "data", "--format",
+            "mask-tree", "--predictions", path.parent).says(path.name, words)  # fmt: skip
+
+
+class Canary:
+    def __reduce__(self):
+        return (pytest.fail, ("code in a prediction was run",))
+
+
+def npy(values):
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=True)
+    return buffer.getvalue()
 
 
 @case(53, "an id twice, or a number for an id", "refused; names the line", code=3)
