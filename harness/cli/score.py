@@ -14,11 +14,11 @@ from harness.cli.output import show_json
 from harness.cli.recorded import as_trained, tell_taken
 from harness.errors import UsageError
 from harness.formats import FORMATS
-from harness.formats.counts import Counting, task_of
 from harness.formats.logs import lmms_eval
 from harness.model import ReplyReader
 from harness.papers import sentence
 from harness.record import Run, public
+from harness.run.counts import Counting, task_of
 from harness.run.judging import JudgedSource, verdicts_of
 from harness.run.score import Submission, Tree, rescore, score_file
 from harness.spec import parse, parse_list
@@ -96,14 +96,14 @@ def _threshold(arguments: Namespace) -> float | None:
     return THRESHOLD if given is None else given
 
 
-def _tree(name: str, threshold: float | None = None) -> Tree | None:
+def _tree(name: str, threshold: float | None = THRESHOLD) -> Tree | None:
     """What reads folders of pictures, if the format is one."""
     if name not in TREES:
         return None
     if name == "mask-tree":
         from harness.formats.mask_tree import mask_tree
 
-        return partial(mask_tree, threshold=threshold)
+        return partial(mask_tree, threshold=THRESHOLD if threshold is None else threshold)
     from harness.tasks.rvos import png_tree  # only here: it is a task's
 
     return {"png-tree": png_tree.png_tree, "label-tree": png_tree.label_tree}[name]

@@ -153,7 +153,7 @@ def _array(path: Path, what: str) -> NDArray[Any]:
             if file.read(len(NPY)) != NPY:
                 raise DataError(what, expected="an array that numpy.save wrote", found="others")
         # As a map, so that what the header claims is not reserved before the size is known.
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except UNREADABLE as error:
         raise DataError(what, expected="a complete array of numbers", found=str(error)) from error
     if array.dtype.kind not in "buif":

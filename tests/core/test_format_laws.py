@@ -175,7 +175,7 @@ def read(name, path):
         if name == "mask-tree":
             still = {"media": (IMAGE,), "forms": (AnswerForm.MASK,)}
             asked = [replace(one, query=replace(one.query, **still)) for one in asked]
-        made = list(_tree(name, 0.5)(path, asked))
+        made = list(_tree(name)(path, asked))
         return {one.id: tuple(mask.area for mask in said.answer.masks)
                 for one, said in zip(asked, made, strict=True)}  # fmt: skip
     samples = SAMPLES

@@ -44,7 +44,7 @@ def test_arrays_become_files(task, masks, tmp_path):
         },
     )
     given = Submission(path=tmp_path / "said", name="mine", format="mask-tree",
-                       tree=_tree("mask-tree", 0.5))  # fmt: skip
+                       tree=_tree("mask-tree"))  # fmt: skip
     found = score_file(task, given, folder=None)
     assert found["n_failed"] == 0 and found["metrics"]["gIoU"] == pytest.approx(1, abs=1e-4)
 

@@ -242,8 +242,8 @@ def test_pictures_of_numbers_score_as_the_masks_that_they_were_made_of(
         annotator = int(unit[0].unit[-1]) - 1
         place = tmp_path / f"anno_{annotator}" / unit[0].group
         place.mkdir(parents=True)
-        for index, picture in enumerate(labels):
-            cv2.imwrite(str(place / f"{index:05d}.png"), picture)
+        for frame, picture in zip(unit[0].frames, labels, strict=True):
+            cv2.imwrite(str(place / f"{frame}.png"), picture)
     said = {one.query_id: one for one in label_tree(tmp_path, samples)}
     scored = [
         score_unit(task, unit, [said[one.query.id] for one in unit]) for unit in members.values()
