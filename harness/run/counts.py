@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 from harness.interchange import MAX_COUNT
 from harness.metrics.numeric import NUMBER_WORDS
@@ -66,6 +66,11 @@ class Counting:
 
     reader: ReplyReader
     task: str
+
+    def describe(self) -> Mapping[str, Any]:
+        """The reader's settings."""
+        described: Mapping[str, Any] = getattr(self.reader, "describe", dict)()
+        return described
 
     def read(self, query: Query, replies: Sequence[str]) -> Prediction:
         """The count that a reply states, or what the reader reads."""
