@@ -111,7 +111,7 @@ class RowFile(Mapping[str, Row]):
 
     def __getitem__(self, name: str) -> Row:
         number, offset = self._places[name]
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             file.seek(offset)
             row = _row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
         if row.id != name:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from harness.errors import DataError, MaskError
+from harness.files import opened
 from harness.masks import BoolArray, Rle, check_size
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
 
@@ -149,7 +150,7 @@ def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
 def _array(path: Path, what: str) -> NDArray[Any]:
     """The array of an .npy file; objects in it, which could run code, are never unpickled."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             if file.read(len(NPY)) != NPY:
                 raise DataError(what, expected="an array that numpy.save wrote", found="others")
         # As a map, so that what the header claims is not reserved before the size is known.
