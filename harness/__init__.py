@@ -1,3 +1,109 @@
-"""Score models on tasks, train them with trainers, publish leaderboards: visual reasoning."""
+"""Score models on tasks, train them with trainers, publish leaderboards: visual reasoning.
+
+The names below are the public interface (docs/api.md); each is imported when it is first used, so
+that `import harness` costs nothing. What plugins build on is documented in docs/plugins.md.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.api import (
+        ScoredSample,
+        compare,
+        evaluate,
+        load_model,
+        load_task,
+        read_run,
+        read_samples,
+        score,
+    )
+    from harness.errors import HarnessError
+    from harness.masks import Rle
+    from harness.media import Media, image
+    from harness.model import Model
+    from harness.record import Run
+    from harness.statistics.paired import Comparison
+    from harness.task import Task
+    from harness.types import (
+        Answer,
+        AnswerForm,
+        Box,
+        Failure,
+        Interval,
+        Point,
+        Prediction,
+        Query,
+        Sample,
+        Target,
+    )
 
 __version__ = "0.1.0"
+__all__ = [
+    "Answer",
+    "AnswerForm",
+    "Box",
+    "Comparison",
+    "Failure",
+    "HarnessError",
+    "Interval",
+    "Media",
+    "Model",
+    "Point",
+    "Prediction",
+    "Query",
+    "Rle",
+    "Run",
+    "Sample",
+    "ScoredSample",
+    "Target",
+    "Task",
+    "compare",
+    "evaluate",
+    "image",
+    "load_model",
+    "load_task",
+    "read_run",
+    "read_samples",
+    "score",
+]
+
+_ELSEWHERE = {
+    "Comparison": "harness.statistics.paired",
+    "HarnessError": "harness.errors",
+    "Media": "harness.media",
+    "Model": "harness.model",
+    "Rle": "harness.masks",
+    "Run": "harness.record",
+    "Task": "harness.task",
+    "image": "harness.media",
+} | dict.fromkeys(
+    (
+        "Answer",
+        "AnswerForm",
+        "Box",
+        "Failure",
+        "Interval",
+        "Point",
+        "Prediction",
+        "Query",
+        "Sample",
+        "Target",
+    ),
+    "harness.types",
+)
+"""The module of each public name; the rest are in `harness.api`."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module, once."""
+    if name not in __all__:
+        raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    value = getattr(import_module(_ELSEWHERE.get(name, "harness.api")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted({*globals(), *__all__})

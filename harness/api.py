@@ -1,0 +1,392 @@
+"""The functions of `import harness`: what the commands do, for notebooks and scripts.
+
+They share the commands' code, folders and defaults: a run begun here is resumed, scored again and
+put on boards by the command line, and the other way round.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.cli.ask import run_folder
+from harness.cli.checkpoints import check_network
+from harness.cli.progress import Notes
+from harness.cli.recorded import as_trained, tell_taken
+from harness.cli.splits import overlap_of, tell_overlap
+from harness.errors import DataError, UsageError
+from harness.leaderboards.gate import differences
+from harness.leaderboards.row import row
+from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, task_of
+from harness.model import Model
+from harness.record import Run, public
+from harness.run.evaluate import evaluate as run_evaluation
+from harness.run.judging import unjudged
+from harness.run.options import Options
+from harness.run.plan import select
+from harness.run.preflight import preflight
+from harness.run.score import Submission, score_file, selected
+from harness.run.scoring import Scorer
+from harness.run.trained import write_trainings
+from harness.run.workers import build_model
+from harness.scores import Metric, Totals, UnitScore
+from harness.spec import Spec, parse
+from harness.statistics.paired import Comparison
+from harness.statistics.paired import compare as compare_units
+from harness.task import Task
+from harness.types import Failure, FailureKind, Prediction, Query, Target
+
+__all__ = [
+    "ScoredSample",
+    "compare",
+    "evaluate",
+    "load_model",
+    "load_task",
+    "read_run",
+    "read_samples",
+    "score",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LoadedTask(Task):
+    """A task that knows how it was asked for, which records of its runs say."""
+
+    spec: Spec
+    data_root: Path
+
+
+@dataclass(frozen=True)
+class _LoadedModel:
+    """A model that knows how it was asked for; beside that it is the model."""
+
+    model: Model
+    spec: Spec
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def batch_size(self) -> int:
+        return self.model.batch_size
+
+    def describe(self) -> Mapping[str, Any]:
+        return self.model.describe()
+
+    def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
+        return self.model.predict(queries)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copy and pickle ask for some before there is a model
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredSample:
+    """One sample of a finished run: the question, what the model made of it, and its scores."""
+
+    id: str
+    """The benchmark's own id."""
+    query: Query
+    """What the model saw: text, media, options."""
+    target: Target | None
+    """The ground truth; None where the organisers keep it."""
+    prediction: Prediction
+    """The answer in pixels of the original image, or the failure."""
+    scores: Mapping[str, float]
+    """Each metric's number over the sample's unit alone; metrics of a whole corpus are left out."""
+
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """The model's raw texts, in the order in which they were generated."""
+        return self.prediction.replies
+
+
+def load_task(spec: str, *, data: str | Path) -> Task:
+    """Build a task from a SPEC such as `mevis(split=valid_u)`.
+
+    Args:
+        spec: A name of `harness list tasks`, with arguments where they differ from the defaults.
+        data: The folder that holds one folder a benchmark.
+
+    Raises:
+        UsageError: no such task or argument; the nearest names are given.
+        DataError: the benchmark's files are missing or not in its layout.
+    """
+    parsed, root = parse(spec), Path(data)
+    task: Task = plugins.build("tasks", parsed, root)
+    held = {one.name: getattr(task, one.name) for one in fields(Task)}
+    return _LoadedTask(**held, spec=parsed, data_root=root.resolve())
+
+
+def load_model(spec: str, *, seed: int = 0) -> Model:
+    """Build a model from a SPEC such as `pocket(checkpoint=runs/x)`; `predict` takes queries.
+
+    Arguments that the training of its checkpoint recorded hold unless the SPEC gives them.
+
+    Args:
+        spec: A name of `harness list models`, with arguments where they differ from the defaults.
+        seed: Of a model that samples, unless the SPEC names one.
+
+    Raises:
+        UsageError: no such model or argument; the nearest names are given.
+        ModelError: it cannot be loaded.
+    """
+    resolved = _resolved(spec)
+    return _LoadedModel(build_model(resolved, seed), resolved)
+
+
+def evaluate(
+    task: Task,
+    model: Model | str,
+    *,
+    out: str | Path,
+    subset: str | None = None,
+    name: str | None = None,
+    seed: int = 0,
+    batch_size: int | None = None,
+    workers: int = 1,
+    restart: bool = False,
+) -> Run:
+    """Predict and score every sample; resume what is there. As `harness eval`.
+
+    Args:
+        task: Of `load_task`, or built by hand.
+        model: A SPEC, or a model: of `load_model`, or any object with the members of `Model`.
+        out: The folder for runs; this one goes to `out/<model>/<task>`.
+        subset: Part of the samples: `first200`, `seed0-200`, or a file of ids.
+        name: What records and boards call the model; None: by its own name.
+        seed: Of a model that is given as a SPEC and samples, and recorded.
+        batch_size: Queries at once; None: what the model likes.
+        workers: Processes; more than one take a model that is given as a SPEC.
+        restart: Set an earlier run in the folder aside and begin anew.
+
+    Raises:
+        DataError: files of the benchmark are missing or damaged.
+        CannotAnswer: the model gives no answer of the form that any sample asks for.
+        ResumeMismatch: the folder holds a run of something else.
+        UsageError: several workers and a ready model, or a task that needs a judge.
+    """
+    _check_judge(task)
+    if workers < 1 or (workers > 1 and not isinstance(model, str)):
+        raise UsageError(f"workers={workers}", expected="1, or more with a SPEC as the model, "
+                         "which each worker builds for itself", found=f"{workers} workers and "
+                         f"{'a SPEC' if isinstance(model, str) else 'a ready model'}")  # fmt: skip
+    made: Model | Spec
+    if isinstance(model, str) and workers == 1:
+        model = load_model(model, seed=seed)
+    if isinstance(model, str):
+        spec = made = _resolved(model)  # each worker builds its own
+        model_spec = str(spec)
+    elif isinstance(model, _LoadedModel):
+        spec, made, model_spec = model.spec, model.model, str(model.spec)
+    else:
+        spec, made, model_spec = None, model, str(model.name)
+    folder = run_folder(Path(out), name or model_spec, _spec_of(task), subset)
+    progress = Notes()
+    options = Options(
+        subset=subset, name=name, seed=seed, batch_size=batch_size, workers=workers,
+        restart=restart, data_root=_data_root(task), checked=True,
+    )  # fmt: skip
+    preflight(task, progress, allow_missing=False)
+    found = None
+    if spec is not None:
+        found = overlap_of(spec, task, subset, folder=folder, anew=restart, strict=False)
+    run = run_evaluation(
+        task,
+        made,
+        folder,
+        options,
+        task_spec=_spec_of(task),
+        model_spec=model_spec,
+        progress=progress,
+    )
+    if found is not None:
+        write_trainings(run.folder, found)
+        tell_overlap({f"{model_spec} on {task.name}": found})
+    return run
+
+
+def score(
+    task: Task, predictions: str | Path | Iterable[Prediction], *, subset: str | None = None
+) -> dict[str, Any]:
+    """Score predictions that exist already; a sample without one is a failed sample.
+
+    Args:
+        task: What to score on.
+        predictions: A file in the form of docs/predictions.md, or predictions by `query_id`.
+        subset: As of `evaluate`.
+
+    Returns:
+        What `harness score --json` shows of a task: `headline`, `metrics`, `intervals`, counts.
+
+    Raises:
+        DataError: a prediction is malformed, given twice, or of no sample of the task.
+    """
+    _check_judge(task)
+    if isinstance(predictions, (str, Path)):
+        file = Path(predictions)
+        submission = Submission(path=file, name=file.stem, subset=subset,
+                                data_root=_data_root(task))  # fmt: skip
+        return public(score_file(task, submission, folder=None, task_spec=_spec_of(task)))
+    selection = select(task, subset)
+    samples = partial(selection.samples, task)
+    given = _by_query(task, predictions, {sample.query.id for sample in samples()})
+    scorer = Scorer(task, samples)
+    scorer.advance(lambda query: given.get(query) or _missing(query))
+    nothing = {"subset": selection.name, "seed": 0, "config_hash": "",
+               "model": {"name": "predictions", "spec": ""}}  # fmt: skip
+    return public(scorer.results(nothing))
+
+
+def read_run(folder: str | Path) -> Run:
+    """Open a run: `manifest` says what was asked, `results` holds the numbers.
+
+    Raises:
+        StoreError: it is no run folder, or one of another version.
+    """
+    return Run.open(Path(folder))
+
+
+def read_samples(run: Run, task: Task | None = None) -> Iterator[ScoredSample]:
+    """Yield the samples of a finished run with predictions and scores, in the task's order.
+
+    Args:
+        run: Of `evaluate` or `read_run`.
+        task: What it was evaluated on; None: built again from the run's record, which needs the
+            data where it lay. Give it where the data has moved or the task was built by hand.
+
+    Raises:
+        StoreError: the run is not finished, or of another version of the task.
+        DataError: the data is not what the run was made on.
+    """
+    task = task or task_of(run)
+    metrics = _of_units(task, run)
+    for unit, scored in zip(selected(task, run), run.units(), strict=True):
+        scores = _numbers(metrics, scored)
+        for sample in unit:
+            yield ScoredSample(id=sample.id, query=sample.query, target=sample.target,
+                               prediction=run.prediction(sample.id), scores=scores)  # fmt: skip
+
+
+def compare(
+    a: Run | str | Path,
+    b: Run | str | Path,
+    *,
+    metric: str | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Compare run b with run a on the same samples: the paired difference with its interval.
+
+    The interval is clustered by image or video, as on boards and in the gate.
+
+    Args:
+        a: The first run (the baseline), or its folder.
+        b: The second run (the candidate), or its folder.
+        metric: What to compare; None: the task's headline.
+        level: Of the interval.
+        seed: Of the draws.
+
+    Raises:
+        UsageError: the runs differ in task, version, split, protocol, subset or data, or there is
+            no such metric.
+        StoreError: one of them is not finished, or its files were changed since.
+    """
+    first, second = _finished(a), _finished(b)
+    before, after = row(first), row(second)
+    different = differences(before, after)
+    if before.task != after.task:
+        different = [f"{before.task} and {after.task}"]
+    if different:
+        raise UsageError(
+            f"{first.folder} and {second.folder}",
+            expected="two runs of one task on the same samples",
+            found="; ".join(different),
+        )
+    name = metric or before.headline
+    if name not in before.metrics:
+        raise UsageError(f"metric {name!r}", expected=" or ".join(before.metrics), found=repr(name))
+    units, others = tuple(first.units()), tuple(second.units())
+    metrics = metrics_for(first, units, name=name)
+    check_numbers(first, units, metrics)
+    check_numbers(second, others, metrics)
+    return compare_units(metrics, units, others, name=name, level=level, seed=seed)
+
+
+def _resolved(text: str) -> Spec:
+    """Add to a model's SPEC what the training of its checkpoint recorded, and check it."""
+    given = parse(text)
+    tell_taken([given])
+    spec = as_trained(given)
+    check_network(spec)
+    return spec
+
+
+def _spec_of(task: Task) -> str:
+    return str(task.spec) if isinstance(task, _LoadedTask) else task.name
+
+
+def _data_root(task: Task) -> str:
+    return str(task.data_root) if isinstance(task, _LoadedTask) else ""
+
+
+def _check_judge(task: Task) -> None:
+    """Raise UsageError before anything runs if free answers are graded and nobody grades them."""
+    rubric = task.protocol.rubric
+    if rubric is not None and "judge" not in task.arguments:
+        raise unjudged(rubric)
+
+
+def _by_query(
+    task: Task, predictions: Iterable[Prediction], known: set[str]
+) -> dict[str, Prediction]:
+    """Key predictions by query id; raise DataError for one that is repeated or of no sample."""
+    given: dict[str, Prediction] = {}
+    for one in predictions:
+        if one.query_id not in known or one.query_id in given:
+            found = "a second one" if one.query_id in given else "an id of no sample"
+            raise DataError(f"prediction {one.query_id!r}", found=found,
+                            expected=f"the query id of a sample of {task.name}, split "
+                            f"{task.split}, once")  # fmt: skip
+        given[one.query_id] = one
+    return given
+
+
+def _missing(query: str) -> Prediction:
+    failure = Failure(FailureKind.INFRASTRUCTURE, "no prediction for this sample")
+    return Prediction(query_id=query, failure=failure)
+
+
+def _of_units(task: Task, run: Run) -> tuple[Metric, ...]:
+    """The metrics that mean something over one unit, those of `--metrics` among them."""
+    kept: dict[str, Metric] = {}
+    for metric in task.protocol.metrics:
+        if metric.corpus is None and all(name in kept for name in metric.of):
+            kept[metric.name] = metric
+    declared = {metric.name for metric in task.protocol.metrics}
+    further = {
+        name: better for name, better in run.results["better"].items() if name not in declared
+    }
+    return (*kept.values(), *(Metric(name, better=better) for name, better in further.items()))
+
+
+def _numbers(metrics: Sequence[Metric], unit: UnitScore) -> dict[str, float]:
+    names = {metric.name for metric in metrics}
+    totals = Totals(tuple(metrics))
+    totals.add({name: one for name, one in unit.scores.items() if name in names})
+    return {name: value for name, value in totals.values().items() if value is not None}
+
+
+def _finished(run: Run | str | Path) -> Run:
+    """Open a finished run, whose files are as it wrote them."""
+    folder = run.folder if isinstance(run, Run) else Path(run)
+    found = open_runs(folder)
+    if len(found) > 1:
+        raise UsageError(f"folder {folder}", expected="one run", found=f"{len(found)}",
+                         fix="Name the folder of one run.")  # fmt: skip
+    return found[0]
