@@ -1,5 +1,7 @@
 """docs/plugins.md is a whole package; it is installed and run here, as it stands."""
 
+import importlib
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+
+from harness.masks import Rle
+from harness.media import pixels
+from harness.trainers.grpo.values import Group, Rollout
+from harness.types import Answer, AnswerForm, Query, Sample, Target
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 BLOCK = re.compile(r"^```(?:toml|python) (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -44,9 +51,9 @@ def pictures(tmp_path: Path) -> Path:
 def test_the_page_has_one_file_and_one_line_for_each_plugin():
     blocks = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
     assert set(blocks) == {"pyproject.toml", "bright_task.py", "bright_model.py",
-                           "bright_metric.py"}  # fmt: skip
+                           "bright_metric.py", "bright_trainer.py"}  # fmt: skip
     lines = [line for line in blocks["pyproject.toml"].splitlines() if '= "bright_' in line]
-    assert len(lines) == 3
+    assert len(lines) == 4
 
 
 def test_the_package_of_the_page_works(installed, pictures, command):
@@ -65,6 +72,59 @@ def test_the_package_of_the_page_works(installed, pictures, command):
     built = command("board", "build", "--runs", "runs", "--out", "board")
     assert built.returncode == 0, built.stderr
     assert "threshold" in (command.folder / "board" / "board.md").read_text()
+
+
+def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(installed, command):
+    source = (installed / "bright_trainer.py").read_text("utf-8")
+    assert len(source.splitlines()) <= 50
+    command.path.append(installed)
+    settings = command("list", "trainers", "overlap").stdout
+    assert all(name in settings for name in ("words", "max_steps", "lora_rank"))
+
+
+def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(installed))
+    reward = importlib.import_module("bright_trainer").Overlap(3)
+    monkeypatch.delitem(sys.modules, "bright_trainer")
+    mask = np.zeros((84, 168), bool)  # half as high as it is wide: both sides have scales
+    mask[21:63, 42:84] = True
+    query = Query(id="q", text="?", forms=(AnswerForm.MASK,), media=(
+        pixels([np.zeros((84, 168, 3), np.uint8)], times=(0.0,), is_video=False, id="x"),
+    ))  # fmt: skip
+    sample = Sample(
+        id="s", query=query, target=Target(answer=Answer(masks=(Rle.from_array(mask),)))
+    )
+    right = '[{"bbox_2d": [42, 42, 83, 124], "point_2d": [60, 80]}]'  # on a canvas of 168 x 168
+    half = '[{"bbox_2d": [42, 42, 62, 124], "point_2d": [50, 80]}]'
+    two = right[:-1] + ', {"bbox_2d": [0, 0, 10, 10], "point_2d": [5, 5]}]'
+    texts = [f"<think>{think}</think><answer>{answer}</answer>" for think, answer in (
+        ("one", right), ("a b c d", right), ("one", half), ("one", two), ("one", "[]"),
+    )]  # fmt: skip
+    rollouts = tuple(Rollout(text=text, tokens=1) for text in [*texts, "no grammar", ""])
+    found = reward(Group(sample=sample, rollouts=rollouts, canvas=(168, 168), count_tokens=len))
+    assert [one["overlap"] for one in found] == pytest.approx([1, 1, 0.5, 0.5, 0, 0, 0], abs=0.02)
+    assert [one["brevity"] for one in found] == pytest.approx([0.1, 0, 0.1, 0.1, 0.1, 0, 0])
+    assert all(one["total"] == one["overlap"] + one["brevity"] for one in found)
+
+
+@pytest.mark.slow
+def test_the_reward_of_the_page_trains_a_step(installed, shapes, command):
+    pytest.importorskip("trl")
+    command.path.append(installed)
+    done = command(
+        "train", "--method", "overlap(words=20)", "--model", "pocket", "--train-tasks",
+        "shapes_referring(split=train)", "--data", shapes, "--out", "DIR", "--set",
+        "prompts=1,group=2,batch_size=2,max_steps=1,max_new_tokens=48,loggers=none", "--quiet",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [
+        json.loads(line) for line in (command.folder / "DIR/curve.jsonl").read_text().splitlines()
+    ]
+    assert {"rewards/overlap", "rewards/brevity", "rewards/total"} <= rows[0].keys()
+    manifest = json.loads((command.folder / "DIR" / "manifest.json").read_text())
+    assert manifest["result"]["steps"] == 1 and manifest["method"]["settings"]["words"] == 20
+    assert (command.folder / "DIR" / "checkpoint" / "config.json").is_file()
 
 
 def test_a_mistyped_argument_names_the_right_one(installed, pictures, command):
