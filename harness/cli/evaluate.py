@@ -19,7 +19,7 @@ from harness.cli.progress import Notes, Terminal, Titled
 from harness.cli.recorded import asked_models
 from harness.cli.splits import overlap_of, tell_overlap
 from harness.errors import CannotAnswer, UsageError
-from harness.record import RESULTS, Run, public
+from harness.record import SCORES, Run, public
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
 from harness.run.launched import Launch, launched, living, own_gpu
@@ -201,7 +201,7 @@ def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
     )
     board = f"harness board build --runs {shlex.quote(str(out))} --out board"
     for folder in reversed(folders):
-        if not (folder / RESULTS).exists():  # the truth is hidden
+        if not (folder / SCORES).exists():  # the truth is hidden
             continue
         units = Run.open(folder).units()
         sample = next((sample for unit in units for sample in unit.samples), None)
