@@ -9,16 +9,23 @@ The tables of docs/design/statistics.md. With 1,000 trials a share near 95 % is 
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
-from harness.leaderboards.losses import SLACK, false_alarms, is_significant, limit
+from harness.leaderboards.losses import (
+    SLACK,
+    compare_answers,
+    false_alarms,
+    is_significant,
+    limit,
+)
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
 from harness.statistics.analytic import clustered_mean, estimates
 from harness.statistics.bootstrap import intervals, percentiles, resampled
 from harness.statistics.holm import holm
-from harness.statistics.paired import compare
+from harness.statistics.paired import Comparison, compare
 from harness.statistics.quantiles import half_width
 from harness.statistics.variance import seeded_score
 
@@ -49,8 +56,8 @@ def main() -> None:
 
 def unit(group: int, number: int, **scores: Mean | Ratio | Corpus) -> UnitScore:
     return UnitScore(
-        unit=f"{group}/{number}", group=f"{group:05}", samples=(), categories={}, failed=0,
-        scores=scores,
+        unit=f"{group}/{number}", group=f"{group:05}", samples=(f"{group}/{number}",),
+        categories={}, failed=0, scores=scores,
     )  # fmt: skip
 
 
@@ -249,37 +256,81 @@ def shares(trials: int, resamples: int) -> Iterator[str]:
             yield f"| {truth} | {name} | {' | '.join(share(one, trials) for one in held)} |"
 
 
+def unreadable(
+    draw: Callable[[Random, int], tuple[Units, Units]], share: float
+) -> Callable[[Random, int], tuple[Units, Units]]:
+    """The same runs, in either of which such a share of the responses cannot be read: scored 0."""
+
+    def both(random: Random, groups: int) -> tuple[Units, Units]:
+        first, second = (
+            [
+                replace(one, failed=1, scores=dict.fromkeys(one.scores, Mean(0.0)))
+                if random.random() < share
+                else one
+                for one in units
+            ]
+            for units in draw(random, groups)
+        )
+        return first, second
+
+    return both
+
+
+GATES: dict[str, tuple[Callable[[Random, int], tuple[Units, Units]], Metric, int]] = {
+    "right or wrong": (decoded(1), MEAN, 1),
+    "right or wrong, 4 a picture": (decoded(4), MEAN, 4),
+    "IoUs": (alike(single_groups), MEAN, 1),
+    "cIoU": (alike(areas), RATIO, 1),
+    "right or wrong, 2 % unreadable": (unreadable(decoded(1), 0.02), MEAN, 1),
+    "right or wrong, 10 % unreadable": (unreadable(decoded(1), 0.1), MEAN, 1),
+    "the same, 4 a picture": (unreadable(decoded(4), 0.1), MEAN, 4),
+}
+
+
 def gates(trials: int, resamples: int) -> Iterator[str]:
     """How often two decodings of one model fail a gate, by its default rule."""
-    yield "| two decodings of one model | samples | tasks | gate fails | printed | 0.02 alone |"
-    yield "|---|--:|--:|--:|--:|--:|"
-    kinds = {
-        "right or wrong": (decoded(1), MEAN, 1),
-        "right or wrong, 4 a picture": (decoded(4), MEAN, 4),
-        "IoUs": (alike(single_groups), MEAN, 1),
-        "cIoU": (alike(areas), RATIO, 1),
-    }
-    for name, (draw, metric, per_group) in kinds.items():
+    columns = ("samples", "tasks", "gate fails", "on answers", "printed", "before")
+    yield f"| two decodings of one model | {' | '.join(columns)} |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for name in GATES:
         for samples, tasks in ((24, 1), (24, 3), (200, 1), (200, 3), (1000, 1)):
-            failed = before = 0
-            printed = 0.0
-            for trial in range(trials):
-                random = np.random.default_rng([trial, samples, tasks])
-                made = [
-                    compare((metric,), *draw(random, samples // per_group), name=metric.name,
-                            resamples=resamples, seed=trial)
-                    for _ in range(tasks)
-                ]  # fmt: skip
-                adjusted = holm({place: one.p_value for place, one in enumerate(made)})
-                losses = [one.loss or 0.0 for one in made]
-                failed += any(
-                    is_significant(one, adjusted[place]) or losses[place] > limit(one, 0.02) + SLACK
-                    for place, one in enumerate(made)
-                )
-                before += any(loss > 0.02 for loss in losses)
-                printed += false_alarms(made, 0.02)
-            yield (f"| {name} | {samples} | {tasks} | {share(failed, trials)} "
-                   f"| {100 * printed / trials:.1f} % | {share(before, trials)} |")  # fmt: skip
+            found = [gate(name, samples, tasks, trial, resamples) for trial in range(trials)]
+            cells = (f"{100 * sum(column) / trials:.1f} %" for column in zip(*found, strict=True))
+            yield f"| {name} | {samples} | {tasks} | {' | '.join(cells)} |"
+
+
+def gate(
+    name: str, samples: int, tasks: int, trial: int, resamples: int
+) -> tuple[bool, bool, float, bool]:
+    """One gate: if it fails, if it does on answers, the printed rate, if it once failed."""
+    draw, metric, per_group = GATES[name]
+    random = np.random.default_rng([trial, samples, tasks])
+    drawn = [draw(random, samples // per_group) for _ in range(tasks)]
+    scores = [
+        compare((metric,), a, b, name=metric.name, resamples=resamples, seed=trial)
+        for a, b in drawn
+    ]
+    answers = [
+        one
+        for a, b in drawn
+        if (one := compare_answers(a, b, resamples=resamples, level=0.95, seed=trial))
+    ]
+    unanswered = some_loss_fails(answers)
+    printed = 1 - (1 - false_alarms(scores, 0.02)) * (1 - false_alarms(answers, 0.02))
+    before = any((one.loss or 0) > 0.02 for one in scores) or any(
+        (one.loss or 0) > SLACK for one in answers
+    )
+    return unanswered or some_loss_fails(scores), unanswered, printed, before
+
+
+def some_loss_fails(made: Sequence[Comparison]) -> bool:
+    """Whether a gate with the default limit fails on these comparisons, all of one kind."""
+    adjusted = holm({place: one.p_value for place, one in enumerate(made)})
+    return any(
+        is_significant(one, adjusted[place])
+        or (one.loss or 0.0) > limit(one, 0.02, tasks=len(made)) + SLACK
+        for place, one in enumerate(made)
+    )
 
 
 def seeds(trials: int, resamples: int) -> Iterator[str]:

@@ -1,14 +1,19 @@
 """The gate: may this candidate replace that baseline, or did it become worse?
 
-Sample by sample on the headline of each task, clustered by picture or video. It fails on a loss
-that is significant, on one that is larger than both the limit and the detectable loss, on anything
-that hides a loss (missing tasks, fewer answers), and on runs that cannot be compared. It also says
-how large a loss it can detect, because a gate on few samples passes almost anything.
+Sample by sample on the headline of each task and on the share of samples that are answered,
+clustered by picture or video. It fails on a loss of either that is significant, on one that is
+larger than both the limit and the detectable loss, on anything that hides a loss (missing tasks),
+and on runs that cannot be compared. It also says how large a loss it can detect, because a gate on
+few samples passes almost anything.
 
 A loss is significant if its p value by Holm's correction over the tasks of the baseline is at most
 `1 - level`, so that a model that did not change fails no more often with more tasks. A candidate
 cannot hide a loss behind further tasks of its own, which are not looked at. Where so few groups
 differ that no p value is small enough, the second rule still sees that all of them got worse.
+
+Headlines and answers are two families of tests, each at `level`. The tests are two-sided and only
+losses fail, which is half of `1 - level` for either family, so that both together keep to
+`1 - level`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +23,11 @@ from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
-from harness.leaderboards.losses import SLACK, is_significant, limit
+from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run
+from harness.scores import UnitScore
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
 from harness.statistics.quantiles import check_level
@@ -49,8 +55,8 @@ def check(
     Args:
         baseline: Run folders, or folders of them; each task once.
         candidate: The same of the candidate. Tasks beyond the baseline's are not looked at.
-        max_loss: A loss that is not significant, in the headline's own unit, fails if it is
-            larger than this and than what the comparison can detect.
+        max_loss: A loss that is not significant, in the headline's own unit or as a share of
+            answers, fails if it is larger than this and than what the comparison can detect.
         level: Of the paired intervals; a loss is significant if its p value, corrected for the
             number of tasks, is at most `1 - level`.
         resamples: Bootstrap draws and, at most, swaps.
@@ -68,7 +74,7 @@ def check(
     rules = _Rules(max_loss, level, resamples, seed, data_root)
     verdicts = [rules.judge(run, _counterpart(key, after)) for key, run in before.items()]
     return GateReport(
-        verdicts=tuple(rules.with_losses(_adjusted(verdicts))),
+        verdicts=tuple(rules.with_losses(verdicts)),
         max_loss=max_loss,
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
@@ -95,30 +101,37 @@ class _Rules:
         if different := differences(before, after):
             return replace(verdict, failures=tuple(different))
         try:
-            comparison, notes = self._compare(baseline, candidate, before.headline)
+            a, b = tuple(baseline.units()), tuple(candidate.units())
+            check_same_units(a, b)
+            comparison, notes = self._compare(baseline, a, candidate, b, before.headline)
         except DataError as error:
             return replace(verdict, failures=(f"cannot be compared: {error}",))
         return replace(
             verdict,
             comparison=comparison,
+            answers=compare_answers(
+                a, b, resamples=self.resamples, level=self.level, seed=self.seed
+            ),
             change=None
             if before.value is None or after.value is None
             else after.value - before.value,
-            failures=(*_lost_number(before, after), *lost_answers(before, after)),
+            failures=tuple(_lost_number(before, after)),
             notes=notes,
         )
 
     def _compare(
-        self, baseline: Run, candidate: Run, name: str
+        self,
+        baseline: Run,
+        a: Sequence[UnitScore],
+        candidate: Run,
+        b: Sequence[UnitScore],
+        name: str,
     ) -> tuple[Comparison | None, tuple[str, ...]]:
         """The paired comparison, or why it cannot be made although the units are the same.
 
         Raises:
-            DataError: the units are not the same.
             StoreError: the scores of one run do not give its recorded number.
         """
-        a, b = tuple(baseline.units()), tuple(candidate.units())
-        check_same_units(a, b)
         try:
             metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
         except HarnessError as error:
@@ -137,33 +150,63 @@ class _Rules:
         return made, ()
 
     def with_losses(self, verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
-        """The verdicts, those with a loss that fails the gate saying so."""
-        for verdict in verdicts:
-            failed = (*self._losses(verdict), *verdict.failures)
-            yield replace(verdict, failures=failed)
+        """The verdicts, with corrected p values; those whose loss fails the gate say so."""
+        scores = _adjusted([verdict.comparison for verdict in verdicts])
+        answers = _adjusted([verdict.answers for verdict in verdicts])
+        for place, verdict in enumerate(verdicts):
+            after = verdict.candidate
+            score = answered = None
+            if after is not None and verdict.change is not None:
+                loss = verdict.baseline.quality - after.quality
+                score = self._fault(loss, verdict.comparison, scores, place)
+            if verdict.answers is not None:
+                answered = self._fault(verdict.answers.loss or 0.0, verdict.answers, answers, place)
+            line = changed_answers(verdict)
+            yield replace(
+                verdict,
+                adjusted_p=scores[place],
+                adjusted_answers_p=answers[place],
+                failures=(
+                    *([score] if score else []),
+                    *verdict.failures,
+                    *([f"{line}: {answered}"] if answered else []),
+                ),
+                notes=(
+                    *verdict.notes,
+                    *([f"{line}: no loss that fails"] if line and not answered else []),
+                ),
+            )
 
-    def _losses(self, verdict: TaskVerdict) -> Iterator[str]:
-        after, comparison = verdict.candidate, verdict.comparison
-        if after is None or verdict.change is None:
-            return
-        loss = verdict.baseline.quality - after.quality
-        if comparison is not None and is_significant(comparison, verdict.adjusted_p):
-            yield f"a significant loss of {loss:.4f}"
-        elif loss > limit(comparison, self.max_loss) + SLACK:
-            measured = comparison is not None and comparison.interval is not None
-            yield (f"a loss of {loss:.4f}, more than the {self.max_loss:g} let through"
-                   + (" and than what can be detected" if measured else ""))  # fmt: skip
+    def _fault(
+        self,
+        loss: float,
+        comparison: Comparison | None,
+        adjusted: Sequence[float | None],
+        place: int,
+    ) -> str | None:
+        """Why a loss fails the gate, if it does.
+
+        Args:
+            loss: How much worse the candidate is.
+            comparison: That shows it; None where it cannot be made.
+            adjusted: The corrected p values of all tasks.
+            place: Of this task among them.
+        """
+        tasks = sum(p is not None for p in adjusted)
+        if comparison is not None and is_significant(comparison, adjusted[place]):
+            return f"a significant loss of {loss:.4f}"
+        if loss <= limit(comparison, self.max_loss, tasks=max(tasks, 1)) + SLACK:
+            return None
+        measured = comparison is not None and comparison.interval is not None
+        return f"a loss of {loss:.4f}, more than the {self.max_loss:g} let through" + (
+            " and than what can be detected" if measured else ""
+        )
 
 
-def _adjusted(verdicts: Sequence[TaskVerdict]) -> list[TaskVerdict]:
-    """The verdicts, each with its p value adjusted for all of them."""
-    p_values = holm(
-        {
-            place: verdict.comparison.p_value if verdict.comparison else None
-            for place, verdict in enumerate(verdicts)
-        }
-    )
-    return [replace(verdict, adjusted_p=p_values[i]) for i, verdict in enumerate(verdicts)]
+def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
+    """The p values, each adjusted for all of them."""
+    p_values = holm({i: one.p_value if one else None for i, one in enumerate(comparisons)})
+    return [p_values[place] for place in range(len(comparisons))]
 
 
 def differences(before: Row, after: Row) -> list[str]:
@@ -189,16 +232,18 @@ def _lost_number(before: Row, after: Row) -> list[str]:
     return [f"{after.headline} has no number any more"] if gone else []
 
 
-def lost_answers(before: Row, after: Row) -> list[str]:
-    """Why fewer answers than before fail the gate, whatever the score says."""
-    if after.answered >= before.answered:
-        return []
+def changed_answers(verdict: TaskVerdict) -> str | None:
+    """How many answers there were and are, and what the others failed of; None if all is equal."""
+    before, after = verdict.baseline, verdict.candidate
+    if after is None or (verdict.change is None and verdict.answers is None):
+        return None
     kinds = ", ".join(
         f"{kind} {before.failures.get(kind, 0)} → {count}"
         for kind, count in after.failures.items()
         if count != before.failures.get(kind, 0)
     )
-    return [f"answered {before.n_scored} → {after.n_scored} of {after.n_total} ({kinds})"]
+    line = f"answered {before.n_scored} → {after.n_scored} of {after.n_total}"
+    return f"{line} ({kinds})" if kinds else None
 
 
 def _by_task(folders: Path | Iterable[Path], side: str) -> dict[Key, Run]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from harness.leaderboards import wording
@@ -38,6 +39,10 @@ class TaskVerdict:
     """Candidate minus baseline; None if they cannot be compared, or one has no number."""
     adjusted_p: float | None = None
     """The comparison's p value by Holm's correction over all tasks of the gate, which decides."""
+    answers: Comparison | None = None
+    """The same of the share of samples that are answered; None where no unit's differs."""
+    adjusted_answers_p: float | None = None
+    """Its p value by Holm's correction over all tasks whose answers differ."""
     failures: tuple[str, ...] = ()
     """Why the gate fails here; empty if it does not."""
     notes: tuple[str, ...] = ()
@@ -65,10 +70,17 @@ class GateReport:
 
     @property
     def false_alarms(self) -> float | None:
-        """How often a gate like this fails on losses if no model changed; None if not known."""
-        found = [verdict.comparison for verdict in self.verdicts if verdict.comparison is not None]
-        measured = [one for one in found if one.interval is not None]
-        return false_alarms(measured, self.max_loss) if measured else None
+        """How often a gate like this fails on losses if no model changed; None if not known.
+
+        Losses of score and of answers are taken for independent; where they come together, this
+        is more than the true rate.
+        """
+        scores = _measured([verdict.comparison for verdict in self.verdicts])
+        answers = _measured([verdict.answers for verdict in self.verdicts])
+        if not scores and not answers:
+            return None
+        passing = (1 - false_alarms(each, self.max_loss) for each in (scores, answers))
+        return 1 - prod(passing)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for programs."""
@@ -90,6 +102,8 @@ class GateReport:
                     "change": verdict.change,
                     "adjusted_p": verdict.adjusted_p,
                     "comparison": verdict.comparison.to_json() if verdict.comparison else None,
+                    "adjusted_answers_p": verdict.adjusted_answers_p,
+                    "answers": verdict.answers.to_json() if verdict.answers else None,
                 }
                 for verdict in self.verdicts
             ],
@@ -98,6 +112,10 @@ class GateReport:
     def text(self) -> str:
         """A table in plain text, below it what it means, and PASSED or FAILED as the end."""
         return text(self)
+
+
+def _measured(comparisons: Sequence[Comparison | None]) -> list[Comparison]:
+    return [one for one in comparisons if one is not None and one.interval is not None]
 
 
 def text(report: GateReport) -> str:

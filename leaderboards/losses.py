@@ -1,15 +1,50 @@
-"""Which losses fail a gate, and how often a model that did not change would fail it."""
+"""Which losses, of score and of answers, fail a gate, and how often equal models would fail it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
-from harness.statistics.paired import Comparison
+from harness.scores import Metric, Ratio, UnitScore
+from harness.statistics.paired import Comparison, compare
 from harness.statistics.power import minimum_detectable
 from harness.statistics.quantiles import two_sided_p
 
 SLACK = 1e-9  # a loss of exactly the limit passes, whatever rounding does
+
+ANSWERED = Metric("answered", about="share of samples that have an answer")
+
+
+def compare_answers(
+    a: Sequence[UnitScore], b: Sequence[UnitScore], *, resamples: int, level: float, seed: int
+) -> Comparison | None:
+    """Compare the shares of samples that two runs answered; None where no unit's differs.
+
+    Args:
+        a: The units of the baseline.
+        b: The same units of the candidate, in any order.
+        resamples: Bootstrap draws and, at most, swaps.
+        level: Of the paired interval.
+        seed: Seeds the draws.
+    """
+    if {one.unit: one.failed for one in a} == {one.unit: one.failed for one in b}:
+        return None
+    return compare(
+        (ANSWERED,), _answers(a), _answers(b), name=ANSWERED.name,
+        resamples=resamples, level=level, seed=seed,
+    )  # fmt: skip
+
+
+def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:
+    """The units, each with how many of its samples have an answer as its only score."""
+    return [
+        replace(
+            one,
+            scores={ANSWERED.name: Ratio(len(one.samples) - one.failed, len(one.samples))},
+        )
+        for one in units
+    ]
 
 
 def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
@@ -22,19 +57,25 @@ def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
     return adjusted_p <= 1 - comparison.level + SLACK
 
 
-def limit(comparison: Comparison | None, max_loss: float) -> float:
+def limit(comparison: Comparison | None, max_loss: float, *, tasks: int = 1) -> float:
     """The largest loss that passes where it is not significant.
 
     That is `max_loss`, or what the comparison can detect where that is more; without an interval
     nobody knows what it can, and `max_loss` holds.
+
+    Args:
+        comparison: Of one task.
+        max_loss: The gate's limit.
+        tasks: How many comparisons the gate makes of this kind. What one of them can detect is at
+            `1 - level` divided by them, so that more tasks do not make more false alarms.
     """
     if comparison is None or comparison.interval is None:
         return max_loss
-    return max(max_loss, comparison.detectable or 0.0)
+    return max(max_loss, _error(comparison) * _sizes(comparison, tasks))
 
 
 def false_alarms(comparisons: Sequence[Comparison], max_loss: float) -> float:
-    """How often a gate fails on losses if no model changed; 0 to 1.
+    """How often a gate fails on losses of one kind if no model changed; 0 to 1.
 
     Every swap of the two runs' results is a gate on models that are equally good. The share of
     swaps with a loss that fails is counted for each task; the tasks are taken for independent.
@@ -50,17 +91,32 @@ def false_alarms(comparisons: Sequence[Comparison], max_loss: float) -> float:
 def _share(comparison: Comparison, max_loss: float, *, tasks: int) -> float:
     # Holm's correction finds some loss significant exactly where the smallest p times the number
     # of tasks is at most 1 - level.
-    level = 1 - (1 - comparison.level) / tasks
-    degrees = comparison.n_groups - 1
-    sizes = minimum_detectable(1.0, level=comparison.level, degrees=degrees)
+    level = _each_level(comparison, tasks)
+    sizes = _sizes(comparison, tasks)
     if comparison.swaps is None:
-        return max((1 - level) / 2, two_sided_p(sizes, degrees=degrees) / 2)
+        return max((1 - level) / 2, two_sided_p(sizes, degrees=comparison.n_groups - 1) / 2)
     drawn = comparison.swaps.differences
     losses = -drawn if comparison.better == "higher" else drawn
-    error = (comparison.detectable or 0.0) / sizes
+    error = _error(comparison)
     # The sum of squares of the groups' differences is the same after every swap.
     squares = error**2 + (comparison.swaps.seen**2 - drawn**2) / comparison.n_groups
     detectable = sizes * np.sqrt(np.maximum(squares, 0.0))
     large = losses > np.maximum(max_loss, detectable) + SLACK
     shown = losses > comparison.swaps.critical(level) + SLACK
     return int(np.count_nonzero(large | shown)) / len(drawn)
+
+
+def _each_level(comparison: Comparison, tasks: int) -> float:
+    """The level of each of so many tests that together keep the comparison's level."""
+    return 1 - (1 - comparison.level) / tasks
+
+
+def _sizes(comparison: Comparison, tasks: int) -> float:
+    """The detectable loss at the level of each of so many tests, in standard errors."""
+    level, degrees = _each_level(comparison, tasks), comparison.n_groups - 1
+    return minimum_detectable(1.0, level=level, degrees=degrees)
+
+
+def _error(comparison: Comparison) -> float:
+    """The standard error that `detectable` is made of; 0 where the difference does not vary."""
+    return (comparison.detectable or 0.0) / _sizes(comparison, 1)

@@ -206,7 +206,9 @@ def write_run(folder, task, *, model, predict, root, changes=None, subset=None):
     return folder
 
 
-def guesses(*, shift, failing=(), seed=0, reply="<answer>here it is</answer>"):
+def guesses(
+    *, shift, failing=(), kind=FailureKind.PARSE, seed=0, reply="<answer>here it is</answer>"
+):
     """A model that finds every disc about `shift` pixels beside where it is."""
     generator = np.random.default_rng(seed)
 
@@ -215,7 +217,7 @@ def guesses(*, shift, failing=(), seed=0, reply="<answer>here it is</answer>"):
         if number in failing:
             return Prediction(
                 query_id=sample.query.id, replies=(f"I cannot {HOSTILE}",),
-                failure=Failure(FailureKind.PARSE, f"no JSON {HOSTILE}"),
+                failure=Failure(kind, f"no JSON {HOSTILE}"),
             )  # fmt: skip
         masks = [
             Rle.from_array(np.roll(mask.to_array(), round(offset), axis=1))
@@ -275,11 +277,11 @@ def installed(monkeypatch):
 def make_run(world, tmp_path):
     """Write one more run: `make_run("a", shift=2)`."""
 
-    def make(name, *, task="disc_seg", model="one", shift=1.0, failing=(), seed=0, predict=None,
-             **given):  # fmt: skip
+    def make(name, *, task="disc_seg", model="one", shift=1.0, failing=(), kind=FailureKind.PARSE,
+             seed=0, predict=None, **given):  # fmt: skip
         return write_run(
             tmp_path / name, world.task(task), model=model, root=world.data,
-            predict=predict or guesses(shift=shift, failing=failing, seed=seed), **given,
+            predict=predict or guesses(shift=shift, failing=failing, kind=kind, seed=seed), **given,
         )  # fmt: skip
 
     return make

@@ -4,6 +4,7 @@ import pytest
 
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.gate import check
+from harness.types import FailureKind
 
 
 def test_the_same_run_passes(make_run):
@@ -138,12 +139,80 @@ def test_a_further_task_of_the_candidate_is_only_named(make_run):
     assert "disc_video valid_u: only in the candidate" in report.text()
 
 
-def test_fewer_answers_fail_whatever_the_score(make_run, rescore):
-    fewer = rescore(make_run("b", failing={5}), lambda _, value: value + 0.2)
-    report = check(make_run("a"), fewer)
-    assert report.verdicts[0].failures == ("answered 40 → 39 of 40 (parse 0 → 1)",)
-    back = check(fewer, make_run("c"), max_loss=1)
-    assert not any("answered" in failure for failure in back.verdicts[0].failures)
+def alike(_, value):
+    """Score every unit alike, so that only answers can be lost."""
+    return 0.5
+
+
+def test_one_answer_fewer_is_told_by_kind_and_may_be_chance(make_run, rescore):
+    whole, fewer = (
+        rescore(make_run(name, failing=failing), alike) for name, failing in (("a", ()), ("b", {5}))
+    )
+    for pair, counts in (((whole, fewer), ("40 → 39", "0 → 1")), ((fewer, whole), ("39 → 40",))):
+        verdict = check(*pair).verdicts[0]
+        assert verdict.passed
+        (note,) = verdict.notes
+        assert all(count in note for count in counts) and "parse" in note
+    assert not check(whole, whole).verdicts[0].notes
+
+
+def test_two_decodings_that_differ_in_unreadable_responses_pass(make_run, rescore):
+    before, after = (
+        rescore(make_run(name, failing=failing), alike)
+        for name, failing in (("a", {3, 8, 17, 30}), ("b", {0, 5, 8, 12, 21, 26, 39}))
+    )
+    report = check(before, after)
+    assert report.passed
+    answers = report.verdicts[0].answers
+    assert answers.loss == pytest.approx(3 / 40) and answers.p_value > 0.05
+    assert 0 < report.false_alarms <= 0.05  # scores are equal, so that it is of answers
+    assert f"{report.false_alarms * 100:.1f} %" in report.text()
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_many_lost_answers_fail_whatever_the_score_and_limit(make_run, rescore, kind):
+    worse = make_run("b", failing=range(0, 40, 5), kind=kind)
+    rescore(worse, lambda _, value: value + 0.5)
+    for limit in (0.02, 1.0):
+        verdict = check(make_run(f"a{limit}"), worse, max_loss=limit).verdicts[0]
+        (reason,) = verdict.failures
+        assert verdict.comparison.is_better and verdict.adjusted_answers_p == 2 / 2**8
+        assert "40 → 32" in reason and f"{kind} 0 → 8" in reason and "0.2000" in reason
+
+
+def test_of_few_pictures_all_answers_lost_fail_though_no_p_value_can_be_small(
+    make_run, rewrite, rescore
+):
+    whole = rewrite(make_run("a"), few_pictures, n_total=10, n_scored=10)
+    none = rewrite(
+        make_run("b", failing=range(10)), few_pictures, n_total=10, n_scored=0, n_failed=10
+    )
+    verdict = check(rescore(whole, alike), rescore(none, alike)).verdicts[0]
+    assert verdict.answers.p_value == 2 / 2**5
+    (reason,) = verdict.failures
+    assert "10 → 0" in reason and "significant" not in reason
+
+
+def test_answers_of_several_tasks_are_corrected_for_those_that_differ(make_run, rescore):
+    lost = {0, 5, 10, 15, 20, 25}  # in six pictures: p is 2 / 2⁶
+    before, after = make_run("a"), rescore(make_run("b", failing=lost), lambda _, v: v + 0.5)
+    videos = [make_run("v", task="disc_video"), make_run("w", task="disc_video", failing={3})]
+    same = check([before, videos[0]], [after, videos[0]])
+    assert same.verdicts[0].adjusted_answers_p == 2 / 2**6 and not same.passed
+    assert same.verdicts[1].answers is None
+    both = check([before, videos[0]], [after, videos[1]], max_loss=1)
+    assert both.verdicts[0].adjusted_answers_p == 4 / 2**6
+    assert both.verdicts[1].adjusted_answers_p == 1
+    assert [task["adjusted_answers_p"] for task in both.to_json()["tasks"]] == [4 / 2**6, 1]
+    assert both.to_json()["tasks"][0]["answers"]["difference"] == pytest.approx(-6 / 40)
+
+
+def test_answers_decide_without_a_headline_that_can_be_compared(make_run, tmp_path):
+    lost = make_run("b", task="disc_video", failing=range(8))
+    whole = make_run("a", task="disc_video")
+    verdict = check(whole, lost, data_root=tmp_path / "gone", max_loss=1).verdicts[0]
+    assert verdict.comparison is None
+    assert any("8 → 0" in reason for reason in verdict.failures)
 
 
 @pytest.mark.parametrize(

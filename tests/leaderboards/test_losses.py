@@ -1,9 +1,17 @@
 """Models that did not change, simulated: how often a gate of the default rule fails them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from harness.leaderboards.losses import SLACK, false_alarms, is_significant, limit
+from harness.leaderboards.losses import (
+    SLACK,
+    compare_answers,
+    false_alarms,
+    is_significant,
+    limit,
+)
 from harness.scores import Mean, Metric, Ratio, UnitScore
 from harness.statistics.holm import holm
 from harness.statistics.paired import compare
@@ -11,9 +19,10 @@ from harness.statistics.paired import compare
 M = Metric("m")
 
 
-def unit(group, number, score):
-    return UnitScore(unit=f"{group}/{number}", group=str(group), samples=(), categories={},
-                     failed=0, scores={"m": score})  # fmt: skip
+def unit(group, number, score, failed=0):
+    name = f"{group}/{number}"
+    return UnitScore(unit=name, group=str(group), samples=(name,), categories={},
+                     failed=failed, scores={"m": score})  # fmt: skip
 
 
 def answers(random, groups):
@@ -58,6 +67,50 @@ def test_equal_models_rarely_differ_or_fail_and_p_never_contradicts_the_interval
     # 5 % and 2.5 % or less are expected; more than this is seen once in 1,000.
     assert shown <= 15 and failed <= 10
     assert np.mean(rates) <= 0.05 and abs(np.mean(rates) - failed / 120) < 0.05
+
+
+def unreadable(random, groups):
+    """Two decodings of one model; one response in ten cannot be read."""
+    return [
+        [unit(one.group, 0, Mean(0.0), 1) if random.random() < 0.1 else one for one in run]
+        for run in answers(random, groups)
+    ]
+
+
+@pytest.mark.parametrize("groups", [24, 80])
+def test_unreadable_responses_of_equal_models_rarely_fail(groups):
+    failed = 0
+    rates = []
+    for trial in range(120):
+        a, b = unreadable(np.random.default_rng([trial, groups]), groups)
+        made = [
+            compare((M,), a, b, name="m", resamples=299, seed=trial),
+            compare_answers(a, b, resamples=299, level=0.95, seed=trial),
+        ]
+        failed += any(
+            is_significant(one, one.p_value) or one.loss > limit(one, 0.02) + SLACK
+            for one in made
+            if one is not None
+        )
+        rates.append(1 - np.prod([1 - false_alarms([one], 0.02) for one in made if one]))
+    assert failed <= 14  # 5 % or less are expected; more than this is seen once in 1,000
+    assert np.mean(rates) <= 0.05 and abs(np.mean(rates) - failed / 120) < 0.05
+
+
+def test_answers_are_compared_by_sample_and_only_where_some_differ():
+    a = [unit(g, 0, Mean(0.5)) for g in range(4)]
+    assert compare_answers(a, a[::-1], resamples=99, level=0.95, seed=0) is None
+    several = replace(a[0], samples=tuple("abcdef"), failed=3)
+    got = compare_answers([several, *a[1:]], [replace(several, failed=5), *a[1:]],
+                          resamples=99, level=0.95, seed=0)  # fmt: skip
+    assert (got.a, got.b) == pytest.approx((6 / 9, 4 / 9))
+
+
+def test_many_tasks_do_not_make_losses_that_are_not_significant_fail():
+    a, b = clustered(np.random.default_rng(0), 12)
+    got = compare((M,), a, b, name="m", resamples=1999)
+    assert limit(got, 0.0, tasks=20) > limit(got, 0.0) == pytest.approx(got.detectable)
+    assert false_alarms([got] * 20, 0.0) <= 0.05
 
 
 def test_more_tasks_do_not_make_more_false_alarms():
