@@ -49,8 +49,8 @@ def add_board(commands: Any) -> None:
         type=float,
         default=0.02,
         metavar="X",
-        help="a loss that is not significant fails if it is larger than this and than what "
-        "the data can detect (default %(default)s)",
+        help="a loss of score, or of the share of samples answered, that is not significant fails "
+        "if it is larger than this and than what the data can detect (default %(default)s)",
     )
     check.add_argument(
         "--level",
