@@ -12,9 +12,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parent.parent
 ROOMS = ("harness", "tasks", "models", "trainers", "leaderboards")
-OPENINGS = re.compile(
-    r"(What|Which|Whether|How|Of|Where)\b"
-)
+OPENINGS = re.compile(r"(What|Which|Whether|How|Of|Where)\b")
 """Words that open a riddle; a docstring begins with a verb, or with the quantity."""
 
 
