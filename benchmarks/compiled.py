@@ -80,13 +80,13 @@ def place(name: str) -> str:
 def parts(given: argparse.Namespace) -> Iterator[tuple[str, Call, Call]]:
     """What is compared: its name, as it is, and compiled."""
     network = load_network(
-        find(given.checkpoint), name=given.checkpoint, dtype="bfloat16", attention="sdpa",
+        find(given.checkpoint), name=given.checkpoint, dtype="bfloat16", attn_implementation="sdpa",
         adapter=None,
     )  # fmt: skip
     network = network.to(given.device).eval()
     # Compiling has ways of its own to make small products quick.
     compiled = torch.compile(deepcopy(network.model.language_model), dynamic=False)
-    text = quickened(network, attention="auto").model.language_model
+    text = quickened(network, attn_implementation="auto").model.language_model
     cache = StaticCache(config=text.config, max_cache_len=PROMPT + given.tokens)
 
     def fast() -> float:

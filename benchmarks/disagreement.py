@@ -38,7 +38,7 @@ TASKS = (
 DATA = ("shapes_referring", "counting", "shapes_qa", "mevis")
 MODEL = (
     "pocket(segmenter=box,propagator=still,batch_size={batch},backend=transformers(dtype={dtype},"
-    "device={device},attention={attention},roll={roll}))"
+    "device={device},attn_implementation={attn_implementation},roll={roll}))"
 )
 
 
@@ -52,14 +52,19 @@ class Way:
     batch: int = 1
     roll: bool = False
     dtype: str = "float32"
-    attention: str = "sdpa"
+    attn_implementation: str = "sdpa"
     device: str = ""
     """Empty: the one that is measured."""
 
     def spec(self, device: str) -> str:
         """The model's SPEC, on this device unless the way has one of its own."""
-        return MODEL.format(batch=self.batch, dtype=self.dtype, device=self.device or device,
-                            attention=self.attention, roll=str(self.roll).lower())  # fmt: skip
+        return MODEL.format(
+            batch=self.batch,
+            dtype=self.dtype,
+            device=self.device or device,
+            attn_implementation=self.attn_implementation,
+            roll=str(self.roll).lower(),
+        )
 
 
 FIRST = "alone"
@@ -69,11 +74,11 @@ WAYS: Mapping[str, Way] = {
     "again": Way("one at a time, again", FIRST),
     "batch": Way("batches of 8", FIRST, batch=8),
     "rolled": Way("8 rows, rolled", FIRST, batch=8, roll=True),
-    "eager": Way("`eager` attention", FIRST, attention="eager"),
+    "eager": Way("`eager` attention", FIRST, attn_implementation="eager"),
     HALF: Way("bfloat16", FIRST, dtype="bfloat16"),
     "bfloat16-batch": Way("bfloat16, batches of 8", HALF, batch=8, dtype="bfloat16"),
     "bfloat16-rolled": Way("bfloat16, 8 rows, rolled", HALF, batch=8, roll=True, dtype="bfloat16"),
-    "bfloat16-eager": Way("bfloat16, `eager`", HALF, dtype="bfloat16", attention="eager"),
+    "bfloat16-eager": Way("bfloat16, `eager`", HALF, dtype="bfloat16", attn_implementation="eager"),
     "cpu": Way("on the CPU", FIRST, device="cpu"),
 }
 """`cpu` is measured where the device is another one."""

@@ -226,9 +226,10 @@ def main() -> int:
     if unknown := set(parts) - set(PARTS):
         parser.error(f"--parts: no {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
 
-    settings = {"max_steps": given.steps + 1, "prompts": 2, "group": 8, "batch_size": 16,
-                "max_new_tokens": 128, "noise": "keyed", "loggers": "none",
-                "keep_rollouts": 2, "save_every": given.steps + 1, "n0": 12}  # fmt: skip
+    settings = {"max_steps": given.steps + 1, "num_generations": 8, "generation_batch_size": 16,
+                "per_device_train_batch_size": 16, "max_completion_length": 128,
+                "noise": "keyed", "report_to": "none", "keep_rollouts": 2,
+                "save_steps": given.steps + 1, "n0": 12}  # fmt: skip
     for text in given.set:
         settings.update(parse(f"set({text})").arguments)
     shared = {key: value for key, value in settings.items() if key != "n0"}
@@ -249,7 +250,7 @@ def main() -> int:
             "checkpoint": str(like_qwen(Path(folder) / "like_qwen")), "canvas": LARGE,
             "backend": Spec("transformers", {"min_pixels": LARGE**2, "max_pixels": LARGE**2}),
         })  # fmt: skip
-        few = {"max_steps": given.large_steps + 1, "batch_size": 4}
+        few = {"max_steps": given.large_steps + 1, "per_device_train_batch_size": 4}
         learning = {"learning_rate": 2e-5, **shared}
 
         def measured(part: str) -> dict[str, Any]:

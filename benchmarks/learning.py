@@ -151,7 +151,7 @@ def trained(name: str, study: Study, plan: Plan, arm: str, seed: int, start: str
         ("--eval-tasks", ",".join(study.held_out), "--every", str(plan.every)) if plan.every else ()
     )
     settings = {**study.settings, **study.every_arm[arm], "max_steps": plan.steps,
-                "save_every": plan.steps}  # fmt: skip
+                "save_steps": plan.steps}  # fmt: skip
     trains(
         out, "--method", study.method, "--config", "pocket_cpu",
         "--model", study.model.format(start=start), "--train-tasks", study.tasks,

@@ -16,7 +16,7 @@ ORDERED = ("direction", "order", "order3", "leaves", "end_relation")
 BUDGETS, THRESHOLDS = "6+12+18", "3.5+4.5"
 """Of VideoSeg-R1 here: tokens that pocket's reasoning has; scores that stills spread around."""
 
-ROOM: Settings = {"max_new_tokens": 160}
+ROOM: Settings = {"max_completion_length": 160}
 """For long reasoning: a reply that is cut earns nothing, and would be a reason of its own."""
 
 
@@ -180,7 +180,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
                 Measure(title=TOKENS, task=HELD_STILLS, metric=TOKENS),
             ),
             # Replies with a map are longer than those that `pocket_cpu` pays for their length.
-            settings={"max_new_tokens": 224, "longest": 200},
+            settings={"max_completion_length": 224, "longest": 200},
             arms={"without the map": {"with_maps": False}},
             warm_up=WarmUp(
                 trainer="video_str_sft",

@@ -1,7 +1,7 @@
 """What our trainers cost beside TRL: seconds a step of VisionReasoner and of plain GRPO.
 
-    python benchmarks/trl_step.py --checkpoint FOLDER [--data ROOT] [--prompts 2] [--group 8]
-        [--batch 16] [--new 96] [--steps 20] [--rounds 3] [--save]
+    python benchmarks/trl_step.py --checkpoint FOLDER [--data ROOT] [--prompts 2]
+        [--num-generations 8] [--batch 16] [--new 96] [--steps 20] [--rounds 3] [--save]
 
 The plain side is TRL's own `GRPOTrainer` on the same network, pictures, prompts and settings, with
 a reward that is always 0; ours is `harness train --method visionreasoner` with its reward. Nothing
@@ -98,7 +98,8 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
         arguments = trainer._arguments(run, cpu=chat.device == "cpu")
         examples, _ = Preparation(
             model=trainer.fitted(given), processor=chat.processor, ask=trainer.ask,
-            usable=trainer.usable, max_new_tokens=trainer.settings.max_new_tokens, max_prompt=None,
+            usable=trainer.usable, 
+            max_completion_length=trainer.settings.max_completion_length, max_prompt_length=None,
         ).prepared(run)  # fmt: skip
         arguments.max_steps, arguments.save_strategy = trainer.settings.steps(len(examples)), "no"
         engine = trl.GRPOTrainer(
@@ -139,7 +140,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="a data root; none: a small world is made")
     parser.add_argument("--train-tasks", default="reason_seg(split=train)")
     parser.add_argument("--prompts", type=int, default=2)
-    parser.add_argument("--group", type=int, default=8)
+    parser.add_argument("--num-generations", type=int, default=8)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--new", type=int, default=96, metavar="TOKENS")
     parser.add_argument("--steps", type=int, default=20)
@@ -148,10 +149,11 @@ def main() -> int:
     given = parser.parse_args()
 
     settings = {
-        "max_steps": given.steps, "prompts": given.prompts, "group": given.group,
-        "batch_size": given.batch, "max_new_tokens": given.new, "temperature": COLD,
-        "noise": "torch", "learning_rate": 0.0, "loggers": "none", "keep_rollouts": 0,
-        "save_every": given.steps + 1,
+        "max_steps": given.steps, "num_generations": given.num_generations,
+        "generation_batch_size": given.prompts * given.num_generations,
+        "per_device_train_batch_size": given.batch, "max_completion_length": given.new,
+        "temperature": COLD, "noise": "torch", "learning_rate": 0.0, "report_to": "none",
+        "keep_rollouts": 0, "save_steps": given.steps + 1,
     }  # fmt: skip
     method, model = (
         Spec("visionreasoner", settings),

@@ -1,7 +1,8 @@
 """Which frames of a video are shown, and how large: published rules, as pure functions of times.
 
 A rule is named by a SPEC, which stands in the record of whoever applies it: `uniform(n=8)`,
-`fps(rate=2,most=768)`, `linspace(n=32,max_pixels=351232)`. A whole number N is `uniform(n=N)`.
+`fps(rate=2,max_frames=768)`, `linspace(n=32,max_pixels=351232)`. A whole number N
+is `uniform(n=N)`.
 
 >>> times = tuple(range(10))
 >>> frame_policy(4).choose(times), frame_policy("linspace(n=4)").choose(times)
@@ -96,8 +97,10 @@ def qwen(times: Times, n: int) -> Indices:
     return _rounded(total, max(1, min(round(n / PAIR) * PAIR, total)))
 
 
-def fps(times: Times, *, rate: float = 2.0, least: int = 4, most: int = 768) -> Indices:
-    """`fps` of qwen-vl-utils: so many frames a second, an even number from `least` to `most`.
+def fps(times: Times, *, rate: float = 2.0, min_frames: int = 4, max_frames: int = 768) -> Indices:
+    """`fps` of qwen-vl-utils: `rate` frames a second, an even number of them.
+
+    From `min_frames` to `max_frames`.
 
     As `smart_nframes` and the readers in `vision_process.py` (QwenLM/Qwen2.5-VL, commit f0af299):
     frames are counted by the average rate and spread evenly over all of them. A video of one
@@ -108,23 +111,23 @@ def fps(times: Times, *, rate: float = 2.0, least: int = 4, most: int = 768) -> 
     """
     total = len(times)
     wanted = total / frame_rate(times) * rate
-    lowest = math.ceil(least / PAIR) * PAIR
-    highest = math.floor(min(most, total) / PAIR) * PAIR
+    lowest = math.ceil(min_frames / PAIR) * PAIR
+    highest = math.floor(min(max_frames, total) / PAIR) * PAIR
     even = math.floor(min(max(wanted, lowest), highest, total) / PAIR) * PAIR
     return _rounded(total, max(even, 1))
 
 
-def seconds(times: Times, *, every: float = 1.0, most: int = 768) -> Indices:
-    """The frame on show at 0, `every`, 2 `every`, … seconds; at most `most`, evenly thinned.
+def seconds(times: Times, *, every: float = 1.0, max_frames: int = 768) -> Indices:
+    """The frame on show at 0, `every`, 2 `every`, … seconds; at most `max_frames`, evenly thinned.
 
     It goes by the true times, also where the rate varies.
 
-    >>> seconds([0.0, 0.5, 0.9, 2.5, 3.0]), seconds([0.0, 0.5, 0.9, 2.5, 3.0], most=2)
+    >>> seconds([0.0, 0.5, 0.9, 2.5, 3.0]), seconds([0.0, 0.5, 0.9, 2.5, 3.0], max_frames=2)
     ((0, 2, 4), (0, 4))
     """
     ticks = [times[0] + index * every for index in range(int((times[-1] - times[0]) / every) + 1)]
     shown = sorted({max(bisect_right(times, tick + 1e-9) - 1, 0) for tick in ticks})
-    return tuple(shown[index] for index in uniform(shown, most))
+    return tuple(shown[index] for index in uniform(shown, max_frames))
 
 
 def frame_rate(times: Times) -> float:
@@ -226,13 +229,16 @@ COUNTED: Mapping[str, Callable[..., Indices]] = MappingProxyType(
     {"uniform": uniform, "linspace": linspace, "centres": centres, "stride": stride, "qwen": qwen}
 )
 TIMED: Mapping[str, tuple[Callable[..., Indices], tuple[str, ...]]] = MappingProxyType(
-    {"fps": (fps, ("rate", "least", "most")), "seconds": (seconds, ("every", "most"))}
+    {
+        "fps": (fps, ("rate", "min_frames", "max_frames")),
+        "seconds": (seconds, ("every", "max_frames")),
+    }
 )
 BUDGET = ("max_pixels", "min_pixels", "factor")
 PICTURE = {"picture_max_pixels": "max_pixels", "picture_min_pixels": "min_pixels"}
 """What a picture's budget has in place of a frame's."""
 TRAINED = (
-    "fps(rate=2,least=4,most=16,max_pixels=105369,min_pixels=100352,"
+    "fps(rate=2,min_frames=4,max_frames=16,max_pixels=105369,min_pixels=100352,"
     "picture_max_pixels=200704,picture_min_pixels=3136)"
 )
 """What `vision_process.py` of Video-R1 (59d65c3) and SpaceR (b623af5) shows in training: `FPS`,
@@ -244,7 +250,7 @@ PUBLISHED: Mapping[str, str] = MappingProxyType(
         "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352,picture_min_pixels=3136)",
         "video_str_train": TRAINED,
         "video_r1_train": TRAINED,
-        "qwen2_5_vl": "fps(rate=2,least=4,most=768,max_pixels=602112,min_pixels=100352)",
+        "qwen2_5_vl": "fps(rate=2,min_frames=4,max_frames=768,max_pixels=602112,min_pixels=100352)",
         "lmms_eval": "linspace(n=32)",
         "long_video_bench": "stride(n=256)",
     }

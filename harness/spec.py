@@ -93,8 +93,8 @@ def parse_list(text: str) -> list[Spec]:
 def parse_values(text: str) -> list[Value]:
     """Read values separated by commas outside parentheses.
 
-    >>> [str(value) for value in parse_values("4,fps(rate=2,most=8),none")]
-    ['4', 'fps(rate=2,most=8)', 'None']
+    >>> [str(value) for value in parse_values("4,fps(rate=2,max_frames=8),none")]
+    ['4', 'fps(rate=2,max_frames=8)', 'None']
     """
     return [_value(piece.strip(), text, 1) for piece in _split(text, text)]
 

@@ -79,7 +79,7 @@ def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(ins
     assert len(source.splitlines()) <= 50
     command.path.append(installed)
     settings = command("list", "trainers", "overlap").stdout
-    assert all(name in settings for name in ("words", "max_steps", "lora_rank"))
+    assert all(name in settings for name in ("words", "max_steps", "lora_r"))
 
 
 def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypatch):
@@ -115,7 +115,8 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, command):
     done = command(
         "train", "--method", "overlap(words=20)", "--model", "pocket", "--train-tasks",
         "shapes_referring(split=train)", "--data", shapes, "--out", "DIR", "--set",
-        "prompts=1,group=2,batch_size=2,max_steps=1,max_new_tokens=48,loggers=none", "--quiet",
+        "num_generations=2,generation_batch_size=2,per_device_train_batch_size=2,max_steps=1,"
+        "max_completion_length=48,report_to=none", "--quiet",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = [

@@ -47,7 +47,7 @@ class Steps:
         """So many steps are made."""
         told = [text.format(numbers[name]) for name, text in FIRST.items() if name in numbers][:1]
         if RATE in numbers:
-            told.append(f"rate {numbers[RATE]:.1e}")
+            told.append(f"lr {numbers[RATE]:.1e}")
         self._bars.update(self._id, completed=done, numbers="  ".join(told))
 
     def note(self, text: str) -> None:

@@ -108,7 +108,7 @@ def changed(spec: Spec, key: str, value: Value) -> Spec:
 
 
 def values(text: str) -> tuple[str, tuple[Value, ...]]:
-    """`frames=4,8,uniform(most=16)` as a setting and its values.
+    """`frames=4,8,fps(max_frames=16)` as a setting and its values.
 
     Raises:
         UsageError: it is something else.

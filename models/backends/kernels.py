@@ -20,12 +20,12 @@ FEW, SMALL = 16, 1 << 16
 to make: 25 µs, with 128 × 128 weights and conversions 12 in float32."""
 
 
-def quickened(network: Any, *, attention: str) -> Any:
+def quickened(network: Any, *, attn_implementation: str) -> Any:
     """A network on its device, with what pays there; of attention only where that is `auto`."""
     _patches_as_products(network)
     if network.device.type == "cpu" and network.dtype.itemsize == 2:
         _products_of_few_shapes(network)
-        if attention == "auto":
+        if attn_implementation == "auto":
             _steps_in_float32(network)
     return network
 

@@ -239,8 +239,19 @@ def described(
     checkpoints.refuse_code(folder)
     model_type = str(checkpoints.read_json(folder / "config.json").get("model_type"))
     return TransformersChat(
-        checkpoint=folder.name, folder=folder, model_type=model_type,
-        coordinates=coordinates or declared_coordinates(model_type), revision=None,
-        dtype="auto", device="cpu", attention="auto", batch_size=1, temperature=0.0, top_p=1.0,
-        seed=0, min_pixels=min_pixels, max_pixels=max_pixels, repetition_penalty=None,
-    )  # fmt: skip
+        checkpoint=folder.name,
+        folder=folder,
+        model_type=model_type,
+        coordinates=coordinates or declared_coordinates(model_type),
+        revision=None,
+        dtype="auto",
+        device="cpu",
+        attn_implementation="auto",
+        batch_size=1,
+        temperature=0.0,
+        top_p=1.0,
+        seed=0,
+        min_pixels=min_pixels,
+        max_pixels=max_pixels,
+        repetition_penalty=None,
+    )

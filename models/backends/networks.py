@@ -153,7 +153,7 @@ def end_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
 
 
 def load_network(
-    folder: Path, *, name: str, dtype: str, attention: str, adapter: Adapter | None
+    folder: Path, *, name: str, dtype: str, attn_implementation: str, adapter: Adapter | None
 ) -> Any:
     """The network of a checkpoint's folder, on the CPU, as `from_pretrained` makes it.
 
@@ -161,7 +161,7 @@ def load_network(
         folder: Where the checkpoint lies.
         name: What errors call it.
         dtype: Of its weights.
-        attention: Implementation; `auto` is transformers' choice.
+        attn_implementation: Implementation; `auto` is transformers' choice.
         adapter: A LoRA adapter, which is put on the network or merged into it.
 
     Raises:
@@ -170,7 +170,7 @@ def load_network(
     ensure_torchvision()
     from transformers import AutoModelForImageTextToText
 
-    chosen = {} if attention == "auto" else {"attn_implementation": attention}
+    chosen = {} if attn_implementation == "auto" else {"attn_implementation": attn_implementation}
     with loading(f"checkpoint {name}"):
         network, report = AutoModelForImageTextToText.from_pretrained(
             folder,

@@ -55,7 +55,7 @@ class TransformersChat:
     revision: str | None
     dtype: str
     device: str
-    attention: str
+    attn_implementation: str
     batch_size: int
     temperature: float
     top_p: float
@@ -97,7 +97,7 @@ class TransformersChat:
             "coordinates": self.coordinates,
             "dtype": self.dtype,
             "device": self._device,
-            "attention": self.attention,
+            "attn_implementation": self.attn_implementation,
             "batch_size": self.batch_size,
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -125,9 +125,12 @@ class TransformersChat:
             OutOfMemory: it does not fit on the device.
         """
         network = load_network(
-            self.folder, name=self.checkpoint, dtype=self.dtype, attention=self.attention,
+            self.folder,
+            name=self.checkpoint,
+            dtype=self.dtype,
+            attn_implementation=self.attn_implementation,
             adapter=self.adapter,
-        )  # fmt: skip
+        )
         from transformers import GenerationConfig
 
         network.generation_config = GenerationConfig(
@@ -135,7 +138,9 @@ class TransformersChat:
             pad_token_id=self.processor.tokenizer.pad_token_id,
         )
         with memory():
-            return quickened(network.to(self._device).eval(), attention=self.attention)
+            return quickened(
+                network.to(self._device).eval(), attn_implementation=self.attn_implementation
+            )
 
     def prepare(self) -> None:
         """Load the processor and the network.
@@ -439,7 +444,7 @@ def transformers(
     revision: str | None = None,
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
     device: str = "auto",
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto",
+    attn_implementation: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto",
     batch_size: int = 8,
     temperature: float = 0.0,
     top_p: float = 1.0,
@@ -461,7 +466,8 @@ def transformers(
         revision: Of a name in the cache: branch, tag or commit.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        attention: Implementation; `auto` is transformers' choice, but for `kernels` on a CPU.
+        attn_implementation: Of attention; `auto` is transformers' choice, but for `kernels` on a
+            CPU.
         batch_size: Requests at once; fewer where they do not fit into memory.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
@@ -496,7 +502,7 @@ def transformers(
         revision=revision,
         dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,
         device=device,
-        attention=attention,
+        attn_implementation=attn_implementation,
         batch_size=batch_size,
         temperature=temperature,
         top_p=top_p,

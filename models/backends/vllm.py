@@ -1,7 +1,7 @@
 """Networks through vLLM in this process. For a server of vLLM's, use the backend `openai`.
 
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=32,
-    backend=vllm(max_length=16384),
+    backend=vllm(max_model_len=16384),
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
 vLLM gets all requests of a call at once and batches them by itself. Prompts and pictures are made
@@ -56,9 +56,9 @@ class VllmChat:
     temperature: float
     top_p: float
     seed: int
-    max_length: int | None
-    memory_share: float
-    devices: int
+    max_model_len: int | None
+    gpu_memory_utilization: float
+    tensor_parallel_size: int
     _heard: dict[ChatRequest, ChatReply | ModelError] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -83,9 +83,9 @@ class VllmChat:
             "temperature": self.temperature,
             "top_p": self.top_p,
             "seed": self.seed,
-            "max_length": self.max_length,
-            "memory_share": self.memory_share,
-            "devices": self.devices,
+            "max_model_len": self.max_model_len,
+            "gpu_memory_utilization": self.gpu_memory_utilization,
+            "tensor_parallel_size": self.tensor_parallel_size,
             "vllm": _version(),
         }
 
@@ -120,9 +120,9 @@ class VllmChat:
                 seed=self.seed,
                 trust_remote_code=False,
                 load_format="safetensors",
-                max_model_len=self.max_length,
-                gpu_memory_utilization=self.memory_share,
-                tensor_parallel_size=self.devices,
+                max_model_len=self.max_model_len,
+                gpu_memory_utilization=self.gpu_memory_utilization,
+                tensor_parallel_size=self.tensor_parallel_size,
                 limit_mm_per_prompt={"image": MOST_MEDIA, "video": MOST_MEDIA},
                 mm_processor_kwargs=limits or None,
             )
@@ -262,9 +262,9 @@ def vllm(
     min_pixels: int | None = None,
     max_pixels: int | None = None,
     coordinates: Coordinates | None = None,
-    max_length: int | None = None,
-    memory_share: float = 0.9,
-    devices: int = 1,
+    max_model_len: int | None = None,
+    gpu_memory_utilization: float = 0.9,
+    tensor_parallel_size: int = 1,
 ) -> VllmChat:
     """A network through vLLM in this process, from a folder or the local cache.
 
@@ -281,9 +281,9 @@ def vllm(
             Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
             a clip is refused while one is given.
         coordinates: What numbers in replies mean. Known for Qwen's VLMs, needed for others.
-        max_length: Tokens of prompt and reply together; None: as the checkpoint says.
-        memory_share: Of a GPU's memory, from 0 to 1.
-        devices: GPUs that one network is spread over.
+        max_model_len: Tokens of prompt and reply together; None: as the checkpoint says.
+        gpu_memory_utilization: Of a GPU's memory, from 0 to 1.
+        tensor_parallel_size: GPUs that one network is spread over.
 
     Raises:
         ModelError: the checkpoint is not there, not whole, or not safe to load.
@@ -303,7 +303,7 @@ def vllm(
         temperature=temperature,
         top_p=top_p,
         seed=seed,
-        max_length=max_length,
-        memory_share=memory_share,
-        devices=devices,
+        max_model_len=max_model_len,
+        gpu_memory_utilization=gpu_memory_utilization,
+        tensor_parallel_size=tensor_parallel_size,
     )

@@ -47,7 +47,7 @@ def dr2seg(
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
         keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.
         frames: How many frames of a video are shown where more than the key frame is, or a rule
-            such as `fps(rate=2,most=64)`; see docs/data.md.
+            such as `fps(rate=2,max_frames=64)`; see docs/data.md.
         max_new_tokens: Longest reply.
         batch_size: Queries at once.
         system: System message; None leaves it to the checkpoint's chat template.

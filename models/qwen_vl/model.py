@@ -46,7 +46,7 @@ def qwen_vl(
         propagator: Carries masks from the key frame through a video.
         keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.
         frames: How many frames of a video are shown where more than the key frame is, or a rule
-            such as `fps(rate=2,most=64)`; see docs/data.md.
+            such as `fps(rate=2,max_frames=64)`; see docs/data.md.
         max_new_tokens: Longest reply.
         batch_size: Queries at once.
         seed: Of a backend that samples, unless the backend's SPEC names one.

@@ -60,14 +60,18 @@ def sti_bench(
         prompt: `question`: the stretch of time and the question, options apart; `official`: all
             the text of the official script, options in it.
         frames: Which frames of the video there are: a rule of `harness.frames`, such as 30 or
-            `fps(rate=2,most=64)`; without, all of them, and a model shows what its own rule says.
+            `fps(rate=2,max_frames=64)`; without, all of them, and a model shows what its own
+            rule says.
     """
     if form == "numeric" and protocol == "sti/official":
         protocol = "sti/numeric"
     scoring = choose("protocol", PROTOCOLS, protocol)
     if (form == "numeric") != (protocol == "sti/numeric"):
-        raise UsageError(f"sti_bench(form={form})", found=f"protocol={protocol}",
-                         expected="form=numeric exactly with protocol=sti/numeric")  # fmt: skip
+        raise UsageError(
+            f"sti_bench(form={form})",
+            found=f"protocol={protocol}",
+            expected="form=numeric exactly with protocol=sti/numeric",
+        )
     if form == "numeric" and prompt == "official":
         raise UsageError("sti_bench(form=numeric)", expected="prompt=question",
                          found="prompt=official, which lists options")  # fmt: skip

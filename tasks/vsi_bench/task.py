@@ -61,14 +61,18 @@ def vsi_bench(
         prompt: `question`: the official first line and the question, options apart; `official`:
             all of the official text.
         frames: Which frames of the video there are: a rule of `harness.frames`, such as 30 or
-            `fps(rate=2,most=64)`; without, all of them, and a model shows what its own rule says.
+            `fps(rate=2,max_frames=64)`; without, all of them, and a model shows what its own
+            rule says.
     """
     if form == "numeric" and protocol == "vsi/official":
         protocol = "vsi/numeric"
     scoring = choose("protocol", PROTOCOLS, protocol)
     if (form == "numeric") != (protocol == "vsi/numeric"):
-        raise UsageError(f"vsi_bench(form={form})", found=f"protocol={protocol}",
-                         expected="form=numeric exactly with protocol=vsi/numeric")  # fmt: skip
+        raise UsageError(
+            f"vsi_bench(form={form})",
+            found=f"protocol={protocol}",
+            expected="form=numeric exactly with protocol=vsi/numeric",
+        )
     place = folder(data / "vsi_bench", fix=FIX)
     listed = listing(place, split)
     if listed is None:

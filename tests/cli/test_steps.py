@@ -4,7 +4,7 @@ import pytest
 
 from harness.cli.steps import Steps
 
-RATE = "rate 1.0e-06"
+RATE = "lr 1.0e-06"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_training_without_a_reward_shows_its_loss(shown):
 
 
 def test_no_numbers_are_shown_where_there_are_none(shown):
-    assert "rate" not in shown({})
+    assert "lr " not in shown({})
 
 
 def test_a_long_reward_leaves_the_line_within_its_columns(shown):

@@ -11,8 +11,8 @@ from harness.spec import parse
 
 
 def test_values_are_read_as_in_a_spec():
-    assert values("frames=4,fps(rate=2,most=8),none") == (
-        "frames", (4, parse("fps(rate=2,most=8)"), None),
+    assert values("frames=4,fps(rate=2,max_frames=8),none") == (
+        "frames", (4, parse("fps(rate=2,max_frames=8)"), None),
     )  # fmt: skip
     for text in ("frames", "=4", "a b=1"):
         with pytest.raises(UsageError, match="SETTING=VALUE"):

@@ -47,10 +47,23 @@ tiny_qwen = _fixtures().tiny_qwen
 def line(tiny_qwen, tmp_path):
     """The arguments of a training of three steps."""
     return [
-        "train", "--method", "sft", "--model", f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8)",
-        "--train-tasks", "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "out"),
-        "--set", "max_steps=3", "--set", "save_every=1,batch_size=2,loggers=none", "--quiet",
-    ]  # fmt: skip
+        "train",
+        "--method",
+        "sft",
+        "--model",
+        f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8)",
+        "--train-tasks",
+        "reason_seg",
+        "--data",
+        str(DATA),
+        "--out",
+        str(tmp_path / "out"),
+        "--set",
+        "max_steps=3",
+        "--set",
+        "save_steps=1,per_device_train_batch_size=2,report_to=none",
+        "--quiet",
+    ]
 
 
 def said(capsys):
@@ -61,7 +74,10 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     code = main([*line, "--eval-tasks", "reason_seg", "--every", "2", "--seed", "7", "--json"])
     assert code == 0
     shown = said(capsys)
-    assert shown["result"]["steps"] == 3 and shown["method"]["settings"]["batch_size"] == 2
+    assert (
+        shown["result"]["steps"] == 3
+        and shown["method"]["settings"]["per_device_train_batch_size"] == 2
+    )
     assert shown["tasks"]["reason_seg"]["n_total"] == 3
     assert shown["trained_on"]["reason_seg"]["samples"] == 3
     kept = json.loads((tmp_path / "out" / "eval" / "reason_seg" / "trained_on.json").read_text())
@@ -228,13 +244,16 @@ def test_a_used_folder_is_refused_and_going_on_needs_the_same_settings(line, cap
 
 def test_settings_of_a_file_give_way_to_what_is_typed(line, capsys, tmp_path, monkeypatch):
     config = tmp_path / "mine.toml"
-    config.write_text('learning_rate = 1e-4\nmax_steps = 50\nseed = 9\nschedule = "constant"\n'
+    config.write_text('learning_rate = 1e-4\nmax_steps = 50\nseed = 9\n'
+                      'lr_scheduler_type = "constant_with_warmup"\n'
                       'eval-tasks = ["reason_seg"]\n')  # fmt: skip
     assert main([*line, "--config", str(config), "--json"]) == 0
     shown = said(capsys)
     settings = shown["method"]["settings"]
     assert (settings["learning_rate"], settings["max_steps"]) == (1e-4, 3)
-    assert settings["schedule"] == "constant" and list(shown["tasks"]) == ["reason_seg"]
+    assert settings["lr_scheduler_type"] == "constant_with_warmup" and list(shown["tasks"]) == [
+        "reason_seg"
+    ]
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["seed"] == 9
 
 
@@ -291,7 +310,10 @@ def test_trainers_are_listed_with_their_settings(capsys):
     shown = {one["name"]: one for one in said(capsys)}
     assert shown["sft"]["about"].startswith("Supervised fine-tuning")
     assert "pocket_cpu" in shown["sft"]["configs"]
-    assert shown["sft"]["settings"]["batch_size"] == "int = 1 (Examples at once on each device)"
+    assert (
+        shown["sft"]["settings"]["per_device_train_batch_size"]
+        == "int = 1 (Examples at once on each device)"
+    )
     assert all(text.count("(") for text in shown["sft"]["settings"].values())
     assert main(["list", "trainers", "sft"]) == 0
     assert "finetune: Literal['full', 'lora'] = 'full'" in capsys.readouterr().out
@@ -318,11 +340,13 @@ def test_settings_that_are_listed_are_those_that_can_be_given():
 def test_a_method_with_grpo_lists_the_settings_of_its_engine(capsys):
     assert main(["list", "trainers", "dr2seg", "--json"]) == 0
     (shown,) = said(capsys)
-    assert shown["settings"]["group"] == "int = 8 (Rollouts of a prompt)"
+    assert shown["settings"]["num_generations"] == "int = 8 (Rollouts of a prompt)"
     assert shown["settings"]["beta"].startswith("float = 0.01 ")
     assert shown["settings"]["n0"].startswith("int = 45 ")
     assert shown["settings"]["form"].startswith("Literal['sam2', 'sam3'] = 'sam2' ")
-    assert list(shown["settings"]).index("semantics") < list(shown["settings"]).index("group")
+    assert list(shown["settings"]).index("semantics") < list(shown["settings"]).index(
+        "num_generations"
+    )
     assert "pocket_cpu" in shown["configs"]
     assert main(["list", "trainers", "dr2seg"]) == 0
     assert "loss_type: Literal['grpo', 'bnpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', " in (
@@ -395,8 +419,8 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
     assert main(line) == 0
     alone = Training.open(tmp_path / "out").curve.read()
     line[line.index(str(tmp_path / "out"))] = str(tmp_path / "two")
-    given = "save_every=1,batch_size=2,loggers=none"
-    line[line.index(given)] = given.replace("batch_size=2", "batch_size=1")
+    given = "save_steps=1,per_device_train_batch_size=2,report_to=none"
+    line[line.index(given)] = given.replace("train_batch_size=2", "train_batch_size=1")
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2",
          "--standalone", "-m", "harness", *line],
@@ -417,9 +441,11 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
      "--mixed_precision", "no", "--dynamo_backend", "no"],
 ], ids=["torch", "accelerate"])  # fmt: skip
 def test_two_processes_make_the_groups_and_the_step_of_one(tiny_qwen, tmp_path, launcher):
-    settings = ("group=4,prompts=2,batch_size=4,max_new_tokens=6,max_steps=1,reward=random,"
-                "noise=keyed,loss_type=grpo,beta=0.05,entropy_coefficient=0,loggers=none,"
-                "keep_rollouts=2,learning_rate=0.003")  # fmt: skip
+    settings = (
+        "num_generations=4,generation_batch_size=8,per_device_train_batch_size=4,max_completion_length=6,max_steps=1,reward=random,"
+        "noise=keyed,loss_type=grpo,beta=0.05,entropy_coef=0,report_to=none,"
+        "keep_rollouts=2,learning_rate=0.003"
+    )
     line = ["-m", "harness", "train", "--method", "visionreasoner", "--seed", "3", "--quiet",
             "--model", f"visionreasoner(checkpoint={tiny_qwen})", "--train-tasks", "reason_seg",
             "--data", str(DATA), "--set", settings, "--out"]  # fmt: skip

@@ -12,7 +12,7 @@ from harness.frames import PUBLISHED, PixelBudget, frame_policy, frame_rate
 from harness.spec import Spec
 
 RULES = ["uniform(n=7)", "linspace(n=7)", "centres(n=7)", "stride(n=7)", "qwen(n=7)",
-         "fps(rate=2)", "fps(rate=0.1,most=5)", "seconds", "seconds(every=0.3,most=9)",
+         "fps(rate=2)", "fps(rate=0.1,max_frames=5)", "seconds", "seconds(every=0.3,max_frames=9)",
          *PUBLISHED]  # fmt: skip
 gaps = st.lists(st.floats(1e-3, 5), max_size=60)
 
@@ -63,7 +63,9 @@ def test_fps_takes_as_many_frames_as_qwen_does_and_the_same(total, video_fps, ra
     torch = pytest.importorskip("torch")
     wanted = smart_nframes(total, video_fps, rate, 4, most)
     spread = torch.linspace(0, total - 1, wanted)
-    chosen = frame_policy(Spec("fps", {"rate": rate, "most": most})).choose(at(video_fps, total))
+    chosen = frame_policy(Spec("fps", {"rate": rate, "max_frames": most})).choose(
+        at(video_fps, total)
+    )
     assert_spread_as_torch(chosen, spread)
 
 

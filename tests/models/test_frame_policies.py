@@ -34,7 +34,7 @@ def test_the_rule_decides_how_many_frames_are_shown(frames, count):
 
 def test_the_record_has_the_whole_rule():
     assert model("8").describe()["frames"] == 8
-    assert model("fps(rate=2,most=64)").describe()["frames"] == "fps(rate=2,most=64)"
+    assert model("fps(rate=2,max_frames=64)").describe()["frames"] == "fps(rate=2,max_frames=64)"
     assert model("video_str").describe()["frames"].startswith("qwen(n=32,max_pixels=351232")
 
 

@@ -46,7 +46,7 @@ def test_a_convolution_that_is_not_one_product_a_patch_is_left_alone(tiny_qwen):
     network = transformers(checkpoint=str(tiny_qwen)).network
     overlapping = torch.nn.Conv3d(3, 4, (2, 14, 14), stride=(2, 7, 14))
     network.base_model.visual.patch_embed.proj = overlapping
-    kernels.quickened(network, attention="auto")
+    kernels.quickened(network, attn_implementation="auto")
     assert "forward" not in vars(overlapping)
 
 
@@ -170,8 +170,8 @@ def test_single_queries_are_read_so_on_a_cpu_in_half_precision_unless_something_
     folder = request.getfixturevalue(checkpoint)
     assert chosen(folder, dtype="bfloat16") == (STEPS_IN_FLOAT32, "sdpa")
     assert chosen(folder, dtype="float32") == ("sdpa", "sdpa")
-    assert chosen(folder, dtype="bfloat16", attention="sdpa") == ("sdpa", "sdpa")
-    assert chosen(folder, dtype="bfloat16", attention="eager") == ("eager", "eager")
+    assert chosen(folder, dtype="bfloat16", attn_implementation="sdpa") == ("sdpa", "sdpa")
+    assert chosen(folder, dtype="bfloat16", attn_implementation="eager") == ("eager", "eager")
 
 
 def test_it_is_what_a_network_is_answered_with(ask, monkeypatch):

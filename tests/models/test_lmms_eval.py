@@ -55,7 +55,7 @@ def questions() -> list[Query]:
 def test_pocket_replies_through_lmms_eval_as_through_transformers(monkeypatch):
     """Both compute in bfloat16, and so the same only without what ours computes otherwise."""
     monkeypatch.setattr("harness.models.backends.transformers.quickened",
-                        lambda network, *, attention: network)  # fmt: skip
+                        lambda network, *, attn_implementation: network)  # fmt: skip
     said = [
         [one.replies for one in pocket(backend=parse(backend), segmenter=parse("box"),
                                        batch_size=2).predict(questions())]
@@ -78,7 +78,7 @@ def clip(frames: int) -> Media:
 def test_pocket_sees_the_frames_of_a_file_as_without_one(monkeypatch):
     """Qwen2.5-VL takes an even number of frames, and no more than its arguments allow."""
     monkeypatch.setattr("harness.models.backends.transformers.quickened",
-                        lambda network, *, attention: network)  # fmt: skip
+                        lambda network, *, attn_implementation: network)  # fmt: skip
     limits = {"min_pixels": CANVAS[0] * CANVAS[1], "max_pixels": CANVAS[0] * CANVAS[1]}
     arguments = f"pretrained={FOLDER},device_map=cpu,{LIMITS}"
     given = {"tokenizer": str(FOLDER), "device": "cpu", "clips": "file", **limits}

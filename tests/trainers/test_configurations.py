@@ -150,7 +150,7 @@ def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, t
         assert other == {"checkpoint", "frames", "segmenter", "propagator"}
         assert "frames" not in made.arguments
         before, after = (frames_of(one) for one in (trained, made))
-        assert (before["most"], after["n"]) == (16, 32)
+        assert (before["max_frames"], after["n"]) == (16, 32)
         assert before["min_pixels"] == 128 * 28 * 28 < before["max_pixels"] < after["max_pixels"]
 
 
@@ -168,14 +168,14 @@ def test_a_row_with_fewer_sets_says_how_many_samples_it_has(path):
     comment = path.read_text("utf-8").partition("\nmodel")[0]
     amounts = {"ref_youtube_vos": 4500, "ref_davis17": 1500}
     samples = sum(amounts[parse(task).name] for task in read(path)["train_tasks"])
-    steps = -(-samples // read(path)["prompts"])
+    steps = -(-samples // built(path).settings.prompts_per_round)
     assert "4,500" in comment and f"--set max_steps={steps}`" in comment
     assert '--set "scorer=' in comment and "--set ratings=" in comment
 
 
 @of("visionreasoner", "seg_zero", "dr2seg", "videoseg_r1", "video_str", "spacer", "video_r1")
 def test_a_published_training_leaves_out_prompts_that_are_too_long(path):
-    assert read(path)["max_prompt"] >= 1300
+    assert read(path)["max_prompt_length"] >= 1300
 
 
 @of("visionreasoner", "dr2seg", "videoseg_r1")
@@ -184,7 +184,7 @@ def test_the_mean_over_a_batchs_tokens_is_over_as_many_replies_in_each_full_trai
     plain, hardware = read(path), re.search(r"_(\dx\d+gb)_full$", path.stem)
     official = {"4x80gb": 2, "8x48gb": 1}
     wanted = official.get(hardware[1], 16) if hardware else 16
-    assert plain["finetune"] != "full" or plain["batch_size"] == wanted
+    assert plain["finetune"] != "full" or plain["per_device_train_batch_size"] == wanted
 
 
 MEMORY = {
@@ -229,8 +229,9 @@ def test_less_memory_changes_what_is_held_at_once_and_nothing_else(method, name)
     assert (like[0].model, like[0].train_tasks) == (own[0].model, own[0].train_tasks)
     before, after = like[1].arguments, own[1].arguments
     differing = {key for key in {**before, **after} if before.get(key) != after.get(key)}
-    assert "batch_size" in differing and differing <= {"batch_size", "writing"}
-    assert after["batch_size"] < before["batch_size"]
+    assert "per_device_train_batch_size" in differing
+    assert differing <= {"per_device_train_batch_size", "generation_micro_batch_size"}
+    assert after["per_device_train_batch_size"] < before["per_device_train_batch_size"]
     if after["finetune"] == "full":
         assert "`bnpo`" in comment
 
@@ -262,7 +263,13 @@ def test_the_few_shot_3b_of_both_methods_sees_the_same_samples_as_often():
             "visionreasoner/configs/dr2seg_table6.toml",
         )
     )
-    for key in ("train_tasks", "max_steps", "batch_size", "learning_rate", "weight_decay"):
+    for key in (
+        "train_tasks",
+        "max_steps",
+        "per_device_train_batch_size",
+        "learning_rate",
+        "weight_decay",
+    ):
         assert ours[key] == theirs[key]
     assert "model" not in theirs
     spec = model_of(TRAINERS / "visionreasoner/configs/dr2seg_table6.toml")
@@ -291,13 +298,13 @@ def test_what_begins_with_no_model_is_refused(tmp_path, examples):
 
 @named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
 def test_one_gpu_does_not_write_a_round_at_once_unsaid(path):
-    """Replies of a round on one device, which are `prompts × group`, may be too many at once."""
+    """Replies of a round on one device, which may be too many at once."""
     trainer = built(path)
     if isinstance(trainer, GrpoTrainer):
         chosen = trainer.settings
         assert "accelerate" not in path.read_text("utf-8")
-        assert "writing" in read(path), "all replies of a round at once"
-        assert read(path)["writing"] <= chosen.prompts * chosen.group
+        assert "generation_micro_batch_size" in read(path), "all replies of a round at once"
+        assert read(path)["generation_micro_batch_size"] <= chosen.generation_batch_size
 
 
 LARGE = [path for path in PAPERS if read(path).get("finetune", "full") == "full"]
@@ -383,7 +390,7 @@ def test_its_deepspeed_file_is_understood_and_fits_its_settings(path, spread):
     assert made.is_true("zero_optimization.stage3_gather_16bit_weights_on_model_save")
     if isinstance(built(path), GrpoTrainer):
         chosen = built(path).settings
-        assert own * count * processes == chosen.prompts * chosen.group
+        assert own * count * processes == chosen.generation_batch_size
 
 
 @named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
@@ -393,7 +400,10 @@ def test_an_adapters_settings_come_to_arguments_of_one_device(path, spread):
         chosen = trainer.settings
         arguments = trainer._arguments(TrainingRun(out=Path("unused")), cpu=False)
         own, count = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
-        assert own == read(path)["batch_size"] and own * count == chosen.prompts * chosen.group
+        assert (
+            own == read(path)["per_device_train_batch_size"]
+            and own * count == chosen.generation_batch_size
+        )
         assert arguments.learning_rate == 2e-5 and arguments.deepspeed is None
 
 

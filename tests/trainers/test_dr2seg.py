@@ -388,10 +388,19 @@ def test_samples_without_masks_are_named():
 def test_the_defaults_are_the_papers():
     said = plugins.build("trainers", "dr2seg").describe()
     paper = {
-        "n0": 45, "gamma": 0.05, "r_desc": True, "r_len": True, "gate_threshold": 0.0,
-        "len_floor": 0.0, "second_temperature": None, "temperature": 1.0, "prompts": 16, "group": 8,
-        "learning_rate": 1e-6, "weight_decay": 0.01,
-    }  # fmt: skip
+        "n0": 45,
+        "gamma": 0.05,
+        "r_desc": True,
+        "r_len": True,
+        "gate_threshold": 0.0,
+        "len_floor": 0.0,
+        "second_temperature": None,
+        "temperature": 1.0,
+        "generation_batch_size": 128,
+        "num_generations": 8,
+        "learning_rate": 1e-6,
+        "weight_decay": 0.01,
+    }
     assert {name: said[name] for name in paper} == paper
 
 

@@ -20,9 +20,17 @@ ensure_torchvision()
 pytest.importorskip("peft")
 
 FEW = {
-    "group": 2, "prompts": 2, "batch_size": 4, "max_new_tokens": 8, "max_steps": 2,
-    "save_every": 2, "learning_rate": 0.003, "beta": 0.0, "loggers": "none", "keep_rollouts": 2,
-}  # fmt: skip
+    "num_generations": 2,
+    "generation_batch_size": 4,
+    "per_device_train_batch_size": 4,
+    "max_completion_length": 8,
+    "max_steps": 2,
+    "save_steps": 2,
+    "learning_rate": 0.003,
+    "beta": 0.0,
+    "report_to": "none",
+    "keep_rollouts": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +76,13 @@ def test_every_rollout_leads_to_a_second_reply_and_every_term_is_logged(random_r
 
 
 def test_the_entropy_of_answers_is_in_the_curve_of_a_network_that_answers(examples, tmp_path):
-    few = {**FEW, "prompts": 1, "batch_size": 2, "max_new_tokens": 96, "max_steps": 1}
+    few = {
+        **FEW,
+        "generation_batch_size": 2,
+        "per_device_train_batch_size": 2,
+        "max_completion_length": 96,
+        "max_steps": 1,
+    }
     training = train(
         plugins.build("trainers", Spec("visionreasoner", few)),
         [plugins.build("tasks", parse("reason_seg"), examples)], parse("pocket"),

@@ -26,10 +26,19 @@ pytest.importorskip("peft")
 
 SEED, STEPS, HEAT = 3, 2, 0.5
 FEW = {
-    "group": 2, "prompts": 2, "batch_size": 4, "max_new_tokens": 8, "max_steps": STEPS,
-    "save_every": STEPS, "learning_rate": 0.003, "beta": 0.0, "loggers": "none",
-    "keep_rollouts": 2, "reward": "random", "second_temperature": HEAT,
-}  # fmt: skip
+    "num_generations": 2,
+    "generation_batch_size": 4,
+    "per_device_train_batch_size": 4,
+    "max_completion_length": 8,
+    "max_steps": STEPS,
+    "save_steps": STEPS,
+    "learning_rate": 0.003,
+    "beta": 0.0,
+    "report_to": "none",
+    "keep_rollouts": 2,
+    "reward": "random",
+    "second_temperature": HEAT,
+}
 
 
 class Llm:
@@ -150,7 +159,7 @@ def by_vllm(begin):
     def trained(**settings):
         with pytest.MonkeyPatch.context() as patch:
             made = installed(patch)
-            training = begin(vllm="colocate", **settings)
+            training = begin(vllm_mode="colocate", **settings)
         (llm,) = made
         return training, llm
 
@@ -212,5 +221,5 @@ def test_no_token_of_a_second_pass_by_vllm_is_learned_from(both, by_vllm):
 
 def test_without_vllm_it_is_named_before_anything_is_made(begin, monkeypatch):
     monkeypatch.setattr(methods, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependency, match=r"vllm=colocate.*'vllm'.*not installed"):
-        begin(vllm="colocate")
+    with pytest.raises(MissingDependency, match=r"vllm_mode=colocate.*'vllm'.*not installed"):
+        begin(vllm_mode="colocate")

@@ -25,10 +25,17 @@ ensure_torchvision()
 pytest.importorskip("peft")
 
 FEW = {
-    "group": 4, "prompts": 2, "batch_size": 4, "max_new_tokens": 6, "max_steps": 4,
-    "save_every": 2, "learning_rate": 0.003, "loss_type": "grpo", "beta": 0.05,
-    "loggers": None,
-}  # fmt: skip
+    "num_generations": 4,
+    "generation_batch_size": 8,
+    "per_device_train_batch_size": 4,
+    "max_completion_length": 6,
+    "max_steps": 4,
+    "save_steps": 2,
+    "learning_rate": 0.003,
+    "loss_type": "grpo",
+    "beta": 0.05,
+    "report_to": None,
+}
 
 
 class Letters:
@@ -180,7 +187,7 @@ def test_groups_are_whole_and_know_their_sample(whole):
     [
         {},
         pytest.param({"finetune": "lora"}, marks=pytest.mark.slow),
-        pytest.param({"iterations": 2, "noise": "torch"}, marks=pytest.mark.slow),
+        pytest.param({"num_iterations": 2, "noise": "torch"}, marks=pytest.mark.slow),
     ],
     ids=["full", "lora", "two-steps-a-round"],
 )
@@ -219,8 +226,14 @@ def means(training):
 ])  # fmt: skip
 def test_a_batch_of_eight_is_eight_batches_of_one(begin, tiny_qwen, loss_type):
     """Measured: 2e-5 apart at most, by the order of sums; 0.03 if each loss is 1 % too large."""
-    one = begin("one", batch_size=8, loss_type=loss_type, max_steps=3)
-    eight = begin("eight", batch_size=1, loss_type=loss_type, writing=3, max_steps=3)
+    one = begin("one", per_device_train_batch_size=8, loss_type=loss_type, max_steps=3)
+    eight = begin(
+        "eight",
+        per_device_train_batch_size=1,
+        loss_type=loss_type,
+        generation_micro_batch_size=3,
+        max_steps=3,
+    )
     weights = [tensors(training.checkpoint) for training in (one, eight)]
     assert apart(*weights, tensors(tiny_qwen)) < 1e-3
     first, second = (means(training) for training in (one, eight))
@@ -269,12 +282,12 @@ def test_samples_that_cannot_be_learned_from_are_named(begin, told):
         if sample.id == "val_00001":
             raise DataError("masks", expected="one", found="none")
 
-    training = begin("some", usable=usable, max_steps=1, max_prompt=600)
+    training = begin("some", usable=usable, max_steps=1, max_prompt_length=600)
     dropped = training.manifest["result"]["dropped"]
     assert dropped == {"no truth for the reward": 1}
     assert any("no truth for the reward: reason_seg val_00001" in note for note in told.notes)
     with pytest.raises(DataError, match="a prompt of more than 50 tokens"):
-        begin("none", max_prompt=50)
+        begin("none", max_prompt_length=50)
 
 
 def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qwen, examples, told):
@@ -290,7 +303,7 @@ def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qw
     limit = lengths[kept[-1]]  # which is not beyond it
     assert lengths[longest] > limit
     reward = Letters()
-    training = begin("mixed", reward, max_prompt=limit, max_steps=2)
+    training = begin("mixed", reward, max_prompt_length=limit, max_steps=2)
     why = f"a prompt of more than {limit} tokens"
     result = training.manifest["result"]
     assert (result["examples"], result["dropped"]) == (2, {why: 1})
@@ -305,20 +318,21 @@ def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qw
 
 def test_what_a_round_cannot_be_shared_in_is_refused(begin):
     with pytest.raises(UsageError, match="a divisor of the 8 rollouts"):
-        begin("odd", batch_size=3)
-    assert Settings(prompts=6, group=4, batch_size=4).accumulated(3) == 2
-    with pytest.raises(UsageError, match="multiple of the 4 processes"):
-        Settings(prompts=6).accumulated(4)
+        begin("odd", per_device_train_batch_size=3)
+    assert Settings(generation_batch_size=24, num_generations=4).accumulated(3) == 2
+    with pytest.raises(UsageError, match=r"multiple of 32\b.*num_generations=8.* 4 processes"):
+        Settings(generation_batch_size=48).accumulated(4)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"group": 1}, "at least 2"), ({"temperature": 0}, "more than 0"),
+        ({"num_generations": 1}, "at least 2"), ({"temperature": 0}, "more than 0"),
         ({"finetune": "lora", "freeze_vision": True}, "lora_layers"),
         ({"learning_rate": -1.0}, "learning_rate"),
-        ({"vllm": "server", "noise": "keyed"}, "noise=keyed with vllm=server"),
-        ({"vllm": "colocate", "noise": "torch"}, "noise=torch with vllm=colocate"),
+        ({"generation_batch_size": 12}, "found 12"), ({"generation_batch_size": 0}, "found 0"),
+        ({"vllm_mode": "server", "noise": "keyed"}, "noise=keyed with vllm_mode=server"),
+        ({"vllm_mode": "colocate", "noise": "torch"}, "noise=torch with vllm_mode=colocate"),
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(given, said):
@@ -327,10 +341,10 @@ def test_settings_out_of_range_are_refused(given, said):
 
 
 def test_steps_follow_from_samples_and_epochs():
-    assert Settings(prompts=16, epochs=5).steps(239) == 75
-    assert Settings(prompts=16, epochs=1, iterations=2).steps(33) == 6
-    assert Settings(prompts=16, max_steps=7).steps(239) == 7
-    assert Settings(finetune="lora").rate > Settings().rate == 1e-6
+    assert Settings(num_train_epochs=5).steps(239) == 75
+    assert Settings(num_train_epochs=1, num_iterations=2).steps(33) == 6
+    assert Settings(max_steps=7).steps(239) == 7
+    assert Settings(finetune="lora").peak_learning_rate > Settings().peak_learning_rate == 1e-6
 
 
 def test_evaluating_while_training_changes_nothing_but_the_curve(begin, whole):
@@ -356,8 +370,14 @@ def test_an_adapter_is_merged_and_kept(whole, tiny_qwen):
 
 @pytest.mark.slow
 def test_a_network_learns_what_is_rewarded(begin):
-    training = begin("learned", max_steps=12, learning_rate=0.01, prompts=3, save_every=100,
-                     keep_state=False)  # fmt: skip
+    training = begin(
+        "learned",
+        max_steps=12,
+        learning_rate=0.01,
+        generation_batch_size=12,
+        save_steps=100,
+        keep_state=False,
+    )
     totals = [row["rewards/total"] for row in training.curve.read()]
     assert sum(totals[-3:]) / 3 > sum(totals[:3]) / 3 + 0.2
 
@@ -374,7 +394,7 @@ def test_a_method_trains_and_its_checkpoint_evaluates(method, tiny_qwen, example
         parse(f"{method}(checkpoint={tiny_qwen},canvas=112)"),
         tmp_path / "out", TrainingOptions(seed=1, progress=told),
     )  # fmt: skip
-    assert training.manifest["method"]["settings"]["entropy_coefficient"] == 0.001
+    assert training.manifest["method"]["settings"]["entropy_coef"] == 0.001
     assert "rewards/thinking_format" in training.curve.read()[0]
     model = plugins.build("models", parse(f"{method}(checkpoint={training.folder},canvas=112)"))
     assert model.describe()["chat"]["trained"]["method"] == method

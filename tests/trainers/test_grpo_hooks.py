@@ -97,13 +97,15 @@ def test_prompts_that_are_put_together_equal_those_encoded_together(model, reque
 def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
     processor = model.chat.processor
     for sample in samples:
-        example = example_of(model, "t", sample, ask=asked, max_new_tokens=77)
+        example = example_of(model, "t", sample, ask=asked, max_completion_length=77)
         (request,) = model.requests(sample.query)
         assert example.request == replace(request, max_new_tokens=77)
         assert example.canvas == model.chat.canvas(request)
         theirs = processor_inputs(processor, [request])["input_ids"][0].tolist()
         assert tokens_of(encoded(processor, example.request)) == theirs
-    assert example_of(model, "t", samples[1], ask=asked, max_new_tokens=7).frames == ((0, 1, 3, 4),)
+    assert example_of(model, "t", samples[1], ask=asked, max_completion_length=7).frames == (
+        (0, 1, 3, 4),
+    )
 
 
 @pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
@@ -166,10 +168,17 @@ def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
 
 def build(model, samples, tmp_path, *, second=None, second_temperature=None, **settings):
     """The trainer of a method, as it is before its first step."""
-    chosen = Settings(**{
-        "group": GROUP, "prompts": len(samples), "batch_size": GROUP, "max_new_tokens": 9,
-        "max_steps": 1, "loggers": None, **settings,
-    })  # fmt: skip
+    chosen = Settings(
+        **{
+            "num_generations": GROUP,
+            "generation_batch_size": GROUP * len(samples),
+            "per_device_train_batch_size": GROUP,
+            "max_completion_length": 9,
+            "max_steps": 1,
+            "report_to": None,
+            **settings,
+        }
+    )
 
     def reward(group):
         return [{"total": float(len(rollout.text) % 5)} for rollout in group.rollouts]
@@ -179,7 +188,9 @@ def build(model, samples, tmp_path, *, second=None, second_temperature=None, **s
     run = TrainingRun(out=tmp_path, seed=4)
     arguments = method._arguments(run, cpu=True)
     arguments.max_steps = 1
-    examples = [example_of(model, "t", sample, ask=asked, max_new_tokens=9) for sample in samples]
+    examples = [
+        example_of(model, "t", sample, ask=asked, max_completion_length=9) for sample in samples
+    ]
     return method._trainer(run, model, model.chat, examples, arguments)
 
 
@@ -290,10 +301,10 @@ def in_turn(trainer, samples, limits=(9, 3, 6)):
     [
         ("tiny_qwen", None, {}),
         ("tiny_qwen", 0.0, {}),
-        ("tiny_qwen", None, {"writing": 2}),
-        ("tiny_qwen", 0.0, {"writing": 4}),
-        ("tiny_qwen", None, {"finetune": "lora", "writing": 5}),
-        ("tiny_qwen3", None, {"writing": 4}),
+        ("tiny_qwen", None, {"generation_micro_batch_size": 2}),
+        ("tiny_qwen", 0.0, {"generation_micro_batch_size": 4}),
+        ("tiny_qwen", None, {"finetune": "lora", "generation_micro_batch_size": 5}),
+        ("tiny_qwen3", None, {"generation_micro_batch_size": 4}),
         ("tiny_qwen3", None, {}),
     ],
 )
@@ -421,7 +432,7 @@ def test_all_is_begun_once_in_parts_of_a_share(size, groups, group, again, data)
 
 
 def test_a_prompt_is_read_once_though_its_rollouts_are_begun_apart(model, samples, tmp_path):
-    trainer = build(model, samples, tmp_path, writing=2)
+    trainer = build(model, samples, tmp_path, generation_micro_batch_size=2)
     in_turn(trainer, samples)
     called = []
     trainer.model.register_forward_pre_hook(
@@ -435,7 +446,7 @@ def test_a_prompt_is_read_once_though_its_rollouts_are_begun_apart(model, sample
 
 
 def test_rows_at_once_are_as_many_as_are_asked_for(model, samples, tmp_path):
-    trainer = build(model, samples, tmp_path, second=Again(model), writing=2)
+    trainer = build(model, samples, tmp_path, second=Again(model), generation_micro_batch_size=2)
     in_turn(trainer, samples)
     called = []
     trainer.model.register_forward_pre_hook(
@@ -498,10 +509,10 @@ LOW, HIGH = 0.01, 0.03
 
 @pytest.mark.parametrize("kind", typing.get_args(LossType))
 def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, tmp_path, kind):
-    typed = {} if kind in UNCLIPPED else {"clip_high": HIGH}
-    typed |= {"clip": LOW} if typed and kind != "cispo" else {}
-    trainer = build(model, samples, tmp_path, loss_type=kind, iterations=2,
-                    batch_size=GROUP * len(samples), **typed)  # fmt: skip
+    typed = {} if kind in UNCLIPPED else {"epsilon_high": HIGH}
+    typed |= {"epsilon": LOW} if typed and kind != "cispo" else {}
+    trainer = build(model, samples, tmp_path, loss_type=kind, num_iterations=2,
+                    per_device_train_batch_size=GROUP * len(samples), **typed)  # fmt: skip
     trainer.model.train()
     batch = trainer._generate_and_score_completions(rows(samples))
     draw, mask = torch.Generator().manual_seed(1), batch["completion_mask"]
@@ -519,8 +530,8 @@ def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, tmp_path, ki
     old = batch["old_per_token_logps"]
     ratio = (logp - old).exp()[mask == 1]
     assert ratio.min() < 1 - LOW and ratio.max() > 1 + HIGH
-    expected = grpo_loss(logp, old, None, batch["advantages"], mask, kind=kind, clip=LOW,
-                         clip_high=HIGH, longest=9)  # fmt: skip
+    expected = grpo_loss(logp, old, None, batch["advantages"], mask, loss_type=kind, epsilon=LOW,
+                         epsilon_high=HIGH, max_completion_length=9)  # fmt: skip
     assert found.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
 
 
@@ -608,12 +619,20 @@ class Shown:
 def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples, tmp_path):
     def prepared(vllm, *chosen):
         run = TrainingRun(out=tmp_path, tasks=(Shown(chosen),))
-        return Preparation(model=model, processor=model.chat.processor, ask=asked,
-                           usable=lambda sample: None, max_new_tokens=9, max_prompt=None,
-                           vllm=vllm).prepared(run)  # fmt: skip
+        return Preparation(
+            model=model,
+            processor=model.chat.processor,
+            ask=asked,
+            usable=lambda sample: None,
+            max_completion_length=9,
+            max_prompt_length=None,
+            vllm_mode=vllm,
+        ).prepared(run)
 
     still, clip, wide = samples
-    with pytest.raises(UsageError, match=r"clip of t.*single pictures.*4 frames.*Leave vllm out"):
+    with pytest.raises(
+        UsageError, match=r"clip of t.*single pictures.*4 frames.*Leave vllm_mode out"
+    ):
         prepared("server", still, clip)
     assert len(prepared("server", still, wide)[0]) == 2
     assert len(prepared(None, still, clip)[0]) == 2
@@ -626,12 +645,12 @@ def test_limits_that_vllm_would_not_have_are_refused(
     monkeypatch.setattr(methods, "find_spec", lambda name: name)
     spec = parse(f"qwen_vl(backend=transformers(checkpoint={tiny_qwen},{limits}))")
     run = TrainingRun(out=tmp_path, tasks=(Shown(samples[:1]),), model=spec)
-    chosen = Settings(vllm="server", loggers=None)
+    chosen = Settings(vllm_mode="server", report_to=None)
     method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
     for way in (method.check, method.train):
-        with pytest.raises(UsageError, match=rf"vllm=server with .*{limits.split(',')[-1]}"):
+        with pytest.raises(UsageError, match=rf"vllm_mode=server with .*{limits.split(',')[-1]}"):
             way(run)
-    replace(method, settings=replace(chosen, vllm=None)).check(run)
+    replace(method, settings=replace(chosen, vllm_mode=None)).check(run)
     model = plugins.build("models", spec)
     request = asked(model, samples[0])
     (seen,) = encoded(model.chat.processor, replace(request, resize=None))["image_grid_thw"]
@@ -690,14 +709,16 @@ def test_a_method_offers_every_setting_beside_its_own():
         return own, Settings(**settings)
 
     parameters = inspect.signature(method).parameters
-    assert next(iter(parameters)) == "own" and {"beta", "group", "finetune"} <= set(parameters)
+    assert next(iter(parameters)) == "own" and {"beta", "num_generations", "finetune"} <= set(
+        parameters
+    )
     assert parameters["beta"].default == 0.5
-    own, settings = method(own=4, group=5)
-    assert (own, settings.group, settings.beta) == (4, 5, 0.5)
+    own, settings = method(own=4, num_generations=4)
+    assert (own, settings.num_generations, settings.beta) == (4, 4, 0.5)
     with pytest.raises(UsageError, match="Did you mean"):
-        plugins.build("trainers", parse("visionreasoner(groop=8)"))
-    built = plugins.build("trainers", parse("visionreasoner(group=4,semantics=paper)"))
-    assert built.describe() | {"group": 4, "semantics": "paper"} == built.describe()
+        plugins.build("trainers", parse("visionreasoner(num_generation=8)"))
+    built = plugins.build("trainers", parse("visionreasoner(num_generations=4,semantics=paper)"))
+    assert built.describe() | {"num_generations": 4, "semantics": "paper"} == built.describe()
     with pytest.raises(UsageError, match="'grpo' or 'bnpo'"):
         plugins.build("trainers", parse("seg_zero(loss_type=ppo)"))
 

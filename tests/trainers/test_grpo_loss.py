@@ -18,7 +18,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: 
 from harness.trainer import TrainingRun  # noqa: E402
 from harness.trainers.grpo.loss import (  # noqa: E402
     BY_REPLY,
-    EPSILON,
+    STD_EPSILON,
     UNCLIPPED,
     WHOLE_STEP,
     LossType,
@@ -99,7 +99,7 @@ def test_the_loss_is_trls_own(kind, beta, high, old):
         logp = one.logp.clone().requires_grad_()
         ours = grpo_loss(
             logp, one.old if old else None, one.reference, one.advantage, one.mask,
-            kind=kind, clip=0.2, clip_high=high, beta=beta, longest=50,
+            loss_type=kind, epsilon=0.2, epsilon_high=high, beta=beta, max_completion_length=50,
         )  # fmt: skip
         ours.backward()
         theirs, gradient = trls_own(one, kind=kind, beta=beta, high=high, old=old)
@@ -125,15 +125,15 @@ def stored(name):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_is_trls_own_on_a_step_of_a_real_training(kind, name):
     plain, one = stored(name)
-    logp, high = one.logp.clone().requires_grad_(), plain.get("clip_high", plain["clip"])
-    ours = grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, kind=kind,
-                     beta=plain["beta"], clip=plain["clip"], clip_high=high,
-                     longest=50)  # fmt: skip
+    logp, high = one.logp.clone().requires_grad_(), plain.get("epsilon_high", plain["epsilon"])
+    ours = grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, loss_type=kind,
+                     beta=plain["beta"], epsilon=plain["epsilon"], epsilon_high=high,
+                     max_completion_length=50)  # fmt: skip
     ours.backward()
     theirs, gradient = trls_own(one, kind=kind, beta=plain["beta"], high=high, old=True)
     assert abs(ours.item() - theirs.item()) < 1e-6
     assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
-    if kind == plain["kind"]:
+    if kind == plain["loss_type"]:
         assert abs(ours.item() - plain["loss"]) < 1e-6, "what the training itself has computed"
 
 
@@ -146,7 +146,9 @@ def test_the_stored_step_is_one_that_can_be_told_from_others(name):
     if name == "lengths":
         found = sorted(int(length) for length in lengths)
         assert len(found) == 6 and len(set(found)) > 2
-        assert found[0] < found[-1] == plain["longest"], "some have ended, and some are cut"
+        assert found[0] < found[-1] == plain["max_completion_length"], (
+            "some have ended, and some are cut"
+        )
         losses = [
             float(
                 grpo_loss(
@@ -155,8 +157,8 @@ def test_the_stored_step_is_one_that_can_be_told_from_others(name):
                     one.reference,
                     one.advantage,
                     one.mask,
-                    kind=kind,
-                    longest=plain["longest"],
+                    loss_type=kind,
+                    max_completion_length=plain["max_completion_length"],
                 )
             )
             for kind in CLIPPED
@@ -171,8 +173,16 @@ def test_a_rollout_that_is_masked_as_a_whole_is_as_in_trl(kind):
     one = rollouts(5)
     one.mask[2] = 0
     logp = one.logp.clone().requires_grad_()
-    ours = grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, kind=kind, beta=0.04,
-                     longest=50)  # fmt: skip
+    ours = grpo_loss(
+        logp,
+        one.old,
+        one.reference,
+        one.advantage,
+        one.mask,
+        loss_type=kind,
+        beta=0.04,
+        max_completion_length=50,
+    )
     ours.backward()
     theirs, gradient = trls_own(one, kind=kind, beta=0.04, high=0.2, old=True)
     assert abs(ours.item() - theirs.item()) < 1e-6
@@ -188,16 +198,16 @@ def test_every_loss_of_trl_is_offered():
     named = {part.strip(" '") for part in listed.replace("and ", "").split(",")}
     assert named == set(typing.get_args(LossType)) == set(KINDS)
     one = rollouts(0)
-    with pytest.raises(UsageError, match="kind=gspo of a loss"):
-        grpo_loss(one.logp, None, None, one.advantage, one.mask, kind="gspo")
-    with pytest.raises(UsageError, match="kind=ppo of a loss"):
-        averaged(one.logp, one.mask, kind="ppo")
+    with pytest.raises(UsageError, match="loss_type=gspo"):
+        grpo_loss(one.logp, None, None, one.advantage, one.mask, loss_type="gspo")
+    with pytest.raises(UsageError, match="loss_type=ppo"):
+        averaged(one.logp, one.mask, loss_type="ppo")
 
 
 RANGES = {
-    **dict.fromkeys(CLIPPED, ({"clip": 0.1, "clip_high": 0.3}, (0.1, 0.3))),
-    "luspo": ({"clip": 0.1}, (0.1, 0.1)),
-    "cispo": ({"clip_high": 0.3}, (0.2, 1.3)),
+    **dict.fromkeys(CLIPPED, ({"epsilon": 0.1, "epsilon_high": 0.3}, (0.1, 0.3))),
+    "luspo": ({"epsilon": 0.1}, (0.1, 0.1)),
+    "cispo": ({"epsilon_high": 0.3}, (0.2, 1.3)),
     "sapo": ({}, (0.2, 0.2)),
     "vespo": ({}, (0.2, 0.2)),
 }  # fmt: skip
@@ -207,9 +217,19 @@ RANGES = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_trl_is_given_what_the_pure_loss_has(tmp_path, kind):
     typed, (low, high) = RANGES[kind]
-    chosen = Settings(loss_type=kind, **typed, beta=0.04, iterations=2, max_new_tokens=7,
-                      scale_rewards="batch", temperature=0.9, entropy_coefficient=0.01,
-                      group=4, prompts=3, batch_size=2)  # fmt: skip
+    chosen = Settings(
+        loss_type=kind,
+        **typed,
+        beta=0.04,
+        num_iterations=2,
+        max_completion_length=7,
+        scale_rewards="batch",
+        temperature=0.9,
+        entropy_coef=0.01,
+        num_generations=4,
+        generation_batch_size=12,
+        per_device_train_batch_size=2,
+    )
     method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
     plain = method._arguments(TrainingRun(out=tmp_path), cpu=True).to_dict()
     expected = {
@@ -225,20 +245,20 @@ def test_trl_is_given_what_the_pure_loss_has(tmp_path, kind):
 
 def test_of_a_range_that_a_loss_does_not_clip_to_nothing_is_taken():
     for kind in UNCLIPPED:
-        for typed in ({"clip": 5}, {"clip_high": 9}, {"clip": 5, "clip_high": 9}):
+        for typed in ({"epsilon": 5}, {"epsilon_high": 9}, {"epsilon": 5, "epsilon_high": 9}):
             with pytest.raises(UsageError, match=rf"{' and '.join(typed)} out, or take another"):
                 Settings(loss_type=kind, **{**typed})
-    with pytest.raises(UsageError, match=r"^clip=0\.1 with loss_type=cispo"):
-        Settings(loss_type="cispo", clip=0.1, clip_high=0.3)
-    assert Settings(loss_type="cispo", clip=0.1).clip == 0.1
-    assert Settings(loss_type="sapo", clip=0.2).clip_high is None
+    with pytest.raises(UsageError, match=r"^epsilon=0\.1 with loss_type=cispo"):
+        Settings(loss_type="cispo", epsilon=0.1, epsilon_high=0.3)
+    assert Settings(loss_type="cispo", epsilon=0.1).epsilon == 0.1
+    assert Settings(loss_type="sapo", epsilon=0.2).epsilon_high is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tokens", [None, 0, torch.tensor(0)])
 def test_a_step_in_which_no_token_counts_has_a_loss_of_nothing(kind, tokens):
     one = rollouts(2)
-    loss = grpo_loss(one.logp, one.old, None, one.advantage, 0 * one.mask, kind=kind,
+    loss = grpo_loss(one.logp, one.old, None, one.advantage, 0 * one.mask, loss_type=kind,
                      tokens=tokens)  # fmt: skip
     assert loss == 0
 
@@ -247,12 +267,14 @@ def test_a_step_in_which_no_token_counts_has_a_loss_of_nothing(kind, tokens):
 def test_tokens_that_are_masked_carry_no_gradient(kind):
     one = rollouts(1)
     logp = one.logp.clone().requires_grad_()
-    grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, kind=kind, beta=0.1).backward()
+    grpo_loss(
+        logp, one.old, one.reference, one.advantage, one.mask, loss_type=kind, beta=0.1
+    ).backward()
     assert (logp.grad[one.mask == 0] == 0).all()
     assert (logp.grad[one.mask == 1] != 0).any()
     changed = torch.where(one.mask == 1, one.logp, one.logp - 1)
     first, second = (
-        grpo_loss(each, one.old, one.reference, one.advantage, one.mask, kind=kind, beta=0.1)
+        grpo_loss(each, one.old, one.reference, one.advantage, one.mask, loss_type=kind, beta=0.1)
         for each in (one.logp, changed)
     )
     assert first == second
@@ -270,10 +292,12 @@ def test_ratios_beyond_the_clip_teach_nothing():
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_of_a_step_add_up_to_the_whole_but_with_bnpo(kind):
     one = rollouts(4)
-    whole = grpo_loss(one.logp, one.old, None, one.advantage, one.mask, kind=kind, longest=50)
+    whole = grpo_loss(
+        one.logp, one.old, None, one.advantage, one.mask, loss_type=kind, max_completion_length=50
+    )
     parts = [
         grpo_loss(one.logp[rows], one.old[rows], None, one.advantage[rows], one.mask[rows],
-                  kind=kind, tokens=one.mask.sum(), longest=50)
+                  loss_type=kind, tokens=one.mask.sum(), max_completion_length=50)
         for rows in (slice(0, 3), slice(3, 6))
     ]  # fmt: skip
     joined = sum(parts) if kind in WHOLE_STEP else sum(parts) / 2
@@ -316,12 +340,12 @@ def test_scaling_or_shifting_all_rewards_of_a_group_leaves_its_advantages(reward
     changed = plain * by + to
     found, again = (advantages(one.view(-1), 4).view(2, 4) for one in (plain, changed))
     spread = plain.std(dim=1, keepdim=True)
-    drift = by * (spread + EPSILON) / (by * spread + EPSILON)
+    drift = by * (spread + STD_EPSILON) / (by * spread + STD_EPSILON)
     assert torch.allclose(again, found * drift, rtol=0, atol=1e-6)
     least = torch.minimum(spread, by * spread)
-    assert ((again - found).abs() * least <= found.abs() * EPSILON + 1e-6).all()
-    centred = advantages(plain.view(-1), 4, scale=None).view(2, 4)
-    scaled = advantages(changed.view(-1), 4, scale=None).view(2, 4)
+    assert ((again - found).abs() * least <= found.abs() * STD_EPSILON + 1e-6).all()
+    centred = advantages(plain.view(-1), 4, scale_rewards=None).view(2, 4)
+    scaled = advantages(changed.view(-1), 4, scale_rewards=None).view(2, 4)
     assert torch.allclose(scaled, centred * by, rtol=0, atol=1e-6), "nothing divides it out"
 
 
@@ -331,7 +355,7 @@ def test_advantages_of_a_group_do_not_see_another():
     rewards[4:] = 100
     assert torch.equal(advantages(rewards, 4)[:4], first)
     assert torch.equal(advantages(rewards, 4)[4:], torch.zeros(4))
-    centred = advantages(rewards, 4, scale=None)[:4]
+    centred = advantages(rewards, 4, scale_rewards=None)[:4]
     assert torch.equal(centred, torch.tensor([-2.0, -1, 0, 3]))
-    batch = advantages(rewards, 4, scale="batch")[:4]
+    batch = advantages(rewards, 4, scale_rewards="batch")[:4]
     assert torch.allclose(batch * (rewards.std() + 1e-4), centred)

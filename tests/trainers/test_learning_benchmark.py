@@ -310,7 +310,8 @@ def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch
     save_checkpoint(make_network(words, small, seed=3), words, tmp_path / "start", text_first=True)
     plan = learning.Plan(out=tmp_path / "out", start=str(tmp_path / "start"), seeds=2, steps=1,
                          warm_steps=1, size=4, held=6,
-                         more=("prompts=2", "group=2", "batch_size=4", "max_new_tokens=4"),
+                         more=("num_generations=2", "generation_batch_size=4",
+                               "per_device_train_batch_size=4", "max_completion_length=4"),
                          )  # fmt: skip
     study = replace(studies.STUDIES["dr2seg"], arms={})
     first = list(learning.studied("dr2seg", study, plan, save=False))

@@ -64,7 +64,7 @@ def test_a_study_builds_from_what_ships_in_the_words_that_its_rewards_read(name,
     sample = next(samples_of(task_of(study.tasks, data)))
     for own in study.every_arm.values():
         trainer = trainer_of(study.method, {**study.settings, **own})
-        assert trainer.settings.max_new_tokens <= model.max_new_tokens
+        assert trainer.settings.max_completion_length <= model.max_new_tokens
         assert asked(trainer.fitted(model), sample).text == asked(model, sample).text
 
 
@@ -138,9 +138,9 @@ HARDWARE = {
     "deepspeed",
     "dtype",
     "gradient_checkpointing",
-    "max_prompt",
+    "max_prompt_length",
     "max_steps",
-    "save_every",
+    "save_steps",
     "ratings",
 }
 """What differs from device to device, how long a study is, and the file of published ratings."""

@@ -33,7 +33,7 @@ from harness.trainers.state import newest_state  # noqa: E402
 ensure_torchvision()
 pytest.importorskip("peft")
 
-FEW = "max_steps=6,batch_size=2,save_every=2,learning_rate=0.01"
+FEW = "max_steps=6,per_device_train_batch_size=2,save_steps=2,learning_rate=0.01"
 
 
 @pytest.fixture
@@ -120,7 +120,9 @@ def whole(tiny_qwen, examples, tmp_path_factory):
     return trained
 
 
-@pytest.mark.parametrize("extra", ["", ",finetune=lora,lora_dropout=0.1", ",accumulate=2"])
+@pytest.mark.parametrize(
+    "extra", ["", ",finetune=lora,lora_dropout=0.1", ",gradient_accumulation_steps=2"]
+)
 def test_a_training_that_died_and_goes_on_equals_one_that_did_not(start, whole, told, died, extra):
     settings = FEW + extra
     told.dies_at = 3  # step 2 is saved, step 3 is not
@@ -205,12 +207,12 @@ def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_pa
     kinds = {"wandb": lambda run, settings: lambda step, numbers: logged.append((step, numbers))}
     monkeypatch.setattr(loggers, "KINDS", kinds)
     monkeypatch.setattr(loggers, "find_spec", lambda name: name)
-    trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,loggers=wandb)"))
+    trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,report_to=wandb)"))
     training = train(trainer, [task], parse(f"qwen_vl(checkpoint={tiny_qwen})"), tmp_path / "out",
                      TrainingOptions())  # fmt: skip
     (row,) = training.curve.read()
     assert [{"step": step, **numbers} for step, numbers in logged] == [row]
-    assert "loggers" not in training.manifest["method"]["settings"], "nothing is learned of it"
+    assert "report_to" not in training.manifest["method"]["settings"], "nothing is learned of it"
 
 
 def test_a_finished_training_is_left_alone(start, told):
@@ -242,8 +244,11 @@ def test_going_on_with_something_else_is_refused(start, told, died, change, name
 
 
 def test_two_batches_of_one_are_one_of_two(start):
-    one = start("one", "max_steps=3,batch_size=2,learning_rate=0.001")
-    two = start("two", "max_steps=3,batch_size=1,accumulate=2,learning_rate=0.001")
+    one = start("one", "max_steps=3,per_device_train_batch_size=2,learning_rate=0.001")
+    two = start(
+        "two",
+        "max_steps=3,per_device_train_batch_size=1,gradient_accumulation_steps=2,learning_rate=0.001",
+    )
     for first, second in zip(one.curve.read(), two.curve.read(), strict=True):
         assert first["loss"] == pytest.approx(second["loss"], rel=1e-5)
         assert first["num_tokens"] == second["num_tokens"]
@@ -251,8 +256,11 @@ def test_two_batches_of_one_are_one_of_two(start):
 
 def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
     """Until nothing is left to learn: the reply to a sample is then said word for word."""
-    training = start("learned", "max_steps=60,batch_size=3,learning_rate=0.004,save_every=100",
-                     keep_state=False)  # fmt: skip
+    training = start(
+        "learned",
+        "max_steps=60,per_device_train_batch_size=3,learning_rate=0.004,save_steps=100",
+        keep_state=False,
+    )
     curve = training.curve.read()
     assert curve[-1]["loss"] < 0.05 < 3 < curve[0]["loss"]
     trained = trainable(parse(f"qwen_vl(checkpoint={training.folder},max_new_tokens=400)"))
@@ -432,9 +440,9 @@ def test_nothing_to_learn_from_is_an_error(start):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("batchsize=2", "Did you mean batch_size"),
-        ("batch_size=two", "a whole number"),
-        ("batch_size=0", "at least 1"),
+        ("gradient_accumulation_step=2", "Did you mean gradient_accumulation_steps"),
+        ("per_device_train_batch_size=two", "a whole number"),
+        ("per_device_train_batch_size=0", "at least 1"),
         ("finetune=half", "'full' or 'lora'"),
         ("learning_rate=-1", "at least 0"),
         ("finetune=lora,freeze_vision=true", "lora_layers"),

@@ -231,8 +231,8 @@ def test_no_token_outside_the_nucleus_is_drawn(noise, examples, tiny_qwen, tmp_p
     trainer = plugins.build(
         "trainers",
         parse(
-            f"visionreasoner(group=4,prompts=1,batch_size=4,max_new_tokens=8,max_steps=1,"
-            f"learning_rate=0.001,beta=0.0,loggers='none',noise={noise},top_p=1e-6)"
+            f"visionreasoner(num_generations=4,generation_batch_size=4,per_device_train_batch_size=4,max_completion_length=8,max_steps=1,"
+            f"learning_rate=0.001,beta=0.0,report_to='none',noise={noise},top_p=1e-6)"
         ),
     )
     model = parse(f"visionreasoner(checkpoint={tiny_qwen},canvas=56)")

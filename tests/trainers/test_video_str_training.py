@@ -232,8 +232,8 @@ def test_a_few_steps_train_a_tiny_network(
     spec = parse(f"{model},checkpoint={tiny_qwen},frames=2,pixels=3136)")
     steps = 2 if method == "video_str" else 1
     trainer = plugins.build("trainers", parse(
-        f"{method}({settings},group=2,prompts=1,batch_size=2,max_new_tokens=6,max_steps={steps},"
-        "learning_rate=0.001,beta=0.0,save_every=2,loggers='none',keep_rollouts=2)"
+        f"{method}({settings},num_generations=2,generation_batch_size=2,per_device_train_batch_size=2,max_completion_length=6,max_steps={steps},"
+        "learning_rate=0.001,beta=0.0,save_steps=2,report_to='none',keep_rollouts=2)"
     ))  # fmt: skip
     out = tmp_path / method
     training = train(trainer, [task], spec, out, TrainingOptions(seed=1, progress=told))
@@ -258,8 +258,14 @@ def test_a_few_steps_train_a_tiny_network(
 
 def test_the_supervised_baseline_learns_answers_without_reasoning(task, tiny_qwen, tmp_path, told):
     pytest.importorskip("trl")
-    trainer = plugins.build("trainers", parse("video_str_sft(max_steps=1,batch_size=2)"))
-    assert (trainer.learning_rate, trainer.epochs, trainer.reasoning) == (1e-6, 1.0, "none")
+    trainer = plugins.build(
+        "trainers", parse("video_str_sft(max_steps=1,per_device_train_batch_size=2)")
+    )
+    assert (trainer.learning_rate, trainer.num_train_epochs, trainer.reasoning) == (
+        1e-6,
+        1.0,
+        "none",
+    )
     model = f"video_str(checkpoint={tiny_qwen},prompt=short,graph=off,frames=2,pixels=3136)"
     training = train(
         trainer, [task], parse(model), tmp_path / "sft", TrainingOptions(seed=1, progress=told)

@@ -734,7 +734,11 @@ def test_what_is_small_seldom_seen_and_long_described_is_measured_as_harder():
 def test_its_defaults_are_the_papers():
     made = plugins.build("trainers", parse("videoseg_r1(ratings=difficulty.jsonl)"))
     plain = made.describe()
-    assert (plain["beta"], plain["group"], plain["prompts"]) == (1e-3, 8, 16)
+    assert (plain["beta"], plain["num_generations"], plain["generation_batch_size"]) == (
+        1e-3,
+        8,
+        128,
+    )
     assert (plain["learning_rate"], plain["weight_decay"]) == (1e-6, 0.01)
     assert (plain["length_beta"], plain["budgets"], plain["thresholds"]) == (
         2e-3,

@@ -25,10 +25,20 @@ pytest.importorskip("peft")
 
 CONFIGS = Path(__file__).resolve().parents[2] / "trainers" / "videoseg_r1" / "configs"
 FEW = {
-    "group": 2, "prompts": 2, "batch_size": 4, "max_new_tokens": 8, "max_steps": 2,
-    "save_every": 2, "learning_rate": 0.003, "beta": 0.0, "loggers": "none", "keep_rollouts": 2,
-    "fewest_references": 1, "most_references": 2, "scorer": Spec("measured"),
-}  # fmt: skip
+    "num_generations": 2,
+    "generation_batch_size": 4,
+    "per_device_train_batch_size": 4,
+    "max_completion_length": 8,
+    "max_steps": 2,
+    "save_steps": 2,
+    "learning_rate": 0.003,
+    "beta": 0.0,
+    "report_to": "none",
+    "keep_rollouts": 2,
+    "fewest_references": 1,
+    "most_references": 2,
+    "scorer": Spec("measured"),
+}
 SMALL = "canvas=56,context=56,reference_frames=2,key_frames=2,segmenter=box,propagator=still"
 
 
@@ -69,9 +79,14 @@ def test_difficulties_are_rated_kept_and_counted(training, examples):
 @pytest.mark.parametrize(
     ("settings", "installed", "error", "said"),
     [
-        ({"batch_size": 3}, True, UsageError, "a divisor of the 4 rollouts"),
-        ({"vllm": "colocate"}, False, MissingDependency, r"vllm=colocate.*'vllm'"),
-        ({"vllm": "colocate"}, True, UsageError, "vllm=colocate, sample .* of mevis: .*a clip of"),
+        ({"per_device_train_batch_size": 3}, True, UsageError, "a divisor of the 4 rollouts"),
+        ({"vllm_mode": "colocate"}, False, MissingDependency, r"vllm_mode=colocate.*'vllm'"),
+        (
+            {"vllm_mode": "colocate"},
+            True,
+            UsageError,
+            "vllm_mode=colocate, sample .* of mevis: .*a clip of",
+        ),
         ({"deepspeed": "zero3"}, False, MissingDependency, "'deepspeed'"),
     ],
 )
@@ -100,11 +115,14 @@ def test_its_checkpoint_is_a_model(training, examples):
 
 def test_a_supervised_training_takes_clips_beside_the_target(tiny_qwen, examples, tmp_path):
     training = train(
-        plugins.build("trainers", parse("sft(max_steps=1,batch_size=3,loggers=none)")),
+        plugins.build(
+            "trainers", parse("sft(max_steps=1,per_device_train_batch_size=3,report_to=none)")
+        ),
         [plugins.build("tasks", parse("mevis"), examples)],
-        parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL})"), tmp_path / "out",
+        parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL})"),
+        tmp_path / "out",
         TrainingOptions(seed=3),
-    )  # fmt: skip
+    )
     result = training.manifest["result"]
     assert (result["steps"], result["dropped"]) == (1, {}) and result["loss"] > 0
 

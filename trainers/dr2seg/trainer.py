@@ -33,14 +33,14 @@ class DR2SegTrainer(GrpoTrainer):
             asked = with_prompt(model, reward.form, strict=True)
             reward = replace(reward, accuracy=Masks(asked))
         again = AskAgain(
-            model=model, form=reward.form, max_new_tokens=self.settings.max_new_tokens,
+            model=model, form=reward.form, max_new_tokens=self.settings.max_completion_length,
             longest=reward.longest,
         )  # fmt: skip
         needed = reward.describes or reward.shortens
         return replace(self, reward=reward, second=again if needed else None)
 
 
-@with_settings(beta=1e-2, entropy_coefficient=1e-3)
+@with_settings(beta=1e-2, entropy_coef=1e-3)
 def dr2seg(
     *,
     form: Form = "sam2",

@@ -22,7 +22,7 @@ class Course:
     seed: int
     keyed: bool
     """Draw tokens by counters instead of PyTorch's generator."""
-    writing: int | None
+    generation_micro_batch_size: int | None
     """Rollouts that are written at once; None: all."""
     second_temperature: float | None = None
     """Of replies to second requests; 0: greedy. None: that of rollouts."""

@@ -51,10 +51,10 @@ def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
 
 
 def example_of(
-    model: PromptedModel, task: str, sample: Sample, *, ask: Ask, max_new_tokens: int
+    model: PromptedModel, task: str, sample: Sample, *, ask: Ask, max_completion_length: int
 ) -> Example:
     """A sample as a prompt; the canvas is the one by which evaluation reads replies."""
-    request = replace(ask(model, sample), max_new_tokens=max_new_tokens)
+    request = replace(ask(model, sample), max_new_tokens=max_completion_length)
     thousandths = model.chat.coordinates == "thousandths"
     canvas = (1000, 1000) if thousandths else model.chat.canvas(request)
     return Example(task, sample, request, canvas)
@@ -69,9 +69,9 @@ class Preparation:
     ask: Ask
     usable: Callable[[Sample], object]
     """Raises a HarnessError for a sample that the method's reward has no truth for."""
-    max_new_tokens: int
-    max_prompt: int | None
-    vllm: str | None = None
+    max_completion_length: int
+    max_prompt_length: int | None
+    vllm_mode: str | None = None
     """What writes rollouts, if not transformers."""
 
     def prepared(self, run: TrainingRun) -> tuple[list[Example], list[Dropped]]:
@@ -102,15 +102,16 @@ class Preparation:
         self._refuse_clips(one for one in self._made(run) if isinstance(one, Example))
 
     def _refuse_clips(self, examples: Iterable[Example]) -> None:
-        for example in examples if self.vllm is not None else ():
+        for example in examples if self.vllm_mode is not None else ():
             longest = max(map(len, example.frames), default=0)
             if longest > 1:
                 raise UsageError(
-                    f"vllm={self.vllm}, sample {example.sample.id} of {example.task}",
+                    f"vllm_mode={self.vllm_mode}, sample {example.sample.id} of {example.task}",
                     expected="prompts of single pictures, since TRL hands vLLM no videos",
-                    found=f"a clip of {longest} frames", fix="Leave vllm out: rollouts are then "
-                    "written by transformers; `writing` says how many at once.",
-                )  # fmt: skip
+                    found=f"a clip of {longest} frames",
+                    fix="Leave vllm_mode out: rollouts are then "
+                    "written by transformers; `generation_micro_batch_size` says how many at once.",
+                )
 
     def _made(self, run: TrainingRun) -> Iterator[Example | Dropped]:
         for task in run.tasks:
@@ -126,7 +127,7 @@ class Preparation:
             return Dropped(task, sample.id, "no truth for the reward", str(error))
         try:
             return example_of(self.model, task, sample, ask=self.ask,
-                              max_new_tokens=self.max_new_tokens)  # fmt: skip
+                              max_completion_length=self.max_completion_length)  # fmt: skip
         except UsageError:
             raise
         except HarnessError as error:
@@ -156,8 +157,8 @@ class Preparation:
             length = int(encoded(self.processor, example.request)["input_ids"].shape[1])
         except (HarnessError, ValueError, OSError) as error:
             return Dropped(*name, "unreadable", str(error))
-        if self.max_prompt is not None and length > self.max_prompt:
-            return Dropped(*name, f"a prompt of more than {self.max_prompt} tokens",
+        if self.max_prompt_length is not None and length > self.max_prompt_length:
+            return Dropped(*name, f"a prompt of more than {self.max_prompt_length} tokens",
                            f"{length} tokens")  # fmt: skip
         return None
 

@@ -178,7 +178,7 @@ class Rollouts:
         temperature: float | None = None,
     ) -> list[list[int]]:  # fmt: skip
         """What the policy writes after prompts: tokens up to the first end token; no gradients."""
-        size = self.course.writing or len(prompts)
+        size = self.course.generation_micro_batch_size or len(prompts)
         heat = self.args.temperature if temperature is None else temperature
         found: list[list[int]] = []
         with self._policy() as network:
@@ -211,7 +211,7 @@ class Rollouts:
             rollout = self._rollout(ids, example.request)
             return course.scoring.asked_again(example, rollout, second_key(turn.keys[place]))
 
-        size = self.course.writing or len(firsts)
+        size = self.course.generation_micro_batch_size or len(firsts)
         passes = Passes(
             firsts=firsts, prompts=turn.prompts,
             leads_to=None if course.scoring.second is None else leads_to,

@@ -35,17 +35,17 @@ def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) ->
         if names is None and run.main:
             run.progress.note(
                 "the curve is in curve.jsonl alone: TensorBoard, a part of the extra "
-                "`train`, is not installed. Without this note: loggers=none"
+                "`train`, is not installed. Without this note: report_to=none"
             )
     if names is None or names == "none" or not run.main:
         return []
     made: list[Logger] = []
     for name in (part.strip() for part in names.split("+")):
         if name not in KINDS:
-            raise UsageError(f"loggers={names}", expected=f"names of {', '.join(KINDS)}",
+            raise UsageError(f"report_to={names}", expected=f"names of {', '.join(KINDS)}",
                              found=repr(name))  # fmt: skip
         if find_spec(name) is None:
-            raise MissingDependency(f"loggers={names}", expected=f"the package {name!r}",
+            raise MissingDependency(f"report_to={names}", expected=f"the package {name!r}",
                                     found="it is not installed", fix="Install it.")  # fmt: skip
         made.append(KINDS[name](run, settings))
     return made

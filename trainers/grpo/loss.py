@@ -37,26 +37,31 @@ LOWEST, HIGHEST = math.log(1e-8), 20.0  # of a whole reply's log-ratio in `vespo
 
 Scale: TypeAlias = Literal["group", "batch"] | None
 
-EPSILON = 1e-4
+STD_EPSILON = 1e-4
 """Added to the standard deviation of a group, as TRL does; the official code of VisionReasoner adds
 1e-6, which differs where all rewards of a group are nearly equal."""
 
 
-def advantages(rewards: "Tensor", group: int, *, scale: Scale = "group") -> "Tensor":
+def advantages(
+    rewards: "Tensor", num_generations: int, *, scale_rewards: Scale = "group"
+) -> "Tensor":
     """How much better each rollout is than its group.
 
     Args:
         rewards: One a rollout, those of a group side by side.
-        group: Rollouts of a group.
-        scale: Divide by the (unbiased) standard deviation of the `group`, of the whole `batch`,
-            or by nothing (None).
+        num_generations: Rollouts of a group.
+        scale_rewards: Divide by the (unbiased) standard deviation of the `group`, of the whole
+            `batch`, or by nothing (None).
     """
-    grouped = rewards.view(-1, group)
+    grouped = rewards.view(-1, num_generations)
     centred = (grouped - grouped.mean(dim=1, keepdim=True)).view(-1)
-    if scale is None:
+    if scale_rewards is None:
         return centred
-    spread = rewards.std() if scale == "batch" else grouped.std(dim=1).repeat_interleave(group)
-    return centred / (spread + EPSILON)
+    if scale_rewards == "batch":
+        spread = rewards.std()
+    else:
+        spread = grouped.std(dim=1).repeat_interleave(num_generations)
+    return centred / (spread + STD_EPSILON)
 
 
 def divergence(logp: "Tensor", reference: "Tensor") -> "Tensor":
@@ -77,11 +82,11 @@ def grpo_loss(
     advantage: "Tensor",
     mask: "Tensor",
     *,
-    kind: LossType = "grpo",
-    clip: float = 0.2,
-    clip_high: float | None = None,
+    loss_type: LossType = "grpo",
+    epsilon: float = 0.2,
+    epsilon_high: float | None = None,
     beta: float = 0.0,
-    longest: int | None = None,
+    max_completion_length: int | None = None,
     tokens: "Tensor | float | None" = None,
 ) -> "Tensor":
     """The loss of a batch, a scalar; its gradient is what a step goes along.
@@ -92,69 +97,75 @@ def grpo_loss(
         ref_logp: The same under the reference; needed if `beta` is not 0.
         advantage: One a rollout, B.
         mask: Which tokens count, B × T.
-        kind: How tokens are weighed and averaged.
-        clip: How far below 1 the ratio of new to old probability counts; not of `cispo`, `sapo` or
-            `vespo`.
-        clip_high: How far above; None: as far as below. Not of `sapo` or `vespo`.
+        loss_type: How tokens are weighed and averaged.
+        epsilon: How far below 1 the ratio of new to old probability counts; not of `cispo`,
+            `sapo` or `vespo`.
+        epsilon_high: How far above; None: as far as below. Not of `sapo` or `vespo`.
         beta: Weight of the divergence from the reference.
-        longest: The longest length allowed, for `dr_grpo`; None: T.
+        max_completion_length: The longest length allowed, for `dr_grpo`; None: T.
         tokens: How many tokens count in the whole step, for `WHOLE_STEP`, at least 1; None: in
             this batch.
 
     Raises:
-        UsageError: `kind` is none of `LossType`.
+        UsageError: `loss_type` is none of `LossType`.
     """
     import torch
 
     log_ratio = logp - (logp.detach() if old_logp is None else old_logp)
-    if kind in BY_REPLY:
+    if loss_type in BY_REPLY:
         log_ratio = (log_ratio * mask).sum(dim=1, keepdim=True) / _lengths(mask).unsqueeze(1)
     ratio, gain = torch.exp(log_ratio), advantage.unsqueeze(1)
-    most = 1 + (clip if clip_high is None else clip_high)
-    if kind == "cispo":
-        loss = -ratio.clamp(max=most).detach() * gain * logp
-    elif kind == "sapo":
+    highest = 1 + (epsilon if epsilon_high is None else epsilon_high)
+    if loss_type == "cispo":
+        loss = -ratio.clamp(max=highest).detach() * gain * logp
+    elif loss_type == "sapo":
         heat = torch.where(gain > 0, *SAPO)
         loss = -torch.sigmoid(heat * (ratio - 1)) * 4 / heat * gain
-    elif kind == "vespo":
+    elif loss_type == "vespo":
         loss = -_gamma_weights(log_ratio.detach(), gain, mask) * gain * logp
     else:
-        loss = -torch.min(ratio * gain, ratio.clamp(1 - clip, most) * gain)
+        loss = -torch.min(ratio * gain, ratio.clamp(1 - epsilon, highest) * gain)
     if beta:
         if ref_logp is None:
             raise ValueError("beta is not 0: log-probabilities of the reference are needed")
         loss = loss + beta * divergence(logp, ref_logp)
-    return averaged(loss, mask, kind=kind, longest=longest, tokens=tokens)
+    return averaged(
+        loss, mask, loss_type=loss_type, max_completion_length=max_completion_length, tokens=tokens
+    )
 
 
 def averaged(
     loss: "Tensor",
     mask: "Tensor",
     *,
-    kind: LossType,
-    longest: int | None = None,
+    loss_type: LossType,
+    max_completion_length: int | None = None,
     tokens: "Tensor | float | None" = None,
 ) -> "Tensor":
     """A number a token (B × T), or a reply (B × 1), to one number; see `LossType`.
 
     Raises:
-        UsageError: `kind` is none of `LossType`.
+        UsageError: `loss_type` is none of `LossType`.
     """
     import torch
 
-    if kind not in get_args(LossType):
-        raise UsageError(f"kind={kind} of a loss", expected=" or ".join(get_args(LossType)),
-                         found="another name")  # fmt: skip
+    if loss_type not in get_args(LossType):
+        raise UsageError(
+            f"loss_type={loss_type}",
+            expected=" or ".join(get_args(LossType)),
+            found="another name",
+        )
     each = (loss * mask).sum(dim=1)
-    if kind in ("grpo", "sapo"):
+    if loss_type in ("grpo", "sapo"):
         return (each / _lengths(mask)).mean()
-    if kind == "luspo":
+    if loss_type == "luspo":
         return each.mean()
-    if kind == "bnpo":
+    if loss_type == "bnpo":
         return each.sum() / mask.sum().clamp(min=1.0)
-    if kind in WHOLE_STEP:
+    if loss_type in WHOLE_STEP:
         return each.sum() / torch.as_tensor(mask.sum() if tokens is None else tokens).clamp(min=1.0)
-    return each.sum() / (mask.shape[0] * (mask.shape[1] if longest is None else longest))
+    longest = mask.shape[1] if max_completion_length is None else max_completion_length
+    return each.sum() / (mask.shape[0] * longest)
 
 
 def _lengths(mask: "Tensor") -> "Tensor":

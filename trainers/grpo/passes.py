@@ -1,9 +1,9 @@
 """Rollouts and the replies to their second requests, written in one go.
 
-The prompt of a group is read once; where its rollouts are not all begun together (`writing`), the
-others go on from its last token. A rollout that has ended leads to its second request, if the
-method has any, which takes the place of one that has ended as well
-(`harness.models.backends.rolling`): written one pass after the other, each would wait for its
+The prompt of a group is read once; where its rollouts are not all begun together
+(`generation_micro_batch_size`), the others go on from its last token. A rollout that has ended
+leads to its second request, if the method has any, which takes the place of one that has ended as
+well (`harness.models.backends.rolling`): written one pass after the other, each would wait for its
 longest reply. Of a second request that begins as the first one does, up to its last medium, only
 the rest is read. Where tokens are drawn by counters, both passes say what they would say apart, but
 for what the last bits of logits decide.

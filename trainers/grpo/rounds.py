@@ -32,7 +32,7 @@ class Rounds:
     seed: int
     samples: int
     prompts: int
-    group: int
+    num_generations: int
     repeats: int
     """Batches that a round's rollouts are cut into, over all its optimiser steps."""
     rounds: int
@@ -40,9 +40,9 @@ class Rounds:
     def __iter__(self) -> Iterator[int]:
         for number in range(self.rounds):
             rows = drawn(self.seed, self.samples, self.prompts, number)
-            once = [row for row in rows for _ in range(self.group)]
+            once = [row for row in rows for _ in range(self.num_generations)]
             for _ in range(self.repeats):
                 yield from once
 
     def __len__(self) -> int:
-        return self.rounds * self.repeats * self.prompts * self.group
+        return self.rounds * self.repeats * self.prompts * self.num_generations

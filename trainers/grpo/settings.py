@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from harness.errors import UsageError
 from harness.trainers.grpo.loss import UNCLIPPED, LossType
 
-Schedule: TypeAlias = Literal["constant", "linear", "cosine"]
-RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
+Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
+LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 """Learning rates where none is given; an adapter wants 20 to 100 times more."""
 
 
@@ -18,23 +18,24 @@ RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 class Settings:
     """Every hyper-parameter of a training with GRPO.
 
-    One round: `prompts` prompts, `group` rollouts of each, one reward a rollout; then `iterations`
-    optimiser steps on them.
+    One round: `generation_batch_size` rollouts, `num_generations` of each prompt, one reward a
+    rollout; then `num_iterations` optimiser steps on them. What TRL, transformers, PEFT or vLLM has
+    too is called as there.
     """
 
-    group: int = 8
+    num_generations: int = 8
     """Rollouts of a prompt."""
-    prompts: int = 16
-    """Prompts a round, over all devices."""
-    batch_size: int = 4
+    generation_batch_size: int = 128
+    """Rollouts a round, over all devices: a multiple of `num_generations`."""
+    per_device_train_batch_size: int = 4
     """Rollouts on each device that gradients are computed for at once."""
-    writing: int | None = None
-    """Rollouts on each device that are written at once; None: all of a round. `vllm` decides that
+    generation_micro_batch_size: int | None = None
+    """Rollouts on each device that are written at once; None: all of a round. vLLM decides that
     by itself."""
-    iterations: int = 1
+    num_iterations: int = 1
     """Optimiser steps a round."""
-    max_new_tokens: int = 2000
-    """Longest rollout."""
+    max_completion_length: int = 2000
+    """Longest rollout, in tokens."""
     temperature: float = 1.0
     """Of rollouts."""
     top_p: float = 1.0
@@ -42,7 +43,7 @@ class Settings:
     noise: Literal["auto", "keyed", "torch"] = "auto"
     """`keyed`: a token depends on seed, round, prompt, rollout and position alone, in whatever
     batch or process it is drawn; `torch`: drawn by PyTorch, which is faster on a GPU. `auto`:
-    `keyed` on a CPU. Not with `vllm`, which draws by itself."""
+    `keyed` on a CPU. Not with vLLM, which draws by itself."""
     reward: Literal["method", "random"] = "method"
     """`random` is the control of an experiment: a uniform number takes the reward's place."""
 
@@ -50,19 +51,20 @@ class Settings:
     """How tokens are weighed and averaged; see `harness.trainers.grpo.loss`."""
     beta: float = 0.0
     """Weight of the divergence from the network that training began with."""
-    clip: float = 0.2
+    epsilon: float = 0.2
     """How far below 1 the ratio of new to old probability counts. Not of `sapo` and `vespo`; of
-    `cispo` only as `clip_high`, where that is not given."""
-    clip_high: float | None = None
-    """How far above 1 it does; None: as far as below. Not of `sapo` and `vespo`."""
+    `cispo` only as `epsilon_high`, where that is not given."""
+    epsilon_high: float | None = None
+    """How far above 1 it does, also of `cispo`, where TRL takes the largest ratio itself; None: as
+    far as below. Not of `sapo` and `vespo`."""
     scale_rewards: Literal["group", "batch"] | None = "group"
     """What advantages are divided by: the standard deviation of their group, of all, or nothing."""
-    entropy_coefficient: float = 0.0
+    entropy_coef: float = 0.0
     """Weight of the entropy of tokens, which is kept high."""
 
     learning_rate: float | None = None
     """Peak; None: 1e-6, or 2e-5 for an adapter."""
-    schedule: Schedule = "constant"
+    lr_scheduler_type: Scheduler = "constant_with_warmup"
     """What follows the warm-up."""
     warmup_steps: int = 0
     """Steps in which the learning rate rises from 0."""
@@ -70,17 +72,17 @@ class Settings:
     """Of AdamW."""
     max_grad_norm: float = 1.0
     """Largest norm of the gradient; 0: no limit."""
-    epochs: float = 1.0
+    num_train_epochs: float = 1.0
     """Passes over the samples."""
     max_steps: int | None = None
-    """Optimiser steps, whatever `epochs` says."""
-    max_prompt: int | None = None
+    """Optimiser steps, whatever `num_train_epochs` says."""
+    max_prompt_length: int | None = None
     """Prompts of more tokens are left out, counted and named."""
 
     finetune: Literal["full", "lora"] = "full"
     """All weights, or an adapter that is merged into them at the end."""
-    lora_rank: int = 64
-    """Of the adapter's matrices."""
+    lora_r: int = 64
+    """Rank of the adapter's matrices."""
     lora_alpha: int = 128
     """The adapter is scaled by this over its rank."""
     lora_layers: Literal["language", "all"] = "language"
@@ -89,30 +91,31 @@ class Settings:
     """Train the language model, and the layers that merge patches for it."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the weights while training; `auto` is what the checkpoint was saved in."""
-    mixed: bool = False
+    bf16: bool = False
     """Compute in bfloat16 whatever the weights' type is."""
     gradient_checkpointing: bool = False
     """Compute activations twice to keep fewer."""
     deepspeed: str | None = None
     """`zero3`, or the path of a DeepSpeed configuration."""
-    vllm: Literal["colocate", "server"] | None = None
+    vllm_mode: Literal["colocate", "server"] | None = None
     """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
 
-    save_every: int = 100
+    save_steps: int = 100
     """Steps between states that a training can go on from; the last step is one."""
     keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
-    loggers: str | None = "auto"
+    report_to: str | None = "auto"
     """Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if it is
     installed; None: none."""
 
     def __post_init__(self) -> None:
         least = {
-            1: ("prompts", "batch_size", "writing", "iterations", "max_new_tokens", "max_steps",
-                "max_prompt", "lora_rank", "save_every"),
-            2: ("group",),
-            0: ("beta", "clip", "clip_high", "entropy_coefficient", "learning_rate",
-                "warmup_steps", "weight_decay", "max_grad_norm", "epochs", "keep_rollouts"),
+            1: ("per_device_train_batch_size", "generation_micro_batch_size", "num_iterations",
+                "max_completion_length", "max_steps", "max_prompt_length", "lora_r", "save_steps"),
+            2: ("num_generations",),
+            0: ("beta", "epsilon", "epsilon_high", "entropy_coef", "learning_rate",
+                "warmup_steps", "weight_decay", "max_grad_norm", "num_train_epochs",
+                "keep_rollouts"),
         }  # fmt: skip
         for bound, names in least.items():
             for name in names:
@@ -124,8 +127,16 @@ class Settings:
                              found=str(self.temperature))  # fmt: skip
         if not 0 < self.top_p <= 1:
             raise UsageError("top_p=…", expected="more than 0, at most 1", found=str(self.top_p))
+        self._check_groups()
         self._check_adapter()
         self._check_used()
+
+    def _check_groups(self) -> None:
+        if self.generation_batch_size < 1 or self.generation_batch_size % self.num_generations:
+            raise UsageError(
+                "generation_batch_size=…", found=str(self.generation_batch_size),
+                expected=f"a multiple of num_generations={self.num_generations}: whole groups",
+            )  # fmt: skip
 
     def _check_adapter(self) -> None:
         if self.finetune == "full":
@@ -138,9 +149,9 @@ class Settings:
 
     def _check_used(self) -> None:
         """Refuse what differs from its default and would change nothing."""
-        idle = ["clip", "clip_high"] if self.loss_type in UNCLIPPED else []
-        if self.loss_type == "cispo" and self.clip_high is not None:
-            idle = ["clip"]  # which `cispo` takes where `clip_high` is not given
+        idle = ["epsilon", "epsilon_high"] if self.loss_type in UNCLIPPED else []
+        if self.loss_type == "cispo" and self.epsilon_high is not None:
+            idle = ["epsilon"]  # which `cispo` takes where `epsilon_high` is not given
         usual = {one.name: one.default for one in fields(self)}
         unused = [name for name in idle if getattr(self, name) != usual[name]]
         if unused:
@@ -150,23 +161,28 @@ class Settings:
                 found="a range of ratios that it does not clip to",
                 fix=f"Leave {' and '.join(unused)} out, or take another loss_type.",
             )  # fmt: skip
-        if self.vllm is not None and self.noise != "auto":
+        if self.vllm_mode is not None and self.noise != "auto":
             raise UsageError(
-                f"noise={self.noise} with vllm={self.vllm}", expected="noise=auto",
+                f"noise={self.noise} with vllm_mode={self.vllm_mode}", expected="noise=auto",
                 found="a way to draw tokens, which vLLM does by itself",
-                fix="Leave noise out, or vllm.",
+                fix="Leave noise out, or vllm_mode.",
             )  # fmt: skip
 
     @property
-    def rate(self) -> float:
-        """The peak of the learning rate."""
-        return RATES[self.finetune] if self.learning_rate is None else self.learning_rate
+    def prompts_per_round(self) -> int:
+        """Prompts that a round draws, over all devices."""
+        return self.generation_batch_size // self.num_generations
+
+    @property
+    def peak_learning_rate(self) -> float:
+        """`learning_rate`, or what `finetune` has where none is given."""
+        return LEARNING_RATES[self.finetune] if self.learning_rate is None else self.learning_rate
 
     def describe(self) -> dict[str, Any]:
         """Every setting as resolved; those that change nothing of what is learned are left out."""
-        aside = {"writing", "keep_rollouts", "loggers"}
+        aside = {"generation_micro_batch_size", "keep_rollouts", "report_to"}
         plain = {name: value for name, value in asdict(self).items() if name not in aside}
-        return {**plain, "learning_rate": self.rate}
+        return {**plain, "learning_rate": self.peak_learning_rate}
 
     def accumulated(self, processes: int) -> int:
         """Batches on each device that a round is made of.
@@ -174,25 +190,28 @@ class Settings:
         Raises:
             UsageError: a round cannot be shared evenly among the devices, whole groups to each.
         """
-        if self.prompts % processes:
+        if self.prompts_per_round % processes:
             raise UsageError(
-                f"prompts={self.prompts}", expected=f"a multiple of the {processes} processes, "
-                "each of which rewards whole groups", found=str(self.prompts),
+                f"generation_batch_size={self.generation_batch_size}",
+                expected=f"a multiple of {processes * self.num_generations}: num_generations="
+                f"{self.num_generations} times the {processes} processes, each of which rewards "
+                "whole groups", found=str(self.generation_batch_size),
             )  # fmt: skip
-        own = self.prompts // processes * self.group
-        if own % self.batch_size:
+        own = self.generation_batch_size // processes
+        if own % self.per_device_train_batch_size:
             raise UsageError(
-                f"batch_size={self.batch_size}", expected=f"a divisor of the {own} rollouts a "
-                "round on each device", found=str(self.batch_size),
+                f"per_device_train_batch_size={self.per_device_train_batch_size}",
+                expected=f"a divisor of the {own} rollouts a round on each device",
+                found=str(self.per_device_train_batch_size),
             )  # fmt: skip
-        return own // self.batch_size
+        return own // self.per_device_train_batch_size
 
     def steps(self, samples: int) -> int:
         """Optimiser steps for so many samples; a part of a round at the end is a whole one."""
         if self.max_steps is not None:
             return self.max_steps
-        rounds = -(-self.epochs * samples // self.prompts)
-        return max(1, int(rounds)) * self.iterations
+        rounds = -(-self.num_train_epochs * samples // self.prompts_per_round)
+        return max(1, int(rounds)) * self.num_iterations
 
 
 def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None:

@@ -31,7 +31,6 @@ from harness.trainers.sft.network import check_whole
 from harness.types import Sample
 
 ROLLOUTS = "rollouts.jsonl"
-SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
 SHOWN = 20  # dropped samples that the manifest names
 
 
@@ -126,7 +125,7 @@ class GrpoTrainer:
         _vllm(self.settings)
         _deepspeed(self.settings.deepspeed)
         _check_limits(self.settings, chat)
-        if self.settings.vllm is not None:
+        if self.settings.vllm_mode is not None:
             self._preparation(self.fitted(given), chat).check_clips(run)
 
     def _begun(
@@ -142,8 +141,8 @@ class GrpoTrainer:
     def _preparation(self, model: PromptedModel, chat: TransformersChat) -> Preparation:
         return Preparation(
             model=model, processor=chat.processor, ask=self.ask, usable=self.usable,
-            max_new_tokens=self.settings.max_new_tokens, max_prompt=self.settings.max_prompt,
-            vllm=self.settings.vllm,
+            max_completion_length=self.settings.max_completion_length,
+            max_prompt_length=self.settings.max_prompt_length, vllm_mode=self.settings.vllm_mode,
         )  # fmt: skip
 
     def _accumulated(self) -> int:
@@ -156,21 +155,21 @@ class GrpoTrainer:
         return configuration(
             "GRPOConfig",
             output_dir=str(run.state), seed=run.seed, data_seed=run.seed, use_cpu=cpu,
-            per_device_train_batch_size=chosen.batch_size,
+            per_device_train_batch_size=chosen.per_device_train_batch_size,
             gradient_accumulation_steps=self._accumulated(),
-            num_generations=chosen.group, num_iterations=chosen.iterations,
-            max_completion_length=chosen.max_new_tokens,
+            num_generations=chosen.num_generations, num_iterations=chosen.num_iterations,
+            max_completion_length=chosen.max_completion_length,
             temperature=chosen.temperature, top_p=chosen.top_p,
-            beta=chosen.beta, epsilon=chosen.clip,
+            beta=chosen.beta, epsilon=chosen.epsilon,
             loss_type=chosen.loss_type, **_ratios(chosen),
-            scale_rewards=chosen.scale_rewards or "none", entropy_coef=chosen.entropy_coefficient,
+            scale_rewards=chosen.scale_rewards or "none", entropy_coef=chosen.entropy_coef,
             # The papers' divergence is the plain estimate, not weighted by the ratio.
             use_bias_correction_kl=False,
-            learning_rate=chosen.rate, lr_scheduler_type=SCHEDULES[chosen.schedule],
+            learning_rate=chosen.peak_learning_rate, lr_scheduler_type=chosen.lr_scheduler_type,
             warmup_steps=chosen.warmup_steps, weight_decay=chosen.weight_decay,
             max_grad_norm=chosen.max_grad_norm, optim="adamw_torch",
-            bf16=chosen.mixed or chosen.dtype == "bfloat16",
-            gradient_checkpointing=chosen.gradient_checkpointing, save_steps=chosen.save_every,
+            bf16=chosen.bf16 or chosen.dtype == "bfloat16",
+            gradient_checkpointing=chosen.gradient_checkpointing, save_steps=chosen.save_steps,
             deepspeed=_deepspeed(chosen.deepspeed), **_vllm(chosen),
         )  # fmt: skip
 
@@ -193,7 +192,8 @@ class GrpoTrainer:
         if chosen.freeze_vision:
             networks.freeze_vision(network)
         adapter = networks.adapter(
-            rank=chosen.lora_rank, alpha=chosen.lora_alpha, dropout=0.0, layers=chosen.lora_layers,
+            r=chosen.lora_r, lora_alpha=chosen.lora_alpha, lora_dropout=0.0,
+            layers=chosen.lora_layers,
         ) if chosen.finetune == "lora" else None  # fmt: skip
         with old_names(), no_bars():
             trainer = engine("GRPOTrainer", Rollouts)(
@@ -209,15 +209,23 @@ class GrpoTrainer:
             count_tokens=chat.count_tokens, random=chosen.reward == "random", seed=run.seed,
         )  # fmt: skip
         keyed = chosen.noise == "keyed" or (chosen.noise == "auto" and _on_cpu(chat))
-        trainer.begin(Course(
-            examples=examples, scoring=scoring, processor=chat.processor, seed=run.seed,
-            keeping=Keeping(file=kept, groups=chosen.keep_rollouts,
-                            places=PlacesOf(model.prompt.parse)),
-            keyed=keyed, writing=chosen.writing, second_temperature=self.second_temperature,
-        ))  # fmt: skip
+        trainer.begin(
+            Course(
+                examples=examples,
+                scoring=scoring,
+                processor=chat.processor,
+                seed=run.seed,
+                keeping=Keeping(
+                    file=kept, groups=chosen.keep_rollouts, places=PlacesOf(model.prompt.parse)
+                ),
+                keyed=keyed,
+                generation_micro_batch_size=chosen.generation_micro_batch_size,
+                second_temperature=self.second_temperature,
+            )
+        )
         trainer.attach(
             run, lambda folder: _export(chat, trainer, folder),
-            loggers=loggers(chosen.loggers, run, self.describe()),
+            loggers=loggers(chosen.report_to, run, self.describe()),
         )  # fmt: skip
         return trainer
 
@@ -255,7 +263,7 @@ def _on_cpu(chat: TransformersChat) -> bool:
 
 def _ratios(chosen: Settings) -> dict[str, Any]:
     """What TRL's losses take for the ratios that `loss.grpo_loss` has."""
-    high = chosen.clip if chosen.clip_high is None else chosen.clip_high
+    high = chosen.epsilon if chosen.epsilon_high is None else chosen.epsilon_high
     return {
         # Of `cispo` TRL takes the largest ratio itself.
         "epsilon_high": 1 + high if chosen.loss_type == "cispo" else high,
@@ -264,16 +272,16 @@ def _ratios(chosen: Settings) -> dict[str, Any]:
 
 
 def _vllm(chosen: Settings) -> dict[str, Any]:
-    if chosen.vllm is None:
+    if chosen.vllm_mode is None:
         return {}
     if find_spec("vllm") is None:
-        raise MissingDependency(f"vllm={chosen.vllm}", expected="the package 'vllm'",
+        raise MissingDependency(f"vllm_mode={chosen.vllm_mode}", expected="the package 'vllm'",
                                 found="it is not installed", fix="Install it, or leave it out: "
                                 "rollouts are then written by transformers.")  # fmt: skip
     # How far vLLM's probabilities are from the network's: TRL corrects it by whole replies, but of
     # `vespo`, which makes its own number of a whole reply of it, it takes that of each token alone.
     own = {"vllm_importance_sampling_mode": "token_truncate"} if chosen.loss_type == "vespo" else {}
-    return {"use_vllm": True, "vllm_mode": chosen.vllm, **own}
+    return {"use_vllm": True, "vllm_mode": chosen.vllm_mode, **own}
 
 
 def _check_limits(chosen: Settings, chat: TransformersChat) -> None:
@@ -283,13 +291,13 @@ def _check_limits(chosen: Settings, chat: TransformersChat) -> None:
     """
     named = ("min_pixels", "max_pixels")
     given = [name for name in named if getattr(chat, name) is not None]
-    if chosen.vllm is not None and given:
+    if chosen.vllm_mode is not None and given:
         raise UsageError(
-            f"vllm={chosen.vllm} with {' and '.join(given)}",
+            f"vllm_mode={chosen.vllm_mode} with {' and '.join(given)}",
             expected="the checkpoint's own limits on pixels, which vLLM has",
             found=", ".join(f"{name}={getattr(chat, name)}" for name in given),
             fix=f"Leave {' and '.join(given)} out: the size of pictures is then that of the "
-            "prompt's canvas (canvas=…). Or leave vllm out.",
+            "prompt's canvas (canvas=…). Or leave vllm_mode out.",
         )  # fmt: skip
 
 

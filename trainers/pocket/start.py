@@ -23,7 +23,9 @@ def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
         ModelError: there is none, or it is of another architecture, or has no record.
     """
     folder = find(checkpoint)
-    earlier = load_network(folder, name=checkpoint, dtype="float32", attention="auto", adapter=None)
+    earlier = load_network(
+        folder, name=checkpoint, dtype="float32", attn_implementation="auto", adapter=None
+    )
     try:
         network.load_state_dict(earlier.state_dict())
         told: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))

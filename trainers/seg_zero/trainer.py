@@ -15,7 +15,9 @@ from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.seg_zero.rewards import SegZeroReward, Semantics, truth
 
 
-@with_settings(beta=5e-3, entropy_coefficient=1e-3, max_new_tokens=1300, batch_size=1)
+@with_settings(
+    beta=5e-3, entropy_coef=1e-3, max_completion_length=1300, per_device_train_batch_size=1
+)
 def seg_zero(*, semantics: Semantics = "strict", **settings: Any) -> GrpoTrainer:
     """Seg-Zero (Liu et al. 2025) with GRPO: format, box and two points of one object.
 

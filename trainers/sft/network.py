@@ -46,7 +46,11 @@ def load(chat: TransformersChat, *, dtype: str) -> Any:
     ensure_torchvision()
     from transformers import AutoModelForImageTextToText
 
-    attention = {} if chat.attention == "auto" else {"attn_implementation": chat.attention}
+    attention = (
+        {}
+        if chat.attn_implementation == "auto"
+        else {"attn_implementation": chat.attn_implementation}
+    )
     with loading(f"checkpoint {chat.checkpoint}"), memory():
         network, report = AutoModelForImageTextToText.from_pretrained(
             chat.folder, dtype=dtype, use_safetensors=True, local_files_only=True,
@@ -72,13 +76,18 @@ def freeze_vision(network: Any) -> None:
 
 
 def adapter(
-    *, rank: int, alpha: int, dropout: float, layers: Literal["language", "all"]
+    *, r: int, lora_alpha: int, lora_dropout: float, layers: Literal["language", "all"]
 ) -> Any:  # fmt: skip
     """The configuration of a LoRA adapter."""
     from peft import LoraConfig
 
-    return LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=LAYERS[layers],
-                      task_type="CAUSAL_LM")  # fmt: skip
+    return LoraConfig(
+        r=r,
+        lora_alpha=lora_alpha,
+        lora_dropout=lora_dropout,
+        target_modules=LAYERS[layers],
+        task_type="CAUSAL_LM",
+    )
 
 
 def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any] | None) -> None:

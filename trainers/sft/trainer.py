@@ -22,10 +22,9 @@ from harness.trainers.sft.network import check_whole
 from harness.trainers.sft.prepare import prepared
 from harness.trainers.sft.telling import Complete, Told, as_written, described, told_by
 
-RATES = {"full": 1e-5, "lora": 1e-4}
+LEARNING_RATES = {"full": 1e-5, "lora": 1e-4}
 """Learning rates where none is given; an adapter wants about ten times more."""
-SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
-OWN = ("name", "complete", "loggers")  # what a method sets, or changes nothing that is learned
+OWN = ("name", "complete", "report_to")  # what a method sets, or changes nothing that is learned
 SHOWN = 20  # dropped samples that the manifest names
 
 
@@ -38,29 +37,29 @@ class Sft:
     finetune: Literal["full", "lora"]
     reasoning: Reasoning
     dtype: Literal["auto", "float32", "bfloat16"]
-    mixed: bool
+    bf16: bool
     learning_rate: float
-    schedule: Literal["constant", "linear", "cosine"]
+    lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"]
     warmup_steps: int
     weight_decay: float
-    clip: float
-    batch_size: int
-    accumulate: int
-    epochs: float
+    max_grad_norm: float
+    per_device_train_batch_size: int
+    gradient_accumulation_steps: int
+    num_train_epochs: float
     max_steps: int | None
     max_length: int | None
     freeze_vision: bool
     gradient_checkpointing: bool
-    lora_rank: int
+    lora_r: int
     lora_alpha: int
     lora_dropout: float
     lora_layers: Literal["language", "all"]
-    save_every: int
-    workers: int
+    save_steps: int
+    dataloader_num_workers: int
     deepspeed: str | None
     told: Told = "dataset"
     descriptions: bool = False
-    loggers: str | None = "auto"
+    report_to: str | None = "auto"
     complete: Complete = as_written
     """Adds to each reply what its answer alone does not say; a method's own, no setting."""
     name: str = "sft"
@@ -108,15 +107,15 @@ class Sft:
         return configuration(
             "SFTConfig",
             output_dir=str(run.state), seed=run.seed, data_seed=run.seed, use_cpu=cpu,
-            per_device_train_batch_size=self.batch_size,
-            gradient_accumulation_steps=self.accumulate,
-            num_train_epochs=self.epochs, **steps,
-            learning_rate=self.learning_rate, lr_scheduler_type=SCHEDULES[self.schedule],
+            per_device_train_batch_size=self.per_device_train_batch_size,
+            gradient_accumulation_steps=self.gradient_accumulation_steps,
+            num_train_epochs=self.num_train_epochs, **steps,
+            learning_rate=self.learning_rate, lr_scheduler_type=self.lr_scheduler_type,
             warmup_steps=self.warmup_steps, weight_decay=self.weight_decay,
-            max_grad_norm=self.clip, optim="adamw_torch",
-            bf16=self.mixed or self.dtype == "bfloat16",
+            max_grad_norm=self.max_grad_norm, optim="adamw_torch",
+            bf16=self.bf16 or self.dtype == "bfloat16",
             gradient_checkpointing=self.gradient_checkpointing,
-            dataloader_num_workers=self.workers, save_steps=self.save_every,
+            dataloader_num_workers=self.dataloader_num_workers, save_steps=self.save_steps,
             deepspeed=_deepspeed(self.deepspeed),
             # What a row is, and which part of it is learned, is the collator's business.
             max_length=None, packing=False, shuffle_dataset=False,
@@ -135,7 +134,7 @@ class Sft:
         if self.freeze_vision:
             networks.freeze_vision(network)
         adapter = networks.adapter(
-            rank=self.lora_rank, alpha=self.lora_alpha, dropout=self.lora_dropout,
+            r=self.lora_r, lora_alpha=self.lora_alpha, lora_dropout=self.lora_dropout,
             layers=self.lora_layers,
         ) if self.finetune == "lora" else None  # fmt: skip
         with old_names():
@@ -146,7 +145,7 @@ class Sft:
             )  # fmt: skip
         trainer.attach(
             run, lambda folder: self._export(chat, trainer, folder),
-            loggers=loggers(self.loggers, run, self.describe()),
+            loggers=loggers(self.report_to, run, self.describe()),
         )  # fmt: skip
         return trainer
 
@@ -217,29 +216,29 @@ def sft(
     finetune: Literal["full", "lora"] = "full",
     reasoning: Literal["none", "short"] = "none",
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
-    mixed: bool = False,
+    bf16: bool = False,
     learning_rate: float | None = None,
-    schedule: Literal["constant", "linear", "cosine"] = "cosine",
+    lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "cosine",
     warmup_steps: int = 0,
     weight_decay: float = 0.0,
-    clip: float = 1.0,
-    batch_size: int = 1,
-    accumulate: int = 1,
-    epochs: float = 1.0,
+    max_grad_norm: float = 1.0,
+    per_device_train_batch_size: int = 1,
+    gradient_accumulation_steps: int = 1,
+    num_train_epochs: float = 1.0,
     max_steps: int | None = None,
     max_length: int | None = None,
     freeze_vision: bool = False,
     gradient_checkpointing: bool = False,
-    lora_rank: int = 16,
+    lora_r: int = 16,
     lora_alpha: int = 32,
     lora_dropout: float = 0.0,
     lora_layers: Literal["language", "all"] = "language",
-    save_every: int = 100,
-    workers: int = 0,
+    save_steps: int = 100,
+    dataloader_num_workers: int = 0,
     deepspeed: str | None = None,
     told: Told = "dataset",
     descriptions: bool = False,
-    loggers: str | None = "auto",
+    report_to: str | None = "auto",
 ) -> Sft:
     """Supervised fine-tuning of a vision-language network on perfect replies, with TRL.
 
@@ -248,57 +247,89 @@ def sft(
         reasoning: What `<think>` holds: nothing, or a `short` text on how many objects are meant
             and roughly where (the sample's own rationale where its benchmark has one).
         dtype: Of the weights while training; `auto` is what the checkpoint was saved in.
-        mixed: Compute in bfloat16 whatever the weights' type is.
+        bf16: Compute in bfloat16 whatever the weights' type is.
         learning_rate: Peak; None: 1e-5, or 1e-4 for an adapter.
-        schedule: What follows the warm-up.
+        lr_scheduler_type: What follows the warm-up.
         warmup_steps: Steps in which the learning rate rises from 0.
         weight_decay: Of AdamW.
-        clip: Largest norm of the gradient; 0: no limit.
-        batch_size: Examples at once on each device.
-        accumulate: Batches that one step is made of.
-        epochs: Passes over the examples.
-        max_steps: Steps, whatever `epochs` says.
+        max_grad_norm: Largest norm of the gradient; 0: no limit.
+        per_device_train_batch_size: Examples at once on each device.
+        gradient_accumulation_steps: Batches that one step is made of.
+        num_train_epochs: Passes over the examples.
+        max_steps: Steps, whatever `num_train_epochs` says.
         max_length: Examples of more tokens are left out, counted and named.
         freeze_vision: Train the language model, and the layers that merge patches for it.
         gradient_checkpointing: Compute activations twice to keep fewer.
-        lora_rank: Of the adapter's matrices.
+        lora_r: Rank of the adapter's matrices.
         lora_alpha: The adapter is scaled by this over its rank.
         lora_dropout: Before the adapter.
         lora_layers: Linear layers of the language model, or of the vision tower too.
-        save_every: Steps between states that a training can go on from; the last step is one.
-        workers: Processes that decode and encode ahead.
+        save_steps: Steps between states that a training can go on from; the last step is one.
+        dataloader_num_workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
         told: Where `short` reasoning and descriptions come from: the `dataset`'s targets, or
             `shapes`: the scenes of generated data, in the words that `pocket` was taught.
         descriptions: Fill the description that a grammar such as DR2Seg's has: with the target's
             own, else with the question.
-        loggers: Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if
+        report_to: Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if
             it is installed; None: none.
 
     Raises:
         UsageError: a number is out of range, or two settings exclude each other.
     """
-    _at_least(1, batch_size=batch_size, accumulate=accumulate, save_every=save_every,
-              lora_rank=lora_rank, max_steps=max_steps, max_length=max_length)  # fmt: skip
-    _at_least(0, warmup_steps=warmup_steps, workers=workers, learning_rate=learning_rate,
-              epochs=epochs, clip=clip, weight_decay=weight_decay,
-              lora_dropout=lora_dropout)  # fmt: skip
+    _at_least(
+        1,
+        per_device_train_batch_size=per_device_train_batch_size,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        save_steps=save_steps,
+        lora_r=lora_r,
+        max_steps=max_steps,
+        max_length=max_length,
+    )
+    _at_least(
+        0,
+        warmup_steps=warmup_steps,
+        dataloader_num_workers=dataloader_num_workers,
+        learning_rate=learning_rate,
+        num_train_epochs=num_train_epochs,
+        max_grad_norm=max_grad_norm,
+        weight_decay=weight_decay,
+        lora_dropout=lora_dropout,
+    )
     if finetune == "lora" and (deepspeed is not None or freeze_vision):
         other = "deepspeed" if deepspeed is not None else "freeze_vision"
         raise UsageError(f"sft(finetune=lora,{other}=…)", expected="one of the two", found="both",
                          fix="lora_layers says which layers are adapted."
                          if other == "freeze_vision" else "")  # fmt: skip
     return Sft(
-        finetune=finetune, reasoning=reasoning, dtype=dtype, mixed=mixed,
-        learning_rate=RATES[finetune] if learning_rate is None else learning_rate,
-        schedule=schedule, warmup_steps=warmup_steps, weight_decay=weight_decay, clip=clip,
-        batch_size=batch_size, accumulate=accumulate, epochs=epochs, max_steps=max_steps,
-        max_length=max_length, freeze_vision=freeze_vision,
-        gradient_checkpointing=gradient_checkpointing, lora_rank=lora_rank, lora_alpha=lora_alpha,
-        lora_dropout=lora_dropout, lora_layers=lora_layers, save_every=save_every,
-        workers=workers, deepspeed=deepspeed, told=told, descriptions=descriptions,
-        loggers=loggers, complete=described if descriptions else as_written,
-    )  # fmt: skip
+        finetune=finetune,
+        reasoning=reasoning,
+        dtype=dtype,
+        bf16=bf16,
+        learning_rate=LEARNING_RATES[finetune] if learning_rate is None else learning_rate,
+        lr_scheduler_type=lr_scheduler_type,
+        warmup_steps=warmup_steps,
+        weight_decay=weight_decay,
+        max_grad_norm=max_grad_norm,
+        per_device_train_batch_size=per_device_train_batch_size,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        num_train_epochs=num_train_epochs,
+        max_steps=max_steps,
+        max_length=max_length,
+        freeze_vision=freeze_vision,
+        gradient_checkpointing=gradient_checkpointing,
+        lora_r=lora_r,
+        lora_alpha=lora_alpha,
+        lora_dropout=lora_dropout,
+        lora_layers=lora_layers,
+        save_steps=save_steps,
+        dataloader_num_workers=dataloader_num_workers,
+        deepspeed=deepspeed,
+        told=told,
+        descriptions=descriptions,
+        report_to=report_to,
+        complete=described if descriptions else as_written,
+    )
 
 
 def _at_least(least: int, **numbers: float | None) -> None:

@@ -16,8 +16,9 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
 @with_settings(
-    group=8, prompts=8, batch_size=1, max_new_tokens=1024, loss_type="grpo", beta=0.04,
-    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
+    num_generations=8, generation_batch_size=64, per_device_train_batch_size=1,
+    max_completion_length=1024, loss_type="grpo", beta=0.04, lr_scheduler_type="cosine",
+    weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
 )  # fmt: skip
 def spacer(
     *,
@@ -67,6 +68,6 @@ def spacer(
         fitted=in_words_of("spacer"),
         extra=maps_extra(maps if with_maps else None),
         listed=categories if with_maps else lambda sample: (),
-        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_new_tokens))
+        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_completion_length))
         if temporal else None,
     )  # fmt: skip

@@ -19,8 +19,9 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
 @with_settings(
-    group=8, prompts=4, batch_size=1, max_new_tokens=768, loss_type="grpo", beta=0.04,
-    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
+    num_generations=8, generation_batch_size=32, per_device_train_batch_size=1,
+    max_completion_length=768, loss_type="grpo", beta=0.04, lr_scheduler_type="cosine",
+    weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
 )  # fmt: skip
 def video_r1(
     *,
@@ -69,6 +70,6 @@ def video_r1(
         own={**own, "temporal": temporal, "numbers": numbers, "order_seed": order_seed},
         fitted=in_words_of("video_r1", aid="off"),
         listed=lambda sample: (),
-        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_new_tokens))
+        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_completion_length))
         if temporal else None,
     )  # fmt: skip

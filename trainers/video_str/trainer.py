@@ -76,8 +76,9 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
 
 
 @with_settings(
-    group=8, prompts=8, batch_size=1, max_new_tokens=1024, loss_type="grpo", beta=0.04,
-    schedule="cosine", weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
+    num_generations=8, generation_batch_size=64, per_device_train_batch_size=1,
+    max_completion_length=1024, loss_type="grpo", beta=0.04, lr_scheduler_type="cosine",
+    weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
 )  # fmt: skip
 def video_str(
     *,

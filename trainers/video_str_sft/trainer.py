@@ -40,30 +40,30 @@ def video_str_sft(
     *,
     finetune: Literal["full", "lora"] = "full",
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
-    mixed: bool = False,
+    bf16: bool = False,
     learning_rate: float = 1e-6,
-    schedule: Literal["constant", "linear", "cosine"] = "cosine",
+    lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "cosine",
     warmup_steps: int = 0,
     weight_decay: float = 0.01,
-    clip: float = 5.0,
-    batch_size: int = 1,
-    accumulate: int = 1,
-    epochs: float = 1.0,
+    max_grad_norm: float = 5.0,
+    per_device_train_batch_size: int = 1,
+    gradient_accumulation_steps: int = 1,
+    num_train_epochs: float = 1.0,
     max_steps: int | None = None,
     max_length: int | None = None,
     freeze_vision: bool = False,
     gradient_checkpointing: bool = False,
-    lora_rank: int = 16,
+    lora_r: int = 16,
     lora_alpha: int = 32,
     lora_layers: Literal["language", "all"] = "language",
-    save_every: int = 100,
-    workers: int = 0,
+    save_steps: int = 100,
+    dataloader_num_workers: int = 0,
     deepspeed: str | None = None,
     graphs: str | None = None,
     graph_in_reasoning: bool = False,
     reasoning: Reasoning = "none",
     told: Told = "dataset",
-    loggers: str | None = "auto",
+    report_to: str | None = "auto",
 ) -> Sft:
     """Supervised fine-tuning on right answers without reasoning, Video-STR's baseline.
 
@@ -73,41 +73,58 @@ def video_str_sft(
     Args:
         finetune: All weights, or an adapter that is merged into them at the end.
         dtype: Of the weights while training; `auto` is what the checkpoint was saved in.
-        mixed: Compute in bfloat16 whatever the weights' type is.
+        bf16: Compute in bfloat16 whatever the weights' type is.
         learning_rate: Peak.
-        schedule: What follows the warm-up.
+        lr_scheduler_type: What follows the warm-up.
         warmup_steps: Steps in which the learning rate rises from 0.
         weight_decay: Of AdamW.
-        clip: Largest norm of the gradient; 0: no limit.
-        batch_size: Examples at once on each device.
-        accumulate: Batches that one step is made of.
-        epochs: Passes over the examples.
-        max_steps: Steps, whatever `epochs` says.
+        max_grad_norm: Largest norm of the gradient; 0: no limit.
+        per_device_train_batch_size: Examples at once on each device.
+        gradient_accumulation_steps: Batches that one step is made of.
+        num_train_epochs: Passes over the examples.
+        max_steps: Steps, whatever `num_train_epochs` says.
         max_length: Examples of more tokens are left out, counted and named.
         freeze_vision: Train the language model, and the layers that merge patches for it.
         gradient_checkpointing: Compute activations twice to keep fewer.
-        lora_rank: Of the adapter's matrices.
+        lora_r: Rank of the adapter's matrices.
         lora_alpha: The adapter is scaled by this over its rank.
         lora_layers: Linear layers of the language model, or of the vision tower too.
-        save_every: Steps between states that a training can go on from.
-        workers: Processes that decode and encode ahead.
+        save_steps: Steps between states that a training can go on from.
+        dataloader_num_workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
         graphs: Where true graphs are that replies draw up, as for `video_str`; none: no graphs.
         graph_in_reasoning: Graphs begin the reasoning, which can then go by what they say, and not
             follow it.
         reasoning: As for `sft`; the baseline has none.
         told: As for `sft`.
-        loggers: As for `sft`.
+        report_to: As for `sft`.
     """
     trainer = sft(
-        finetune=finetune, reasoning=reasoning, dtype=dtype, mixed=mixed,
-        learning_rate=learning_rate, schedule=schedule, warmup_steps=warmup_steps,
-        weight_decay=weight_decay, clip=clip, batch_size=batch_size, accumulate=accumulate,
-        epochs=epochs, max_steps=max_steps, max_length=max_length, freeze_vision=freeze_vision,
-        gradient_checkpointing=gradient_checkpointing, lora_rank=lora_rank, lora_alpha=lora_alpha,
-        lora_layers=lora_layers, save_every=save_every, workers=workers, deepspeed=deepspeed,
-        told=told, loggers=loggers,
-    )  # fmt: skip
+        finetune=finetune,
+        reasoning=reasoning,
+        dtype=dtype,
+        bf16=bf16,
+        learning_rate=learning_rate,
+        lr_scheduler_type=lr_scheduler_type,
+        warmup_steps=warmup_steps,
+        weight_decay=weight_decay,
+        max_grad_norm=max_grad_norm,
+        per_device_train_batch_size=per_device_train_batch_size,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        num_train_epochs=num_train_epochs,
+        max_steps=max_steps,
+        max_length=max_length,
+        freeze_vision=freeze_vision,
+        gradient_checkpointing=gradient_checkpointing,
+        lora_r=lora_r,
+        lora_alpha=lora_alpha,
+        lora_layers=lora_layers,
+        save_steps=save_steps,
+        dataloader_num_workers=dataloader_num_workers,
+        deepspeed=deepspeed,
+        told=told,
+        report_to=report_to,
+    )
     trainer = replace(trainer, name="video_str_sft")
     if graphs is None:
         if graph_in_reasoning:

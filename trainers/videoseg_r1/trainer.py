@@ -139,7 +139,7 @@ def _fit(sample: Sample) -> bool:
     return True
 
 
-@with_settings(beta=1e-3, entropy_coefficient=1e-3, freeze_vision=True)
+@with_settings(beta=1e-3, entropy_coef=1e-3, freeze_vision=True)
 def videoseg_r1(
     *,
     think: bool = True,

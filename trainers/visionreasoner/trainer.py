@@ -16,7 +16,7 @@ from harness.trainers.visionreasoner.objects import check
 from harness.trainers.visionreasoner.rewards import Semantics, VisionReasonerReward
 
 
-@with_settings(beta=1e-2, entropy_coefficient=1e-3)
+@with_settings(beta=1e-2, entropy_coef=1e-3)
 def visionreasoner(
     *, semantics: Semantics = "official", newline: bool = True, **settings: Any
 ) -> GrpoTrainer:

@@ -27,18 +27,19 @@ KEPT = {
     "mask": "completion_mask",
 }  # fmt: skip
 SETTINGS = (
-    "visionreasoner(reward=random,group={group},prompts={prompts},batch_size={rows},iterations=2,"
-    "max_steps=2,max_new_tokens={longest},beta={beta},clip={clip},clip_high={clip_high},"
-    "loss_type={kind},entropy_coefficient=0.0,temperature={temperature},learning_rate=3e-5,"
-    "save_every=2,loggers=none,keep_rollouts=0)"
+    "visionreasoner(reward=random,num_generations={num_generations},generation_batch_size={rows},"
+    "per_device_train_batch_size={rows},num_iterations=2,max_steps=2,"
+    "max_completion_length={max_completion_length},beta={beta},epsilon={epsilon},"
+    "epsilon_high={epsilon_high},loss_type={loss_type},entropy_coef=0.0,temperature={temperature},"
+    "learning_rate=3e-5,save_steps=2,report_to=none,keep_rollouts=0)"
 )
 ROUNDS = {
-    "round": {"group": 4, "prompts": 1, "temperature": 1.5, "kind": "bnpo", "beta": 0.05,
-              "clip": 0.2, "clip_high": 0.2, "longest": 40},
-    "lengths": {"group": 3, "prompts": 2, "temperature": 3.1, "kind": "dapo", "beta": 0.02,
-                "clip": 0.2, "clip_high": 0.28, "longest": 36},
+    "round": {"num_generations": 4, "rows": 4, "temperature": 1.5, "loss_type": "bnpo",
+              "beta": 0.05, "epsilon": 0.2, "epsilon_high": 0.2, "max_completion_length": 40},
+    "lengths": {"num_generations": 3, "rows": 6, "temperature": 3.1, "loss_type": "dapo",
+                "beta": 0.02, "epsilon": 0.2, "epsilon_high": 0.28, "max_completion_length": 36},
 }  # fmt: skip
-TOLD = ("kind", "beta", "clip", "clip_high", "longest")
+TOLD = ("loss_type", "beta", "epsilon", "epsilon_high", "max_completion_length")
 
 
 def plain(tensor):
@@ -48,7 +49,7 @@ def plain(tensor):
 def main(name: str) -> None:
     """Train two steps, and keep the second."""
     chosen = ROUNDS[name]
-    settings = SETTINGS.format(rows=chosen["group"] * chosen["prompts"], **chosen)
+    settings = SETTINGS.format(**chosen)
     torch.set_num_threads(1)
     steps = []
     logps, loss = Rollouts._get_per_token_logps_and_entropies, Rollouts._compute_loss
