@@ -117,7 +117,9 @@ def test_what_is_no_toml_is_refused(configured, raw):
 @case(35, "a configuration file that is not there", "refused; names the file", code=2)
 @pytest.mark.parametrize("name", ["none.toml", ""])
 def test_a_configuration_that_is_not_there_is_refused(harness, name):
-    harness("eval", "--config", harness.folder / name).says("a TOML file", "directory")
+    harness("eval", "--config", harness.folder / name).says(
+        "a TOML file", str(harness.folder / name)
+    )
 
 
 @case(69, "`--tasks` typed beside a configuration file that has tasks", "what is typed wins, "

@@ -23,7 +23,7 @@ def described(kind, folder):
         return json.loads(json.dumps(dict(part.describe())))
     from harness.model import settings
 
-    name = "sam2" if kind == "segmenters" else "sam2_video"
+    name = "pocket_sam" if kind == "segmenters" else "pocket_sam_video"
     return settings(plugins.build(kind, Spec(name, {"checkpoint": str(folder)})))
 
 

@@ -39,6 +39,8 @@ class Boxing:
     chat: Any
 
     def __getattr__(self, name):
+        if name in ("converse", "conversing"):  # they would go round `generate`
+            raise AttributeError(name)
         return getattr(self.chat, name)
 
     def generate(self, requests):

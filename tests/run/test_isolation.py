@@ -43,4 +43,4 @@ def test_a_query_tells_neither_answer_nor_split_nor_benchmark(dots):
         said = repr(sample.query) + sample.query.id + sample.query.text
         assert "dots" not in said and "test" not in said and sample.id not in said
         fields = set(type(sample.query).__slots__)
-        assert fields == {"id", "text", "media", "forms", "options", "objects"}
+        assert fields == {"id", "text", "media", "forms", "options", "objects", "problem_type"}

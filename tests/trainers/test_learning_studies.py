@@ -57,13 +57,20 @@ def task_of(spec, data):
 # Studies
 
 
+def with_objects(text):
+    return "<graph>" in text or "<map>" in text
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_builds_from_what_ships_in_the_words_that_its_rewards_read(name, data):
     study = studies.STUDIES[name]
     model = plugins.build("models", parse(study.model.format(start="pocket-base")))
-    sample = next(samples_of(task_of(study.tasks, data)))
+    samples = list(samples_of(task_of(study.tasks, data)))
     for own in study.every_arm.values():
         trainer = trainer_of(study.method, {**study.settings, **own})
+        # Trainings ask for a map or graph only where there is a true one.
+        texts = [asked(trainer.fitted(model), one).text for one in samples]
+        sample = max(zip(samples, texts, strict=True), key=lambda one: with_objects(one[1]))[0]
         assert trainer.settings.max_completion_length <= model.max_new_tokens
         assert asked(trainer.fitted(model), sample).text == asked(model, sample).text
 

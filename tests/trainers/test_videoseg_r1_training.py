@@ -97,7 +97,7 @@ def test_what_cannot_be_trained_is_refused_before_a_sample_is_rated(
     method = plugins.build("trainers", Spec("videoseg_r1", {**FEW, **settings}))
     run = TrainingRun(
         out=tmp_path, tasks=(plugins.build("tasks", parse("mevis"), examples),),
-        model=parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL})"),
+        model=parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL},beside=clips)"),
     )  # fmt: skip
     with pytest.raises(error, match=said):
         method.train(run)
