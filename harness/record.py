@@ -4,7 +4,7 @@ manifest.json                  everything needed to repeat the run; written befo
 samples.<worker>.<attempt>.jsonl   the journal of predictions (store/journal.py)
 scores.jsonl                   one `UnitScore` a line, in the task's order
 results.json                   the numbers; equal runs give equal bytes, so no clock in it
-checksums.json                 hashes of the three above (store/checksums.py)
+checksums.json                 hashes of the four above (store/checksums.py)
 timing.json                    seconds, which are never equal
 submission.zip                 instead of numbers, where the organisers keep the truth
 """
@@ -12,6 +12,7 @@ submission.zip                 instead of numbers, where the organisers keep the
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,7 +75,8 @@ class Run:
         run = cls(folder)
         if not (folder / MANIFEST).is_file():
             raise StoreError(f"run folder {folder}", expected=MANIFEST, found="none",
-                             fix="Name the folder of one run, which holds that file.")  # fmt: skip
+                             fix="Name the folder of one run, which holds that file; the same "
+                             "`harness eval` writes it again where it was lost.")  # fmt: skip
         assert run.manifest, "it was read and checked"
         return run
 
@@ -123,7 +125,7 @@ class Run:
                              ) from error  # fmt: skip
 
     def check_files(self) -> None:
-        """Raise StoreError if results, scores or journal are not what the finished run wrote."""
+        """Raise StoreError if a file of the finished run is not what the run wrote."""
         path = self.folder / checksums.CHECKSUMS
         if not path.is_file():
             raise StoreError(f"run {self.folder}", expected=f"{path.name}, which tells whether its "
@@ -145,6 +147,9 @@ class Run:
         return prediction_from_json(self.journal.record(query_id(sample_id))["prediction"])
 
 
+FINISHED = (MANIFEST, RESULTS, SCORES, checksums.CHECKSUMS)
+"""Of which a run that is not finished has the first alone."""
+
 EARLIER = re.compile(r".*\.old\d+\Z")
 """The names that `--restart` gives to earlier runs."""
 
@@ -152,15 +157,16 @@ EARLIER = re.compile(r".*\.old\d+\Z")
 def runs_below(folder: Path) -> list[Path]:
     """Every finished run folder at or below a folder, in the order of their paths.
 
-    Runs that were set aside are not among them, unless the folder itself is one.
+    One that lost some of its files is among them, so that whoever reads it says so. Runs that were
+    set aside are not, unless the folder itself is one.
     """
     if not folder.is_dir():
         raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
-    found = {path.parent for path in folder.rglob(RESULTS)}
+    found = Counter(path.parent for name in FINISHED for path in folder.rglob(name))
     return sorted(
         run
-        for run in found
-        if (run / MANIFEST).is_file()
+        for run, files in found.items()
+        if files > 1  # one alone may be anybody's
         and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
     )
 
@@ -300,6 +306,7 @@ def finish(
     units: Iterable[UnitScore] | None,
     results: Mapping[str, Any],
     *,
+    manifest: Mapping[str, Any] | None = None,
     journal: bool = True,
 ) -> None:
     """Write scores.jsonl, checksums.json and last results.json, with which the run is finished.
@@ -308,14 +315,18 @@ def finish(
         folder: The run folder, whose journal nobody writes to any more.
         units: None where there is no truth to score by.
         results: The numbers.
+        manifest: Of a folder that becomes a run with it, written after all; None: it is there.
         journal: False for a copy of a run without its predictions.
     """
-    contents = {RESULTS: json_bytes(results)}
+    asked = (folder / MANIFEST).read_bytes() if manifest is None else json_bytes(manifest)
+    contents = {MANIFEST: asked, RESULTS: json_bytes(results)}
     if units is not None:
         contents[SCORES] = _lines(units)
         write_bytes(folder / SCORES, contents[SCORES])
     checksums.write(folder, contents, journal=journal)
     write_bytes(folder / RESULTS, contents[RESULTS])
+    if manifest is not None:
+        write_bytes(folder / MANIFEST, asked)
 
 
 def _lines(units: Iterable[UnitScore]) -> bytes:

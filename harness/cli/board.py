@@ -4,10 +4,10 @@ from argparse import Namespace
 
 from harness.cli.output import show_json
 from harness.errors import UsageError
-from harness.record import MANIFEST, Run, finish, runs_below
+from harness.record import Run, finish, runs_below
 from harness.run.origin import copy_origins
 from harness.run.trained import read_overlap, write_overlap
-from harness.store.atomic import cannot_write, write_json
+from harness.store.atomic import cannot_write
 
 
 def build(arguments: Namespace) -> int:
@@ -43,8 +43,7 @@ def keep(arguments: Namespace) -> int:
         place = arguments.out / folder.relative_to(arguments.runs)
         place.mkdir(parents=True)
         manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
-        write_json(place / MANIFEST, manifest)
-        finish(place, run.units(), run.results, journal=False)
+        finish(place, run.units(), run.results, manifest=manifest, journal=False)
         if (found := read_overlap(folder)) is not None:
             write_overlap(place, found)
         copy_origins(folder, place)

@@ -12,7 +12,7 @@ from harness.errors import CannotAnswer, HarnessError, ModelError, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.papers import Deviation, sentence
-from harness.record import RESULTS, Run, finish
+from harness.record import RESULTS, SCORES, Run, finish
 from harness.run.actors import Actors
 from harness.run.contents import hold
 from harness.run.launched import Launch, Leader, meet, share
@@ -30,6 +30,7 @@ from harness.run.timing import add_attempt
 from harness.run.workers import Hello, Here, Workers, build_model, forms_of, hello
 from harness.spec import Spec
 from harness.store.atomic import cannot_write, forget
+from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Journal, Place
 from harness.store.lease import lease
 from harness.task import Task
@@ -263,7 +264,8 @@ class _Evaluation:
         redone = {query.id for batch in left for query in batch.queries}
         if redone:
             # Numbers must never stand beside predictions that they were not computed from.
-            forget(self.folder / RESULTS)
+            for name in (RESULTS, SCORES, CHECKSUMS):
+                forget(self.folder / name)
         ready = set(before) - redone
 
         def lookup(query: str) -> Prediction | None:

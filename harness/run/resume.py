@@ -17,6 +17,9 @@ from harness.store.checksums import CHECKSUMS, changed
 from harness.store.journal import Journal, Place
 from harness.types import FailureKind
 
+NOT_HELD = ("config_hash", "data.root", "data.pictures_before", "resumed_at")
+"""Of a manifest, what may differ in a run that goes on."""
+
 
 def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) -> None:
     """Write the manifest of a new run, or hold it against that of the run in `folder`.
@@ -32,11 +35,11 @@ def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) 
         write_json(path, manifest)
         return
     old = Run(folder).manifest
-    if old.get("config_hash") != manifest["config_hash"]:
-        diff = differences(repeatable(old), repeatable(manifest))
-        shown = "\n  ".join(
-            line for line in diff if not line.startswith(("config_hash", "data.root"))
-        )
+    manifest = _stored(manifest)
+    lines = differences(repeatable(old), repeatable(manifest))
+    diff = [line for line in lines if not line.startswith(NOT_HELD)]
+    if diff or old["config_hash"] != manifest["config_hash"]:
+        shown = "\n  ".join(diff or lines)
         raise ResumeMismatch(
             f"run folder {folder} was begun with something else (old → new)\n  {shown}\n"
             "Choose another --out, or pass --restart to set the old run aside and begin anew"
@@ -46,12 +49,18 @@ def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) 
         progress.note("pictures have changed since the run began; that is recorded")
         old = {**old, "data": {**old["data"], "pictures": now_there,
                                "pictures_before": before}}  # fmt: skip
-        write_json(path, old)
+    old["deviations"] = manifest["deviations"]  # they follow from the rest
     code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
     now = manifest["provenance"]["commit"]
     if now != code[-1]:
         progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
-        write_json(path, {**old, "resumed_at": [*old.get("resumed_at", []), now]})
+        old = {**old, "resumed_at": [*old.get("resumed_at", []), now]}
+    write_json(path, old)
+
+
+def _stored(plain: dict[str, Any]) -> dict[str, Any]:
+    """Plain data as it is read again."""
+    return dict(json.loads(json.dumps(plain)))
 
 
 def unfinished(
@@ -100,10 +109,10 @@ def refuse_other_numbers(
     except StoreError as error:
         progress.note(f"{error}. It is written again")
         return
-    diff = differences(stored, json.loads(json.dumps(results)))
+    diff = differences(stored, _stored(results))
     # Of the files only the journal cannot be written again.
     diff += [f"{name}: {how} since it was scored" for name, how in became.items()
-             if name not in (RESULTS, SCORES)]  # fmt: skip
+             if name not in (MANIFEST, RESULTS, SCORES)]  # fmt: skip
     if diff and not rescore:
         shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
         raise ResumeMismatch(

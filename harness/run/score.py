@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,7 +29,7 @@ from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
 from harness.run.plan import Selection, samples_of, select, survey, units
 from harness.run.scoring import Scorer
-from harness.store.atomic import cannot_write, write_json
+from harness.store.atomic import cannot_write
 from harness.store.checksums import changed
 from harness.store.journal import Journal, Writer
 from harness.store.lease import lease
@@ -108,10 +108,10 @@ def score_file(
 
     if folder is None:
         return scored(lambda predictions: None)
-    with _run_folder(folder, manifest) as journal:
+    with _run_folder(folder) as journal:
         with journal:
             results = scored(_appending(journal, manifest["config_hash"]))
-        finish(folder, scorer.done, results)
+        finish(folder, scorer.done, results, manifest=manifest)
     return results
 
 
@@ -203,7 +203,7 @@ def _hash(path: Path) -> str:
 
 
 @contextmanager
-def _run_folder(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Writer]:
+def _run_folder(folder: Path) -> Iterator[Writer]:
     """Open the journal of a new run folder, which has no manifest yet.
 
     If the block fails, the journal is taken away, and the folder too if nothing else is there.
@@ -221,7 +221,6 @@ def _run_folder(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Writer]:
             attempt = Journal(folder).next_attempt  # of a call that was killed before its manifest
             journal = Writer(folder, 0, attempt)
             yield journal
-            write_json(folder / MANIFEST, manifest)  # last: without it the folder is no run
     except BaseException:
         if journal is not None:
             journal.path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """What a run folder's files were when the run was finished, so that a change is named.
 
-`checksums.json`: `{"version": 1, "files": {name: hash}, "journal": {name: hash}}`, BLAKE2b of whole
+`checksums.json`: `{"version": 2, "files": {name: hash}, "journal": {name: hash}}`, BLAKE2b of whole
 files. `journal` is null in copies of a run that are made without its predictions. It guards against
 changes by mistake: who changes a file on purpose can change this one as well, so boards and the
 gate besides compute their numbers from the scores again.
@@ -15,7 +15,7 @@ from harness.errors import StoreError
 from harness.store.atomic import read_json, write_json
 from harness.store.journal import files
 
-VERSION = 1
+VERSION = 2
 CHECKSUMS = "checksums.json"
 
 

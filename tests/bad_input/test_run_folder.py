@@ -178,6 +178,28 @@ def test_a_file_that_was_changed_is_named(harness, finished, name):
     harness(*board, code=0)
 
 
+@case(81, "a manifest that was changed or is lost", "refused by boards and the gate; the same "
+      "evaluation writes what follows from the run, and refuses the rest", code=5)  # fmt: skip
+@pytest.mark.parametrize("change", ["deviations", "subset", "lost"])
+def test_a_manifest_that_was_changed_is_refused(harness, finished, edit, change):
+    path = finished / "manifest.json"
+    whole = path.read_bytes()
+    if change == "lost":
+        path.unlink()
+    else:
+        edit(path, lambda plain: plain.update({change: [{"said": "by hand"}]}))
+    board = ("board", "build", "--runs", harness.folder / "runs", "--out", harness.folder / "board")
+    gate = ("board", "check", "--baseline", harness.folder / "runs", "--candidate", finished)
+    for command in (board, gate):
+        harness(*command).says(str(finished), "manifest.json")
+    if change == "subset":
+        again(harness).says("subset", "by hand", "--restart")
+    else:
+        again(harness, code=0)
+        assert path.read_bytes() == whole
+        harness(*board, code=0)
+
+
 @case(81, "a number in a score that is no number, or larger than a number can be", "refused; names "
       "the file", code=5)  # fmt: skip
 @pytest.mark.parametrize("number", ["null", "[]", "{}", "1" + "0" * 400, "NaN", '"1"'])

@@ -40,7 +40,13 @@ def add_to_journal(folder):
     (folder / "samples.3.2.jsonl").write_bytes((folder / "samples.0.1.jsonl").read_bytes())
 
 
+def edit_manifest(folder):
+    plain = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**plain, "deviations": []}))
+
+
 EDITS = {
+    "manifest.json": edit_manifest,
     "results.json": edit_results,
     "scores.jsonl": edit_scores,
     "samples.0.1.jsonl": edit_journal,
@@ -67,14 +73,28 @@ def test_an_edited_file_is_named_and_refused(make_run, name, reader):
     assert str(good) not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["results.json", "scores.jsonl", "samples.0.1.jsonl"])
-def test_a_missing_file_is_named_and_refused(make_run, name):
-    folder = make_run("a")
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "results.json", "scores.jsonl", "samples.0.1.jsonl"]
+)
+def test_a_missing_file_is_named_and_refused(make_run, name, reader):
+    """Also where other runs are beside it: a baseline without it would let anything pass."""
+    make_run("before/video", task="disc_video")
+    make_run("after/video", task="disc_video")
+    good, folder = make_run("after/disc"), make_run("before/disc")
     (folder / name).rename(folder / "elsewhere")
-    if name == "results.json":  # which makes it a finished run
-        (folder / name).write_text("{}")
-    with pytest.raises(StoreError, match=name):
-        build(folder, picks=0)
+    with pytest.raises(StoreError, match=name.replace(".", r"\.")) as error:
+        READERS[reader](good.parent, folder.parent)
+    assert str(folder) in str(error.value)
+
+
+def test_two_files_that_are_missing_are_refused_as_well(make_run):
+    make_run("runs/video", task="disc_video")
+    folder = make_run("runs/disc")
+    for name in ("results.json", "checksums.json"):
+        (folder / name).unlink()
+    with pytest.raises(StoreError, match=r"checksums\.json"):
+        build(folder.parent, picks=0)
 
 
 def test_a_run_that_does_not_say_what_it_wrote_is_refused(make_run):
@@ -82,7 +102,7 @@ def test_a_run_that_does_not_say_what_it_wrote_is_refused(make_run):
     (folder / "checksums.json").unlink()
     with pytest.raises(StoreError, match=r"checksums\.json.*harness eval"):
         build(folder, picks=0)
-    for damaged in ("", "[]", '{"version": 7}', '{"version": 1, "files": 3, "journal": null}'):
+    for damaged in ("", "[]", '{"version": 7}', '{"version": 2, "files": 3, "journal": null}'):
         (folder / "checksums.json").write_text(damaged)
         with pytest.raises(StoreError, match=r"checksums\.json"):
             build(folder, picks=0)
