@@ -91,8 +91,11 @@ def sti(path: Path) -> Iterator[Entry]:
 def tempcompass(path: Path) -> Iterator[Entry]:
     """TempCompass' predictions: by video and aspect, with the question of each.
 
-    The file is called after the format: `multi-choice.json`. What is said is "prediction", or
-    "response" where there is none, as its eval_multi-choice.py and its siblings have it.
+    The file is called after the format: `multi-choice.json`. What is said is "prediction" or
+    "response", as its eval_multi-choice.py and its siblings have it.
+
+    Raises:
+        DataError: both are there and differ.
     """
     plain = read_json(path)
     for video, aspects in _objects(plain, f"predictions {path}").items():
@@ -103,6 +106,9 @@ def tempcompass(path: Path) -> Iterator[Entry]:
                 if not isinstance(one, dict) or not isinstance(reply, str):
                     raise DataError(where, expected='objects with a text "prediction" or '
                                     '"response"', found=repr(one)[:60])  # fmt: skip
+                if one.get("response", reply) != reply:
+                    raise DataError(where, expected='one reply, as "prediction" or "response"',
+                                    found="two that differ")  # fmt: skip
                 yield Entry(where=where, reply=reply, video=video,
                             question=text_in([one], "question"),
                             categories={"format": path.stem, "aspect": aspect})  # fmt: skip

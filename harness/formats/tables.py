@@ -46,9 +46,14 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
     csv.field_size_limit(MAX_CELL)
     try:
         with TextIOWrapper(opened(path), encoding="utf-8-sig", newline="") as file:
-            for row in csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","):
-                yield {key: value or "" for key, value in row.items() if isinstance(key, str)
-                       and not isinstance(value, list)}  # fmt: skip
+            comma = "\t" if path.suffix == ".tsv" else ","
+            rows = csv.reader(file, delimiter=comma, strict=True)
+            names = next(rows, [])
+            for row in filter(None, rows):
+                if len(row) != len(names):
+                    raise DataError(f"{path}, line {rows.line_num}", expected=f"{len(names)} cells",
+                                    found=f"{len(row)}", fix="Is the file complete?")  # fmt: skip
+                yield dict(zip(names, row, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"predictions {path}", expected="a table in UTF-8", found=str(error)
                         ) from error  # fmt: skip

@@ -5,6 +5,7 @@ import json
 import sys
 import types
 import zipfile
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -173,6 +174,15 @@ def test_tempcompass_predictions_by_video_aspect_and_question(tmp_path, key):
     assert said(read_format("tempcompass", tmp_path / "captioning.json", samples)) == {}
 
 
+def test_a_prediction_and_another_response_are_refused(tmp_path):
+    path = tmp_path / "yes_no.json"
+    for other, refused in (("yes", False), ("no", True)):
+        one = {"question": "Is it so?", "prediction": "yes", "response": other}
+        path.write_text(json.dumps({"v": {"action": [one]}}))
+        with pytest.raises(DataError, match="'v', action") if refused else nullcontext():
+            read_format("tempcompass", path, SAMPLES)
+
+
 @pytest.mark.parametrize(("suffix", "comma"), [("tsv", "\t"), ("csv", ",")])
 def test_vlmevalkits_tables_by_video_and_question(tmp_path, suffix, comma):
     path = tmp_path / f"x.{suffix}"
@@ -185,6 +195,17 @@ def test_vlmevalkits_tables_by_video_and_question(tmp_path, suffix, comma):
     found = read_format("vlmevalkit", path, SAMPLES)
     assert said(found) == {"002-1": "B,\nbecause", "001-2": ""}
     assert len(found.unmatched) == 1 and "row 4" in found.unmatched[0]
+
+
+@pytest.mark.parametrize("cut", [3, 9, 14], ids=["in quotes", "a cell", "two cells"])
+def test_a_table_that_was_cut_is_refused(tmp_path, cut):
+    path = tmp_path / "x.tsv"
+    whole = f'video\tquestion\tprediction\nvideo_002\t{QUESTIONS["002-1"]}\tA\na\tb b b\t"B, so"\n'
+    path.write_text(whole)
+    assert said(read_format("vlmevalkit", path, SAMPLES)) == {"002-1": "A"}
+    path.write_text(whole[:-cut])
+    with pytest.raises(DataError, match=r"x\.tsv"):
+        read_format("vlmevalkit", path, SAMPLES)
 
 
 def test_vlmevalkits_index_tells_nothing(tmp_path):
