@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from PIL import Image
+
 from harness.errors import DataError
+from harness.files import opened
 from harness.layout import inside
 from harness.masks import Rle
 from harness.tasks.rvos.labels import Labels, sized_labels
@@ -30,7 +33,8 @@ def png_tree(
     """The prediction for each sample, whose id is `video/expression`, in the order of the samples.
 
     A picture is a frame's by its name, as official scorers open it. Palette and grey pictures are
-    read; whatever is not 0 is foreground. A sample without a folder is a failure.
+    read; whatever is not 0 is foreground. Grey with several values besides 0 could be a confidence
+    and is refused. A sample without a folder is a failure.
 
     Args:
         root: The folder of the videos, or one that holds it as `Annotations`.
@@ -55,7 +59,8 @@ def png_tree(
             continue
         found += 1
         masks = tuple(
-            Rle.from_array(labels > 0) for labels in _pictures(folder, sample, allow_extra)
+            Rle.from_array(labels > 0)
+            for labels in _pictures(folder, sample, allow_extra, several=False)
         )
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not found:
@@ -120,8 +125,10 @@ def _numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterat
         yield labels
 
 
-def _pictures(folder: Path, sample: Sample, allow_extra: bool) -> Iterator[Labels]:
-    """The values of the frames' pictures, in the order of the frames."""
+def _pictures(
+    folder: Path, sample: Sample, allow_extra: bool, *, several: bool = True
+) -> Iterator[Labels]:
+    """The values of the frames' pictures, in the order of the frames; of grey `several` or one."""
     if not sample.frames:
         raise DataError(
             f"predictions {folder}", expected="a benchmark whose frames have names",
@@ -138,7 +145,24 @@ def _pictures(folder: Path, sample: Sample, allow_extra: bool) -> Iterator[Label
             found=f"too many: {_some(others)}; missing: {_some(gone)}",
             fix="Write each mask under its frame's name; no frame is told by its place.",
         )  # fmt: skip
-    return (sized_labels(path, sample.query.size, what="prediction") for path in paths)
+    for path in paths:
+        labels = sized_labels(path, sample.query.size, what="prediction")
+        if not several:
+            _refuse_several(path, labels)
+        yield labels
+
+
+def _refuse_several(path: Path, labels: Labels) -> None:
+    """Raise DataError if a grey picture has more than one value besides 0."""
+    most = labels.max()
+    other = labels[(labels != 0) & (labels != most)]
+    if not other.size:
+        return
+    with opened(path) as file, Image.open(file) as picture:
+        grey = picture.mode == "L"
+    if grey:
+        raise DataError(f"prediction {path}", expected="one value besides 0",
+                        found=f"{other[0]} and {most}", fix="Binarise the masks.")  # fmt: skip
 
 
 def _some(paths: Sequence[Path]) -> str:

@@ -265,6 +265,20 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
     assert len(list(png_tree(tmp_path / "said", samples, allow_extra=True))) == 3
 
 
+def test_grey_of_several_values_is_refused_and_a_palette_of_several_objects_is_not(
+    tmp_path, samples
+):
+    several = square(1)
+    several[0, 0] = 2
+    tree(tmp_path, "b/0")
+    (tmp_path / "b/0/00000.png").write_bytes(palette_png(several))
+    *_, last = png_tree(tmp_path, samples)
+    assert last.answer.masks[0].area == 7
+    saved(tmp_path / "b/0/00005.png", several)
+    with pytest.raises(DataError, match=r"b/0/00005\.png.*1 and 2"):
+        list(png_tree(tmp_path, samples))
+
+
 def test_pictures_are_frames_by_their_names(tmp_path, sample):
     names = tuple(map(str, range(12)))  # of which "10" comes before "2" as text
     asked = sample("v/0", 0)
