@@ -69,16 +69,16 @@ def _named(model: str, labels: Sequence[str]) -> str:
 
 
 def settings(spec: str) -> dict[str, str]:
-    """A SPEC's arguments by their paths; the SPEC itself where it is none of a plugin.
+    """A SPEC's arguments by their paths, and its plugin; the SPEC itself where it has none.
 
     >>> settings("qwen_vl(frames=4,segmenter=sam2(checkpoint=a/b))")
-    {'frames': '4', 'segmenter': 'sam2', 'segmenter.checkpoint': 'a/b'}
+    {'': 'qwen_vl', 'frames': '4', 'segmenter': 'sam2', 'segmenter.checkpoint': 'a/b'}
     """
     try:
         parsed = parse(spec)
     except UsageError:
         return {"": spec}
-    return dict(_flat(parsed, ""))
+    return {"": parsed.name, **dict(_flat(parsed, ""))}
 
 
 def _flat(spec: Spec, before: str) -> Iterator[tuple[str, str]]:

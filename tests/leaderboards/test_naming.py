@@ -43,6 +43,10 @@ def names(*folders):
             {"one(segmenter.checkpoint=large)", "one(segmenter.checkpoint=tiny)"},
         ),
         (
+            ["saliency(a=1)", "one"],
+            {"one(saliency)", "one(one)"},
+        ),
+        (
             ["one(a=1,b=1)", "one(a=1,b=2)", "one(a=2,b=1)"],
             {"one(a=1,b=1)", "one(a=1,b=2)", "one(a=2,b=1)"},
         ),
