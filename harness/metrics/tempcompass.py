@@ -5,6 +5,8 @@ model then, or score 0 with `--disable_llm` (`tempcompass/rules`). All equal the
 llyx97/TempCompass at commit e1b4631.
 """
 
+import re
+
 from harness.errors import DataError
 from harness.scores import Metric
 
@@ -115,8 +117,9 @@ def _candidates(options: list[str], said: str) -> list[tuple[str, tuple[str, ...
 def captioning(judgement: str, answer: str) -> bool | None:
     r"""Whether a judge, shown only the caption, picks the true option (`eval_captioning.py`).
 
-    The judge's last line with "Answer" counts, or all that it wrote; it has to name exactly one
-    option, the true one. None where the judge gave nothing: the official script then *subtracts* 1.
+    The judge's last line with "Answer" counts, or all that it wrote; it has to begin with the true
+    option's letter, a full stop and a blank, and to name no other. None where the judge gave
+    nothing: the official script then *subtracts* 1.
 
     >>> replies = ("Reasoning: …\nAnswer: A. dunking", "B. x", "")
     >>> [captioning(said, "A. dunking") for said in replies]
@@ -124,8 +127,24 @@ def captioning(judgement: str, answer: str) -> bool | None:
     """
     if not judgement or judgement == "invalid_request_error":
         return None
-    lines = [line.strip() for line in judgement.split("\n")]
-    answers = [line.replace("Answer:", "").strip() for line in lines if "Answer" in line]
-    said = answers[-1] if answers else judgement
+    said = _verdict(judgement)
     named = sum(said.count(f"{letter}.") for letter in "ABCD")
     return named == 1 and said.split(". ")[0] == answer.split(". ")[0]
+
+
+def chooses(judgement: str) -> bool:
+    """Whether a judge's reply on a caption begins, where it counts, with an option or "None".
+
+    Else `captioning` can only find it wrong, whatever the judge meant.
+
+    >>> [chooses(said) for said in ("Answer: A. dunking", "Answer: None", "A", "(A) x", "no idea")]
+    [True, True, False, False, False]
+    """
+    return re.match(r"[A-D]\. |none\b", _verdict(judgement), re.IGNORECASE) is not None
+
+
+def _verdict(judgement: str) -> str:
+    """What counts of a judge's reply."""
+    lines = [line.strip() for line in judgement.split("\n")]
+    answers = [line.replace("Answer:", "").strip() for line in lines if "Answer" in line]
+    return answers[-1] if answers else judgement

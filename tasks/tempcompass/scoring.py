@@ -8,7 +8,7 @@ from harness.metrics import tempcompass
 from harness.metrics.choices import strict_choice
 from harness.model import Judge
 from harness.run.judging import unjudged
-from harness.scores import Mean, Scores
+from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
 from harness.tasks.spatial.said import read_by, said
 from harness.tasks.tempcompass.records import Record
@@ -16,6 +16,8 @@ from harness.tasks.video_qa.options import LETTERED
 from harness.types import Prediction, Sample
 
 RUBRIC = "tempcompass_caption"
+UNREADABLE = Metric("unreadable verdicts", better="lower", about="share of captions on which the "
+                    "judge neither chose an option, as `C. …`, nor said None")  # fmt: skip
 WORDS = re.compile(r"[a-z0-9]+")
 
 
@@ -87,13 +89,15 @@ class Scoring:
         (sample,), (prediction,) = unit, predictions
         text, record = said(prediction), _record(sample)
         judged = record.format == "captioning" and self.protocol != "tempcompass/strict"
-        if text is None:
-            found = None
-        else:
-            found = self._judged(record, text) if judged else self.rated(sample, text)
+        found, readable = None, True
+        if text is not None:
+            found, readable = (self._judged(record, text) if judged
+                               else (self.rated(sample, text), True))  # fmt: skip
         right = Mean(float(found is True))
         scores = {record.aspect: right, "avg": right}
-        if self.protocol != "tempcompass/strict" and not judged:
+        if judged:
+            scores[UNREADABLE.name] = Mean(float(not readable))
+        elif self.protocol != "tempcompass/strict":
             scores[tempcompass.MATCH_RATE.name] = Mean(float(found is not None))
         return scores
 
@@ -106,15 +110,18 @@ class Scoring:
             return True if tempcompass.cleaned(text) else None
         return by_rules(record, text)
 
-    def _judged(self, record: Record, text: str) -> bool:
+    def _judged(self, record: Record, text: str) -> tuple[bool, bool]:
+        """Whether a caption is right, and whether the judge's verdict could be read."""
         assert record.about is not None, "captions are about a question"
         question, answer = record.about
         if tempcompass.cleaned(text) == told(record):
-            return True  # a perfect answer, which nobody has to be asked about
+            return True, True  # a perfect answer, which nobody has to be asked about
         if self.judge is None:
             raise unjudged(RUBRIC)
         verdict = self.judge.judge(RUBRIC, question, tempcompass.cleaned(text), answer)
-        return tempcompass.captioning(verdict.text, answer) is True
+        return tempcompass.captioning(verdict.text, answer) is True, tempcompass.chooses(
+            verdict.text
+        )
 
 
 def _record(sample: Sample) -> Record:
@@ -139,6 +146,8 @@ PROTOCOLS = {
         RULES,
         name="tempcompass/judged",
         score=Scoring("tempcompass/judged"),
+        metrics=(*tempcompass.METRICS, tempcompass.MATCH_RATE, UNREADABLE),
+        beside=(tempcompass.MATCH_RATE.name, UNREADABLE.name),
         rubric=RUBRIC,
         judged=lambda judge: Scoring("tempcompass/judged", judge),
         about="captions by a judge that sees nothing else; the other formats by rules",

@@ -247,6 +247,28 @@ def test_captions_are_judged_by_the_shipped_rubric_through_the_commands(
     assert len(network.asked) == len(captions)
 
 
+@pytest.mark.parametrize(
+    ("form", "right", "unread"),
+    [("Answer: {}. it", 1, 0), ("{}. it", 1, 0), ("None of them", 0, 0), ("Answer: {}", 0, 1),
+     ("({}) it", 0, 1), ("no idea", 0, 1)],
+)  # fmt: skip
+def test_verdicts_that_choose_nothing_are_counted(
+    capsys, monkeypatch, network, tmp_path, form, right, unread
+):
+    data, spec, samples, captions, lines = compass("captioning")
+    truth = {one.target.extra["record"].about for one in captions}
+    letters = {question: answer[0] for question, answer in truth}
+    monkeypatch.setattr(ReadsOptions, "reply", staticmethod(lambda text: form.format(
+        next(letter for question, letter in letters.items() if question in text))))  # fmt: skip
+    file = tmp_path / "said.jsonl"
+    lines = [json.dumps({"id": one.id, "answer": "a caption"}) + "\n" for one in samples]
+    file.write_text("".join(lines))
+    judge = f"chat(backend=openai(model=served,coordinates=pixels,base_url={network.url}))"
+    found = run(capsys, "score", "--predictions", file, "--tasks", spec, "--data", data, "--json",
+                "--judge", judge)["tasks"]["tempcompass"]["metrics"]  # fmt: skip
+    assert (found["avg"], found["unreadable verdicts"]) == (right, unread)
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.toml")))
 def test_every_shipped_rubric_runs_through_the_command(
     capsys, network, example_of, tmp_path, said, name
