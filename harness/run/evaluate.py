@@ -343,8 +343,8 @@ class _Evaluation:
         finish(self.folder, scorer.done, results)
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
-            assert failure is not None, "no sample was answered"
+            why = failure.message if failure else f"{results['protocol']} reads nothing from it"
             self.progress.note(
                 f"{self.task.name}: no sample was answered by {results['model']}, "
-                f"the first because of: {failure.message}"
+                f"the first because of: {why}"
             )

@@ -170,3 +170,20 @@ def test_a_failure_keeps_its_kind_unless_its_reply_is_read(build, example, tmp_p
         "infrastructure": 1,
         "parse": 1,
     }
+
+
+def test_replies_of_which_a_protocol_reads_none_are_a_run_without_answers(
+    build, capsys, example, tmp_path
+):
+    """They are texts, which no parser of the model failed at."""
+    data, spec = example("video_mme"), "video_mme(prompt=official)"
+    ids = [sample.id for sample in build(spec, data).samples()]
+    said = tmp_path / "said.jsonl"
+    said.write_text("".join(json.dumps({"id": one, "answer": "no idea"}) + "\n" for one in ids))
+    assert main(["eval", "--model", f"replay(file={said})", "--tasks", spec, "--data", str(data),
+                 "--out", str(tmp_path / "runs"), "--json"]) == 0  # fmt: skip
+    out, err = capsys.readouterr()
+    found = json.loads(out)["tasks"]["video_mme"]
+    assert (found["n_scored"], found["failures"]["parse"]) == (0, len(ids))
+    assert found["metrics"]["accuracy"] is None
+    assert "videomme/official" in err
