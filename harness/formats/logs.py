@@ -70,6 +70,7 @@ def video_mme(path: Path) -> Iterator[Entry]:
                 raise DataError(where, expected='questions with a text "response"',
                                 found=repr(one)[:60])  # fmt: skip
             yield Entry(where=where, reply=one["response"], ids=ids_in([one]),
+                        video=text_in([video], "videoID", "video_id"),
                         question=text_in([one], "question"))  # fmt: skip
 
 

@@ -144,6 +144,15 @@ def test_video_mmes_result_file(tmp_path):
     assert said(found) == {"001-1": "A"} and "009-9" in found.unmatched[0]
 
 
+@pytest.mark.parametrize("key", ["videoID", "video_id"])
+def test_a_video_mme_id_under_another_video_is_not_taken(tmp_path, key):
+    path = tmp_path / "x.json"
+    one = {"question_id": "001-1", "response": "A"}
+    for video, found in (("video_001", {"001-1": "A"}), ("001", {"001-1": "A"}), ("video_002", {})):
+        path.write_text(json.dumps([{key: video, "questions": [one]}]))
+        assert said(read_format("video-mme", path, SAMPLES)) == found, video
+
+
 def test_stis_results_are_told_apart_by_video_number_and_times(tmp_path):
     samples = [sample("a.mp4|3|0.0|12.0", "?")]
     path = tmp_path / "x.json"
