@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
+from harness.files import opened
 from harness.interchange import prediction_from_json
 from harness.scores import Totals, UnitScore
 from harness.store import checksums
@@ -112,7 +113,7 @@ class Run:
         """Scores of all units, in the task's order."""
         path = self.folder / SCORES
         try:
-            with path.open("rb") as lines:
+            with opened(path) as lines:
                 for line in lines:
                     yield UnitScore.from_json(json.loads(line))
         except OSError as error:

@@ -13,7 +13,7 @@ from harness.files import read, refuse_other
 from harness.replies import unique
 
 MISSING = object()
-MAX_ROWS = 2**22
+MAX_ROWS = 2**20
 """Of one Parquet file: the largest benchmark has a quarter of a million, and ten times that would
 be read for minutes."""
 
@@ -30,7 +30,8 @@ def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
     """`path` if it is a file; a DataError that says how the data is had if not."""
     if not path.is_file():
         raise DataError(f"file {path}", expected=expected,
-                        found="none" if not path.exists() else "a folder", fix=fix)  # fmt: skip
+                        found="a folder" if path.is_dir() else "something else"
+                        if path.exists() else "none", fix=fix)  # fmt: skip
     return path
 
 

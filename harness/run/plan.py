@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError, UsageError
+from harness.files import read_text
 from harness.media import Media
 from harness.plugins import blamed
 from harness.task import Task
@@ -88,7 +89,7 @@ def shortage(name: str | None, found: int) -> str | None:
 def _listed(name: str) -> set[str]:
     """The ids in a file, one a line."""
     try:
-        wanted = set(Path(name).read_text(encoding="utf-8-sig").split("\n")) - {""}
+        wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
     except UnicodeDecodeError as error:
         raise UsageError(f"subset file {name}", expected="UTF-8 text, one id a line",
                          found=str(error)) from error  # fmt: skip

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from harness import files
 from harness.errors import StoreError
 
 
@@ -53,7 +54,7 @@ def read_json(path: Path) -> Any:
         StoreError: missing or damaged.
     """
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(files.read(path))
     except FileNotFoundError as error:
         raise StoreError(f"file {path}", expected="a file", found="none") from error
     except (OSError, ValueError, RecursionError) as error:

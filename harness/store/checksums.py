@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
+from harness.files import read
 from harness.store.atomic import read_json, write_json
 from harness.store.journal import files
 
@@ -73,7 +74,7 @@ def changed(folder: Path) -> dict[str, str]:
 
 def _now(path: Path) -> str | None:
     try:
-        return _hashed(path.read_bytes())
+        return _hashed(read(path))
     except OSError:
         return None
 

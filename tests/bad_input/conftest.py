@@ -7,6 +7,7 @@ docs/bad-input.md it is; the fixture `harness` holds it to that exit code.
 import importlib
 import json
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -237,3 +238,17 @@ def edit_fixture() -> Callable[..., None]:
 @pytest.fixture(name="contents")
 def contents_fixture() -> Callable[[Path], dict[Path, bytes]]:
     return contents
+
+
+@pytest.fixture
+def in_time():
+    """Ends the test with an error if it waits for what never comes."""
+
+    def late(*_):
+        raise TimeoutError("it waits for ever")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

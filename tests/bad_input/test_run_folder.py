@@ -211,6 +211,21 @@ def test_a_score_that_is_no_number_is_refused(harness, finished, number):
     harness("board", "check", "--baseline", finished, "--candidate", finished).says(str(path))
 
 
+@case(114, "a FIFO in the place of results or scores of a run, or of a file of ids", "refused; "
+      "names the file; it is never waited for", code=5)  # fmt: skip
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+@pytest.mark.parametrize("name", ["results.json", "scores.jsonl", "ids"])
+def test_a_fifo_in_a_run_is_not_waited_for(harness, finished, in_time, name):
+    path = finished / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    if name == "ids":
+        again(harness, "--subset", path, code=2).says("ids")
+    else:
+        harness("board", "build", "--runs", finished, "--out", harness.folder / "board",
+                ).says(str(path))  # fmt: skip
+
+
 @case(81, "a finished run of a version that kept no checksums", "refused by boards and the gate; "
       "the same evaluation adds them, without predicting", code=5)  # fmt: skip
 def test_a_run_without_checksums_is_refused_until_it_is_evaluated_again(harness, finished):
