@@ -63,8 +63,13 @@ class Busy:
             for ids, masks in self._prompts
             for tokens, mask in zip(ids.tolist(), masks.tolist(), strict=True)
         )
-        return {"busy": self.seconds, "prefills": self.prefills, "steps": self.steps,
-                "rows": self.rows, "prompts": prompts}  # fmt: skip
+        return {
+            "busy": self.seconds,
+            "prefills": self.prefills,
+            "steps": self.steps,
+            "rows": self.rows,
+            "prompts": prompts,
+        }
 
 
 def _hash(tokens: list[int], mask: list[int]) -> str:

@@ -59,10 +59,11 @@ def main() -> None:
         f"`python benchmarks/compiled.py --checkpoint {given.checkpoint} --device {given.device} "
         f"--rows {given.rows} --tokens {given.tokens} --repeats {given.repeats} --threads "
         f"{given.threads}` on {place(given.device)}, torch {torch.__version__}; medians of "
-        f"{given.repeats} turns.", "",
+        f"{given.repeats} turns.",
+        "",
         "| | as it is, ms | compiled, ms | ratio | compiling, s | pays after |",
         "| --- | --- | --- | --- | --- | --- |",
-    ]  # fmt: skip
+    ]
     for name, plain, fast in parts(given):
         with torch.inference_mode():
             lines.append(f"| {name} | {compared(plain, fast, given.repeats)} |")
@@ -80,9 +81,12 @@ def place(name: str) -> str:
 def parts(given: argparse.Namespace) -> Iterator[tuple[str, Call, Call]]:
     """What is compared: its name, as it is, and compiled."""
     network = load_network(
-        find(given.checkpoint), name=given.checkpoint, dtype="bfloat16", attn_implementation="sdpa",
+        find(given.checkpoint),
+        name=given.checkpoint,
+        dtype="bfloat16",
+        attn_implementation="sdpa",
         adapter=None,
-    )  # fmt: skip
+    )
     network = network.to(given.device).eval()
     # Compiling has ways of its own to make small products quick.
     compiled = torch.compile(deepcopy(network.model.language_model), dynamic=False)
@@ -95,10 +99,10 @@ def parts(given: argparse.Namespace) -> Iterator[tuple[str, Call, Call]]:
 
     yield (
         f"a token of the text network, {given.rows} rows",
-        lambda: written(text, growing([]), given), fast,
-    )  # fmt: skip
-    sam = segmenter("Sam2VideoModel", FOLDER, name="pocket-sam",
-                    dtype="auto", device=given.device)  # fmt: skip
+        lambda: written(text, growing([]), given),
+        fast,
+    )
+    sam = segmenter("Sam2VideoModel", FOLDER, name="pocket-sam", dtype="auto", device=given.device)
     side = sam.config.vision_config.backbone_config.image_size[0]
     picture = torch.rand(1, 3, side, side, device=given.device, dtype=sam.dtype)
     encoder = torch.compile(sam.vision_encoder, dynamic=False)
@@ -121,9 +125,11 @@ def written(text: Any, cache: Any, given: argparse.Namespace) -> float:
     def step(start: int, count: int) -> None:
         places = torch.arange(start, start + count, device=given.device)
         text(
-            inputs_embeds=states(count), past_key_values=cache, use_cache=True,
+            inputs_embeds=states(count),
+            past_key_values=cache,
+            use_cache=True,
             position_ids=places.expand(3, given.rows, count),
-        )  # fmt: skip
+        )
 
     step(0, PROMPT)
     return timed(lambda: [step(PROMPT + one, 1) for one in range(given.tokens)]) / given.tokens

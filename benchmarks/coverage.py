@@ -56,9 +56,13 @@ def main() -> None:
 
 def unit(group: int, number: int, **scores: Mean | Ratio | Corpus) -> UnitScore:
     return UnitScore(
-        unit=f"{group}/{number}", group=f"{group:05}", samples=(f"{group}/{number}",),
-        categories={}, failed=0, scores=scores,
-    )  # fmt: skip
+        unit=f"{group}/{number}",
+        group=f"{group:05}",
+        samples=(f"{group}/{number}",),
+        categories={},
+        failed=0,
+        scores=scores,
+    )
 
 
 def plain(random: Random, groups: int) -> Units:
@@ -231,9 +235,13 @@ def shares(trials: int, resamples: int) -> Iterator[str]:
     yield "| share of right answers | samples | exact interval | percentiles | formula |"
     yield "|--:|---|--:|--:|--:|"
     cases: dict[str, tuple[int, int | None, bool]] = {
-        "24": (24, 1, False), "24 × 3": (24, 3, True), "10 × 3": (10, 3, True),
-        "30 × 1 to 5": (30, None, True), "200": (200, 1, False), "200 × 3": (200, 3, True),
-    }  # fmt: skip
+        "24": (24, 1, False),
+        "24 × 3": (24, 3, True),
+        "10 × 3": (10, 3, True),
+        "30 × 1 to 5": (30, None, True),
+        "200": (200, 1, False),
+        "200 × 3": (200, 3, True),
+    }
     for truth in (0.5, 0.9, 0.98):
         for name, (groups, size, together) in cases.items():
             held = [0, 0, 0]

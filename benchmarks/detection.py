@@ -41,15 +41,19 @@ def main() -> None:
             found[name] = run(items)
             seconds[name].append(time.perf_counter() - start)
     counts = [sum(len(item[kind]) for item in items) for kind in ("truth", "predicted")]
-    print(f"{given.pictures} pictures, {counts[0]} true and {counts[1]} predicted boxes, "
-          f"median of {given.rounds}")  # fmt: skip
+    print(
+        f"{given.pictures} pictures, {counts[0]} true and {counts[1]} predicted boxes, "
+        f"median of {given.rounds}"
+    )
     print(f"{'':24}{'ms':>9}{'ratio':>8}  equal")
     slow = median(seconds["pycocotools"])
     for name, times in seconds.items():
         pairs = zip(found[name], found["pycocotools"], strict=True)
         gap = max(abs(one - other) for one, other in pairs)
-        print(f"{name:24}{median(times) * 1e3:9.1f}{slow / median(times):8.1f}  "
-              f"{'yes' if gap == 0 else f'{gap:.1e}'}")  # fmt: skip
+        print(
+            f"{name:24}{median(times) * 1e3:9.1f}{slow / median(times):8.1f}  "
+            f"{'yes' if gap == 0 else f'{gap:.1e}'}"
+        )
     subsets(items)
 
 
@@ -86,11 +90,14 @@ def scenes(pictures: int) -> list[dict[str, Any]]:
             ]
             items.append(
                 detection_item(
-                    picture + 1, category + 1, truth=truth, predicted=said,
+                    picture + 1,
+                    category + 1,
+                    truth=truth,
+                    predicted=said,
                     scores=np.round(random.random(len(said)), 3).tolist(),
                     crowd=(random.random(len(truth)) < 0.1).tolist(),
                 )
-            )  # fmt: skip
+            )
     return items
 
 
@@ -130,9 +137,14 @@ def layout(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, 
         place = {"image_id": item["image"], "category_id": item["category"]}
         for x, y, right, bottom, area, crowd in item["truth"]:
             truth["annotations"].append(
-                {**place, "id": len(truth["annotations"]) + 1, "area": area, "iscrowd": crowd,
-                 "bbox": [x, y, right - x, bottom - y]}
-            )  # fmt: skip
+                {
+                    **place,
+                    "id": len(truth["annotations"]) + 1,
+                    "area": area,
+                    "iscrowd": crowd,
+                    "bbox": [x, y, right - x, bottom - y],
+                }
+            )
         results += [
             {**place, "bbox": [x, y, right - x, bottom - y], "score": score}
             for x, y, right, bottom, score in item["predicted"]
@@ -143,16 +155,19 @@ def layout(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, 
 RUNS: dict[str, tuple[str, Callable[[Any], list[float]]]] = {
     "pycocotools": ("pycocotools", plain("pycocotools.coco", "pycocotools.cocoeval", "COCOeval")),
     "faster-coco-eval": (
-        "faster_coco_eval", plain("faster_coco_eval", "faster_coco_eval", "COCOeval_faster"),
+        "faster_coco_eval",
+        plain("faster_coco_eval", "faster_coco_eval", "COCOeval_faster"),
     ),
     "hotcoco": ("hotcoco", plain("hotcoco", "hotcoco", "COCOeval")),
     "harness (pycocotools)": (
-        "pycocotools", lambda items: list(coco_statistics(items).values()),
+        "pycocotools",
+        lambda items: list(coco_statistics(items).values()),
     ),
     "harness (hotcoco)": (
-        "hotcoco", lambda items: list(coco_statistics(items, library="hotcoco").values()),
+        "hotcoco",
+        lambda items: list(coco_statistics(items, library="hotcoco").values()),
     ),
-}  # fmt: skip
+}
 
 
 if __name__ == "__main__":

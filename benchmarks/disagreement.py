@@ -32,9 +32,12 @@ from harness.record import Run, runs_below
 
 RESULT = Path(__file__).parent / "results" / "disagreement.md"
 TASKS = (
-    "shapes_referring(asks=single)", "shapes_referring(asks=several)", "counting", "shapes_qa",
+    "shapes_referring(asks=single)",
+    "shapes_referring(asks=several)",
+    "counting",
+    "shapes_qa",
     "mevis",
-)  # fmt: skip
+)
 DATA = ("shapes_referring", "counting", "shapes_qa", "mevis")
 MODEL = (
     "pocket(segmenter=box,propagator=still,batch_size={batch},backend=transformers(dtype={dtype},"
@@ -103,8 +106,19 @@ def main() -> None:
         sys.exit(f"error: {error}")
     data = given.runs / f"data-{given.seed}-{given.size}"
     if not (data / "shapes.json").exists():
-        harness("data", "make", "shapes", "--out", str(data), "--seed", str(given.seed), "--size",
-                str(given.size), "--tasks", ",".join(DATA))  # fmt: skip
+        harness(
+            "data",
+            "make",
+            "shapes",
+            "--out",
+            str(data),
+            "--seed",
+            str(given.seed),
+            "--size",
+            str(given.size),
+            "--tasks",
+            ",".join(DATA),
+        )
     folder = given.runs / given.device.replace(":", "-")
     runs = {
         name: evaluated(WAYS[name].spec(given.device), data, folder / f"{data.name}-{name}")
@@ -147,8 +161,9 @@ def asked_for(names: str, device: str) -> list[str]:
 
 def evaluated(spec: str, data: Path, out: Path) -> dict[str, Run]:
     """The runs of all tasks, by the task's SPEC."""
-    harness("eval", "--model", spec, "--tasks", ",".join(TASKS), "--data", str(data), "--out",
-            str(out))  # fmt: skip
+    harness(
+        "eval", "--model", spec, "--tasks", ",".join(TASKS), "--data", str(data), "--out", str(out)
+    )
     runs = [Run.open(folder) for folder in runs_below(out)]
     return {run.manifest["task"]["spec"]: run for run in runs}
 
@@ -202,9 +217,11 @@ def table(runs: Mapping[str, Mapping[str, Run]], given: argparse.Namespace) -> I
     total = sum(run.results["n_total"] for run in first.values())
     made = next(iter(first.values())).manifest["provenance"]
     packages = made["packages"]
-    yield (f"`python benchmarks/disagreement.py --device {given.device} --seed {given.seed} --size "
-           f"{given.size}` on {made['device']}, torch {packages.get('torch')}, transformers "
-           f"{packages.get('transformers')}:")  # fmt: skip
+    yield (
+        f"`python benchmarks/disagreement.py --device {given.device} --seed {given.seed} --size "
+        f"{given.size}` on {made['device']}, torch {packages.get('torch')}, transformers "
+        f"{packages.get('transformers')}:"
+    )
     yield f"{total} samples of {len(first)} tasks. The first row has the scores, the others their"
     yield "change from the way that they are compared with."
     yield ""

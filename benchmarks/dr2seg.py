@@ -47,8 +47,12 @@ REACHED = {"paper": (83, 39), "end": (83, 27)}
 VisionReasoner and of DR2Seg: 82.8 before and 83.4 after; 50.8 before and 27.1 after, of which the
 first is the middle. The second pass, whose length is not told, has as many; with more than the
 first it would earn nothing."""
-PARTS = {"equal": "at equal lengths", "paper": "at the paper's lengths",
-         "end": "at its last lengths", "same": "to the same steps"}  # fmt: skip
+PARTS = {
+    "equal": "at equal lengths",
+    "paper": "at the paper's lengths",
+    "end": "at its last lengths",
+    "same": "to the same steps",
+}
 ANSWER, DESCRIPTION = 55, 14
 """About how many further tokens a reply of Qwen2.5-VL has: tags, a box and a point in digits; and
 what is described."""
@@ -91,8 +95,13 @@ def trained(method: Spec, model: Spec, task: Task, *, seed: int) -> tuple[Clock,
     """A training in a folder that is thrown away: its times, and the rollouts that were kept."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        done = train(plugins.build("trainers", method), [task], model, Path(folder) / "out",
-                     TrainingOptions(seed=seed, progress=clock))  # fmt: skip
+        done = train(
+            plugins.build("trainers", method),
+            [task],
+            model,
+            Path(folder) / "out",
+            TrainingOptions(seed=seed, progress=clock),
+        )
         kept = (done.folder / "rollouts.jsonl").read_text("utf-8").splitlines()
     return clock, [json.loads(line)["text"] for line in kept]
 
@@ -226,10 +235,18 @@ def main() -> int:
     if unknown := set(parts) - set(PARTS):
         parser.error(f"--parts: no {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
 
-    settings = {"max_steps": given.steps + 1, "num_generations": 8, "generation_batch_size": 16,
-                "per_device_train_batch_size": 16, "max_completion_length": 128,
-                "noise": "keyed", "report_to": "none", "keep_rollouts": 2,
-                "save_steps": given.steps + 1, "n0": 12}  # fmt: skip
+    settings = {
+        "max_steps": given.steps + 1,
+        "num_generations": 8,
+        "generation_batch_size": 16,
+        "per_device_train_batch_size": 16,
+        "max_completion_length": 128,
+        "noise": "keyed",
+        "report_to": "none",
+        "keep_rollouts": 2,
+        "save_steps": given.steps + 1,
+        "n0": 12,
+    }
     for text in given.set:
         settings.update(parse(f"set({text})").arguments)
     shared = {key: value for key, value in settings.items() if key != "n0"}
@@ -246,10 +263,14 @@ def main() -> int:
             (Spec("dr2seg", {**settings, **still}), own),
             (Spec("dr2seg", {**settings, **still, "r_desc": False, "r_len": False}), own),
         )
-        large = Spec("dr2seg", {
-            "checkpoint": str(like_qwen(Path(folder) / "like_qwen")), "canvas": LARGE,
-            "backend": Spec("transformers", {"min_pixels": LARGE**2, "max_pixels": LARGE**2}),
-        })  # fmt: skip
+        large = Spec(
+            "dr2seg",
+            {
+                "checkpoint": str(like_qwen(Path(folder) / "like_qwen")),
+                "canvas": LARGE,
+                "backend": Spec("transformers", {"min_pixels": LARGE**2, "max_pixels": LARGE**2}),
+            },
+        )
         few = {"max_steps": given.large_steps + 1, "per_device_train_batch_size": 4}
         learning = {"learning_rate": 2e-5, **shared}
 
@@ -258,35 +279,51 @@ def main() -> int:
                 return compared(*alike, task, rounds=given.rounds, same=True)
             if part == "same":
                 dr2seg = Spec("dr2seg", {**learning, "n0": settings["n0"]}), own
-                return compared(dr2seg, (Spec("visionreasoner", learning), plain), task,
-                                rounds=given.rounds)  # fmt: skip
+                return compared(
+                    dr2seg, (Spec("visionreasoner", learning), plain), task, rounds=given.rounds
+                )
             longer, shorter = REACHED[part]
             first = shorter + ANSWER + DESCRIPTION
             return compared(
                 *((Spec("dr2seg", {**one.arguments, **few}), large) for one, _ in alike),
-                task, rounds=given.rounds,
+                task,
+                rounds=given.rounds,
                 lengths={"visionreasoner": (longer + ANSWER, 0), "dr2seg": (first, first)},
-            )  # fmt: skip
+            )
 
         found = {part: measured(part) for part in parts}
     own_settings = {
-        "equal": {**settings, **still}, "same": {**settings, **learning},
-        **{part: {**settings, **still, **few, "lengths": lengths}
-           for part, lengths in REACHED.items()},
-    }  # fmt: skip
-    about = {"rounds": given.rounds, "provenance": provenance.collect(),
-             "device": provenance.device()}  # fmt: skip
+        "equal": {**settings, **still},
+        "same": {**settings, **learning},
+        **{
+            part: {**settings, **still, **few, "lengths": lengths}
+            for part, lengths in REACHED.items()
+        },
+    }
+    about = {
+        "rounds": given.rounds,
+        "provenance": provenance.collect(),
+        "device": provenance.device(),
+    }
     for part, one in found.items():
         rounds = ", ".join(f"{ratio:.2f}" for ratio in one["ratios_of_rounds"])
-        print(f"{PARTS[part]:24} ratio {one['ratio']:.3f} ({rounds})   " + "   ".join(
-            f"{method} {seconds:.2f} s a step" for method, seconds in one["median_seconds"].items()
-        ))  # fmt: skip
+        print(
+            f"{PARTS[part]:24} ratio {one['ratio']:.3f} ({rounds})   "
+            + "   ".join(
+                f"{method} {seconds:.2f} s a step"
+                for method, seconds in one["median_seconds"].items()
+            )
+        )
         print(json.dumps(one["lengths"], indent=1))
     if given.save:
         kept = json.loads(RESULT.read_text("utf-8")) if RESULT.is_file() else {}
-        kept |= {"aim": AIM, **{
-            part: {**one, "settings": own_settings[part], **about} for part, one in found.items()
-        }}  # fmt: skip
+        kept |= {
+            "aim": AIM,
+            **{
+                part: {**one, "settings": own_settings[part], **about}
+                for part, one in found.items()
+            },
+        }
         RESULT.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     return int(any(found[part]["ratio"] > AIM for part in REACHED if part in found))
 

@@ -52,22 +52,31 @@ def main() -> None:
     own = model.chat.generate(requests)
     begun = [BEGUN.match(reply.text) for reply in own]
     found = {
-        "questions": len(samples), "begun_with_a_graph": sum(map(bool, begun)),
+        "questions": len(samples),
+        "begun_with_a_graph": sum(map(bool, begun)),
         "as_they_are": {"right": right(samples, own)},
-    }  # fmt: skip
+    }
     for name, change in (("own_graph_again", str), ("mirrored_graph", mirrored)):
-        said = model.chat.generate([
-            replace(request, prefix=change(match.group())) if match else request
-            for request, match in zip(requests, begun, strict=True)
-        ])  # fmt: skip
-        changed = [spoken(one.text) != spoken(other.text)
-                   for one, other in zip(own, said, strict=True)]  # fmt: skip
+        said = model.chat.generate(
+            [
+                replace(request, prefix=change(match.group())) if match else request
+                for request, match in zip(requests, begun, strict=True)
+            ]
+        )
+        changed = [
+            spoken(one.text) != spoken(other.text) for one, other in zip(own, said, strict=True)
+        ]
         found[name] = {"right": right(samples, said), "answers_changed": sum(changed)}
     print(json.dumps(found, indent=1))
     if given.save:
-        result = {**found, "checkpoint": Path(given.checkpoint).name,
-                  "weights": model.chat.describe()["weights"], "data": given.data.name,
-                  "device": provenance.device(), "provenance": provenance.collect()}  # fmt: skip
+        result = {
+            **found,
+            "checkpoint": Path(given.checkpoint).name,
+            "weights": model.chat.describe()["weights"],
+            "data": given.data.name,
+            "device": provenance.device(),
+            "provenance": provenance.collect(),
+        }
         RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
@@ -87,9 +96,11 @@ def mirrored(graph: str) -> str:
 
 def right(samples: Sequence[Sample], replies: Sequence[ChatReply]) -> float:
     """The part of the replies whose answer is the right letter."""
-    hits = [spoken(reply.text).strip()[:1] == sample.target.answer.choice
-            for sample, reply in zip(samples, replies, strict=True)
-            if sample.target.answer is not None]  # fmt: skip
+    hits = [
+        spoken(reply.text).strip()[:1] == sample.target.answer.choice
+        for sample, reply in zip(samples, replies, strict=True)
+        if sample.target.answer is not None
+    ]
     return sum(hits) / len(hits)
 
 

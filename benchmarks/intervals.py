@@ -51,7 +51,11 @@ def ours(asked: Columns) -> Method:
     """From the units of a run, so with the time that adding up their groups takes."""
     units = [
         UnitScore(
-            unit=str(index), group=str(index), samples=(str(index),), categories={}, failed=0,
+            unit=str(index),
+            group=str(index),
+            samples=(str(index),),
+            categories={},
+            failed=0,
             scores={
                 name: Mean(float(above[index]))
                 if below is None
@@ -60,7 +64,7 @@ def ours(asked: Columns) -> Method:
             },
         )
         for index in range(len(next(iter(asked.values()))[0]))
-    ]  # fmt: skip
+    ]
     metrics = tuple(map(Metric, asked))
 
     def run(resamples: int) -> list[Pair | None]:
@@ -76,9 +80,13 @@ def theirs(asked: Columns) -> Method:
         interval = bootstrap(
             (above,) if below is None else (above, below),
             np.mean if below is None else lambda a, b, axis: a.sum(axis=axis) / b.sum(axis=axis),
-            paired=below is not None, n_resamples=resamples, batch=100, method="percentile",
-            vectorized=True, rng=np.random.default_rng(0),
-        ).confidence_interval  # fmt: skip
+            paired=below is not None,
+            n_resamples=resamples,
+            batch=100,
+            method="percentile",
+            vectorized=True,
+            rng=np.random.default_rng(0),
+        ).confidence_interval
         return float(interval.low), float(interval.high)
 
     return lambda resamples: [one(*columns, resamples) for columns in asked.values()]

@@ -109,9 +109,7 @@ def evaluated(folder: Path) -> dict[str, Run]:
     return {run.manifest["task"]["spec"]: run for run in open_runs(folder)}
 
 
-def rows(
-    study: Study, start: Evaluated, arms: Mapping[str, Sequence[Evaluated]]
-) -> Iterator[Row]:  # fmt: skip
+def rows(study: Study, start: Evaluated, arms: Mapping[str, Sequence[Evaluated]]) -> Iterator[Row]:
     """Every measure of a study that has samples.
 
     Args:
@@ -130,10 +128,12 @@ def rows(
             for arm, several in arms.items()
         }
         yield Row(
-            measure=measure, samples=len(units), start=float(first.mean()),
+            measure=measure,
+            samples=len(units),
+            start=float(first.mean()),
             ends={arm: tuple(float(one.mean()) for one in each) for arm, each in ends.items()},
             gains=tuple(_gains(first, ends)),
-        )  # fmt: skip
+        )
 
 
 def _gains(first: Any, ends: Mapping[str, Sequence[Any]]) -> Iterator[Gain]:
@@ -185,8 +185,10 @@ def difficulty(run: Run) -> dict[str, str]:
     """The level of every sample of a run, by its id; of a video, of its middle frame."""
     budgets = budgets_of(BUDGETS, THRESHOLDS)
     names = NAMES[len(budgets.tokens)]
-    return {sample.id: names[budgets.level(measured(sample, key_frame(sample)).score)]
-            for sample in samples_of(task_of(run))}  # fmt: skip
+    return {
+        sample.id: names[budgets.level(measured(sample, key_frame(sample)).score)]
+        for sample in samples_of(task_of(run))
+    }
 
 
 def same_samples(start: Evaluated, arms: Mapping[str, Sequence[Evaluated]]) -> None:
@@ -224,16 +226,24 @@ def plain(found: Sequence[Row]) -> list[dict[str, Any]]:
     """The rows as plain data."""
     return [
         {
-            "measure": row.measure.title, "task": row.measure.task, "n": row.samples,
-            "start": row.start, "ends": {arm: list(each) for arm, each in row.ends.items()},
+            "measure": row.measure.title,
+            "task": row.measure.task,
+            "n": row.samples,
+            "start": row.start,
+            "ends": {arm: list(each) for arm, each in row.ends.items()},
             "gains": [
-                {"arm": one.arm, "over": one.over, "value": one.score.value,
-                 "interval": list(one.score.interval), "intervals_over": list(one.score.over)}
+                {
+                    "arm": one.arm,
+                    "over": one.over,
+                    "value": one.score.value,
+                    "interval": list(one.score.interval),
+                    "intervals_over": list(one.score.over),
+                }
                 for one in row.gains
             ],
         }
         for row in found
-    ]  # fmt: skip
+    ]
 
 
 def training_table(courses: Mapping[str, Sequence[Course]]) -> Iterator[str]:

@@ -75,18 +75,35 @@ class Plan:
         size = self.size if which == "train" else self.held
         root = self.out / f"data-{which}-{size}"
         if not (root / "shapes.json").exists():
-            harness("data", "make", "shapes", "--out", str(root), "--seed", str(SEEDS[which]),
-                    "--size", str(size), "--tasks", DATA)  # fmt: skip
+            harness(
+                "data",
+                "make",
+                "shapes",
+                "--out",
+                str(root),
+                "--seed",
+                str(SEEDS[which]),
+                "--size",
+                str(size),
+                "--tasks",
+                DATA,
+            )
         return root
 
 
 def main() -> None:
     given = _arguments()
     plan = Plan(
-        out=given.out, start=given.start, seeds=given.seeds, steps=given.steps,
-        warm_steps=given.warm_steps, size=given.size, held=given.held, every=given.every,
+        out=given.out,
+        start=given.start,
+        seeds=given.seeds,
+        steps=given.steps,
+        warm_steps=given.warm_steps,
+        size=given.size,
+        held=given.held,
+        every=given.every,
         more=tuple(given.set),
-    )  # fmt: skip
+    )
     for name in given.methods.split(","):
         text = "\n".join(studied(name, STUDIES[name], plan, save=given.save))
         print(text, flush=True)
@@ -116,10 +133,12 @@ def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]
         RESULTS.mkdir(parents=True, exist_ok=True)
         (IMAGES / f"learning_{name}.svg").write_text(picture, encoding="utf-8")
         told = {
-            "plan": {**_plain(plan, study), "out": plan.out.name}, "rows": plain(found),
+            "plan": {**_plain(plan, study), "out": plan.out.name},
+            "rows": plain(found),
             "training": plain_courses(courses),
-            "provenance": provenance.collect(), "device": provenance.device(),
-        }  # fmt: skip
+            "provenance": provenance.collect(),
+            "device": provenance.device(),
+        }
         (RESULTS / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     yield f"{name}: {plan.steps} steps from {plan.start}" + (
         f" after {plan.warms(study.warm_up)} supervised steps" if study.warm_up else ""
@@ -136,11 +155,21 @@ def begun(name: str, study: Study, plan: Plan) -> str:
         return plan.start
     out = plan.out / name / "warm"
     trains(
-        out, "--method", study.warm_up.trainer, "--config", "pocket_cpu",
-        "--model", study.model.format(start=plan.start), "--train-tasks", study.warm_up.tasks,
-        "--data", str(plan.data("train")), "--seed", "0",
+        out,
+        "--method",
+        study.warm_up.trainer,
+        "--config",
+        "pocket_cpu",
+        "--model",
+        study.model.format(start=plan.start),
+        "--train-tasks",
+        study.warm_up.tasks,
+        "--data",
+        str(plan.data("train")),
+        "--seed",
+        "0",
         *_set({**study.warm_up.settings, "max_steps": plan.warms(study.warm_up)}),
-    )  # fmt: skip
+    )
     return str(out)
 
 
@@ -150,23 +179,46 @@ def trained(name: str, study: Study, plan: Plan, arm: str, seed: int, start: str
     watched = (
         ("--eval-tasks", ",".join(study.held_out), "--every", str(plan.every)) if plan.every else ()
     )
-    settings = {**study.settings, **study.every_arm[arm], "max_steps": plan.steps,
-                "save_steps": plan.steps}  # fmt: skip
+    settings = {
+        **study.settings,
+        **study.every_arm[arm],
+        "max_steps": plan.steps,
+        "save_steps": plan.steps,
+    }
     trains(
-        out, "--method", study.method, "--config", "pocket_cpu",
-        "--model", study.model.format(start=start), "--train-tasks", study.tasks,
-        "--data", str(plan.data("train")), "--seed", str(seed), *_set(settings),
-        *(part for one in plan.more for part in ("--set", one)), *watched,
-    )  # fmt: skip
+        out,
+        "--method",
+        study.method,
+        "--config",
+        "pocket_cpu",
+        "--model",
+        study.model.format(start=start),
+        "--train-tasks",
+        study.tasks,
+        "--data",
+        str(plan.data("train")),
+        "--seed",
+        str(seed),
+        *_set(settings),
+        *(part for one in plan.more for part in ("--set", one)),
+        *watched,
+    )
     return out
 
 
 def held_out(study: Study, plan: Plan, checkpoint: str, out: Path) -> dict[str, Any]:
     """The runs of a checkpoint on the held-out world, by the task's SPEC."""
     asked = [
-        "eval", "--model", study.model.format(start=checkpoint), "--tasks",
-        ",".join(study.held_out), "--data", str(plan.data("held")), "--out", str(out),
-    ]  # fmt: skip
+        "eval",
+        "--model",
+        study.model.format(start=checkpoint),
+        "--tasks",
+        ",".join(study.held_out),
+        "--data",
+        str(plan.data("held")),
+        "--out",
+        str(out),
+    ]
     once(out, asked, lambda: len(list(out.rglob("results.json"))) >= len(study.held_out))
     return evaluated(out)
 
@@ -186,9 +238,11 @@ def once(out: Path, command: Sequence[str], done: Any) -> None:
     if beside.exists():
         asked = json.loads(beside.read_text("utf-8"))
         if asked != list(command):
-            raise SystemExit(f"{out} was made by another command; choose another --out\n"
-                             f"  then: harness {shlex.join(asked)}\n"
-                             f"  now:  harness {shlex.join(command)}")  # fmt: skip
+            raise SystemExit(
+                f"{out} was made by another command; choose another --out\n"
+                f"  then: harness {shlex.join(asked)}\n"
+                f"  now:  harness {shlex.join(command)}"
+            )
         if done():
             return
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -201,20 +255,26 @@ def _finished(out: Path) -> bool:
     return manifest.exists() and "result" in json.loads(manifest.read_text("utf-8"))
 
 
-def panels(
-    study: Study, plan: Plan, folders: Mapping[str, Sequence[Path]]
-) -> Iterator[Panel]:  # fmt: skip
+def panels(study: Study, plan: Plan, folders: Mapping[str, Sequence[Path]]) -> Iterator[Panel]:
     """What the trainings logged; and the held-out headline, where it was looked at."""
     for title, names in SHOWN.items():
-        yield Panel(title, {arm: [logged(folder, *names) for folder in several]
-                            for arm, several in folders.items()})  # fmt: skip
+        yield Panel(
+            title,
+            {
+                arm: [logged(folder, *names) for folder in several]
+                for arm, several in folders.items()
+            },
+        )
     if plan.every:
         first = study.measures[0]
         column = f"{first.task}/{first.metric}"
-        yield Panel(f"{first.title}, held out", {
-            arm: [logged(folder, column) for folder in several]
-            for arm, several in folders.items()
-        })  # fmt: skip
+        yield Panel(
+            f"{first.title}, held out",
+            {
+                arm: [logged(folder, column) for folder in several]
+                for arm, several in folders.items()
+            },
+        )
 
 
 def _set(settings: Mapping[str, Any]) -> list[str]:
@@ -225,9 +285,15 @@ def _set(settings: Mapping[str, Any]) -> list[str]:
 
 def _plain(plan: Plan, study: Study) -> dict[str, Any]:
     warm = None if study.warm_up is None else plan.warms(study.warm_up)
-    return {"start": Path(plan.start).name, "seeds": plan.seeds, "steps": plan.steps,
-            "warm_steps": warm, "size": plan.size, "held": plan.held,
-            "more": list(plan.more)}  # fmt: skip
+    return {
+        "start": Path(plan.start).name,
+        "seeds": plan.seeds,
+        "steps": plan.steps,
+        "warm_steps": warm,
+        "size": plan.size,
+        "held": plan.held,
+        "more": list(plan.more),
+    }
 
 
 def _arguments() -> argparse.Namespace:

@@ -29,8 +29,15 @@ from harness.types import AnswerForm
 
 RESULT = Path(__file__).parent / "results" / "learning" / "spacer_maps.md"
 DATA = "data-train-600"
-COLUMNS = ("training", "rollouts", "with a map", "right", "map's score where right",
-           "groups", "all right")  # fmt: skip
+COLUMNS = (
+    "training",
+    "rollouts",
+    "with a map",
+    "right",
+    "map's score where right",
+    "groups",
+    "all right",
+)
 
 
 def main() -> None:
@@ -40,12 +47,19 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     letters = letters_of(given.data or given.runs.parent / DATA)
-    found = [row(path.parent.name, list(read(path, letters)), letters)
-             for path in sorted(given.runs.glob("method-*/rollouts.jsonl"))]  # fmt: skip
-    text = "\n".join([
-        "`python benchmarks/maps_read.py RUNS`, of the trainings in `spacer.json`.", "",
-        f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}", *found,
-    ])  # fmt: skip
+    found = [
+        row(path.parent.name, list(read(path, letters)), letters)
+        for path in sorted(given.runs.glob("method-*/rollouts.jsonl"))
+    ]
+    text = "\n".join(
+        [
+            "`python benchmarks/maps_read.py RUNS`, of the trainings in `spacer.json`.",
+            "",
+            f"| {' | '.join(COLUMNS)} |",
+            f"|{' --- |' * len(COLUMNS)}",
+            *found,
+        ]
+    )
     print(text)
     if given.save and found:
         save(RESULT, "maps", text)
@@ -80,9 +94,14 @@ def row(name: str, rollouts: Sequence[Mapping[str, Any]], letters: Mapping[str, 
     for one, is_right in zip(rollouts, right, strict=True):
         groups[one["step"], one["sample"]].append(is_right)
     cells = [
-        name, str(len(rollouts)), _mean([bool(drawn(one["text"])) for one in rollouts]),
-        _mean(right), _mean(scores), str(len(groups)), _mean([all(one) for one in groups.values()]),
-    ]  # fmt: skip
+        name,
+        str(len(rollouts)),
+        _mean([bool(drawn(one["text"])) for one in rollouts]),
+        _mean(right),
+        _mean(scores),
+        str(len(groups)),
+        _mean([all(one) for one in groups.values()]),
+    ]
     return f"| {' | '.join(cells)} |"
 
 

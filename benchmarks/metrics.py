@@ -116,36 +116,55 @@ def bandwidth() -> float:
 
 
 def speeds(official: Any, rounds: int) -> list[dict[str, Any]]:
-    print(f"\n{HEIGHT} × {WIDTH}, one thread, ms a frame; fastest of {CALLS} calls, median of "
-          f"{rounds} frames; a track is {TRACK} frames")  # fmt: skip
+    print(
+        f"\n{HEIGHT} × {WIDTH}, one thread, ms a frame; fastest of {CALLS} calls, median of "
+        f"{rounds} frames; a track is {TRACK} frames"
+    )
     print(f"{'':16}{'official':>10}{'arrays':>10}{'':>8}{'run-lengths':>12}")
     rows = []
     for name, radius in RADII.items():
         pairs = [objects(radius, seed) for seed in range(rounds)]
         for metric, (theirs, frame, track) in METRICS.items():
             function = getattr(official, theirs)
-            rows.append({"metric": metric, "object": name, "of": "frame",
-                         **by_frame(function, frame, pairs)})  # fmt: skip
-            rows.append({"metric": metric, "object": name, "of": "track",
-                         **by_track(function, track, pairs[:TRACK])})  # fmt: skip
+            rows.append(
+                {
+                    "metric": metric,
+                    "object": name,
+                    "of": "frame",
+                    **by_frame(function, frame, pairs),
+                }
+            )
+            rows.append(
+                {
+                    "metric": metric,
+                    "object": name,
+                    "of": "track",
+                    **by_track(function, track, pairs[:TRACK]),
+                }
+            )
             for row in rows[-2:]:
                 show(row)
     for metric in METRICS:
         for of in ("frame", "track"):
             ratios = [
-                median(row["official"] / row[form] for row in rows
-                       if row["metric"] == metric and row["of"] == of)
+                median(
+                    row["official"] / row[form]
+                    for row in rows
+                    if row["metric"] == metric and row["of"] == of
+                )
                 for form in ("arrays", "runs")
-            ]  # fmt: skip
+            ]
             print(f"{metric} {of}: median over objects {ratios[0]:.1f}× and {ratios[1]:.1f}×")
     return rows
 
 
 def show(row: dict[str, Any]) -> None:
     base = row["official"]
-    print(f"{row['metric']} {row['object']:7}{row['of']:7}{base:10.3f}"
-          f"{row['arrays']:10.3f}{base / row['arrays']:7.1f}×"
-          f"{row['runs']:12.3f}{base / row['runs']:7.1f}×")  # fmt: skip
+    print(
+        f"{row['metric']} {row['object']:7}{row['of']:7}{base:10.3f}"
+        f"{row['arrays']:10.3f}{base / row['arrays']:7.1f}×"
+        f"{row['runs']:12.3f}{base / row['runs']:7.1f}×"
+    )
 
 
 def objects(radius: int, seed: int) -> tuple[BoolArray, BoolArray]:
@@ -222,9 +241,13 @@ def clips(processes: int) -> dict[str, float]:
         shares = [range(first, CLIPS, processes) for first in range(processes)]
         workers = dict(pool.map(score, shares))
         seconds = time.perf_counter() - start
-    found = {"processes": processes, "clips": CLIPS, "frames": FRAMES,
-             "clips_a_second": round(CLIPS / seconds, 1),
-             "peak_mb": round(sum(workers.values()))}  # fmt: skip
+    found = {
+        "processes": processes,
+        "clips": CLIPS,
+        "frames": FRAMES,
+        "clips_a_second": round(CLIPS / seconds, 1),
+        "peak_mb": round(sum(workers.values())),
+    }
     print(f"{processes} process(es): {found['clips_a_second']} clips/s, {found['peak_mb']} MB")
     return found
 
@@ -250,8 +273,9 @@ def clip_texts(made: list[Any] = []) -> list[list[list[str]]]:  # noqa: B006 (ma
     while len(made) < POOL:
         radius = list(RADII.values())[len(made) % len(RADII)]
         pairs = [objects(radius, len(made) * FRAMES + frame) for frame in range(FRAMES)]
-        made.append([[Rle.from_array(mask).counts for mask in masks]
-                     for masks in zip(*pairs, strict=True)])  # fmt: skip
+        made.append(
+            [[Rle.from_array(mask).counts for mask in masks] for masks in zip(*pairs, strict=True)]
+        )
     return made
 
 

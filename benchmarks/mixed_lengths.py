@@ -34,16 +34,23 @@ QUESTIONS = "questions.jsonl"
 
 
 def write(
-    folder: Path, *, seed: int, samples: int, prompt: Callable[[Query], str],
+    folder: Path,
+    *,
+    seed: int,
+    samples: int,
+    prompt: Callable[[Query], str],
     sizes: Sequence[tuple[int, int]] = SIZES,
-) -> None:  # fmt: skip
+) -> None:
     """Write so many questions, with `prompt` as the whole text that a network is to be given.
 
     Pictures have `sizes`, some of `SIZES`.
     """
     folder.mkdir(parents=True)
-    chosen = {name: one for name, one in writers().items()
-              if name in {parse(spec).name for spec in SOURCES}}  # fmt: skip
+    chosen = {
+        name: one
+        for name, one in writers().items()
+        if name in {parse(spec).name for spec in SOURCES}
+    }
     make(folder / "world", seed=seed, size=samples, writers=chosen)
     kinds = [list(islice(_stills(folder / "world", spec), samples)) for spec in SOURCES]
     turns = chain.from_iterable(zip_longest(*kinds))
@@ -58,9 +65,13 @@ def write(
             drawn = Image.fromarray(query.media[0].frame(0))
             drawn.resize(draw.choice(sizes), Image.Resampling.BICUBIC).save(picture)
             row = {
-                "id": f"{number:05d}", "picture": str(picture), "question": query.text,
-                "options": query.options, "form": query.form, "prompt": prompt(query),
-            }  # fmt: skip
+                "id": f"{number:05d}",
+                "picture": str(picture),
+                "question": query.text,
+                "options": query.options,
+                "form": query.form,
+                "prompt": prompt(query),
+            }
             out.write(json.dumps(row) + "\n")
 
 
@@ -77,21 +88,28 @@ def task(folder: Path) -> Task:
         split="test",
         forms=(AnswerForm.MASK, AnswerForm.COUNT, AnswerForm.CHOICE),
         protocol=Protocol(
-            name="answered", score=_answered, metrics=(Metric("answered"),), headline="answered",
-            ceiling=Ceiling(value=1.0), about="whether a reply could be read",
+            name="answered",
+            score=_answered,
+            metrics=(Metric("answered"),),
+            headline="answered",
+            ceiling=Ceiling(value=1.0),
+            about="whether a reply could be read",
         ),
         samples=partial(_samples, folder),
         annotations=(folder / QUESTIONS,),
         check=lambda: (),
-    )  # fmt: skip
+    )
 
 
 def _samples(folder: Path) -> Iterator[Sample]:
     for row in rows(folder):
         query = Query(
-            id=query_id(row["id"]), text=row["question"], media=(image(Path(row["picture"])),),
-            forms=(AnswerForm(row["form"]),), options=tuple(row["options"]),
-        )  # fmt: skip
+            id=query_id(row["id"]),
+            text=row["question"],
+            media=(image(Path(row["picture"])),),
+            forms=(AnswerForm(row["form"]),),
+            options=tuple(row["options"]),
+        )
         yield Sample(id=row["id"], query=query, target=Target(answer=Answer(text="")))
 
 
@@ -108,5 +126,8 @@ def _answered(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scor
 def check_size(samples: int, least: int) -> None:
     """Raise UsageError if there are fewer samples than are answered at once."""
     if not 1 <= least <= samples:
-        raise UsageError("--samples and --batch", expected=f"at least {max(least, 1)} samples",
-                         found=f"{samples}, and batches that make {least}")  # fmt: skip
+        raise UsageError(
+            "--samples and --batch",
+            expected=f"at least {max(least, 1)} samples",
+            found=f"{samples}, and batches that make {least}",
+        )

@@ -59,8 +59,10 @@ def main() -> None:
 
 def line(task: str, what: str, samples: int, seconds: float, tokens: int) -> str:
     """One row of the table."""
-    return (f"{task:12}{what:30}{samples:8}{seconds:9.1f}{samples / seconds:11.1f}"
-            f"{tokens / seconds:10.0f}")  # fmt: skip
+    return (
+        f"{task:12}{what:30}{samples:8}{seconds:9.1f}{samples / seconds:11.1f}"
+        f"{tokens / seconds:10.0f}"
+    )
 
 
 def bare(task: Task, checkpoint: str) -> tuple[int, float, int]:

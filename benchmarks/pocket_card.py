@@ -26,8 +26,12 @@ WAYS = {
     "swapped": "{name}(backend=altered(pictures=swapped){more})",
     "reasoning": "{name}(backend=altered(reasoning=swapped){more})",
 }
-TITLES = {"own": "pocket", "grey": "grey pictures", "swapped": "pictures of other questions",
-          "reasoning": "reasoning of other questions"}  # fmt: skip
+TITLES = {
+    "own": "pocket",
+    "grey": "grey pictures",
+    "swapped": "pictures of other questions",
+    "reasoning": "reasoning of other questions",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,19 @@ def main() -> None:
     for task, times in DATA.items():
         root = data / task
         if not (root / "shapes.json").exists():
-            harness("data", "make", "shapes", "--out", str(root), "--seed", str(given.seed),
-                    "--size", str(times * given.size), "--tasks", task)  # fmt: skip
+            harness(
+                "data",
+                "make",
+                "shapes",
+                "--out",
+                str(root),
+                "--seed",
+                str(given.seed),
+                "--size",
+                str(times * given.size),
+                "--tasks",
+                task,
+            )
     ways = given.ways.split(",")
     runs = given.runs / f"runs-{given.seed}-{given.size}"
     results = {way: evaluated(given.model, way, data, runs / way) for way in ways}
@@ -94,8 +109,17 @@ def evaluated(model: str, way: str, data: Path, out: Path) -> dict[str, Mapping[
     """The results of every task, by its SPEC."""
     for made in DATA:
         lines = [line.task for line in LINES if line.task.startswith(made)]
-        harness("eval", "--model", spec(model, way), "--tasks", ",".join(dict.fromkeys(lines)),
-                "--data", str(data / made), "--out", str(out))  # fmt: skip
+        harness(
+            "eval",
+            "--model",
+            spec(model, way),
+            "--tasks",
+            ",".join(dict.fromkeys(lines)),
+            "--data",
+            str(data / made),
+            "--out",
+            str(out),
+        )
     found = {}
     for path in sorted(out.rglob("results.json")):
         manifest = json.loads(path.with_name("manifest.json").read_text("utf-8"))
@@ -120,8 +144,10 @@ def spec(model: str, way: str) -> str:
 def table(results: Mapping[str, Mapping[str, Any]], given: Any) -> Iterator[str]:
     """The card's table, in markdown."""
     ways = list(results)
-    yield (f"`{given.model}` on `shapes`, split val, seed {given.seed}: {given.size} samples a "
-           "task, and three times as many that refer to things.")  # fmt: skip
+    yield (
+        f"`{given.model}` on `shapes`, split val, seed {given.seed}: {given.size} samples a "
+        "task, and three times as many that refer to things."
+    )
     yield ""
     yield "| | aim | n | " + " | ".join(TITLES[way] for way in ways) + " |"
     yield "| --- | --- " + "| --- " * (1 + len(ways)) + "|"

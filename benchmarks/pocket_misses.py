@@ -54,8 +54,14 @@ def main() -> None:
             right[row, column].append(score)
             right[row, "all"].append(score)
     seeds = sorted(seed_of(run) for run in runs)
-    text = "\n".join([f"`{models[0]}`, {TASK}, seeds {seeds}: part of the boxes that are "
-                      "right (of how many).", "", *table(right)])  # fmt: skip
+    text = "\n".join(
+        [
+            f"`{models[0]}`, {TASK}, seeds {seeds}: part of the boxes that are "
+            "right (of how many).",
+            "",
+            *table(right),
+        ]
+    )
     print(text)
     if given.save:
         RESULT.write_text(f"{text}\n", encoding="utf-8")

@@ -39,8 +39,10 @@ def main() -> int:
         median = statistics.median(times)
         worst = max(worst, int(median > limit))
         name = f"harness {' '.join(arguments)}"
-        print(f"{name:24} {median:.3f} s  (limit {limit:.2f}, from {min(times):.3f} "
-              f"to {max(times):.3f}, {runs} runs)")  # fmt: skip
+        print(
+            f"{name:24} {median:.3f} s  (limit {limit:.2f}, from {min(times):.3f} "
+            f"to {max(times):.3f}, {runs} runs)"
+        )
     return worst
 
 

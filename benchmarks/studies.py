@@ -79,10 +79,10 @@ def _warm(tasks: str, *, steps: int = 400, **settings: Any) -> WarmUp:
 
 
 ALL = "shapes_referring(split=train)"
-SINGLE, REASONING = (f"shapes_referring(split=train,asks={asks})" for asks in
-                     ("single", "reasoning"))  # fmt: skip
-HELD_SINGLE, HELD_REASONING = (f"shapes_referring(asks={asks})" for asks in
-                               ("single", "reasoning"))  # fmt: skip
+SINGLE, REASONING = (
+    f"shapes_referring(split=train,asks={asks})" for asks in ("single", "reasoning")
+)
+HELD_SINGLE, HELD_REASONING = (f"shapes_referring(asks={asks})" for asks in ("single", "reasoning"))
 STILLS, CLIPS = (f"shapes_qa(split=train,part={part})" for part in ("still", "video"))
 HELD_STILLS, HELD_CLIPS = (f"shapes_qa(part={part})" for part in ("still", "video"))
 

@@ -42,9 +42,11 @@ def main() -> None:
         print(json.dumps(measured(name, Path(root), what)))
         return
     found: dict[str, Any] = {
-        "command": "python benchmarks/tasks.py --save", "python": platform.python_version(),
-        "cores": os.cpu_count(), "tasks": {},
-    }  # fmt: skip
+        "command": "python benchmarks/tasks.py --save",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "tasks": {},
+    }
     if given.save and RESULTS.is_file():  # others keep what was measured before
         found["tasks"] = json.loads(RESULTS.read_text("utf-8"))["tasks"]
     for name in given.tasks:
@@ -86,10 +88,13 @@ def measured(name: str, root: Path, what: str) -> dict[str, Any]:
             first = first or perf_counter() - begin
             count += 1
     return {
-        "samples": count, "open_s": round(opened, 3), "first_sample_s": round(first, 3),
-        "all_s": round(perf_counter() - begin, 2), "cpu_s": round(process_time(), 2),
+        "samples": count,
+        "open_s": round(opened, 3),
+        "first_sample_s": round(first, 3),
+        "all_s": round(perf_counter() - begin, 2),
+        "cpu_s": round(process_time(), 2),
         "peak_mib": peak(),
-    }  # fmt: skip
+    }
 
 
 def peak() -> float:
@@ -115,8 +120,10 @@ def questions(root: Path, size: int) -> None:
     share = -(-size // VIDEOS)
     with parquet.ParquetWriter(table, schema) as writer:
         for start in range(0, size, 1000):
-            rows = [{**row, "question_id": f"q{number}", "videoID": f"v{number // share}"}
-                    for number in range(start, min(start + 1000, size))]  # fmt: skip
+            rows = [
+                {**row, "question_id": f"q{number}", "videoID": f"v{number // share}"}
+                for number in range(start, min(start + 1000, size))
+            ]
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
 
@@ -158,8 +165,10 @@ def listed(root: Path, size: int) -> None:
     path = place / "lvb_val.json"
     row = json.loads(path.read_text("utf-8"))[0]
     share = -(-size // VIDEOS)
-    rows = ({**row, "id": f"q{number}", "video_path": f"v{number // share}.mp4"}
-            for number in range(size))  # fmt: skip
+    rows = (
+        {**row, "id": f"q{number}", "video_path": f"v{number // share}.mp4"}
+        for number in range(size)
+    )
     streamed(path, "[", "]", map(json.dumps, rows))
 
 
@@ -193,8 +202,10 @@ def films(root: Path, size: int) -> None:
     track = json.dumps([Rle.from_array(mask).to_json()] * FRAMES)
 
     def video(number: int) -> str:
-        said = {str(k): {"exp": f"thing {k}", "obj_id": [k], "anno_id": [number * PER_VIDEO + k]}
-                for k in range(PER_VIDEO)}  # fmt: skip
+        said = {
+            str(k): {"exp": f"thing {k}", "obj_id": [k], "anno_id": [number * PER_VIDEO + k]}
+            for k in range(PER_VIDEO)
+        }
         entry = {"vid_id": number, "frames": names, "expressions": said}
         return f'"v{number}": {json.dumps(entry)}'
 
@@ -213,13 +224,25 @@ def referents(root: Path, size: int) -> None:
     Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(pictures / "x.jpg")
 
     def entry(number: int) -> dict[str, Any]:
-        return {"ref_id": number, "ann_id": [number], "image_id": number // PER_PICTURE,
-                "split": "val", "sentences": [{"sent_id": number, "sent": "it"}]}  # fmt: skip
+        return {
+            "ref_id": number,
+            "ann_id": [number],
+            "image_id": number // PER_PICTURE,
+            "split": "val",
+            "sentences": [{"sent_id": number, "sent": "it"}],
+        }
 
     def thing(number: int) -> dict[str, Any]:
         corners = [40, 30, 90, 30, 90, 80, 40, 80]
-        return {"id": number, "image_id": number // PER_PICTURE, "category_id": 1, "iscrowd": 0,
-                "bbox": [40, 30, 50, 50], "area": 2500, "segmentation": [corners]}  # fmt: skip
+        return {
+            "id": number,
+            "image_id": number // PER_PICTURE,
+            "category_id": 1,
+            "iscrowd": 0,
+            "bbox": [40, 30, 50, 50],
+            "area": 2500,
+            "segmentation": [corners],
+        }
 
     def picture(number: int) -> dict[str, Any]:
         return {"id": number, "file_name": "x.jpg", "width": WIDTH, "height": HEIGHT}
@@ -229,8 +252,10 @@ def referents(root: Path, size: int) -> None:
 
     streamed(place / "grefs(unc).json", "[", "]", every(entry, size))
     with (place / "instances.json").open("w", encoding="utf-8") as out:
-        for key, make, count in (("images", picture, -(-size // PER_PICTURE)),
-                                 ("annotations", thing, size)):  # fmt: skip
+        for key, make, count in (
+            ("images", picture, -(-size // PER_PICTURE)),
+            ("annotations", thing, size),
+        ):
             out.write(("{" if key == "images" else ",") + f'"{key}": [')
             for number, part in enumerate(every(make, count)):
                 out.write(f",{part}" if number else part)
@@ -257,9 +282,13 @@ def pictures(root: Path, size: int) -> None:
 
 
 MADE: Mapping[str, Callable[[Path, int], None]] = {
-    "video_mme": questions, "vsi_bench": lines, "long_video_bench": listed, "reason_seg": pictures,
-    "mevis": films, "grefcoco": referents,
-}  # fmt: skip
+    "video_mme": questions,
+    "vsi_bench": lines,
+    "long_video_bench": listed,
+    "reason_seg": pictures,
+    "mevis": films,
+    "grefcoco": referents,
+}
 
 
 if __name__ == "__main__":

@@ -96,8 +96,11 @@ def main() -> None:
         least = PIECE * ROUNDS * given.batch if given.overhead else given.batch
         mixed_lengths.check_size(given.samples, least)
         if given.overhead and given.repeats < 2:
-            raise UsageError("--overhead", expected="--repeats of at least 2, for an interval",
-                             found=str(given.repeats))  # fmt: skip
+            raise UsageError(
+                "--overhead",
+                expected="--repeats of at least 2, for an interval",
+                found=str(given.repeats),
+            )
         if not given.overhead:
             check_lmms(given.lmms)
         text = measure(given)
@@ -142,20 +145,28 @@ def check_lmms(python: str | None) -> None:
         except OSError as error:
             found = f"{python}: {error.strerror}"
     if found != VERSION:
-        raise MissingDependency("the comparison", expected=f"lmms-eval {VERSION} in an environment "
-                                "of its own", found=found, fix=fix)  # fmt: skip
+        raise MissingDependency(
+            "the comparison",
+            expected=f"lmms-eval {VERSION} in an environment of its own",
+            found=found,
+            fix=fix,
+        )
 
 
 def measure(given: argparse.Namespace) -> str:
     """Make the samples, let the sides take turns, and tell what was found."""
     settings = {
-        "checkpoint": str(find(given.checkpoint).resolve()), "device": given.device,
-        "batch": given.batch, "threads": given.threads,
+        "checkpoint": str(find(given.checkpoint).resolve()),
+        "device": given.device,
+        "batch": given.batch,
+        "threads": given.threads,
         "max_new_tokens": SHORT if given.alike else given.max_new_tokens,
         "roll": str(not given.overhead).lower(),
-        "min_pixels": mixed_lengths.MIN_PIXELS, "max_pixels": mixed_lengths.MAX_PIXELS,
-        "overhead": given.overhead, "repeats": given.repeats,
-    }  # fmt: skip
+        "min_pixels": mixed_lengths.MIN_PIXELS,
+        "max_pixels": mixed_lengths.MAX_PIXELS,
+        "overhead": given.overhead,
+        "repeats": given.repeats,
+    }
     with tempfile.TemporaryDirectory() as scratch:
         model = model_of(settings)
 
@@ -165,9 +176,12 @@ def measure(given: argparse.Namespace) -> str:
         for name, seed, samples in (("set", 0, given.samples), ("warm", 1, given.batch)):
             folder = Path(scratch) / name
             mixed_lengths.write(
-                folder, seed=seed, samples=samples, prompt=prompt,
+                folder,
+                seed=seed,
+                samples=samples,
+                prompt=prompt,
                 sizes=(SQUARE,) if given.alike else mixed_lengths.SIZES,
-            )  # fmt: skip
+            )
             settings[name] = str(folder)
         sides = {"ours": [sys.executable, __file__, "--child"]}
         if given.overhead:
@@ -179,8 +193,11 @@ def measure(given: argparse.Namespace) -> str:
             for side in list(sides) if turn % 2 == 0 else reversed(sides):
                 run = child(sides[side], settings, Path(scratch))
                 runs[side].append(run)
-                print(f"{side:5}{given.samples / run['window']:8.2f} samples/s, "
-                      f"{run['busy'] / run['window']:.3f} busy", flush=True)  # fmt: skip
+                print(
+                    f"{side:5}{given.samples / run['window']:8.2f} samples/s, "
+                    f"{run['busy'] / run['window']:.3f} busy",
+                    flush=True,
+                )
     return compared(given, runs)
 
 
@@ -190,14 +207,24 @@ def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> di
     asked.write_text(json.dumps(settings), encoding="utf-8")
     result.unlink(missing_ok=True)
     surroundings = {
-        **os.environ, "PYTHONPATH": str(HERE.parent), "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": str(settings["threads"]), "HF_DATASETS_CACHE": str(scratch / "datasets"),
-    }  # fmt: skip
-    done = subprocess.run([*line, str(asked), str(result)], capture_output=True, text=True,
-                          env=surroundings, check=False, cwd=scratch)  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": str(HERE.parent),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": str(settings["threads"]),
+        "HF_DATASETS_CACHE": str(scratch / "datasets"),
+    }
+    done = subprocess.run(
+        [*line, str(asked), str(result)],
+        capture_output=True,
+        text=True,
+        env=surroundings,
+        check=False,
+        cwd=scratch,
+    )
     if done.returncode or not result.is_file():
-        raise HarnessError(f"{Path(line[1]).name} ended with exit code {done.returncode}:\n"
-                           f"{done.stderr[-3000:]}")  # fmt: skip
+        raise HarnessError(
+            f"{Path(line[1]).name} ended with exit code {done.returncode}:\n{done.stderr[-3000:]}"
+        )
     plain: dict[str, Any] = json.loads(result.read_text("utf-8"))
     return plain
 
@@ -324,14 +351,18 @@ def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
         start = perf_counter()
-        run = evaluate(task, model, Path(folder) / "run", Options(), model_spec=model.name,
-                       progress=watch)  # fmt: skip
+        run = evaluate(
+            task, model, Path(folder) / "run", Options(), model_spec=model.name, progress=watch
+        )
         whole = perf_counter() - start
         replies = {one.id: "".join(run.prediction(one.id).replies) for one in task.samples()}
     return {
-        "began": watch.began, "ended": watch.ended, "window": watch.ended - watch.began,
-        "whole": whole, "replies": replies,
-    }  # fmt: skip
+        "began": watch.began,
+        "ended": watch.ended,
+        "window": watch.ended - watch.began,
+        "whole": whole,
+        "replies": replies,
+    }
 
 
 def bare(task: Task, model: PromptedModel) -> float:
@@ -353,8 +384,11 @@ def bare(task: Task, model: PromptedModel) -> float:
     start = perf_counter()
     with torch.inference_mode():
         for inputs in made:
-            model.chat.network.generate(**inputs.to(model.chat.network.device), do_sample=False,
-                                        max_new_tokens=model.max_new_tokens).tolist()  # fmt: skip
+            model.chat.network.generate(
+                **inputs.to(model.chat.network.device),
+                do_sample=False,
+                max_new_tokens=model.max_new_tokens,
+            ).tolist()
     return perf_counter() - start
 
 
@@ -393,22 +427,28 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
     longer = written[0] / written[1] - 1
     asked = mine[0]["prompts"] == theirs[0]["prompts"]
     lines = [
-        about(given), "",
+        about(given),
+        "",
         "| | samples/s | busy | prompt passes | token passes | whole, samples/s |",
         "| --- | --- | --- | --- | --- | --- |",
-    ]  # fmt: skip
+    ]
     for name, side in ((f"lmms-eval {theirs[0]['version']}", theirs), ("harness", mine)):
-        lines.append(f"| {name} | {spread([given.samples / one['window'] for one in side])} | "
-                     f"{spread([one['busy'] / one['window'] for one in side], 3)} | "
-                     f"{side[0]['prefills']} | {side[0]['steps']} | "
-                     f"{spread([given.samples / one['whole'] for one in side])} |")  # fmt: skip
+        lines.append(
+            f"| {name} | {spread([given.samples / one['window'] for one in side])} | "
+            f"{spread([one['busy'] / one['window'] for one in side], 3)} | "
+            f"{side[0]['prefills']} | {side[0]['steps']} | "
+            f"{spread([given.samples / one['whole'] for one in side])} |"
+        )
     ratios = [a["window"] / b["window"] for a, b in zip(theirs, mine, strict=True)]
     wholes = [a["whole"] / b["whole"] for a, b in zip(theirs, mine, strict=True)]
-    lines += ["", f"Ratio, the median of the turns' ratios: {spread(ratios)}; of whole calls "
-              f"{spread(wholes)}.",
-              f"Equal replies, up to {NEAR} in a number: {same:.1%}; characters written: ours "
-              f"{longer:+.1%}; prompts, token by token: "
-              f"{'equal' if asked else 'NOT EQUAL'}."]  # fmt: skip
+    lines += [
+        "",
+        f"Ratio, the median of the turns' ratios: {spread(ratios)}; of whole calls "
+        f"{spread(wholes)}.",
+        f"Equal replies, up to {NEAR} in a number: {same:.1%}; characters written: ours "
+        f"{longer:+.1%}; prompts, token by token: "
+        f"{'equal' if asked else 'NOT EQUAL'}.",
+    ]
     if same < ALIKE or not asked or abs(longer) > LONGER:
         lines.append("**VOID: the two sides do not answer the same questions in the same way.**")
     return "\n".join(lines)
@@ -418,16 +458,24 @@ def overhead(given: argparse.Namespace, found: Mapping[str, Any]) -> str:
     """The table of ours and the bare loop."""
     seconds, size = found["seconds"], found["size"]
     count = len(seconds[BARE][0])
-    lines = [about(given), "", "| | samples/s | seconds beside the loop's, mean of turns (95 %) |",
-             "| --- | --- | --- |"]  # fmt: skip
+    lines = [
+        about(given),
+        "",
+        "| | samples/s | seconds beside the loop's, mean of turns (95 %) |",
+        "| --- | --- | --- |",
+    ]
     for name, turns in seconds.items():
         cost = "" if name == BARE else costs(turns, seconds[BARE])
         speeds = spread([size * count / sum(one) for one in turns])
         lines.append(f"| {name} | {speeds} | {cost} |")
-    return "\n".join([
-        *lines, "", f"Turns over {count} pieces of {size} samples each; the engine alone is "
-        f"{found['busy']:.3f} busy. {divided(found['told'])}",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Turns over {count} pieces of {size} samples each; the engine alone is "
+            f"{found['busy']:.3f} busy. {divided(found['told'])}",
+        ]
+    )
 
 
 def divided(told: Mapping[str, Sequence[float]]) -> str:
@@ -465,14 +513,18 @@ def costs(mine: Sequence[Sequence[float]], loop: Sequence[Sequence[float]]) -> s
 
 def about(given: argparse.Namespace) -> str:
     """What was measured, on what, and by which command."""
-    line = (f"--samples {given.samples} --batch {given.batch} --repeats {given.repeats} "
-            f"--threads {given.threads} --checkpoint {Path(given.checkpoint).name} "
-            f"--device {given.device}")  # fmt: skip
+    line = (
+        f"--samples {given.samples} --batch {given.batch} --repeats {given.repeats} "
+        f"--threads {given.threads} --checkpoint {Path(given.checkpoint).name} "
+        f"--device {given.device}"
+    )
     side = "--overhead" if given.overhead else "--lmms PYTHON"
     side += " --alike" if given.alike else ""
     place = device() if given.device != "cpu" else f"{os.cpu_count()} cores, {platform.machine()}"
-    return (f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "
-            f"of {given.repeats} turns.")  # fmt: skip
+    return (
+        f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "
+        f"of {given.repeats} turns."
+    )
 
 
 if __name__ == "__main__":

@@ -110,9 +110,13 @@ def evaluated(model: Any, folder: Path, settings: dict[str, Any]) -> dict[str, A
     model.generate_until = timed
     start = perf_counter()
     found = simple_evaluate(
-        model=model, tasks=[name], task_manager=TaskManager(include_path=str(place)),
-        batch_size=settings["batch"], device=settings["device"], bootstrap_iters=0,
-    )  # fmt: skip
+        model=model,
+        tasks=[name],
+        task_manager=TaskManager(include_path=str(place)),
+        batch_size=settings["batch"],
+        device=settings["device"],
+        bootstrap_iters=0,
+    )
     whole = perf_counter() - start
     replies = {one["doc"]["id"]: said(one) for one in found["samples"][name]}
     return {"window": sum(window), "whole": whole, "replies": replies}

@@ -64,8 +64,13 @@ def ours(method: Spec, model: Spec, task: Task) -> Turn:
     """A training of the method, in a folder that is thrown away."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        train(plugins.build("trainers", method), [task], model, Path(folder) / "out",
-              TrainingOptions(seed=0, progress=clock))  # fmt: skip
+        train(
+            plugins.build("trainers", method),
+            [task],
+            model,
+            Path(folder) / "out",
+            TrainingOptions(seed=0, progress=clock),
+        )
     return Turn(
         clock.ends,
         [row["completions/mean_length"] for row in clock.numbers],
@@ -97,23 +102,30 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
         run = TrainingRun(out=Path(folder), tasks=(task,), model=model)
         arguments = trainer._arguments(run, cpu=chat.device == "cpu")
         examples, _ = Preparation(
-            model=trainer.fitted(given), processor=chat.processor, ask=trainer.ask,
-            usable=trainer.usable, 
-            max_completion_length=trainer.settings.max_completion_length, max_prompt_length=None,
-        ).prepared(run)  # fmt: skip
+            model=trainer.fitted(given),
+            processor=chat.processor,
+            ask=trainer.ask,
+            usable=trainer.usable,
+            max_completion_length=trainer.settings.max_completion_length,
+            max_prompt_length=None,
+        ).prepared(run)
         arguments.max_steps, arguments.save_strategy = trainer.settings.steps(len(examples)), "no"
         engine = trl.GRPOTrainer(
             model=networks.load(chat, dtype=chat.dtype),
             args=arguments,
-            train_dataset=Dataset.from_list([
-                {"prompt": [{"role": "user", "content": one.request.text}],
-                 "images": pictures_of(one.request)}
-                for one in examples
-            ]),
+            train_dataset=Dataset.from_list(
+                [
+                    {
+                        "prompt": [{"role": "user", "content": one.request.text}],
+                        "images": pictures_of(one.request),
+                    }
+                    for one in examples
+                ]
+            ),
             reward_funcs=[nothing],
             processing_class=chat.processor,
             callbacks=[Watch()],
-        )  # fmt: skip
+        )
         engine.train()
     return turn
 
@@ -149,12 +161,18 @@ def main() -> int:
     given = parser.parse_args()
 
     settings = {
-        "max_steps": given.steps, "num_generations": given.num_generations,
+        "max_steps": given.steps,
+        "num_generations": given.num_generations,
         "generation_batch_size": given.prompts * given.num_generations,
-        "per_device_train_batch_size": given.batch, "max_completion_length": given.new,
-        "temperature": COLD, "noise": "torch", "learning_rate": 0.0, "report_to": "none",
-        "keep_rollouts": 0, "save_steps": given.steps + 1,
-    }  # fmt: skip
+        "per_device_train_batch_size": given.batch,
+        "max_completion_length": given.new,
+        "temperature": COLD,
+        "noise": "torch",
+        "learning_rate": 0.0,
+        "report_to": "none",
+        "keep_rollouts": 0,
+        "save_steps": given.steps + 1,
+    }
     method, model = (
         Spec("visionreasoner", settings),
         Spec(given.model, {"checkpoint": given.checkpoint}),
@@ -168,14 +186,23 @@ def main() -> int:
                 if number:
                     turns[name].append(turn)
     found = {name: told(several) for name, several in turns.items()}
-    ratios = sorted(one.seconds / other.seconds
-                    for one, other in zip(turns["ours"], turns["plain"], strict=True))  # fmt: skip
+    ratios = sorted(
+        one.seconds / other.seconds
+        for one, other in zip(turns["ours"], turns["plain"], strict=True)
+    )
     print(json.dumps(found, indent=1))
     print(f"ratio {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}), aim {AIM}")
     if given.save:
-        result = {"ratio": statistics.median(ratios), "ratios": ratios, "aim": AIM, **found,
-                  "settings": settings, "model": str(model), "device": provenance.device(),
-                  "provenance": provenance.collect()}  # fmt: skip
+        result = {
+            "ratio": statistics.median(ratios),
+            "ratios": ratios,
+            "aim": AIM,
+            **found,
+            "settings": settings,
+            "model": str(model),
+            "device": provenance.device(),
+            "provenance": provenance.collect(),
+        }
         RESULT.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     return int(statistics.median(ratios) > AIM)
 

@@ -173,9 +173,12 @@ def evaluate(
     """
     _check_judge(task)
     if workers < 1 or (workers > 1 and not isinstance(model, str)):
-        raise UsageError(f"workers={workers}", expected="1, or more with a SPEC as the model, "
-                         "which each worker builds for itself", found=f"{workers} workers and "
-                         f"{'a SPEC' if isinstance(model, str) else 'a ready model'}")  # fmt: skip
+        raise UsageError(
+            f"workers={workers}",
+            expected="1, or more with a SPEC as the model, which each worker builds for itself",
+            found=f"{workers} workers and "
+            f"{'a SPEC' if isinstance(model, str) else 'a ready model'}",
+        )
     made: Model | Spec
     if isinstance(model, str) and workers == 1:
         model = load_model(model, seed=seed)
@@ -189,9 +192,15 @@ def evaluate(
     folder = run_folder(Path(out), name or model_spec, _spec_of(task), subset)
     progress = Notes()
     options = Options(
-        subset=subset, name=name, seed=seed, batch_size=batch_size, workers=workers,
-        restart=restart, data_root=_data_root(task), checked=True,
-    )  # fmt: skip
+        subset=subset,
+        name=name,
+        seed=seed,
+        batch_size=batch_size,
+        workers=workers,
+        restart=restart,
+        data_root=_data_root(task),
+        checked=True,
+    )
     preflight(task, progress, allow_missing=False)
     found = None
     if spec is not None:
@@ -230,16 +239,21 @@ def score(
     _check_judge(task)
     if isinstance(predictions, (str, Path)):
         file = Path(predictions)
-        submission = Submission(path=file, name=file.stem, subset=subset,
-                                data_root=_data_root(task))  # fmt: skip
+        submission = Submission(
+            path=file, name=file.stem, subset=subset, data_root=_data_root(task)
+        )
         return public(score_file(task, submission, folder=None, task_spec=_spec_of(task)))
     selection = select(task, subset)
     samples = partial(selection.samples, task)
     given = _by_query(task, predictions, {sample.query.id for sample in samples()})
     scorer = Scorer(task, samples)
     scorer.advance(lambda query: given.get(query) or _missing(query))
-    nothing = {"subset": selection.name, "seed": 0, "config_hash": "",
-               "model": {"name": "predictions", "spec": ""}}  # fmt: skip
+    nothing = {
+        "subset": selection.name,
+        "seed": 0,
+        "config_hash": "",
+        "model": {"name": "predictions", "spec": ""},
+    }
     return public(scorer.results(nothing))
 
 
@@ -269,8 +283,13 @@ def read_samples(run: Run, task: Task | None = None) -> Iterator[ScoredSample]:
     for unit, scored in zip(selected(task, run), run.units(), strict=True):
         scores = _numbers(metrics, scored)
         for sample in unit:
-            yield ScoredSample(id=sample.id, query=sample.query, target=sample.target,
-                               prediction=run.prediction(sample.id), scores=scores)  # fmt: skip
+            yield ScoredSample(
+                id=sample.id,
+                query=sample.query,
+                target=sample.target,
+                prediction=run.prediction(sample.id),
+                scores=scores,
+            )
 
 
 def compare(
@@ -350,9 +369,11 @@ def _by_query(
     for one in predictions:
         if one.query_id not in known or one.query_id in given:
             found = "a second one" if one.query_id in given else "an id of no sample"
-            raise DataError(f"prediction {one.query_id!r}", found=found,
-                            expected=f"the query id of a sample of {task.name}, split "
-                            f"{task.split}, once")  # fmt: skip
+            raise DataError(
+                f"prediction {one.query_id!r}",
+                found=found,
+                expected=f"the query id of a sample of {task.name}, split {task.split}, once",
+            )
         given[one.query_id] = one
     return given
 
@@ -387,6 +408,10 @@ def _finished(run: Run | str | Path) -> Run:
     folder = run.folder if isinstance(run, Run) else Path(run)
     found = open_runs(folder)
     if len(found) > 1:
-        raise UsageError(f"folder {folder}", expected="one run", found=f"{len(found)}",
-                         fix="Name the folder of one run.")  # fmt: skip
+        raise UsageError(
+            f"folder {folder}",
+            expected="one run",
+            found=f"{len(found)}",
+            fix="Name the folder of one run.",
+        )
     return found[0]

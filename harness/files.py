@@ -23,9 +23,12 @@ CHUNK = 2**22  # bytes read at once
 FRESH = 2 * 10**9
 """Nanoseconds since a file was changed in which it may change again without a sign of it."""
 KINDS = {
-    stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
-}  # fmt: skip
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
 
 
 class NoFile(OSError):

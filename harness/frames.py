@@ -170,8 +170,11 @@ class PixelBudget:
 
     def __post_init__(self) -> None:
         if not 0 < self.min_pixels <= self.max_pixels or self.factor < 1:
-            raise UsageError("a budget of pixels", expected="0 < min_pixels ≤ max_pixels",
-                             found=f"{self.min_pixels} and {self.max_pixels}")  # fmt: skip
+            raise UsageError(
+                "a budget of pixels",
+                expected="0 < min_pixels ≤ max_pixels",
+                found=f"{self.min_pixels} and {self.max_pixels}",
+            )
 
     def size(self, size: tuple[int, int]) -> tuple[int, int]:
         """(width, height) for a picture of this (width, height), its shape kept nearly.
@@ -183,9 +186,11 @@ class PixelBudget:
         """
         width, height = size
         if max(size) > MAX_ASPECT * min(size):
-            raise UsageError("a picture with a budget of pixels",
-                             expected=f"sides of at most 1 : {MAX_ASPECT}",
-                             found=f"{width} × {height}")  # fmt: skip
+            raise UsageError(
+                "a picture with a budget of pixels",
+                expected=f"sides of at most 1 : {MAX_ASPECT}",
+                found=f"{width} × {height}",
+            )
         sides = [max(self.factor, round(side / self.factor) * self.factor) for side in size]
         if sides[0] * sides[1] > self.max_pixels:
             scale = math.sqrt(width * height / self.max_pixels)
@@ -280,9 +285,11 @@ def frame_policy(asked: "int | str | Spec") -> FramePolicy:
     elif spec.name in TIMED:
         rule, known = TIMED[spec.name]
     else:
-        raise UsageError(f"frames={spec}", found=spec.name,
-                         expected=f"a number, or one of {', '.join([*COUNTED, *TIMED, *PUBLISHED])}"
-                         )  # fmt: skip
+        raise UsageError(
+            f"frames={spec}",
+            found=spec.name,
+            expected=f"a number, or one of {', '.join([*COUNTED, *TIMED, *PUBLISHED])}",
+        )
     _check(spec, known, required=("n",) if spec.name in COUNTED else ())
     numbers = {key: value for key, value in spec.arguments.items() if key in known}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
@@ -303,12 +310,16 @@ def _check(spec: Spec, known: tuple[str, ...], *, required: tuple[str, ...]) -> 
     if set(spec.arguments) & {*BUDGET, *PICTURE} and "max_pixels" not in spec.arguments:
         lacking.append("max_pixels")
     if unknown or lacking:
-        raise UsageError(f"frames={spec}", expected=f"{', '.join([*known, *BUDGET, *PICTURE])}",
-                         found=", ".join([*unknown, *(f"no {name}" for name in lacking)])
-                         )  # fmt: skip
+        raise UsageError(
+            f"frames={spec}",
+            expected=f"{', '.join([*known, *BUDGET, *PICTURE])}",
+            found=", ".join([*unknown, *(f"no {name}" for name in lacking)]),
+        )
     for key, value in spec.arguments.items():
         whole = type(value) is int and 1 <= value < 10**9
         if not (whole or (key in real and type(value) is float and 1e-4 <= value < 1e4)):
-            raise UsageError(f"frames={spec}", found=f"{key}={value}",
-                             expected="numbers above 0, whole ones for all but rate and every"
-                             )  # fmt: skip
+            raise UsageError(
+                f"frames={spec}",
+                found=f"{key}={value}",
+                expected="numbers above 0, whole ones for all but rate and every",
+            )

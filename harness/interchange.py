@@ -115,8 +115,12 @@ class RowFile(Mapping[str, Row]):
             file.seek(offset)
             row = _row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
         if row.id != name:
-            raise DataError(row.where, expected=f"id {name!r}, as before", found=repr(row.id)[:60],
-                            fix="Another program writes there.")  # fmt: skip
+            raise DataError(
+                row.where,
+                expected=f"id {name!r}, as before",
+                found=repr(row.id)[:60],
+                fix="Another program writes there.",
+            )
         return row
 
     def __iter__(self) -> Iterator[str]:
@@ -136,8 +140,9 @@ def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
     for number, offset, line in _lines(path):
         row = _row(line, f"{path}, line {number}")
         if row.id in seen:
-            raise DataError(f"{row.where}: id {row.id!r}", expected="each id once",
-                            found="it a second time")  # fmt: skip
+            raise DataError(
+                f"{row.where}: id {row.id!r}", expected="each id once", found="it a second time"
+            )
         seen.add(row.id)
         yield row, number, offset
 
@@ -155,8 +160,12 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
         # Not by iteration: a line without an end would be read whole before it can be refused.
         for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
             if number == 1 and line.startswith(PACKED):
-                raise DataError(f"predictions {path}", expected="JSON lines",
-                                found="a packed file", fix="Unpack it first.")  # fmt: skip
+                raise DataError(
+                    f"predictions {path}",
+                    expected="JSON lines",
+                    found="a packed file",
+                    fix="Unpack it first.",
+                )
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
@@ -165,8 +174,12 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 def _row(line: bytes, where: str) -> Row:
     if len(line) > MAX_LINE:
-        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line",
-                        fix="Give masks as compressed run-lengths.")  # fmt: skip
+        raise DataError(
+            where,
+            expected=f"at most {MAX_LINE} bytes",
+            found="a longer line",
+            fix="Give masks as compressed run-lengths.",
+        )
     try:
         text = line.decode("utf-8")
         plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=unique)
@@ -179,14 +192,18 @@ def _row(line: bytes, where: str) -> Row:
     given = [kind for kind in KINDS if kind in plain]
     unknown = set(plain) - {"id", "box_scores", *KINDS}
     if len(given) != 1 or unknown:
-        raise DataError(where, expected=f"exactly one of {', '.join(KINDS)}",
-                        found=", ".join([*given, *sorted(unknown)]) or "none")  # fmt: skip
+        raise DataError(
+            where,
+            expected=f"exactly one of {', '.join(KINDS)}",
+            found=", ".join([*given, *sorted(unknown)]) or "none",
+        )
     scores = plain.get("box_scores")
     if scores is not None:
         boxes = plain.get("boxes")
         try:
-            scores = finite_numbers(scores, len(boxes) if isinstance(boxes, list) else 0,
-                                    f"{where}: box_scores")  # fmt: skip
+            scores = finite_numbers(
+                scores, len(boxes) if isinstance(boxes, list) else 0, f"{where}: box_scores"
+            )
         except ParseError as error:
             raise DataError(str(error)) from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
@@ -205,10 +222,11 @@ def row_to_answer(row: Row, query: Query) -> Answer:
     """
     if row.kind not in FITTING[query.form]:
         raise DataError(
-            f"{row.where} (id {row.id!r})", found=f'"{row.kind}"',
+            f"{row.where} (id {row.id!r})",
+            found=f'"{row.kind}"',
             expected=f"{' or '.join(FITTING[query.form])} for a {query.form} question",
             fix='A "reply" is turned into what is asked for by --model.',
-        )  # fmt: skip
+        )
     try:
         return _READERS[row.kind](row, query)
     except (ParseError, MaskError) as error:
@@ -219,8 +237,9 @@ def _masks(row: Row, query: Query) -> Answer:
     width, height = query.size
     frames = len(query.media[0])
     if not isinstance(row.value, list) or len(row.value) != frames:
-        raise ParseError('"masks"', expected=f"a list of {frames} masks, one a frame",
-                         found=_length(row.value))  # fmt: skip
+        raise ParseError(
+            '"masks"', expected=f"a list of {frames} masks, one a frame", found=_length(row.value)
+        )
     masks = []
     for index, item in enumerate(row.value):
         what = f"mask of frame {index}"
@@ -228,11 +247,13 @@ def _masks(row: Row, query: Query) -> Answer:
         if mask.size != (width, height):
             turned = mask.size == (height, width)
             raise ParseError(
-                what, expected=f'"size": [{height}, {width}], as the picture is',
+                what,
+                expected=f'"size": [{height}, {width}], as the picture is',
                 found=f"[{mask.height}, {mask.width}]",
-                fix='"size" is [height, width], and runs go down the columns.' if turned
+                fix='"size" is [height, width], and runs go down the columns.'
+                if turned
                 else "Masks are never resized here: write them at full size.",
-            )  # fmt: skip
+            )
         masks.append(mask)
     return Answer(masks=tuple(masks))
 
@@ -241,8 +262,9 @@ def _boxes(row: Row, query: Query) -> Answer:
     if query.form is AnswerForm.BOX_TRACK:
         return _box_track(row, query)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
-        raise ParseError('"boxes"', expected=f"a list of at most {MAX_BOXES} boxes",
-                         found=_length(row.value))  # fmt: skip
+        raise ParseError(
+            '"boxes"', expected=f"a list of at most {MAX_BOXES} boxes", found=_length(row.value)
+        )
     return Answer(boxes=tuple(map(_box, row.value)), box_scores=row.box_scores)
 
 
@@ -250,8 +272,11 @@ def _box_track(row: Row, query: Query) -> Answer:
     """One box a frame, null where the frame does not show it."""
     frames = len(query.media[0])
     if not isinstance(row.value, list) or len(row.value) != frames:
-        raise ParseError('"boxes"', expected=f"a list of {frames} boxes, one a frame, or null",
-                         found=_length(row.value))  # fmt: skip
+        raise ParseError(
+            '"boxes"',
+            expected=f"a list of {frames} boxes, one a frame, or null",
+            found=_length(row.value),
+        )
     return Answer(box_track=tuple(None if item is None else _box(item) for item in row.value))
 
 
@@ -264,8 +289,9 @@ def _box(plain: Any) -> Box:
 
 def _points(row: Row, query: Query) -> Answer:
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
-        raise ParseError('"points"', expected=f"a list of at most {MAX_BOXES} points",
-                         found=_length(row.value))  # fmt: skip
+        raise ParseError(
+            '"points"', expected=f"a list of at most {MAX_BOXES} points", found=_length(row.value)
+        )
     return Answer(points=tuple(Point(*finite_numbers(item, 2, "point")) for item in row.value))
 
 
@@ -277,8 +303,9 @@ def _answer(row: Row, query: Query) -> Answer:
     value, form = row.value, query.form
     if form is AnswerForm.COUNT:
         if type(value) is not int or not 0 <= value <= MAX_COUNT:
-            raise ParseError('"answer"', expected=f"a whole number from 0 to {MAX_COUNT}",
-                             found=repr(value)[:40])  # fmt: skip
+            raise ParseError(
+                '"answer"', expected=f"a whole number from 0 to {MAX_COUNT}", found=repr(value)[:40]
+            )
         return Answer(count=value)
     if form is AnswerForm.NUMBER:
         return Answer(number=finite_numbers([value], 1, '"answer"')[0])
@@ -288,8 +315,9 @@ def _answer(row: Row, query: Query) -> Answer:
         if not isinstance(value, str):
             raise ParseError('"answer"', expected="text", found=repr(value)[:40])
         return Answer(choice=value) if form is AnswerForm.CHOICE else Answer(text=value)
-    raise ParseError('"answer"', expected=f'"masks", "boxes" or "points" for a {form} question',
-                     found='"answer"')  # fmt: skip
+    raise ParseError(
+        '"answer"', expected=f'"masks", "boxes" or "points" for a {form} question', found='"answer"'
+    )
 
 
 def _no_target(row: Row, query: Query) -> Answer:
@@ -299,9 +327,12 @@ def _no_target(row: Row, query: Query) -> Answer:
 
 
 _READERS = {
-    "masks": _masks, "boxes": _boxes, "points": _points, "answer": _answer,
+    "masks": _masks,
+    "boxes": _boxes,
+    "points": _points,
+    "answer": _answer,
     "no_target": _no_target,
-}  # fmt: skip
+}
 
 
 def row_to_prediction(row: Row, query: Query, reader: Any = None) -> Prediction:
@@ -310,9 +341,11 @@ def row_to_prediction(row: Row, query: Query, reader: Any = None) -> Prediction:
         return Prediction(query_id=query.id, answer=row_to_answer(row, query))
     if reader is None:
         raise UsageError(
-            f'{row.where}: a "reply"', expected="a model whose parser and segmenter read it",
-            found="none", fix='Give one, such as --model "qwen_vl(backend=stored)".',
-        )  # fmt: skip
+            f'{row.where}: a "reply"',
+            expected="a model whose parser and segmenter read it",
+            found="none",
+            fix='Give one, such as --model "qwen_vl(backend=stored)".',
+        )
     prediction = reader.read(query, row.replies)
     assert isinstance(prediction, Prediction), "a reader returns predictions"
     return prediction
@@ -379,8 +412,11 @@ def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
         plain["replies"] = [storable(reply) for reply in prediction.replies]
     usage = prediction.usage
     plain["usage"] = [
-        usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens, usage.frames,
-    ]  # fmt: skip
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.reasoning_tokens,
+        usage.frames,
+    ]
     if prediction.notes:
         plain["notes"] = [storable(note) for note in prediction.notes]
     return plain

@@ -88,9 +88,11 @@ class Rubric:
             UsageError: the rubric has none.
         """
         if self.scale is None:
-            raise UsageError(f"rubric {self.reference}", expected="a rubric with a scale of grades",
-                             found="none: the reply is read by the task that names the rubric",
-                             )  # fmt: skip
+            raise UsageError(
+                f"rubric {self.reference}",
+                expected="a rubric with a scale of grades",
+                found="none: the reply is read by the task that names the rubric",
+            )
         return self.scale
 
     def read(self, reply: str) -> int | None:
@@ -123,8 +125,12 @@ class Rubric:
         """A hash of all that can change a verdict, wherever the file lies."""
         plain: list[Any] = [self.name, self.version, self.prompt_template]
         if self.scale is not None:
-            plain += [self.scale.lowest, self.scale.highest, self.scale.unreadable,
-                      sorted(self.scale.words.items())]  # fmt: skip
+            plain += [
+                self.scale.lowest,
+                self.scale.highest,
+                self.scale.unreadable,
+                sorted(self.scale.words.items()),
+            ]
         return _hash([*plain, self.max_new_tokens] if self.max_new_tokens else plain)
 
     def key(self, case: Case, judge: str) -> str:
@@ -148,9 +154,12 @@ class Judgement(NamedTuple):
 JUDGED = (
     Metric("judged correct", about="share of answers that the judge's grade makes right"),
     Metric("judged score", about="mean grade, on the scale from 0 to 1"),
-    Metric("unreadable verdicts", better="lower", about="share of answers whose verdict was no "
-           "grade and counted as the rubric says"),
-)  # fmt: skip
+    Metric(
+        "unreadable verdicts",
+        better="lower",
+        about="share of answers whose verdict was no grade and counted as the rubric says",
+    ),
+)
 """The metrics of `statistics`, for a protocol."""
 
 
@@ -171,9 +180,11 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
     score = scale.share(grade)
     if given.score is None or not math.isclose(given.score, score, abs_tol=1e-9):
         raise ModelError(
-            f"judge {judge.name}", expected=f"the score that its reply says, {score}",
-            found=repr(given.score), fix="A judge returns `rubric.verdict(reply)`.",
-        )  # fmt: skip
+            f"judge {judge.name}",
+            expected=f"the score that its reply says, {score}",
+            found=repr(given.score),
+            fix="A judge returns `rubric.verdict(reply)`.",
+        )
     return Judgement(score, grade >= scale.correct_from, "judge", said is not None, given.text)
 
 
@@ -219,8 +230,11 @@ def rubric(reference: str) -> Rubric:
     if not reference.endswith(".toml"):
         known = sorted(path.stem for path in FOLDER.glob("*.toml"))
         if reference not in known:
-            raise UsageError(f"rubric {reference!r}", expected=f"{' or '.join(known)}, or the "
-                             "path of a .toml file", found="neither")  # fmt: skip
+            raise UsageError(
+                f"rubric {reference!r}",
+                expected=f"{' or '.join(known)}, or the path of a .toml file",
+                found="neither",
+            )
         return _loaded(FOLDER / f"{reference}.toml", reference)
     return _loaded(Path(reference), reference)
 
@@ -233,18 +247,26 @@ def _loaded(path: Path, reference: str) -> Rubric:
         raise DataError(f"rubric {path}", expected="a TOML file", found=str(error)) from error
     problem = "; ".join(_problems(plain))
     if problem:
-        raise DataError(f"rubric {path}", expected="name, version and prompt of a rubric, and its "
-                        "scale if it grades", found=problem)  # fmt: skip
+        raise DataError(
+            f"rubric {path}",
+            expected="name, version and prompt of a rubric, and its scale if it grades",
+            found=problem,
+        )
     scale = plain.get("scale")
     return Rubric(
-        reference=reference, name=plain["name"], version=plain["version"],
-        prompt_template=plain["prompt"], exact_match=plain.get("exact_match", False),
+        reference=reference,
+        name=plain["name"],
+        version=plain["version"],
+        prompt_template=plain["prompt"],
+        exact_match=plain.get("exact_match", False),
         max_new_tokens=plain.get("max_new_tokens", 0),
-        scale=None if scale is None else Scale(
+        scale=None
+        if scale is None
+        else Scale(
             **{level: scale[level] for level in LEVELS},
             words={word.lower(): grade for word, grade in scale.get("words", {}).items()},
         ),
-    )  # fmt: skip
+    )
 
 
 def _problems(plain: Mapping[str, Any]) -> Iterable[str]:

@@ -250,8 +250,9 @@ class Track(Sequence[BoolArray]):
         for other in others:
             self._check("track to unite", other)
             if len(other) != len(self):
-                raise MaskError("track to unite", expected=f"{len(self)} frames",
-                                found=str(len(other)))  # fmt: skip
+                raise MaskError(
+                    "track to unite", expected=f"{len(self)} frames", found=str(len(other))
+                )
         joint, before = self[:], None
         counts = (track._counts for track in (self, *others))
         for index, texts in enumerate(zip(*counts, strict=True)):

@@ -266,20 +266,25 @@ def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
             return (found.height, found.width) if turned else (found.width, found.height)
     except FileNotFoundError as error:
         raise MediaError(
-            f"picture {name}", expected="a file", found="none",
+            f"picture {name}",
+            expected="a file",
+            found="none",
             fix="`harness list tasks NAME` says where a benchmark's data is had.",
-        ) from error  # fmt: skip
+        ) from error
     except NoFile as error:
-        raise MediaError(f"picture {name}", expected="a PNG or JPEG file",
-                         found=error.strerror or "no file") from error  # fmt: skip
+        raise MediaError(
+            f"picture {name}", expected="a PNG or JPEG file", found=error.strerror or "no file"
+        ) from error
     except MaskError as error:
         raise MediaError(str(error)) from error
     except UnidentifiedImageError as error:
-        raise MediaError(f"picture {name}", expected="a PNG or JPEG file",
-                         found="a file that is not a picture") from error  # fmt: skip
+        raise MediaError(
+            f"picture {name}", expected="a PNG or JPEG file", found="a file that is not a picture"
+        ) from error
     except (OSError, SyntaxError, ValueError) as error:
-        raise MediaError(f"picture {name}", expected="a PNG or JPEG file",
-                         found=str(error)) from error  # fmt: skip
+        raise MediaError(
+            f"picture {name}", expected="a PNG or JPEG file", found=str(error)
+        ) from error
 
 
 def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:

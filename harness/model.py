@@ -123,8 +123,11 @@ def settings(part: Any) -> dict[str, Any]:
     """A part's name and its plain settings, for the record of the model that it is part of."""
     fields = dataclass_fields(part) if is_dataclass(part) else ()
     plain = {field.name: getattr(part, field.name) for field in fields}
-    kept = {key: value for key, value in plain.items()
-            if value is None or isinstance(value, (bool, int, float, str))}  # fmt: skip
+    kept = {
+        key: value
+        for key, value in plain.items()
+        if value is None or isinstance(value, (bool, int, float, str))
+    }
     return {"name": part.name, **kept}
 
 
@@ -191,8 +194,11 @@ class ChatRequest:
         if "" in self.stop:
             raise ValueError(f"request {self.key}: a stop string is empty")
         if self.temperature is not None and not 0.0 <= self.temperature <= 100.0:
-            raise UsageError(f"request {self.key}", expected="0 ≤ temperature ≤ 100",
-                             found=f"temperature {self.temperature}")  # fmt: skip
+            raise UsageError(
+                f"request {self.key}",
+                expected="0 ≤ temperature ≤ 100",
+                found=f"temperature {self.temperature}",
+            )
 
     def temperature_or(self, own: float) -> float:
         """The temperature that the reply is drawn at, where the backend's own is `own`."""

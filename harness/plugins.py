@@ -50,9 +50,11 @@ def installed(kind: Kind) -> dict[str, EntryPoint]:
         other = found.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise UsageError(
-                f"{kind.removesuffix('s')} {entry.name!r}", expected="one plugin of this name",
-                found=f"{other.value} and {entry.value}", fix="Uninstall one of their packages.",
-            )  # fmt: skip
+                f"{kind.removesuffix('s')} {entry.name!r}",
+                expected="one plugin of this name",
+                found=f"{other.value} and {entry.value}",
+                fix="Uninstall one of their packages.",
+            )
     return found
 
 
@@ -98,9 +100,11 @@ def blamed(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
         raise missing(what, error) from error
     except (Exception, SystemExit) as error:
         raise fault(
-            what, expected="code that works", found=told(error),
+            what,
+            expected="code that works",
+            found=told(error),
             fix="HARNESS_TRACEBACK=1 in the environment shows how it came about.",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def missing(what: str, error: ModuleNotFoundError) -> MissingDependency:

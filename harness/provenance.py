@@ -12,10 +12,26 @@ from typing import Any
 import harness
 
 PACKAGES = (
-    "visual-reasoning-harness", "av", "numpy", "opencv-python-headless", "pillow", "pycocotools",
-    "scipy", "torch", "torchvision", "transformers", "accelerate", "peft", "trl", "safetensors",
-    "sam2", "lmms-eval", "vllm", "pycocoevalcap", "bert-score",
-)  # fmt: skip
+    "visual-reasoning-harness",
+    "av",
+    "numpy",
+    "opencv-python-headless",
+    "pillow",
+    "pycocotools",
+    "scipy",
+    "torch",
+    "torchvision",
+    "transformers",
+    "accelerate",
+    "peft",
+    "trl",
+    "safetensors",
+    "sam2",
+    "lmms-eval",
+    "vllm",
+    "pycocoevalcap",
+    "bert-score",
+)
 SCORING = frozenset({"pycocoevalcap", "bert-score"})
 """Packages that change scores but no prediction."""
 CPU, AUTO = "cpu", "auto"

@@ -33,11 +33,26 @@ VERSION = 1
 MANIFEST, RESULTS, SCORES, TIMING = "manifest.json", "results.json", "scores.jsonl", "timing.json"
 
 MANIFEST_FIELDS = (
-    "task.spec", "task.name", "task.version", "task.split", "task.protocol", "subset",
-    "model.spec", "model.name", "model.description", "data.root", "data.fingerprint",
-    "data.n_total", "seed", "provenance.commit", "provenance.packages",
-    "provenance.python", "provenance.platform", "provenance.device", "config_hash",
-)  # fmt: skip
+    "task.spec",
+    "task.name",
+    "task.version",
+    "task.split",
+    "task.protocol",
+    "subset",
+    "model.spec",
+    "model.name",
+    "model.description",
+    "data.root",
+    "data.fingerprint",
+    "data.n_total",
+    "seed",
+    "provenance.commit",
+    "provenance.packages",
+    "provenance.python",
+    "provenance.platform",
+    "provenance.device",
+    "config_hash",
+)
 RESULTS_FIELDS = ("headline", "better", "metrics", "intervals", "breakdowns", "n_total")
 SET_ASIDE = "`harness eval … --restart` sets the folder aside and begins anew."
 SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
@@ -57,8 +72,9 @@ def _fields(path: Path, names: Sequence[str], fix: str) -> dict[str, Any]:
         inner = plain
         for part in name.split("."):
             if not isinstance(inner, dict) or part not in inner:
-                raise StoreError(f"file {path}", expected=f"the field {name}", found="none",
-                                 fix=fix)  # fmt: skip
+                raise StoreError(
+                    f"file {path}", expected=f"the field {name}", found="none", fix=fix
+                )
             inner = inner[part]
     assert isinstance(plain, dict), "it has fields"
     return plain
@@ -75,9 +91,13 @@ class Run:
         """Open a run folder; raise StoreError if it is none, or of another version."""
         run = cls(folder)
         if not (folder / MANIFEST).is_file():
-            raise StoreError(f"run folder {folder}", expected=MANIFEST, found="none",
-                             fix="Name the folder of one run, which holds that file; the same "
-                             "`harness eval` writes it again where it was lost.")  # fmt: skip
+            raise StoreError(
+                f"run folder {folder}",
+                expected=MANIFEST,
+                found="none",
+                fix="Name the folder of one run, which holds that file; the same "
+                "`harness eval` writes it again where it was lost.",
+            )
         assert run.manifest, "it was read and checked"
         return run
 
@@ -87,8 +107,12 @@ class Run:
         path = self.folder / MANIFEST
         plain = _fields(path, ("version",), SET_ASIDE)
         if plain["version"] != VERSION:
-            raise StoreError(f"run {self.folder}", expected=f"version {VERSION}",
-                             found=repr(plain["version"])[:40], fix=SET_ASIDE)  # fmt: skip
+            raise StoreError(
+                f"run {self.folder}",
+                expected=f"version {VERSION}",
+                found=repr(plain["version"])[:40],
+                fix=SET_ASIDE,
+            )
         _fields(path, MANIFEST_FIELDS, SET_ASIDE)
         return plain
 
@@ -117,21 +141,30 @@ class Run:
                 for line in lines:
                     yield UnitScore.from_json(json.loads(line))
         except OSError as error:
-            raise StoreError(f"file {path}", expected="scores, one unit a line",
-                             found=error.strerror or str(error), fix=SCORE_AGAIN
-                             ) from error  # fmt: skip
+            raise StoreError(
+                f"file {path}",
+                expected="scores, one unit a line",
+                found=error.strerror or str(error),
+                fix=SCORE_AGAIN,
+            ) from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise StoreError(f"file {path}", expected="scores, one unit a line",
-                             found=f"{type(error).__name__}: {error}", fix=SCORE_AGAIN
-                             ) from error  # fmt: skip
+            raise StoreError(
+                f"file {path}",
+                expected="scores, one unit a line",
+                found=f"{type(error).__name__}: {error}",
+                fix=SCORE_AGAIN,
+            ) from error
 
     def check_files(self) -> None:
         """Raise StoreError if a file of the finished run is not what the run wrote."""
         path = self.folder / checksums.CHECKSUMS
         if not path.is_file():
-            raise StoreError(f"run {self.folder}", expected=f"{path.name}, which tells whether its "
-                             "files were changed", found="none, as in runs of earlier versions",
-                             fix=SCORE_AGAIN)  # fmt: skip
+            raise StoreError(
+                f"run {self.folder}",
+                expected=f"{path.name}, which tells whether its files were changed",
+                found="none, as in runs of earlier versions",
+                fix=SCORE_AGAIN,
+            )
         try:
             became = checksums.changed(self.folder)
         except StoreError as error:
@@ -140,8 +173,9 @@ class Run:
             raise StoreError(
                 "; ".join(f"file {self.folder / name}" for name in became),
                 expected="what the run wrote",
-                found=", ".join(dict.fromkeys(became.values())), fix=RESCORE,
-            )  # fmt: skip
+                found=", ".join(dict.fromkeys(became.values())),
+                fix=RESCORE,
+            )
 
     def prediction(self, sample_id: str) -> Prediction:
         """The prediction for a sample, by its official id."""
@@ -338,7 +372,18 @@ def _lines(units: Iterable[UnitScore]) -> bytes:
 def public(results: Mapping[str, Any]) -> dict[str, Any]:
     """What `--json` shows of a task."""
     keys = (
-        "headline", "metrics", "intervals", "breakdowns", "protocol", "split", "subset", "ceiling",
-        "n_total", "n_scored", "n_failed", "failures", "usage",
-    )  # fmt: skip
+        "headline",
+        "metrics",
+        "intervals",
+        "breakdowns",
+        "protocol",
+        "split",
+        "subset",
+        "ceiling",
+        "n_total",
+        "n_scored",
+        "n_failed",
+        "failures",
+        "usage",
+    )
     return {key: results[key] for key in (*keys, *({"cost"} & results.keys()))}

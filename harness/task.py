@@ -126,8 +126,11 @@ class CostMetric:
 
     def unfit(self, found: str) -> UsageError:
         """The error for a headline that says nothing about how many answers are right."""
-        return UsageError(f"metric {self.metric.name!r}", expected="a headline metric that is a "
-                          "mean of values from 0 to 1", found=found)  # fmt: skip
+        return UsageError(
+            f"metric {self.metric.name!r}",
+            expected="a headline metric that is a mean of values from 0 to 1",
+            found=found,
+        )
 
 
 def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task:
@@ -142,8 +145,11 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
     names = [metric.name for metric in protocol.metrics]
     for extra in extras:
         if extra.metric.name in names:
-            raise UsageError(f"metric {extra.metric.name!r}", expected="a name that the protocol "
-                             f"{protocol.name} does not use", found="one that it does")  # fmt: skip
+            raise UsageError(
+                f"metric {extra.metric.name!r}",
+                expected=f"a name that the protocol {protocol.name} does not use",
+                found="one that it does",
+            )
         headline = protocol.metric(protocol.headline)
         if isinstance(extra, CostMetric) and (headline.derived or headline.corpus):
             raise extra.unfit(f"{headline.name}, which is computed over all samples")
@@ -162,11 +168,15 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
         return score
 
     judged = protocol.judged
-    return replace(task, protocol=replace(
-        protocol, score=more(protocol.score),
-        judged=None if judged is None else lambda judge: more(judged(judge)),
-        metrics=(*protocol.metrics, *(extra.metric for extra in extras)),
-    ))  # fmt: skip
+    return replace(
+        task,
+        protocol=replace(
+            protocol,
+            score=more(protocol.score),
+            judged=None if judged is None else lambda judge: more(judged(judge)),
+            metrics=(*protocol.metrics, *(extra.metric for extra in extras)),
+        ),
+    )
 
 
 def choose(what: str, options: Mapping[str, Any], name: str) -> Any:

@@ -181,5 +181,6 @@ class Curve:
         return row
 
     def _damaged(self, number: int, found: str) -> StoreError:
-        return StoreError(f"file {self.path}, line {number}", expected="an object with its step",
-                          found=found)  # fmt: skip
+        return StoreError(
+            f"file {self.path}, line {number}", expected="an object with its step", found=found
+        )

@@ -172,8 +172,9 @@ def _samples(run: Run, wanted: set[str], data_root: Path | None) -> Mapping[str,
 
 def _gallery(run: Run, picks: Sequence[Pick], samples: Mapping[str, Sample] | str) -> Gallery:
     if isinstance(samples, str):
-        return Gallery(exhibits=tuple(exhibit(run, choice, None)[0] for choice in picks),
-                       note=samples)  # fmt: skip
+        return Gallery(
+            exhibits=tuple(exhibit(run, choice, None)[0] for choice in picks), note=samples
+        )
     shown = [exhibit(run, choice, samples.get(choice.sample)) for choice in picks]
     notes = dict.fromkeys(note for _, note in shown if note)
     return Gallery(exhibits=tuple(made for made, _ in shown), note=" ".join(notes))

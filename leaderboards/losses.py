@@ -31,9 +31,14 @@ def compare_answers(
     if {one.unit: one.failed for one in a} == {one.unit: one.failed for one in b}:
         return None
     return compare(
-        (ANSWERED,), _answers(a), _answers(b), name=ANSWERED.name,
-        resamples=resamples, level=level, seed=seed,
-    )  # fmt: skip
+        (ANSWERED,),
+        _answers(a),
+        _answers(b),
+        name=ANSWERED.name,
+        resamples=resamples,
+        level=level,
+        seed=seed,
+    )
 
 
 def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:

@@ -78,12 +78,17 @@ def _group(rows: Sequence[Mapping[str, Any]], path: Path) -> Group:
     first = rows[0]
     try:
         return Group(
-            step=first["step"], task=str(first.get("task", "")), sample=str(first["sample"]),
+            step=first["step"],
+            task=str(first.get("task", "")),
+            sample=str(first["sample"]),
             rollouts=tuple(map(_rollout, rows)),
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"file {path}, step {first['step']}", expected="rollouts of a training",
-                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+        raise StoreError(
+            f"file {path}, step {first['step']}",
+            expected="rollouts of a training",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
 
 
 def _rollout(row: Mapping[str, Any]) -> Rollout:
@@ -118,9 +123,13 @@ def chosen(groups: Sequence[Group], *, most: int, sample: str | None = None) -> 
     kept = [one for one in groups if sample is None or one.sample == sample]
     if not kept:
         some = ", ".join(dict.fromkeys(one.sample for one in groups[:5]))
-        raise StoreError("rollouts to show", expected="one that was kept" if sample is None
-                         else f"a sample whose rollouts were kept, such as {some}",
-                         found="none" if sample is None else repr(sample))  # fmt: skip
+        raise StoreError(
+            "rollouts to show",
+            expected="one that was kept"
+            if sample is None
+            else f"a sample whose rollouts were kept, such as {some}",
+            found="none" if sample is None else repr(sample),
+        )
     return [kept[index] for index in overlay.spread(len(kept), most)]
 
 
@@ -139,8 +148,9 @@ def drawn(group: Group, sample: Sample, *, truth: Callable[[int], Answer], said:
         return known
     try:
         with plugin_errors(f"the picture of {sample.id}"):
-            shown = tuple(_with_picture(one, sample.query.media[0], truth)
-                          for one in known.rollouts[:MOST])  # fmt: skip
+            shown = tuple(
+                _with_picture(one, sample.query.media[0], truth) for one in known.rollouts[:MOST]
+            )
     except HarnessError as error:
         return replace(known, note=f"The picture cannot be read here. {error}")
     left = len(known.rollouts) - MOST

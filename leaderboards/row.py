@@ -232,9 +232,11 @@ def _training(run: Run) -> TrainedBy | None:
     if said is None:
         return None
     return TrainedBy(
-        method=str(said["method"]), tasks=tuple(str(task["spec"]) for task in said["tasks"]),
-        seed=said["seed"], config_hash=str(said["config_hash"]),
-    )  # fmt: skip
+        method=str(said["method"]),
+        tasks=tuple(str(task["spec"]) for task in said["tasks"]),
+        seed=said["seed"],
+        config_hash=str(said["config_hash"]),
+    )
 
 
 def _trained_by(made: Origin, run: Path) -> TrainedBy:
@@ -242,9 +244,14 @@ def _trained_by(made: Origin, run: Path) -> TrainedBy:
     there = origin_of(place, run=run) if place is not None else None
     found = there is not None and there.config_hash == made.config_hash
     return TrainedBy(
-        method=made.method, tasks=made.tasks, seed=made.seed, config_hash=made.config_hash,
-        steps=made.steps, folder=made.name, place=place if found else None,
-    )  # fmt: skip
+        method=made.method,
+        tasks=made.tasks,
+        seed=made.seed,
+        config_hash=made.config_hash,
+        steps=made.steps,
+        folder=made.name,
+        place=place if found else None,
+    )
 
 
 def _interval(low: float, high: float) -> tuple[float, float]:

@@ -67,8 +67,9 @@ def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric
             raise StoreError(
                 f"file {run.folder / RESULTS}",
                 expected=f"{name}{where} of its scores, {now[1]} over {now[0]} samples",
-                found=f"{then[1]} over {then[0]}", fix=RESCORE,
-            )  # fmt: skip
+                found=f"{then[1]} over {then[0]}",
+                fix=RESCORE,
+            )
 
 
 def _recorded(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[int, float | None]]:

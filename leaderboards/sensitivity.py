@@ -16,8 +16,9 @@ from harness.leaderboards.ranking import Compare
 from harness.leaderboards.row import Row
 
 
-def notes(rows: Sequence[Row], sweeps: Sequence[Mapping[str, Any] | None], compare: Compare
-          ) -> Iterator[str]:  # fmt: skip
+def notes(
+    rows: Sequence[Row], sweeps: Sequence[Mapping[str, Any] | None], compare: Compare
+) -> Iterator[str]:
     """What is to be said of each setting of each sweep.
 
     `Sensitivity of pocket: gIoU from 0.612 (frames=4) to 0.701 (frames=16) over 3 settings of
@@ -68,8 +69,10 @@ def _said(
         f"{wording.number(rows[index].value)} ({_named(members[index], setting)})"
         for index in (worst, best)
     ]
-    text = (f"Sensitivity of {rows[best].model}: {rows[best].headline} from {ends[0]} to {ends[1]} "
-            f"over {len(widest)} settings of {setting}")  # fmt: skip
+    text = (
+        f"Sensitivity of {rows[best].model}: {rows[best].headline} from {ends[0]} to {ends[1]} "
+        f"over {len(widest)} settings of {setting}"
+    )
     others = [f"{key}={value}" for key, value in members[best].items() if key != setting]
     if others:
         text += f", with {', '.join(others)}"
@@ -79,8 +82,10 @@ def _said(
         text += f"; paired difference {wording.signed(against.difference)} ({span})"
     if len(groups) == 1:
         return f"{text}."
-    return (f"{text}. That is the largest of {len(groups)} spreads, one for each combination of "
-            f"the other settings; their mean is {wording.number(fmean(spreads))}.")  # fmt: skip
+    return (
+        f"{text}. That is the largest of {len(groups)} spreads, one for each combination of "
+        f"the other settings; their mean is {wording.number(fmean(spreads))}."
+    )
 
 
 def _named(given: Mapping[str, str], setting: str) -> str:

@@ -52,8 +52,11 @@ def placed(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[A
         ParseError: there are none, and a phrase says that something is meant.
     """
     if phrase and not items:
-        raise ParseError("answer", expected="boxes, or nothing that is meant",
-                         found=f"{phrase[:60]!r} and no box")  # fmt: skip
+        raise ParseError(
+            "answer",
+            expected="boxes, or nothing that is meant",
+            found=f"{phrase[:60]!r} and no box",
+        )
     boxes = tuple(item.box for item in items)
     points = tuple(item.place for item in items) if form is AnswerForm.POINTS else None
     count = len(items) if form is AnswerForm.COUNT else None

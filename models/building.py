@@ -8,7 +8,7 @@ from harness.spec import Spec, Value
 
 def chat_of(
     backend: Spec | Chat, *, checkpoint: str | None, batch_size: int, seed: int = 0
-) -> Chat:  # fmt: skip
+) -> Chat:
     """The network behind `backend`; what is given here counts where its own SPEC says nothing.
 
     `seed` reaches a backend that samples, `checkpoint` one that has a network: stored replies have

@@ -369,7 +369,7 @@ class PromptedModel:
         media, nothing = query.media[0], not items and not said.phrase
         tracks = joint_masks(
             self.segmenter, self.propagator, media, start, items, phrase=said.phrase
-        )  # fmt: skip
+        )
         return masked(form, items, tracks, nothing=nothing, still=len(media) == 1)
 
     def _marked(self, form: AnswerForm, reply: str) -> int:

@@ -12,15 +12,19 @@ from harness.types import Query
 def seen(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[int, ...], ...]:
     """The frames of each of a query's media that requests show, each once, in order."""
     return tuple(
-        tuple(sorted({
-            frame
-            for request in requests
-            for place, shown in enumerate(request.media)
-            if shown is media
-            for frame in (request.frames[place] if request.frames else range(len(media)))
-        }))
+        tuple(
+            sorted(
+                {
+                    frame
+                    for request in requests
+                    for place, shown in enumerate(request.media)
+                    if shown is media
+                    for frame in (request.frames[place] if request.frames else range(len(media)))
+                }
+            )
+        )
         for media in query.media
-    )  # fmt: skip
+    )
 
 
 def spread(media: Media, frames: int | FramePolicy) -> tuple[int, ...]:
@@ -51,7 +55,9 @@ def budgeted(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
     if isinstance(frames, int) or frames.budget is None:
         return None
     if len(sizes) > 1:
-        raise UsageError(f"frames={frames}", expected="pictures of one size in a question "
-                         "where there is a budget of pixels",
-                         found=f"{len(sizes)} sizes")  # fmt: skip
+        raise UsageError(
+            f"frames={frames}",
+            expected="pictures of one size in a question where there is a budget of pixels",
+            found=f"{len(sizes)} sizes",
+        )
     return frames.size(sizes.pop(), still=all(len(media) == 1 for media in query.media))

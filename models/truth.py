@@ -138,10 +138,15 @@ def taught(answer: Answer, frames: Iterable[int]) -> Answer:
         return replace(answer, masks=_cleaned(answer.masks, looked))
     instances = tuple(_cleaned(track, looked) for track in answer.instances)
     masks = tuple(
-        _united(mask, [(was[index], now[index])
-                       for was, now in zip(answer.instances, instances, strict=True)])
+        _united(
+            mask,
+            [
+                (was[index], now[index])
+                for was, now in zip(answer.instances, instances, strict=True)
+            ],
+        )
         for index, mask in enumerate(answer.masks)
-    )  # fmt: skip
+    )
     return replace(answer, masks=masks, instances=instances)
 
 

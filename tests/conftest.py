@@ -20,9 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name in ("xmem", "cutie"):
         variable = f"HARNESS_{name.upper()}_REPO"
         parser.addoption(
-            f"--{name}-repo", type=Path, metavar="PATH", default=os.environ.get(variable) or None,
+            f"--{name}-repo",
+            type=Path,
+            metavar="PATH",
+            default=os.environ.get(variable) or None,
             help=f"a checkout of its official code, which will be run (default: ${variable})",
-        )  # fmt: skip
+        )
 
 
 def pytest_configure() -> None:
@@ -73,9 +76,13 @@ class Command:
     def __call__(self, *arguments: Any) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-m", "harness", *map(str, arguments)]
         return subprocess.run(
-            line, capture_output=True, text=True, cwd=self.folder, env=self.environment(),
+            line,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=self.environment(),
             timeout=300,
-        )  # fmt: skip
+        )
 
     def json(self, *arguments: Any, code: int = 0) -> Any:
         done = self(*arguments, "--json")

@@ -67,9 +67,11 @@ def test_public_names_are_listed_typed_and_there():
 def test_the_page_names_every_public_name():
     table = PAGE.read_text("utf-8").partition("## Names")[2]
     listed = {
-        name for line in table.splitlines() if line.startswith("| `")
+        name
+        for line in table.splitlines()
+        if line.startswith("| `")
         for name in re.findall(r"`(\w+)`", line.split("|")[1])
-    }  # fmt: skip
+    }
     assert listed == set(harness.__all__)
 
 
@@ -120,8 +122,17 @@ def test_a_run_of_the_api_is_the_command_s_run(command, shapes, tmp_path):
     run = harness.evaluate(task, "whole_frame", out=tmp_path / "runs")
     before = (run.folder / "results.json").read_bytes()
     journal = {path.name for path in run.folder.glob("samples.*")}
-    shown = command.json("eval", "--model", "whole_frame", "--tasks", "reason_seg(split=test)",
-                         "--data", shapes, "--out", "runs")  # fmt: skip
+    shown = command.json(
+        "eval",
+        "--model",
+        "whole_frame",
+        "--tasks",
+        "reason_seg(split=test)",
+        "--data",
+        shapes,
+        "--out",
+        "runs",
+    )
     assert (run.folder / "results.json").read_bytes() == before
     assert {path.name for path in run.folder.glob("samples.*")} == journal  # nothing was predicted
     assert shown["tasks"]["reason_seg"]["metrics"] == run.results["metrics"]
@@ -140,8 +151,10 @@ def test_a_loaded_model_is_recorded_by_its_spec(task, tmp_path):
 
 def test_samples_of_a_run_hold_question_answer_truth_and_scores(task, tmp_path):
     run = harness.evaluate(task, Whole(), out=tmp_path)
-    for samples in (list(harness.read_samples(harness.read_run(run.folder))),
-                    list(harness.read_samples(run, task))):  # fmt: skip
+    for samples in (
+        list(harness.read_samples(harness.read_run(run.folder))),
+        list(harness.read_samples(run, task)),
+    ):
         assert [one.id for one in samples] == [one.id for one in task.samples()]
         mean = sum(one.scores["gIoU"] for one in samples) / len(samples)
         assert mean == pytest.approx(run.results["metrics"]["gIoU"], rel=1e-4)  # LISA's epsilon
@@ -188,8 +201,10 @@ def test_predictions_in_memory_score_as_those_of_a_run(task, tmp_path):
     fewer = harness.score(task, predictions[1:])
     assert fewer["n_failed"] == 1 and fewer["failures"][FailureKind.INFRASTRUCTURE] == 1
     assert fewer["metrics"]["gIoU"] < whole["metrics"]["gIoU"]
-    for wrong in ([*predictions, predictions[0]], [harness.Prediction(
-        query_id="of-no-sample", answer=harness.Answer())]):  # fmt: skip
+    for wrong in (
+        [*predictions, predictions[0]],
+        [harness.Prediction(query_id="of-no-sample", answer=harness.Answer())],
+    ):
         with pytest.raises(DataError, match=wrong[-1].query_id):
             harness.score(task, wrong)
 

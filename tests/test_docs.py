@@ -89,11 +89,17 @@ def test_corpora_are_computed_over_all_units(page):
 
 def test_a_chain_is_one_unit_and_lgm_follows_from_its_means(page):
     answer, box = page["Answer"], page["Box"](0, 0, 2, 2)
-    truths = [answer(text="a dog"), answer(interval=page["Interval"](1, 3)),
-              answer(box_track=(box, None))]  # fmt: skip
+    truths = [
+        answer(text="a dog"),
+        answer(interval=page["Interval"](1, 3)),
+        answer(box_track=(box, None)),
+    ]
     unit = [sample(page, number, truth) for number, truth in enumerate(truths)]
-    right = [said(page, 0, text="a dog"), said(page, 1, interval=page["Interval"](2, 4)),
-             said(page, 2, box_track=(box, box))]  # fmt: skip
+    right = [
+        said(page, 0, text="a dog"),
+        said(page, 1, interval=page["Interval"](2, 4)),
+        said(page, 2, box_track=(box, box)),
+    ]
     scores = page["chain"](unit, right)
     assert scores["when"] == page["Mean"](1 / 3) and scores["where"] == page["Mean"](0.5)
     assert scores["joint"] == page["Mean"](1.0)
@@ -185,6 +191,7 @@ def test_what_is_installed_is_a_checkout_or_on_an_index(path):
 def test_the_conformance_page_is_up_to_date_and_deviations_are_nothing():
     done = subprocess.run(
         [sys.executable, REPOSITORY / "tests" / "golden" / "conformance.py", "--check"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -21,10 +21,41 @@ def candidate(tmp_path_factory):
     from harness.cli.main import main
 
     folder = tmp_path_factory.mktemp("gate")
-    assert main(["data", "make", "shapes", "--out", f"{folder}/data", "--seed", "0",
-                 "--size", "24", "--tasks", "reason_seg,mevis,counting"]) == 0  # fmt: skip
-    assert main(["eval", "--model", MODEL, "--tasks", "reason_seg,mevis,counting", "--data",
-                 f"{folder}/data", "--out", f"{folder}/runs", "--quiet"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "data",
+                "make",
+                "shapes",
+                "--out",
+                f"{folder}/data",
+                "--seed",
+                "0",
+                "--size",
+                "24",
+                "--tasks",
+                "reason_seg,mevis,counting",
+            ]
+        )
+        == 0
+    )
+    assert (
+        main(
+            [
+                "eval",
+                "--model",
+                MODEL,
+                "--tasks",
+                "reason_seg,mevis,counting",
+                "--data",
+                f"{folder}/data",
+                "--out",
+                f"{folder}/runs",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     return folder / "runs"
 
 

@@ -28,10 +28,22 @@ def installed(tmp_path: Path) -> Path:
         (package / name).write_text(text, encoding="utf-8")
     target = tmp_path / "site"
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
-         "--no-index", "--target", str(target), str(package)],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-build-isolation",
+            "--no-deps",
+            "--no-index",
+            "--target",
+            str(target),
+            str(package),
+        ],
+        check=True,
+        capture_output=True,
+    )
     return target
 
 
@@ -50,8 +62,13 @@ def pictures(tmp_path: Path) -> Path:
 
 def test_the_page_has_one_file_and_one_line_for_each_plugin():
     blocks = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
-    assert set(blocks) == {"pyproject.toml", "bright_task.py", "bright_model.py",
-                           "bright_metric.py", "bright_trainer.py"}  # fmt: skip
+    assert set(blocks) == {
+        "pyproject.toml",
+        "bright_task.py",
+        "bright_model.py",
+        "bright_metric.py",
+        "bright_trainer.py",
+    }
     lines = [line for line in blocks["pyproject.toml"].splitlines() if '= "bright_' in line]
     assert len(lines) == 4
 
@@ -61,13 +78,33 @@ def test_the_package_of_the_page_works(installed, pictures, command):
     assert "brightest" in [one["name"] for one in command.json("list", "tasks")]
     assert command.json("verify", "--tasks", "brightest", "--data", pictures)["passed"]
     shown = command.json(
-        "eval", "--model", "threshold(level=100)", "--tasks", "brightest", "--metrics",
-        "area_error", "--data", pictures, "--out", "runs", "--workers", "2",
-    )["tasks"]["brightest"]  # fmt: skip
+        "eval",
+        "--model",
+        "threshold(level=100)",
+        "--tasks",
+        "brightest",
+        "--metrics",
+        "area_error",
+        "--data",
+        pictures,
+        "--out",
+        "runs",
+        "--workers",
+        "2",
+    )["tasks"]["brightest"]
     assert shown["metrics"] == {"IoU": 1.0, "area error": 0.0}
     assert (shown["n_total"], shown["n_failed"]) == (6, 0)
-    dark = command.json("eval", "--model", "threshold(level=250)", "--tasks", "brightest",
-                        "--data", pictures, "--out", "runs")["tasks"]["brightest"]  # fmt: skip
+    dark = command.json(
+        "eval",
+        "--model",
+        "threshold(level=250)",
+        "--tasks",
+        "brightest",
+        "--data",
+        pictures,
+        "--out",
+        "runs",
+    )["tasks"]["brightest"]
     assert dark["metrics"]["IoU"] == 0.0
     built = command("board", "build", "--runs", "runs", "--out", "board")
     assert built.returncode == 0, built.stderr
@@ -89,18 +126,28 @@ def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypat
     monkeypatch.delitem(sys.modules, "bright_trainer")
     mask = np.zeros((84, 168), bool)  # half as high as it is wide: both sides have scales
     mask[21:63, 42:84] = True
-    query = Query(id="q", text="?", forms=(AnswerForm.MASK,), media=(
-        pixels([np.zeros((84, 168, 3), np.uint8)], times=(0.0,), is_video=False, id="x"),
-    ))  # fmt: skip
+    query = Query(
+        id="q",
+        text="?",
+        forms=(AnswerForm.MASK,),
+        media=(pixels([np.zeros((84, 168, 3), np.uint8)], times=(0.0,), is_video=False, id="x"),),
+    )
     sample = Sample(
         id="s", query=query, target=Target(answer=Answer(masks=(Rle.from_array(mask),)))
     )
     right = '[{"bbox_2d": [42, 42, 83, 124], "point_2d": [60, 80]}]'  # on a canvas of 168 x 168
     half = '[{"bbox_2d": [42, 42, 62, 124], "point_2d": [50, 80]}]'
     two = right[:-1] + ', {"bbox_2d": [0, 0, 10, 10], "point_2d": [5, 5]}]'
-    texts = [f"<think>{think}</think><answer>{answer}</answer>" for think, answer in (
-        ("one", right), ("a b c d", right), ("one", half), ("one", two), ("one", "[]"),
-    )]  # fmt: skip
+    texts = [
+        f"<think>{think}</think><answer>{answer}</answer>"
+        for think, answer in (
+            ("one", right),
+            ("a b c d", right),
+            ("one", half),
+            ("one", two),
+            ("one", "[]"),
+        )
+    ]
     rollouts = tuple(Rollout(text=text, tokens=1) for text in [*texts, "no grammar", ""])
     found = reward(Group(sample=sample, rollouts=rollouts, canvas=(168, 168), count_tokens=len))
     assert [one["overlap"] for one in found] == pytest.approx([1, 1, 0.5, 0.5, 0, 0, 0], abs=0.02)
@@ -113,11 +160,22 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, command):
     pytest.importorskip("trl")
     command.path.append(installed)
     done = command(
-        "train", "--method", "overlap(words=20)", "--model", "pocket", "--train-tasks",
-        "shapes_referring(split=train)", "--data", shapes, "--out", "DIR", "--set",
+        "train",
+        "--method",
+        "overlap(words=20)",
+        "--model",
+        "pocket",
+        "--train-tasks",
+        "shapes_referring(split=train)",
+        "--data",
+        shapes,
+        "--out",
+        "DIR",
+        "--set",
         "num_generations=2,generation_batch_size=2,per_device_train_batch_size=2,max_steps=1,"
-        "max_completion_length=48,report_to=none", "--quiet",
-    )  # fmt: skip
+        "max_completion_length=48,report_to=none",
+        "--quiet",
+    )
     assert done.returncode == 0, done.stderr
     rows = [
         json.loads(line) for line in (command.folder / "DIR/curve.jsonl").read_text().splitlines()
@@ -130,10 +188,28 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, command):
 
 def test_a_mistyped_argument_names_the_right_one(installed, pictures, command):
     command.path.append(installed)
-    done = command("eval", "--model", "threshold(levl=3)", "--tasks", "brightest", "--data",
-                   pictures, "--out", "runs")  # fmt: skip
+    done = command(
+        "eval",
+        "--model",
+        "threshold(levl=3)",
+        "--tasks",
+        "brightest",
+        "--data",
+        pictures,
+        "--out",
+        "runs",
+    )
     assert done.returncode == 2
     assert "Did you mean level?" in done.stderr
-    wrong = command("eval", "--model", "threshold(level=high)", "--tasks", "brightest", "--data",
-                    pictures, "--out", "runs")  # fmt: skip
+    wrong = command(
+        "eval",
+        "--model",
+        "threshold(level=high)",
+        "--tasks",
+        "brightest",
+        "--data",
+        pictures,
+        "--out",
+        "runs",
+    )
     assert wrong.returncode == 2 and "a whole number" in wrong.stderr

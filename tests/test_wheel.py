@@ -16,8 +16,11 @@ def tracked() -> set[str]:
     """Files of the package as git sees them, under the names that they have when installed."""
     done = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "harness", *ROOMS],
-        cwd=REPOSITORY, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     names = set()
     for name in done.stdout.splitlines():
         path = REPOSITORY / name
@@ -35,8 +38,9 @@ def built(tmp_path_factory):
     out = tmp_path_factory.mktemp("dist")
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, REPOSITORY],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+    )
     (sdist,) = out.glob("*.tar.gz")
     (wheel,) = out.glob("*.whl")
     return sdist, wheel
@@ -59,10 +63,21 @@ def test_the_sdist_holds_every_file(built):
 def test_an_installed_wheel_runs_outside_the_checkout(built, tmp_path):
     target = tmp_path / "site"
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
-         "--target", target, built[1]],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--target",
+            target,
+            built[1],
+        ],
+        check=True,
+        capture_output=True,
+    )
     code = (
         f"import sys; sys.path.insert(0, {str(target)!r})\n"
         "import harness; from harness.cli.main import main\n"

@@ -156,14 +156,18 @@ def load_tensors(path: Path, network: Any) -> None:
     except (OSError, SafetensorError) as error:
         raise StoreError(f"state {path}", expected="tensors", found=str(error)) from error
     if differing := sorted(set(wanted) ^ set(found)):
-        raise StoreError(f"state {path}", expected="exactly the tensors that are trained",
-                         found=f"{len(differing)} others, such as {differing[0]}")  # fmt: skip
+        raise StoreError(
+            f"state {path}",
+            expected="exactly the tensors that are trained",
+            found=f"{len(differing)} others, such as {differing[0]}",
+        )
     for name, tensor in found.items():
         if (tensor.shape, tensor.dtype) != (wanted[name].shape, wanted[name].dtype):
             raise StoreError(
-                f"state {path}: {name}", expected=f"{wanted[name].dtype} {wanted[name].shape}",
+                f"state {path}: {name}",
+                expected=f"{wanted[name].dtype} {wanted[name].shape}",
                 found=f"{tensor.dtype} {tensor.shape}",
-            )  # fmt: skip
+            )
     with torch.no_grad():
         for name, tensor in found.items():
             wanted[name].copy_(tensor)
@@ -209,9 +213,10 @@ def load_random(folder: Path, *, name: str = RANDOM) -> None:
             torch.cuda.random.set_rng_state(tensors[f"cuda{index}"], index)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
         raise StoreError(
-            f"state {folder}: {name}", expected="the generators of this machine",
+            f"state {folder}: {name}",
+            expected="the generators of this machine",
             found=f"{type(error).__name__}: {error}",
-        ) from error  # fmt: skip
+        ) from error
 
 
 @contextmanager

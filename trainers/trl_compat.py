@@ -77,12 +77,19 @@ def configuration(name: str, **given: Any) -> Any:
 
     with old_names():
         return trl(name)(
-            **given, fp16=False, gradient_checkpointing_kwargs={"use_reentrant": False},
-            logging_strategy="steps", logging_steps=1, logging_nan_inf_filter=False,
-            save_strategy="steps", remove_unused_columns=False, report_to="none",
-            disable_tqdm=True, dataloader_pin_memory=torch.cuda.is_available(),
+            **given,
+            fp16=False,
+            gradient_checkpointing_kwargs={"use_reentrant": False},
+            logging_strategy="steps",
+            logging_steps=1,
+            logging_nan_inf_filter=False,
+            save_strategy="steps",
+            remove_unused_columns=False,
+            report_to="none",
+            disable_tqdm=True,
+            dataloader_pin_memory=torch.cuda.is_available(),
             ddp_timeout=PATIENCE,
-        )  # fmt: skip
+        )
 
 
 @contextmanager
@@ -113,8 +120,11 @@ def place() -> tuple[int, int]:
     state = import_module("accelerate").PartialState()
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if state.num_processes != started:
-        raise ModelError("training in several processes", expected=f"{started} that are connected",
-                         found=str(state.num_processes))  # fmt: skip
+        raise ModelError(
+            "training in several processes",
+            expected=f"{started} that are connected",
+            found=str(state.num_processes),
+        )
     return int(state.process_index), int(state.num_processes)
 
 
@@ -213,8 +223,11 @@ class Mended:
         if "loss" not in row:
             return  # the summary at the end, which has a clock in it
         step = row.pop("step")
-        numbers = {name: value for name, value in row.items()
-                   if name not in NOT_LOGGED and value is not None}  # fmt: skip
+        numbers = {
+            name: value
+            for name, value in row.items()
+            if name not in NOT_LOGGED and value is not None
+        }
         numbers = {**numbers, **self.extra}
         self.extra = {}
         if self.run.main:

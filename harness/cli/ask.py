@@ -61,8 +61,9 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
     require(arguments, tasks=TASKS, data=ROOT)
     root: Path = arguments.data
     if not root.is_dir():
-        raise UsageError(f"--data {root}", expected="a folder", found="none",
-                         fix=_how_to_begin(arguments.tasks))  # fmt: skip
+        raise UsageError(
+            f"--data {root}", expected="a folder", found="none", fix=_how_to_begin(arguments.tasks)
+        )
     asked = specs(arguments.tasks, "--tasks")
     names = [spec.name for spec in asked]
     extras = metrics(getattr(arguments, "metrics", None))
@@ -117,10 +118,11 @@ def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
         except HarnessError:
             continue
         raise UsageError(
-            f"--data {root}", expected=f"the folder that holds {spec.name}/",
+            f"--data {root}",
+            expected=f"the folder that holds {spec.name}/",
             found=f"{spec.name}/ itself" if folder == place else f"a folder in {spec.name}/",
             fix=f"Give --data {folder.parent}",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:

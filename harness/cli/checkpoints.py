@@ -25,9 +25,12 @@ def evaluated_by(text: str | None) -> Spec | None:
         return None
     spec = parse(text)
     if filled(spec, "") == spec:
-        raise UsageError(f"--eval-model {text}", expected="a model with {checkpoint} in the place "
-                         "of what was trained", found="none in it",
-                         fix=f"Such as {spec.name}(checkpoint={{checkpoint}}).")  # fmt: skip
+        raise UsageError(
+            f"--eval-model {text}",
+            expected="a model with {checkpoint} in the place of what was trained",
+            found="none in it",
+            fix=f"Such as {spec.name}(checkpoint={{checkpoint}}).",
+        )
     return spec
 
 
@@ -37,11 +40,17 @@ def filled(spec: Spec, checkpoint: str) -> Spec:
     >>> str(filled(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}),frames=2)"), "DIR"))
     'qwen_vl(backend=vllm(checkpoint=DIR),frames=2)'
     """
-    return replace(spec, arguments={
-        key: filled(value, checkpoint) if isinstance(value, Spec)
-        else checkpoint if value == HERE else value
-        for key, value in spec.arguments.items()
-    })  # fmt: skip
+    return replace(
+        spec,
+        arguments={
+            key: filled(value, checkpoint)
+            if isinstance(value, Spec)
+            else checkpoint
+            if value == HERE
+            else value
+            for key, value in spec.arguments.items()
+        },
+    )
 
 
 def check_network(spec: Spec) -> None:
@@ -73,8 +82,9 @@ def check_parts(spec: Spec) -> None:
     plugins.load("models", spec.name)
     for key, value in spec.arguments.items():
         if not plugins.accepts("models", spec.name, key):
-            raise UsageError(f"--eval-model {spec}", expected=f"arguments of {spec.name}",
-                             found=key)  # fmt: skip
+            raise UsageError(
+                f"--eval-model {spec}", expected=f"arguments of {spec.name}", found=key
+            )
         if key in PARTS and isinstance(value, (Spec, str)):
             plugins.build(PARTS[key], parse(str(value)))
 
@@ -92,6 +102,7 @@ def with_checkpoint(spec: Spec, folder: Path) -> Spec:
         inner = replace(backend, arguments={**backend.arguments, "checkpoint": str(folder)})
         return replace(spec, arguments={**spec.arguments, "backend": inner})
     if not plugins.accepts("models", spec.name, "checkpoint"):
-        raise UsageError(f"model {spec}", expected="a model with a checkpoint to evaluate",
-                         found="one without")  # fmt: skip
+        raise UsageError(
+            f"model {spec}", expected="a model with a checkpoint to evaluate", found="one without"
+        )
     return replace(spec, arguments={**spec.arguments, "checkpoint": str(folder)})

@@ -12,9 +12,14 @@ from harness.files import read_text
 PATHS = ("data", "out", "predictions")
 LISTS = ("tasks", "model", "metrics")
 KINDS: Mapping[str, tuple[type, ...]] = {
-    "batch_size": (int,), "subset": (str,), "name": (str,), "timeout": (int, float),
-    "worker_gpus": (int, float), "worker_wait": (int, float), "judge": (str,),
-}  # fmt: skip
+    "batch_size": (int,),
+    "subset": (str,),
+    "name": (str,),
+    "timeout": (int, float),
+    "worker_gpus": (int, float),
+    "worker_wait": (int, float),
+    "judge": (str,),
+}
 """The types of options whose default is "nothing", which tells no type, and of numbers that may be
 whole."""
 OURS = ("function", "config")  # not to be set from a file
@@ -30,8 +35,9 @@ def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
     try:
         plain = tomllib.loads(read_text(path))
     except OSError as error:
-        raise UsageError(f"config {path}", expected="a TOML file",
-                         found=error.strerror or str(error)) from error  # fmt: skip
+        raise UsageError(
+            f"config {path}", expected="a TOML file", found=error.strerror or str(error)
+        ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"config {path}", expected="a TOML file", found=str(error)) from error
     values = {}
@@ -41,9 +47,11 @@ def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
             options = [one for one in known if one not in OURS]
             near = [one.replace("_", "-") for one in get_close_matches(name, options, n=1)]
             raise UsageError(
-                f"config {path}: {key!r}", expected="an option of this command",
-                found="none of that name", fix=f"Did you mean {near[0]}?" if near else "",
-            )  # fmt: skip
+                f"config {path}: {key!r}",
+                expected="an option of this command",
+                found="none of that name",
+                fix=f"Did you mean {near[0]}?" if near else "",
+            )
         values[name] = _converted(path, name, value, known[name])
     return values
 
@@ -52,8 +60,9 @@ def _converted(path: Path, name: str, value: Any, default: Any) -> Any:
     if name in LISTS:
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):
-            raise UsageError(f"config {path}: {name!r}", expected="text or a list of texts",
-                             found=repr(value))  # fmt: skip
+            raise UsageError(
+                f"config {path}: {name!r}", expected="text or a list of texts", found=repr(value)
+            )
         return texts
     if name in PATHS:
         if not isinstance(value, str):
@@ -61,12 +70,16 @@ def _converted(path: Path, name: str, value: Any, default: Any) -> Any:
         return Path(value)
     if name == "runs":
         if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-            raise UsageError(f"config {path}: {name!r}", expected="a list of paths",
-                             found=repr(value))  # fmt: skip
+            raise UsageError(
+                f"config {path}: {name!r}", expected="a list of paths", found=repr(value)
+            )
         return [Path(text) for text in value]
     kinds = KINDS.get(name) or (() if default is None else (type(default),))
     if type(value) not in kinds:
         expected = " or ".join(NAMES.get(kind, kind.__name__) for kind in kinds)
-        raise UsageError(f"config {path}: {name!r}", expected=expected or "another option",
-                         found=repr(value)[:60])  # fmt: skip
+        raise UsageError(
+            f"config {path}: {name!r}",
+            expected=expected or "another option",
+            found=repr(value)[:60],
+        )
     return value

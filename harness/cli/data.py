@@ -31,8 +31,11 @@ def make(arguments: Namespace) -> int:
     from harness.world.shapes import make as make_shapes
 
     if arguments.size < 1 or arguments.seed < 0:
-        raise UsageError("harness data make", expected="--size ≥ 1 and --seed ≥ 0",
-                         found=f"{arguments.size} and {arguments.seed}")  # fmt: skip
+        raise UsageError(
+            "harness data make",
+            expected="--size ≥ 1 and --seed ≥ 0",
+            found=f"{arguments.size} and {arguments.seed}",
+        )
     found = _wanted(writers(), arguments.tasks)
     try:
         make_shapes(arguments.out, seed=arguments.seed, size=arguments.size, writers=found)
@@ -65,8 +68,11 @@ def _wanted(
     names = [spec.name for spec in specs(asked, "--tasks")] if asked else list(found)
     for name in names:
         if name not in found:
-            raise UsageError(f"--tasks {name}", expected="a benchmark with a writer: "
-                             f"{', '.join(sorted(found))}", found=name)  # fmt: skip
+            raise UsageError(
+                f"--tasks {name}",
+                expected=f"a benchmark with a writer: {', '.join(sorted(found))}",
+                found=name,
+            )
     return {name: found[name] for name in names}
 
 
@@ -108,11 +114,15 @@ def _checked(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
         problems = [{"path": one.path, "message": one.message} for one in faults]
     samples, videos = (0, 0) if card is None else card.published(task.split, task.arguments)
     line: dict[str, Any] = {
-        "name": key, "split": task.split, "problems": problems, "published": samples or None,
-        "published_videos": videos or None, "differences": [],
+        "name": key,
+        "split": task.split,
+        "problems": problems,
+        "published": samples or None,
+        "published_videos": videos or None,
+        "differences": [],
         "generated": (arguments.data / MANIFEST).is_file(),
         "fetched": [] if card is None else recorded(arguments.data, card),
-    }  # fmt: skip
+    }
     if card is not None:
         line["data"] = card.data
     if not problems:
@@ -140,10 +150,13 @@ def _complete(task: Task) -> dict[str, Any]:
 
     same = duplicates(counted())
     return {
-        "samples": found.n_total, "videos": len(groups), "fingerprint": found.fingerprint,
+        "samples": found.n_total,
+        "videos": len(groups),
+        "fingerprint": found.fingerprint,
         # Rows that lost their picture belong to the published list and are no samples.
-        "left_out": int(task.arguments.get("without_picture") or 0), "duplicates": same,
-    }  # fmt: skip
+        "left_out": int(task.arguments.get("without_picture") or 0),
+        "duplicates": same,
+    }
 
 
 def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
@@ -203,8 +216,9 @@ def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
     """Which numbers are not the published ones, and how much that matters."""
     if not line["differences"]:
         return
-    said = ", ".join(f"{one['found']} of {one['published']} {one['what']}"
-                     for one in line["differences"])  # fmt: skip
+    said = ", ".join(
+        f"{one['found']} of {one['published']} {one['what']}" for one in line["differences"]
+    )
     kind = "error" if strict else "difference"
     made = " (a generated world)" if line["generated"] else ""
     print(f"  {kind}: {said}{made}")
@@ -237,18 +251,30 @@ def _info(key: str, task: Task) -> dict[str, Any]:
             counts = categories.setdefault(name, {})
             counts[value] = counts.get(value, 0) + 1
     plain: dict[str, Any] = {
-        "name": key, "split": task.split, "samples": count, "groups": len(groups),
+        "name": key,
+        "split": task.split,
+        "samples": count,
+        "groups": len(groups),
         "bytes": sum(groups.values()),
-        "answers": [str(form) for form in task.forms], "protocol": task.protocol.name,
-        "headline": task.protocol.headline, "categories": categories,
-    }  # fmt: skip
+        "answers": [str(form) for form in task.forms],
+        "protocol": task.protocol.name,
+        "headline": task.protocol.headline,
+        "categories": categories,
+    }
     card = _card(task)
-    plain |= {name: card[name] for name in ("title", "splits", "videos", "paper", "licence", "data",
-                                            "folder", "hub") if card.get(name)}  # fmt: skip
+    plain |= {
+        name: card[name]
+        for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")
+        if card.get(name)
+    }
     if first is not None:
         truth = answer_to_json(first.target.answer) if first.target else None
-        plain["example"] = {"id": first.id, "text": first.query.text, "media":
-                            repr(first.query.media), "truth": _short(truth)}  # fmt: skip
+        plain["example"] = {
+            "id": first.id,
+            "text": first.query.text,
+            "media": repr(first.query.media),
+            "truth": _short(truth),
+        }
     return plain
 
 

@@ -53,9 +53,11 @@ def evaluate(arguments: Namespace) -> int:
         check_network(spec)
     options = _options(arguments)
     if launch is not None and not options.here:
-        raise UsageError("--workers, --isolate, --timeout and --ray", expected="none of them where "
-                         "a launcher has begun several processes", found=f"{launch.size} processes",
-                         )  # fmt: skip
+        raise UsageError(
+            "--workers, --isolate, --timeout and --ray",
+            expected="none of them where a launcher has begun several processes",
+            found=f"{launch.size} processes",
+        )
     asked = list(asked_tasks(arguments))
     with nullcontext() if launch is None else living(launch, out) as launch:
         shown = _evaluated(arguments, out, models, asked, options, launch)
@@ -92,12 +94,18 @@ def _evaluated(
         for _, _, task in asked:  # all of them, before any model is loaded
             preflight(task, progress, allow_missing=options.allow_missing)
         overlaps = {
-            folder: overlap_of(spec, task, options.subset, folder=folder, anew=options.restart,
-                               strict=arguments.strict_split)
+            folder: overlap_of(
+                spec,
+                task,
+                options.subset,
+                folder=folder,
+                anew=options.restart,
+                strict=arguments.strict_split,
+            )
             for spec in (models if leads or arguments.strict_split else ())
             for _, task_spec, task in asked
             for folder in [place(spec, task_spec)]
-        }  # fmt: skip
+        }
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
             model = build_model(spec, options.seed) if options.here else spec
@@ -133,8 +141,9 @@ def _options(arguments: Namespace) -> Options:
     for name, least in (("workers", 1), ("batch_size", 1), ("seed", 0)):
         value = getattr(arguments, name)
         if value is not None and value < least:
-            raise UsageError(f"--{name.replace('_', '-')}", expected=f"a number ≥ {least}",
-                             found=str(value))  # fmt: skip
+            raise UsageError(
+                f"--{name.replace('_', '-')}", expected=f"a number ≥ {least}", found=str(value)
+            )
     gpus, wait = arguments.worker_gpus, arguments.worker_wait
     if gpus is not None and not 0 <= gpus < math.inf:
         raise UsageError("--worker-gpus", expected="a number ≥ 0", found=str(gpus))
@@ -143,14 +152,23 @@ def _options(arguments: Namespace) -> Options:
     if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
         raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
     return Options(
-        subset=arguments.subset, name=arguments.name, seed=arguments.seed,
+        subset=arguments.subset,
+        name=arguments.name,
+        seed=arguments.seed,
         batch_size=arguments.batch_size,
-        workers=arguments.workers, isolate=arguments.isolate, timeout=arguments.timeout,
-        ray=arguments.ray, worker_gpus=gpus, worker_wait=wait,
-        retry_failed=arguments.retry_failed, rescore=arguments.rescore,
-        allow_missing=arguments.allow_missing, restart=arguments.restart,
-        data_root=str(arguments.data.resolve()), checked=True,
-    )  # fmt: skip
+        workers=arguments.workers,
+        isolate=arguments.isolate,
+        timeout=arguments.timeout,
+        ray=arguments.ray,
+        worker_gpus=gpus,
+        worker_wait=wait,
+        retry_failed=arguments.retry_failed,
+        rescore=arguments.rescore,
+        allow_missing=arguments.allow_missing,
+        restart=arguments.restart,
+        data_root=str(arguments.data.resolve()),
+        checked=True,
+    )
 
 
 def _progress(*, quiet: bool) -> AbstractContextManager[Progress]:

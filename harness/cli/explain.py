@@ -74,10 +74,12 @@ def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
         if any(sample.id == wanted for sample in unit):
             return unit
     raise StoreError(
-        f"sample {wanted!r}", expected=f"an id of the run's {run.manifest['data']['n_total']} "
-        f"samples of {task.name}, split {task.split}", found="none of them",
+        f"sample {wanted!r}",
+        expected=f"an id of the run's {run.manifest['data']['n_total']} "
+        f"samples of {task.name}, split {task.split}",
+        found="none of them",
         fix=f"`harness list tasks {task.name}` says how its ids are formed.",
-    )  # fmt: skip
+    )
 
 
 def _question(task: Task, run: Run, sample: Sample) -> dict[str, Any]:
@@ -152,12 +154,19 @@ def drawn(sample: Sample, prediction: Prediction, turns: Sequence[Turn] = ()) ->
     frames = range(0, len(media), step)
     truth = sample.target.answer if sample.target else None
     rows = [_row(sample, frames, [(truth, overlay.TRUTH, True)])] if truth else []
-    rows.append(_row(sample, frames, [(prediction.answer, overlay.PREDICTION, True),
-                                      (truth, overlay.TRUTH, False)]))  # fmt: skip
+    rows.append(
+        _row(
+            sample,
+            frames,
+            [(prediction.answer, overlay.PREDICTION, True), (truth, overlay.TRUTH, False)],
+        )
+    )
     rows += seen(turns)
     widest = max(row.shape[1] for row in rows)
-    padded = [np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
-              for row in rows]  # fmt: skip
+    padded = [
+        np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
+        for row in rows
+    ]
     return np.concatenate(padded)
 
 
@@ -170,7 +179,8 @@ def _row(
         picture = media.frame(index)
         for answer, colour, filled in layers:
             if answer is not None:
-                picture = draw(picture, answer, index=index, size=media.size, colour=colour,
-                               filled=filled)  # fmt: skip
+                picture = draw(
+                    picture, answer, index=index, size=media.size, colour=colour, filled=filled
+                )
         pictures.append(picture)
     return overlay.side_by_side(pictures)

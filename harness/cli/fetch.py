@@ -55,8 +55,9 @@ def fetch(arguments: Namespace) -> int:
         show_json({"task": card.name, "root": str(root), "repositories": done})
         return 0
     for one, source in zip(done, sources, strict=True):
-        print(f"{one['repository']}: commit {one['commit']}, {one['files']} file(s) → "
-              f"{source.folder}")  # fmt: skip
+        print(
+            f"{one['repository']}: commit {one['commit']}, {one['files']} file(s) → {source.folder}"
+        )
     print(f"What is left to do by hand: {card.data}")
     print(f"Then: harness data check {card.name} --data {root}")
     return 0
@@ -89,21 +90,32 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[Source]:
     """What is to be fetched: all that the card names, or those of `--only`."""
     named = repositories(card)
     if not named:
-        raise UsageError(f"harness data fetch {card.name}", expected="a task whose data is on the "
-                         "Hugging Face hub", found="another way", fix=card.data)  # fmt: skip
+        raise UsageError(
+            f"harness data fetch {card.name}",
+            expected="a task whose data is on the Hugging Face hub",
+            found="another way",
+            fix=card.data,
+        )
     chosen = arguments.only or list(named)
     for place in chosen:
         if place not in named:
-            raise UsageError(f"--only {place}", expected=f"of {card.name}: {', '.join(named)}",
-                             found="another name")  # fmt: skip
+            raise UsageError(
+                f"--only {place}",
+                expected=f"of {card.name}: {', '.join(named)}",
+                found="another name",
+            )
     hub: Mapping[str, Any] = card.hub or {}
     files = hub.get("files")
     return [
-        Source(named[place], place, folder / place,
-               arguments.revision or hub.get("revision", "main"),
-               None if files is None else tuple(files))
+        Source(
+            named[place],
+            place,
+            folder / place,
+            arguments.revision or hub.get("revision", "main"),
+            None if files is None else tuple(files),
+        )
         for place in sorted(set(chosen))
-    ]  # fmt: skip
+    ]
 
 
 def _known(folder: Path) -> dict[str, dict[str, Any]]:
@@ -114,8 +126,9 @@ def _known(folder: Path) -> dict[str, dict[str, Any]]:
     plain = read_json(path)
     listed = plain.get("repositories") if isinstance(plain, dict) else None
     if not isinstance(listed, list) or not all(map(_is_record, listed)):
-        raise StoreError(f"file {path}", expected="a record of `harness data fetch`",
-                         found="something else")  # fmt: skip
+        raise StoreError(
+            f"file {path}", expected="a record of `harness data fetch`", found="something else"
+        )
     return {one["repository"]: one for one in listed}
 
 
@@ -125,9 +138,11 @@ def _is_record(one: Any) -> bool:
 
 
 def _refuse_another(
-    folder: Path, known: Mapping[str, Mapping[str, Any]], sources: Sequence[Source],
+    folder: Path,
+    known: Mapping[str, Mapping[str, Any]],
+    sources: Sequence[Source],
     revision: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Raise StoreError if other files lie there already: two revisions would be mixed.
 
     A card that names another revision than the one that was fetched is told and not followed.
@@ -138,24 +153,28 @@ def _refuse_another(
             continue
         if revision is not None:
             raise StoreError(
-                f"folder {source.folder}", expected=f"files of revision {revision}",
+                f"folder {source.folder}",
+                expected=f"files of revision {revision}",
                 found=f"those of {before['commit']}, fetched as {before['revision']}",
                 fix="Choose another --data, or remove the folder and its entry in "
                 f"{folder / RECORD}.",
-            )  # fmt: skip
-        print(f"note: {source.repository} stays at {before['commit']}, which was fetched as "
-              f"{before['revision']}; the card now names {source.revision}, for another --data",
-              file=sys.stderr)  # fmt: skip
+            )
+        print(
+            f"note: {source.repository} stays at {before['commit']}, which was fetched as "
+            f"{before['revision']}; the card now names {source.revision}, for another --data",
+            file=sys.stderr,
+        )
 
 
 def _refuse_offline(card: Card, sources: Sequence[Source]) -> None:
     for name in OFFLINE:
         if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
             raise UsageError(
-                f"harness data fetch {card.name}", expected="a network",
+                f"harness data fetch {card.name}",
+                expected="a network",
                 found=f"{name} in the environment",
                 fix=f"What is needed: {', '.join(one.repository for one in sources)}. {card.data}",
-            )  # fmt: skip
+            )
 
 
 def _fetched(
@@ -181,20 +200,28 @@ def _fetched(
     record = {
         "repository": source.repository,
         "revision": source.revision if known is None else known["revision"],
-        "commit": found.sha, "folder": source.place, "files": None,
-    }  # fmt: skip
+        "commit": found.sha,
+        "folder": source.place,
+        "files": None,
+    }
     _keep(folder, record)
 
     def download() -> Any:
         return hub.snapshot_download(
-            source.repository, repo_type="dataset", revision=found.sha, token=token,
-            local_dir=source.folder, allow_patterns=patterns, endpoint=endpoint,
-        )  # fmt: skip
+            source.repository,
+            repo_type="dataset",
+            revision=found.sha,
+            token=token,
+            local_dir=source.folder,
+            allow_patterns=patterns,
+            endpoint=endpoint,
+        )
 
     _asked(source, download)
     names = (one.rfilename for one in found.siblings or ())
-    wanted = (name for name in names if patterns is None or any(fnmatch(name, each) for each in
-                                                                patterns))  # fmt: skip
+    wanted = (
+        name for name in names if patterns is None or any(fnmatch(name, each) for each in patterns)
+    )
     record["files"] = sum((source.folder / name).is_file() for name in wanted)
     _keep(folder, record)
     return record
@@ -218,24 +245,32 @@ def _asked(source: Source, call: Callable[[], Any]) -> Any:
         return call()
     except errors.GatedRepoError as error:
         raise DataError(
-            f"repository {source.repository}", expected="access to it", found="a gate",
+            f"repository {source.repository}",
+            expected="access to it",
+            found="a gate",
             fix=f"Accept its terms at https://huggingface.co/datasets/{source.repository} and set "
             "HF_TOKEN in the environment.",
-        ) from error  # fmt: skip
+        ) from error
     except errors.RepositoryNotFoundError as error:
-        raise DataError(f"repository {source.repository}", expected="a dataset of this name on the "
-                        "hub", found="none (or a private one, for which HF_TOKEN is needed)",
-                        ) from error  # fmt: skip
+        raise DataError(
+            f"repository {source.repository}",
+            expected="a dataset of this name on the hub",
+            found="none (or a private one, for which HF_TOKEN is needed)",
+        ) from error
     except errors.RevisionNotFoundError as error:
-        raise DataError(f"repository {source.repository}", expected="the revision "
-                        f"{source.revision}", found="none of this name") from error  # fmt: skip
+        raise DataError(
+            f"repository {source.repository}",
+            expected=f"the revision {source.revision}",
+            found="none of this name",
+        ) from error
     except (errors.HfHubHTTPError, getattr(errors, "HTTPError", OSError), OSError) as error:
         found = str(error).strip().split("\n")[0] or type(error).__name__
         raise DataError(
-            f"repository {source.repository}", expected="the hub at "
-            f"{os.environ.get('HF_ENDPOINT', 'https://huggingface.co')}", found=found[:200],
+            f"repository {source.repository}",
+            expected=f"the hub at {os.environ.get('HF_ENDPOINT', 'https://huggingface.co')}",
+            found=found[:200],
             fix="The same command goes on where this one stopped.",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def recorded(root: Path, card: Card) -> list[dict[str, Any]]:

@@ -23,12 +23,16 @@ def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
     if arguments.judge is None:
         if judged:
             protocol = judged[0].protocol
-            raise UsageError(f"{judged[0].name}, protocol {protocol.name}: "
-                             f"{unjudged(protocol.rubric or '')}")  # fmt: skip
+            raise UsageError(
+                f"{judged[0].name}, protocol {protocol.name}: {unjudged(protocol.rubric or '')}"
+            )
         return None
     if not judged:
-        raise UsageError(f"--judge {arguments.judge}", expected="a task whose answers are judged",
-                         found=", ".join(task.name for task in tasks) or "none")  # fmt: skip
+        raise UsageError(
+            f"--judge {arguments.judge}",
+            expected="a task whose answers are judged",
+            found=", ".join(task.name for task in tasks) or "none",
+        )
     return build_judge(arguments.judge)
 
 
@@ -58,6 +62,8 @@ def refuse_several(judge: Judge | None, workers: int) -> None:
     """Raise UsageError if several processes would ask one judge."""
     if workers > 1 and judge is not None and not isinstance(judge, StoredJudge):
         raise UsageError(
-            "--workers", expected="1 with a judge that is asked", found=str(workers),
+            "--workers",
+            expected="1 with a judge that is asked",
+            found=str(workers),
             fix="Verdicts that are kept, stored(file=…), may be read by several.",
-        )  # fmt: skip
+        )

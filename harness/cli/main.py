@@ -46,8 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"harness: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("harness: interrupted; what was finished is kept, the same command goes on",
-              file=sys.stderr)  # fmt: skip
+        print(
+            "harness: interrupted; what was finished is kept, the same command goes on",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe has gone, as `harness list | head` does
@@ -59,11 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"harness: {_unforeseen(error)}", file=sys.stderr)
             return UNFORESEEN
         lacks = MissingDependency(
-            "memory", expected="room for harness and the packages that it loads",
+            "memory",
+            expected="room for harness and the packages that it loads",
             found=" ".join(str(error).split())[:200] or "none left",
             fix="Give it more (`ulimit -v` limits the space of addresses; 2 GB are enough for "
             "commands without a network).",
-        )  # fmt: skip
+        )
         print(f"harness: {lacks}", file=sys.stderr)
         return lacks.exit_code
     except Exception as error:

@@ -64,9 +64,10 @@ def declared(entry: EntryPoint) -> dict[str, list[str]]:
     lists = told.values() if isinstance(told, dict) else (None,)
     if not all(isinstance(one, list) and all(isinstance(a, str) for a in one) for one in lists):
         raise DataError(
-            f"file {FILE} of {entry.name}", expected='lists of texts, "given" and "packages"',
+            f"file {FILE} of {entry.name}",
+            expected='lists of texts, "given" and "packages"',
             found=repr(told)[:60],
-        )  # fmt: skip
+        )
     return dict(told)
 
 

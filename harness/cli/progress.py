@@ -58,9 +58,11 @@ class Terminal:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._bars.stop()
 
     def start(self, name: str, total: int, done: int) -> None:
@@ -72,10 +74,11 @@ class Terminal:
         """A batch is finished."""
         self._failed += failed
         self._bars.update(
-            self._id, advance=samples,
+            self._id,
+            advance=samples,
             headline="" if headline is None else f"score {headline:.4f}",
             failed=f"{self._failed} failed" if self._failed else "",
-        )  # fmt: skip
+        )
 
     def note(self, text: str) -> None:
         """Something that the user should know."""

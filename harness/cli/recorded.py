@@ -19,11 +19,29 @@ from harness.spec import Spec, Value, parse
 from harness.store.atomic import read_json
 from harness.trainer import CHECKPOINT
 
-TAKEN = frozenset({
-    "form", "prompt", "system", "think", "map", "graph", "second_try",
-    "canvas", "context", "frames", "pixels", "keyframe", "max_new_tokens", "sampler_frames",
-    "references", "reference_frames", "key_frames", "key_segment", "target_frame",
-})  # fmt: skip
+TAKEN = frozenset(
+    {
+        "form",
+        "prompt",
+        "system",
+        "think",
+        "map",
+        "graph",
+        "second_try",
+        "canvas",
+        "context",
+        "frames",
+        "pixels",
+        "keyframe",
+        "max_new_tokens",
+        "sampler_frames",
+        "references",
+        "reference_frames",
+        "key_frames",
+        "key_segment",
+        "target_frame",
+    }
+)
 """What is asked, what is shown, and how long a reply may be. What calls the network, reads or
 carries out its answer, or names a program or a file is for the one who evaluates to say; so is the
 search for a frame, which no training carries out: VideoSeg-R1's `votes`, `percentages`, `delta`,
@@ -74,11 +92,14 @@ def _notes(spec: Spec) -> Iterator[str]:
     weights, added, lacking = _taken(spec)
     said = []
     if added:
-        said += [f"is asked as in its training, with {_shown(added)}",
-                 "give these arguments in the SPEC to ask otherwise"]  # fmt: skip
+        said += [
+            f"is asked as in its training, with {_shown(added)}",
+            "give these arguments in the SPEC to ask otherwise",
+        ]
     if lacking:
-        said += [f"is asked without its training's {_shown(lacking)}, which {spec.name} does not "
-                 "take"]  # fmt: skip
+        said += [
+            f"is asked without its training's {_shown(lacking)}, which {spec.name} does not take"
+        ]
     if said:
         yield f"{spec.name} with the {weights} {'; '.join(said)}"
 

@@ -170,8 +170,14 @@ def _parts(
             continue
         form = query.forms[place]
         read = _located if form in LOCATED else _worded
-        parts.append({"reply": number, "form": str(form), **_around(reply),
-                      **read(reader, query, form, reply)})  # fmt: skip
+        parts.append(
+            {
+                "reply": number,
+                "form": str(form),
+                **_around(reply),
+                **read(reader, query, form, reply),
+            }
+        )
     return parts
 
 
@@ -185,9 +191,10 @@ def _vote(kind: str, reply: str) -> dict[str, Any]:
     if kind == "frame":
         part = read_percentage(reply)
         return {
-            "form": "the place of a frame", "answer": None if part is None else f"percent {part:g}",
+            "form": "the place of a frame",
+            "answer": None if part is None else f"percent {part:g}",
             "error": "no percentage, which counts as the middle" if part is None else None,
-        }  # fmt: skip
+        }
     stretch = read_interval(reply)
     return {
         "form": "a stretch of time",
@@ -211,10 +218,14 @@ def _located(reader: PromptedModel, query: Query, form: AnswerForm, reply: str) 
     error = said.error or (alone.failure.message if alone.failure is not None else None)
     boxes = (alone.answer.boxes or ()) if alone.answer is not None else ()
     points = (alone.answer.points or ()) if alone.answer is not None else ()
-    asked: Sequence[ObjectPrompt] = noted.prompts if form in MASKED else [
-        ObjectPrompt(box=box, positive=points[place : place + 1])
-        for place, box in enumerate(boxes)
-    ]  # fmt: skip
+    asked: Sequence[ObjectPrompt] = (
+        noted.prompts
+        if form in MASKED
+        else [
+            ObjectPrompt(box=box, positive=points[place : place + 1])
+            for place, box in enumerate(boxes)
+        ]
+    )
     told = [_prompt(one) for one in asked] if len(asked) == len(said.items) else []
     return {
         "phrase": said.phrase,

@@ -91,9 +91,10 @@ def _said_before(name: str) -> str:
 
 def _asks_none(model: Any) -> str:
     if isinstance(model, External):
-        return ("none of harness's: a program was given the question as it stands, and copies of "
-                f"all pictures at their own size ({model.pictures}); it is {model.program.command}"
-                )  # fmt: skip
+        return (
+            "none of harness's: a program was given the question as it stands, and copies of "
+            f"all pictures at their own size ({model.pictures}); it is {model.program.command}"
+        )
     return "" if hasattr(model, "requests") else "none: this model asks no network"
 
 
@@ -114,8 +115,12 @@ def _without_networks(
     exact = all(name in _network(described) for name in RULE)
     if not exact:  # what the processor's own rule made of a picture is not known
         turns = tuple(replace(turn, canvases=(None,) * len(turn.canvases)) for turn in turns)
-    return Retold(model=model, turns=turns, exact=exact,
-                  about=f"made again without the model's own networks: {why}")  # fmt: skip
+    return Retold(
+        model=model,
+        turns=turns,
+        exact=exact,
+        about=f"made again without the model's own networks: {why}",
+    )
 
 
 def _bare(spec: Spec, described: Mapping[str, Any]) -> Spec | None:
@@ -124,18 +129,34 @@ def _bare(spec: Spec, described: Mapping[str, Any]) -> Spec | None:
         return None
     kept = {name: value for name, value in spec.arguments.items() if name not in ELSEWHERE}
     instead: dict[str, Value] = {
-        "backend": _backend(described["chat"]), "segmenter": Spec("box"),
+        "backend": _backend(described["chat"]),
+        "segmenter": Spec("box"),
         "propagator": Spec("still"),
-    }  # fmt: skip
-    return Spec(spec.name, {**kept, **{name: value for name, value in instead.items()
-                                       if plugins.accepts("models", spec.name, name)}})  # fmt: skip
+    }
+    return Spec(
+        spec.name,
+        {
+            **kept,
+            **{
+                name: value
+                for name, value in instead.items()
+                if plugins.accepts("models", spec.name, name)
+            },
+        },
+    )
 
 
 def _backend(chat: Mapping[str, Any]) -> Spec:
     """Stored replies, none of them there, that mean what the network's replies mean."""
     if chat.get("backend") == "altered":
-        return Spec("altered", {"chat": _backend(chat["chat"]), "pictures": chat["pictures"],
-                                "reasoning": chat["reasoning"]})  # fmt: skip
+        return Spec(
+            "altered",
+            {
+                "chat": _backend(chat["chat"]),
+                "pictures": chat["pictures"],
+                "reasoning": chat["reasoning"],
+            },
+        )
     known = {name: chat[name] for name in (*RULE, "coordinates") if chat.get(name) is not None}
     return Spec("stored", known)
 
@@ -154,8 +175,10 @@ def _turns(model: Any, query: Query, replies: Sequence[str]) -> tuple[Turn, ...]
     if again is not None:
         requests = tuple(again(query, replies))
     else:
-        requests = tuple(as_seen(chat, one)  # type: ignore[arg-type] # no requests without a chat
-                         for one in getattr(model, "requests", lambda _: ())(query))  # fmt: skip
+        requests = tuple(
+            as_seen(chat, one)  # type: ignore[arg-type] # no requests without a chat
+            for one in getattr(model, "requests", lambda _: ())(query)
+        )
     own = {query.id, *(f"{query.id}:{form}" for form in query.forms)}
     voters = getattr(model, "voters", chat)
     return tuple(_turn(chat if one.key in own else voters, one) for one in requests)
@@ -170,9 +193,12 @@ def _canvas(chat: Chat | None, request: ChatRequest, place: int) -> tuple[int, i
     if chat is None or not seen_frames(request, place):
         return None
     alone = replace(
-        request, media=(request.media[place],), frames=(seen_frames(request, place),),
-        resize=request.squash(place), resize_others=None,
-    )  # fmt: skip
+        request,
+        media=(request.media[place],),
+        frames=(seen_frames(request, place),),
+        resize=request.squash(place),
+        resize_others=None,
+    )
     try:
         return chat.canvas(alone)
     except (HarnessError, ModuleNotFoundError):  # its rule is not known, or its files not here
@@ -190,10 +216,13 @@ def prompts(turns: Sequence[Turn]) -> dict[str, str]:
         if turn.request.system:
             shown[f"system {number}"] = turn.request.system
         shown[f"prompt {number}"] = turn.request.text
-        shown[f"shown {number}"] = "; ".join(
-            f"{_frames(turn.request, place)} at {_size(turn, place)}"
-            for place in range(len(turn.request.media))
-        ) or "pictures of another question; the record does not say of which"  # fmt: skip
+        shown[f"shown {number}"] = (
+            "; ".join(
+                f"{_frames(turn.request, place)} at {_size(turn, place)}"
+                for place in range(len(turn.request.media))
+            )
+            or "pictures of another question; the record does not say of which"
+        )
     return shown
 
 
@@ -236,8 +265,6 @@ def seen(turns: Sequence[Turn]) -> list[Frame]:
     return list(rows.values())
 
 
-def _as_seen(
-    frame: Frame, size: tuple[int, int] | None, canvas: tuple[int, int] | None
-) -> Frame:  # fmt: skip
+def _as_seen(frame: Frame, size: tuple[int, int] | None, canvas: tuple[int, int] | None) -> Frame:
     picture: Frame = squashed(squashed(frame, size), canvas)
     return np.ascontiguousarray(picture)

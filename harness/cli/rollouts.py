@@ -39,18 +39,30 @@ def explain_training(arguments: Namespace) -> int:
     """Write the page, and print where it is."""
     training = Training.open(arguments.run)
     if arguments.image is not None:
-        raise UsageError("--image", expected="a run folder", found="a training's",
-                         fix="--out FILE.html says where its page goes.")  # fmt: skip
+        raise UsageError(
+            "--image",
+            expected="a run folder",
+            found="a training's",
+            fix="--out FILE.html says where its page goes.",
+        )
     groups, notes = shown(training, arguments)
     page = render(
-        f"Rollouts of {training.folder.resolve().name}", groups, summary=_summary(training),
+        f"Rollouts of {training.folder.resolve().name}",
+        groups,
+        summary=_summary(training),
         notes=notes,
-    )  # fmt: skip
+    )
     out = arguments.out or training.folder / PAGE
     write_bytes(out, page.encode("utf-8", "replace"))
     if arguments.json:
-        show_json({"page": str(out), "groups": len(groups),
-                   "steps": sorted({group.step for group in groups}), "notes": notes})  # fmt: skip
+        show_json(
+            {
+                "page": str(out),
+                "groups": len(groups),
+                "steps": sorted({group.step for group in groups}),
+                "notes": notes,
+            }
+        )
     else:
         print(out)
     return 0
@@ -68,12 +80,19 @@ def shown(training: Training, arguments: Namespace) -> tuple[list[Group], list[s
         raise UsageError("--groups", expected="a number ≥ 1", found=str(most))
     path = training.folder / ROLLOUTS
     if not path.is_file():
-        raise StoreError(f"training {training.folder}", expected=ROLLOUTS, found="none",
-                         fix="Methods with GRPO write it, unless keep_rollouts=0.")  # fmt: skip
+        raise StoreError(
+            f"training {training.folder}",
+            expected=ROLLOUTS,
+            found="none",
+            fix="Methods with GRPO write it, unless keep_rollouts=0.",
+        )
     every = groups_of(path)
     picked = chosen(every, most=most, sample=arguments.sample)
-    notes = [f"{len(picked)} of {len(every)} groups that were kept."] \
-        if len(picked) < len(every) else []  # fmt: skip
+    notes = (
+        [f"{len(picked)} of {len(every)} groups that were kept."]
+        if len(picked) < len(every)
+        else []
+    )
     try:
         samples = _samples(training, picked, arguments.data)
     except HarnessError as error:

@@ -47,11 +47,18 @@ def score(arguments: Namespace) -> int:
     judge = judge_for(arguments, [task for _, _, task in asked])
     for key, spec, task in asked:
         submission = Submission(
-            path=path, name=arguments.name or path.stem, reader=reader, reader_spec=reader_spec,
-            subset=arguments.subset, allow_extra=arguments.allow_extra,
-            data_root=str(arguments.data.resolve()), format=arguments.format, tree=tree,
-            allow_missing=arguments.allow_missing, threshold=threshold,
-        )  # fmt: skip
+            path=path,
+            name=arguments.name or path.stem,
+            reader=reader,
+            reader_spec=reader_spec,
+            subset=arguments.subset,
+            allow_extra=arguments.allow_extra,
+            data_root=str(arguments.data.resolve()),
+            format=arguments.format,
+            tree=tree,
+            allow_missing=arguments.allow_missing,
+            threshold=threshold,
+        )
         folder = None
         if arguments.out is not None:
             folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
@@ -75,9 +82,11 @@ def _reader(arguments: Namespace, path: Path) -> tuple[ReplyReader | None, str]:
     model = plugins.build("models", spec)
     if not isinstance(model, ReplyReader):
         raise UsageError(
-            f"--model {text}", expected="a model that can read stored replies",
-            found="one that cannot", fix="For example: qwen_vl(backend=stored)",
-        )  # fmt: skip
+            f"--model {text}",
+            expected="a model that can read stored replies",
+            found="one that cannot",
+            fix="For example: qwen_vl(backend=stored)",
+        )
     if not arguments.model and FORMATS[arguments.format] is lmms_eval:
         return Counting(model, task_of(path)), str(spec)
     return model, str(spec)
@@ -88,8 +97,11 @@ def _threshold(arguments: Namespace) -> float | None:
     given: float | None = arguments.threshold
     if arguments.format != "mask-tree":
         if given is not None:
-            raise UsageError("--threshold", expected="--format mask-tree beside it",
-                             found=f"--format {arguments.format}")  # fmt: skip
+            raise UsageError(
+                "--threshold",
+                expected="--format mask-tree beside it",
+                found=f"--format {arguments.format}",
+            )
         return None
     if given is not None and not 0 <= given < 1:
         raise UsageError("--threshold", expected="from 0 up to, not with, 1", found=str(given))
@@ -129,8 +141,10 @@ def _score_runs(arguments: Namespace) -> int:
         key = name if names.count(name) == 1 else str(run.folder)
         shown[key] = {**public(results), "differs": differing}
         if differing:
-            print(f"{run.folder}: differs from its results.json\n  " + "\n  ".join(differing),
-                  file=sys.stderr)  # fmt: skip
+            print(
+                f"{run.folder}: differs from its results.json\n  " + "\n  ".join(differing),
+                file=sys.stderr,
+            )
     _show(arguments, runs[0].manifest["model"]["spec"] if len(runs) == 1 else "runs", shown)
     return int(any(one["differs"] for one in shown.values()))
 

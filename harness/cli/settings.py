@@ -31,10 +31,8 @@ def settings(entry: EntryPoint) -> dict[str, str]:
     told = documented(function)
     own = {
         one.arg: _worded(source, one.annotation, default, told.get(one.arg, ""))
-        for one, default in zip(
-            function.args.kwonlyargs, function.args.kw_defaults, strict=True
-        )
-    }  # fmt: skip
+        for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    }
     return {**own, **_engine(source, function)}
 
 
@@ -58,8 +56,11 @@ def _engine(source: "Source", function: ast.FunctionDef) -> dict[str, str]:
         defaults = {given.arg: given.value for given in call.keywords if given.arg is not None}
         for name, (kind, default, told) in _fields(known).items():
             given = defaults.get(name)
-            added[name] = _worded(module, kind, default, told) if given is None \
-                else _worded(module, kind, source.value(given), told)  # fmt: skip
+            added[name] = (
+                _worded(module, kind, default, told)
+                if given is None
+                else _worded(module, kind, source.value(given), told)
+            )
     return added
 
 
@@ -79,9 +80,7 @@ def _text(statement: ast.stmt) -> str:
     return ""
 
 
-def _worded(
-    source: "Source", kind: ast.expr | None, default: ast.expr | None, told: str
-) -> str:  # fmt: skip
+def _worded(source: "Source", kind: ast.expr | None, default: ast.expr | None, told: str) -> str:
     """A setting in a line: `int = 8 (Rollouts of a prompt)`."""
     value = " = " + ast.unparse(source.value(default)) if default is not None else ", needed"
     return f"{source.kind(kind)}{value}" + (f" ({told.rstrip('.')})" if told else "")
@@ -106,13 +105,25 @@ class Source:
 
     def function(self, name: str) -> ast.FunctionDef | None:
         """A function of the module, by name."""
-        return next((node for node in self.tree.body
-                     if isinstance(node, ast.FunctionDef) and node.name == name), None)  # fmt: skip
+        return next(
+            (
+                node
+                for node in self.tree.body
+                if isinstance(node, ast.FunctionDef) and node.name == name
+            ),
+            None,
+        )
 
     def class_named(self, name: str) -> ast.ClassDef | None:
         """A class of the module, by name."""
-        return next((node for node in self.tree.body
-                     if isinstance(node, ast.ClassDef) and node.name == name), None)  # fmt: skip
+        return next(
+            (
+                node
+                for node in self.tree.body
+                if isinstance(node, ast.ClassDef) and node.name == name
+            ),
+            None,
+        )
 
     def origin(self, name: str) -> "Source | None":
         """The module that a name is imported from; this one if it is defined here."""
@@ -163,8 +174,13 @@ class Source:
         """Names that are given a value: `Kind: TypeAlias = …` and `LIMIT = 5`."""
         found: dict[str, ast.expr] = {}
         for node in self.tree.body:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target] \
-                if isinstance(node, ast.AnnAssign) else []  # fmt: skip
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AnnAssign)
+                else []
+            )
             value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
             for target in targets:
                 if isinstance(target, ast.Name) and value is not None:

@@ -103,20 +103,27 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         ]
         rows += [
             (
-                one["name"], one.get("headline", ""), one.get("default_split", ""), _count(one),
+                one["name"],
+                one.get("headline", ""),
+                one.get("default_split", ""),
+                _count(one),
                 f"{one.get('title', one['module'])} ({', '.join(one.get('forms', ()))}; "
-                f"{one.get('protocol', '')})" if "forms" in one else one["module"],
+                f"{one.get('protocol', '')})"
+                if "forms" in one
+                else one["module"],
             )
             for one in described
-        ]  # fmt: skip
+        ]
     else:
         titles = ("name", *(("needs",) if kind in NEEDY else ()), "about")
         rows = [titles]
         rows += [
-            tuple(_cell(one.get(title) or ("nothing" if title == "needs" else one["module"]))
-                  for title in titles)
+            tuple(
+                _cell(one.get(title) or ("nothing" if title == "needs" else one["module"]))
+                for title in titles
+            )
             for one in described
-        ]  # fmt: skip
+        ]
     show_columns(rows)
     if kind == "tasks":
         note = (

@@ -31,8 +31,11 @@ def overlap_of(
     if found is None and (rows := trained_by(model)) is not None:
         found = overlap(rows, task, select(task, subset))
     if strict and found is None:
-        print(f"note: {model} does not say what it was trained on: {task.name} cannot be compared "
-              "with it", file=sys.stderr)  # fmt: skip
+        print(
+            f"note: {model} does not say what it was trained on: {task.name} cannot be compared "
+            "with it",
+            file=sys.stderr,
+        )
     if strict and found is not None:
         refuse_overlap({f"{model} on {task.name}, split {task.split}": found})
     return found
@@ -43,9 +46,11 @@ def refuse_overlap(overlaps: Mapping[str, Overlap]) -> None:
     for name, found in overlaps.items():
         if found.found:
             raise UsageError(
-                f"--strict-split: {name}", expected="nothing that is trained on", found=str(found),
+                f"--strict-split: {name}",
+                expected="nothing that is trained on",
+                found=str(found),
                 fix="Name another split or task, or leave --strict-split out to have it flagged.",
-            )  # fmt: skip
+            )
 
 
 def tell_overlap(overlaps: Mapping[str, Overlap]) -> None:

@@ -24,19 +24,25 @@ class Steps:
     def __init__(self) -> None:
         self._console = Console(stderr=True)
         self._bars = Bars(
-            title_column(), BarColumn(bar_width=None), MofNCompleteColumn(),
-            Speed(), TextColumn("{task.fields[numbers]}"), TimeRemainingColumn(compact=True),
+            title_column(),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            Speed(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(compact=True),
             console=self._console,
-        )  # fmt: skip
+        )
 
     def __enter__(self) -> Self:
         self._bars.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._bars.stop()
 
     def start(self, name: str, total: int, done: int) -> None:

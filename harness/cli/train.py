@@ -100,16 +100,24 @@ def train(arguments: Namespace) -> int:
     main = is_main()
     with _progress(given, main=main) as progress:
         training = run_training(
-            trainer, [task for _, task in train_tasks], model, out,
+            trainer,
+            [task for _, task in train_tasks],
+            model,
+            out,
             TrainingOptions(
-                seed=given.seed or 0, resume=given.resume, keep_state=given.keep_state,
-                every=given.every, evaluate=watch.while_training if given.every else None,
-                data_root=str(data), method_spec=str(method),
-                task_specs=tuple(str(spec) for spec, _ in train_tasks), progress=progress,
+                seed=given.seed or 0,
+                resume=given.resume,
+                keep_state=given.keep_state,
+                every=given.every,
+                evaluate=watch.while_training if given.every else None,
+                data_root=str(data),
+                method_spec=str(method),
+                task_specs=tuple(str(spec) for spec, _ in train_tasks),
+                progress=progress,
                 eval_model=given.eval_model,
                 refuse=watch.refuse if given.strict_split else None,
             ),
-        )  # fmt: skip
+        )
     if main:
         overlaps = watch.overlaps(trained_on(training.folder) or [])
         with _evaluation_progress(given) if watch.tasks else nullcontext() as shown:
@@ -147,16 +155,23 @@ def _configuration(arguments: Namespace) -> Path:
     text = str(arguments.configuration)
     if Path(text).is_file():
         return Path(text)
-    entry = plugins.installed("trainers").get(parse(arguments.method).name) \
-        if arguments.method else None  # fmt: skip
+    entry = (
+        plugins.installed("trainers").get(parse(arguments.method).name)
+        if arguments.method
+        else None
+    )
     folder = plugins.folder(entry) if entry is not None else None
     own = sorted((folder / "configs").glob("*.toml")) if folder is not None else []
     for path in own:
         if path.stem == text:
             return path
     known = ", ".join(path.stem for path in own)
-    raise UsageError(f"--config {text}", expected="a TOML file, or a name that the method brings",
-                     found="neither", fix=f"It brings: {known}." if known else "")  # fmt: skip
+    raise UsageError(
+        f"--config {text}",
+        expected="a TOML file, or a name that the method brings",
+        found="neither",
+        fix=f"It brings: {known}." if known else "",
+    )
 
 
 def _option(path: Path, name: str, value: Any) -> Any:
@@ -172,8 +187,11 @@ def _option(path: Path, name: str, value: Any) -> Any:
 
 def _setting(path: Path, name: str, value: Any) -> Any:
     if not isinstance(value, (str, int, float, bool)):
-        raise UsageError(f"config {path}: {name!r}", expected="a number, text, true or false",
-                         found=repr(value)[:60])  # fmt: skip
+        raise UsageError(
+            f"config {path}: {name!r}",
+            expected="a number, text, true or false",
+            found=repr(value)[:60],
+        )
     return value
 
 
@@ -247,8 +265,11 @@ class Watch:
         makes = getattr(self.trainer, "makes", None)
         spec = self.model or (Spec(makes) if isinstance(makes, str) else None)
         if spec is None:
-            raise UsageError(f"--eval-tasks after {self.trainer.name}", expected="a model that "
-                             "loads its checkpoints (--model)", found="none")  # fmt: skip
+            raise UsageError(
+                f"--eval-tasks after {self.trainer.name}",
+                expected="a model that loads its checkpoints (--model)",
+                found="none",
+            )
         return with_checkpoint(spec, checkpoint)
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
@@ -267,7 +288,7 @@ class Watch:
 
     def after_training(
         self, progress: Progress, overlaps: Mapping[str, Overlap]
-    ) -> dict[str, dict[str, Any]]:  # fmt: skip
+    ) -> dict[str, dict[str, Any]]:
         """Results of the finished checkpoint, whose run folders stay, with what was trained on."""
         results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
         for name, found in overlaps.items():
@@ -322,17 +343,25 @@ def _evaluation_progress(given: Namespace) -> Any:
 
 
 def _show(
-    given: Namespace, training: Training, watch: Watch, results: Mapping[str, Mapping[str, Any]],
+    given: Namespace,
+    training: Training,
+    watch: Watch,
+    results: Mapping[str, Mapping[str, Any]],
     overlaps: Mapping[str, Overlap],
-) -> None:  # fmt: skip
+) -> None:
     if given.json:
         manifest = training.manifest
-        show_json({
-            "out": str(training.folder), "checkpoint": str(training.checkpoint),
-            "method": manifest["method"], "result": manifest["result"],
-            "seconds": manifest["seconds"], "tasks": results,
-            "trained_on": {name: asdict(one) for name, one in overlaps.items()},
-        })  # fmt: skip
+        show_json(
+            {
+                "out": str(training.folder),
+                "checkpoint": str(training.checkpoint),
+                "method": manifest["method"],
+                "result": manifest["result"],
+                "seconds": manifest["seconds"],
+                "tasks": results,
+                "trained_on": {name: asdict(one) for name, one in overlaps.items()},
+            }
+        )
         return
     said = training.manifest["result"]
     told = ", ".join(f"{name} {said[name]}" for name in ("steps", "loss") if name in said)

@@ -62,8 +62,9 @@ def _there(arguments: Namespace) -> list[str]:
     folders = {name: root / folder for name, folder in data_folders().items()}
     found = [name for name, folder in folders.items() if folder.is_dir()]
     if not found:
-        raise UsageError(f"--tasks {ALL} --data {root}", expected="at least one benchmark's folder",
-                         found="none")  # fmt: skip
+        raise UsageError(
+            f"--tasks {ALL} --data {root}", expected="at least one benchmark's folder", found="none"
+        )
     if missing := [name for name in folders if name not in found]:
         print(f"no data below {root}: {', '.join(missing)}", file=sys.stderr)
     return found
@@ -76,8 +77,11 @@ def _reader(text: str) -> ReplyReader | None:
     tell_taken([typed])
     reader = plugins.build("models", as_trained(typed))
     if not isinstance(reader, ReplyReader):
-        raise UsageError(f"--model {text}", expected="a model that can read stored replies",
-                         found="one that cannot")  # fmt: skip
+        raise UsageError(
+            f"--model {text}",
+            expected="a model that can read stored replies",
+            found="one that cannot",
+        )
     return reader
 
 

@@ -27,9 +27,15 @@ from harness.types import Sample
 __all__ = ["FORMATS", "Matched", "read_format"]
 
 FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
-    {"lmms-eval": lmms_eval, "vlmevalkit": vlmevalkit, "video-mme": video_mme,
-     "tempcompass": tempcompass, "sti": sti, "vsi": lmms_eval}
-)  # fmt: skip
+    {
+        "lmms-eval": lmms_eval,
+        "vlmevalkit": vlmevalkit,
+        "video-mme": video_mme,
+        "tempcompass": tempcompass,
+        "sti": sti,
+        "vsi": lmms_eval,
+    }
+)
 """Readers of other evaluations' files, by what `--format` calls them."""
 
 

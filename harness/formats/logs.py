@@ -22,8 +22,11 @@ def lmms_eval(path: Path) -> Iterator[Entry]:
     plain = read_json(path)
     logs = plain.get("logs") if isinstance(plain, dict) else None
     if not isinstance(logs, list):
-        raise DataError(f"predictions {path}", expected='an object with a list of "logs", or a '
-                        "file that ends in .jsonl", found="neither")  # fmt: skip
+        raise DataError(
+            f"predictions {path}",
+            expected='an object with a list of "logs", or a file that ends in .jsonl',
+            found="neither",
+        )
     for number, one in enumerate(logs, start=1):
         yield _lmms_entry(one, f"{path}, log {number}")
 
@@ -62,16 +65,24 @@ def video_mme(path: Path) -> Iterator[Entry]:
     for number, video in enumerate(_listed(path)):
         questions = video.get("questions")
         if not isinstance(questions, list):
-            raise DataError(f"{path}, video {number}", expected='a list of "questions"',
-                            found=repr(questions)[:60])  # fmt: skip
+            raise DataError(
+                f"{path}, video {number}",
+                expected='a list of "questions"',
+                found=repr(questions)[:60],
+            )
         for one in questions:
             where = f"{path}, video {number}"
             if not isinstance(one, dict) or not isinstance(one.get("response"), str):
-                raise DataError(where, expected='questions with a text "response"',
-                                found=repr(one)[:60])  # fmt: skip
-            yield Entry(where=where, reply=one["response"], ids=ids_in([one]),
-                        video=text_in([video], "videoID", "video_id"),
-                        question=text_in([one], "question"))  # fmt: skip
+                raise DataError(
+                    where, expected='questions with a text "response"', found=repr(one)[:60]
+                )
+            yield Entry(
+                where=where,
+                reply=one["response"],
+                ids=ids_in([one]),
+                video=text_in([video], "videoID", "video_id"),
+                question=text_in([one], "question"),
+            )
 
 
 def sti(path: Path) -> Iterator[Entry]:
@@ -83,10 +94,12 @@ def sti(path: Path) -> Iterator[Entry]:
     for number, one in enumerate(_listed(path)):
         where = f"{path}, record {number}"
         if not {*keys, "model_out"} <= set(one) or not isinstance(one["model_out"], str):
-            raise DataError(where, expected=f"{', '.join(keys)} and a text model_out",
-                            found=", ".join(one)[:80])  # fmt: skip
-        yield Entry(where=where, reply=one["model_out"],
-                    ids=("|".join(str(one[key]) for key in keys),))  # fmt: skip
+            raise DataError(
+                where, expected=f"{', '.join(keys)} and a text model_out", found=", ".join(one)[:80]
+            )
+        yield Entry(
+            where=where, reply=one["model_out"], ids=("|".join(str(one[key]) for key in keys),)
+        )
 
 
 def tempcompass(path: Path) -> Iterator[Entry]:
@@ -105,14 +118,24 @@ def tempcompass(path: Path) -> Iterator[Entry]:
             for one in said if isinstance(said, list) else [said]:
                 reply = one.get("prediction", one.get("response")) if isinstance(one, dict) else one
                 if not isinstance(one, dict) or not isinstance(reply, str):
-                    raise DataError(where, expected='objects with a text "prediction" or '
-                                    '"response"', found=repr(one)[:60])  # fmt: skip
+                    raise DataError(
+                        where,
+                        expected='objects with a text "prediction" or "response"',
+                        found=repr(one)[:60],
+                    )
                 if one.get("response", reply) != reply:
-                    raise DataError(where, expected='one reply, as "prediction" or "response"',
-                                    found="two that differ")  # fmt: skip
-                yield Entry(where=where, reply=reply, video=video,
-                            question=text_in([one], "question"),
-                            categories={"format": path.stem, "aspect": aspect})  # fmt: skip
+                    raise DataError(
+                        where,
+                        expected='one reply, as "prediction" or "response"',
+                        found="two that differ",
+                    )
+                yield Entry(
+                    where=where,
+                    reply=reply,
+                    video=video,
+                    question=text_in([one], "question"),
+                    categories={"format": path.stem, "aspect": aspect},
+                )
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -120,27 +143,34 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         file = opened(path)
     except OSError as error:
-        raise DataError(f"predictions {path}", expected="a readable file",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"predictions {path}", expected="a readable file", found=error.strerror or str(error)
+        ) from error
     with file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
             if number == 1 and line.startswith(PACKED):
-                raise DataError(f"predictions {path}", expected="JSON lines",
-                                found="a packed file", fix="Unpack it first.")  # fmt: skip
+                raise DataError(
+                    f"predictions {path}",
+                    expected="JSON lines",
+                    found="a packed file",
+                    fix="Unpack it first.",
+                )
             if line.strip():
                 try:
                     plain = json.loads(line.decode("utf-8"), object_pairs_hook=unique)
                 except (ValueError, RecursionError) as error:
-                    raise DataError(f"{path}, line {number}", expected="one JSON object",
-                                    found=str(error)) from error  # fmt: skip
+                    raise DataError(
+                        f"{path}, line {number}", expected="one JSON object", found=str(error)
+                    ) from error
                 yield plain
 
 
 def _listed(path: Path) -> list[dict[str, Any]]:
     plain = read_json(path)
     if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
-        raise DataError(f"predictions {path}", expected="a list of objects",
-                        found=type(plain).__name__)  # fmt: skip
+        raise DataError(
+            f"predictions {path}", expected="a list of objects", found=type(plain).__name__
+        )
     return plain
 
 

@@ -33,8 +33,15 @@ RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 
 NPY = b"\x93NUMPY"
 UNREADABLE = (
-    OSError, ValueError, TypeError, EOFError, OverflowError, MemoryError, SyntaxError, TokenError,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    TypeError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,
+    TokenError,
+)
 """What NumPy raises for a damaged file, whose header it reads as a literal of Python."""
 
 DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
@@ -75,9 +82,12 @@ def mask_tree(
     used: set[Path] = set()
     for sample in samples:
         if sample.query.form is not AnswerForm.MASK:
-            raise DataError(f"predictions {root}, sample {sample.id!r}", expected="an image of "
-                            "which a mask is asked", found=f"a {sample.query.form} question",
-                            fix="For videos there is --format png-tree.")  # fmt: skip
+            raise DataError(
+                f"predictions {root}, sample {sample.id!r}",
+                expected="an image of which a mask is asked",
+                found=f"a {sample.query.form} question",
+                fix="For videos there is --format png-tree.",
+            )
         paths = _files(root, sample)
         if not paths:
             message = f"no file {file_name(sample.id)}.png or .npy in {root.name}"
@@ -85,24 +95,34 @@ def mask_tree(
             yield Prediction(query_id=sample.query.id, failure=failure)
             continue
         if twice := used & {*paths}:
-            raise DataError(f"predictions {min(twice)}", expected="a file of one sample",
-                            found=f"one of {sample.id!r} and of another")  # fmt: skip
+            raise DataError(
+                f"predictions {min(twice)}",
+                expected="a file of one sample",
+                found=f"one of {sample.id!r} and of another",
+            )
         used |= {*paths}
         first, *others = (Rle.from_array(_mask(path, sample, threshold)) for path in paths)
         masks = (first.union(*others),)
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not used:
-        raise DataError(f"predictions {root}", expected="files <id>.png or <id>.npy",
-                        found="none of these samples'")  # fmt: skip
+        raise DataError(
+            f"predictions {root}",
+            expected="files <id>.png or <id>.npy",
+            found="none of these samples'",
+        )
     if not allow_extra:
-        extra = sorted(path for path in root.rglob("*") if path not in used
-                       and not path.is_dir() and not path.name.startswith("."))  # fmt: skip
+        extra = sorted(
+            path
+            for path in root.rglob("*")
+            if path not in used and not path.is_dir() and not path.name.startswith(".")
+        )
         if extra:
             raise DataError(
-                f"predictions {root}", expected="files of these samples alone",
+                f"predictions {root}",
+                expected="files of these samples alone",
                 found=f"{len(extra)} others, such as {extra[0].relative_to(root)}",
                 fix="Is it the right split? --allow-extra ignores such files.",
-            )  # fmt: skip
+            )
 
 
 def _files(root: Path, sample: Sample) -> list[Path]:
@@ -117,13 +137,20 @@ def _files(root: Path, sample: Sample) -> list[Path]:
         if not found and stem.is_dir():
             found = [path for path in stem.iterdir() if path.suffix in ENDS and path.is_file()]
     except OSError as error:
-        raise DataError(f"predictions {stem}", expected="a file that can be read",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"predictions {stem}",
+            expected="a file that can be read",
+            found=error.strerror or str(error),
+        ) from error
     found.sort()
-    if twice := [path for path in found if path.suffix == ".npy"
-                 and path.with_suffix(".png") in found]:  # fmt: skip
-        raise DataError(f"predictions {twice[0]}", expected="one file a mask",
-                        found=f"{twice[0].with_suffix('.png').name} beside it")  # fmt: skip
+    if twice := [
+        path for path in found if path.suffix == ".npy" and path.with_suffix(".png") in found
+    ]:
+        raise DataError(
+            f"predictions {twice[0]}",
+            expected="one file a mask",
+            found=f"{twice[0].with_suffix('.png').name} beside it",
+        )
     return found
 
 
@@ -132,15 +159,21 @@ def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
     what, (width, height) = f"prediction {path}", sample.query.size
     values = _array(path, what) if path.suffix == ".npy" else _picture(path, what)
     if values.shape != (height, width):
-        raise DataError(what, expected=f"{height} × {width} (height × width), as the image is",
-                        found=" × ".join(map(str, values.shape)) or "a single number",
-                        fix="Masks are never resized here: write them at full size.")  # fmt: skip
+        raise DataError(
+            what,
+            expected=f"{height} × {width} (height × width), as the image is",
+            found=" × ".join(map(str, values.shape)) or "a single number",
+            fix="Masks are never resized here: write them at full size.",
+        )
     if values.dtype.kind == "f":
         low, high = float(np.min(values)), float(np.max(values))
         if not (low >= 0 and high <= 1):  # not a number is neither
-            raise DataError(what, expected="probabilities from 0 to 1",
-                            found=f"values from {low:g} to {high:g}",
-                            fix="Logits need a sigmoid first.")  # fmt: skip
+            raise DataError(
+                what,
+                expected="probabilities from 0 to 1",
+                found=f"values from {low:g} to {high:g}",
+                fix="Logits need a sigmoid first.",
+            )
         return np.asarray(values > threshold)
     if values.dtype.kind in "ui":
         _refuse_several(values, what)
@@ -170,8 +203,11 @@ def _picture(path: Path, what: str) -> NDArray[Any]:
             if picture.mode in DEEP:
                 return np.asarray(picture).astype(np.float64) / 65_535
             if picture.mode not in ("1", "L", "P"):
-                raise DataError(what, expected="grey values of 1, 8 or 16 bits, or a palette",
-                                found=f"a picture of mode {picture.mode}")  # fmt: skip
+                raise DataError(
+                    what,
+                    expected="grey values of 1, 8 or 16 bits, or a palette",
+                    found=f"a picture of mode {picture.mode}",
+                )
             # Of a palette the numbers, which may be those of objects; of grey the values.
             return np.asarray(picture) > 0 if picture.mode == "P" else np.asarray(picture)
     except MaskError as error:
@@ -187,7 +223,9 @@ def _refuse_several(values: NDArray[Any], what: str) -> None:
     other = values[(values != 0) & (values != most)]
     if other.size:
         raise DataError(
-            what, expected="one value besides 0", found=f"{other[0]} and {most}",
+            what,
+            expected="one value besides 0",
+            found=f"{other[0]} and {most}",
             fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
             "a file each; binarise others.",
-        )  # fmt: skip
+        )

@@ -63,9 +63,11 @@ def match(
         earlier = rows.setdefault(sample.id, row)
         if earlier is not row:
             if earlier.value != row.value:
-                raise DataError(f"{entry.where}: sample {sample.id!r}", expected="one reply a "
-                                f"question, that of {earlier.where}",
-                                found="another one")  # fmt: skip
+                raise DataError(
+                    f"{entry.where}: sample {sample.id!r}",
+                    expected=f"one reply a question, that of {earlier.where}",
+                    found="another one",
+                )
             repeated.append(sample.id)
     return Matched(rows, tuple(unmatched), tuple(repeated))
 
@@ -101,8 +103,13 @@ class _Finder:
         Question and count have to be those of the sample: of a list in another order they are not.
         """
         sample = self.by_id.get(str(entry.row))
-        return (sample is not None and _count(sample) is not None and bool(entry.truth)
-                and bool(entry.question) and self._agrees(entry, sample))  # fmt: skip
+        return (
+            sample is not None
+            and _count(sample) is not None
+            and bool(entry.truth)
+            and bool(entry.question)
+            and self._agrees(entry, sample)
+        )
 
     def _agrees(self, entry: Entry, sample: Sample) -> bool:
         """Whether nothing that the entry says speaks against the sample."""

@@ -24,18 +24,23 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
     Its "index" is the row of a table in an order of its own, and tells nothing.
     """
     if path.suffix == ".pkl":
-        raise DataError(f"predictions {path}", expected="the table (.xlsx, .tsv or .csv)",
-                        found="a pickle, which could run code and is not opened")  # fmt: skip
+        raise DataError(
+            f"predictions {path}",
+            expected="the table (.xlsx, .tsv or .csv)",
+            found="a pickle, which could run code and is not opened",
+        )
     for number, row in enumerate(_table(path), start=2):
         where = f"{path}, row {number}"
         if "prediction" not in row:
-            raise DataError(where, expected='a column "prediction"',
-                            found=", ".join(row)[:80])  # fmt: skip
+            raise DataError(where, expected='a column "prediction"', found=", ".join(row)[:80])
         yield Entry(
-            where=where, reply=row["prediction"] or "", ids=ids_in([row]),
-            video=text_in([row], *VIDEO_KEYS), question=text_in([row], "question"),
+            where=where,
+            reply=row["prediction"] or "",
+            ids=ids_in([row]),
+            video=text_in([row], *VIDEO_KEYS),
+            question=text_in([row], "question"),
             categories={"aspect": row["dim"]} if row.get("dim") else {},
-        )  # fmt: skip
+        )
 
 
 def _table(path: Path) -> Iterator[dict[str, str]]:
@@ -51,27 +56,35 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
             names = next(rows, [])
             for row in filter(None, rows):
                 if len(row) != len(names):
-                    raise DataError(f"{path}, line {rows.line_num}", expected=f"{len(names)} cells",
-                                    found=f"{len(row)}", fix="Is the file complete?")  # fmt: skip
+                    raise DataError(
+                        f"{path}, line {rows.line_num}",
+                        expected=f"{len(names)} cells",
+                        found=f"{len(row)}",
+                        fix="Is the file complete?",
+                    )
                 yield dict(zip(names, row, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"predictions {path}", expected="a table in UTF-8", found=str(error)
-                        ) from error  # fmt: skip
+        raise DataError(
+            f"predictions {path}", expected="a table in UTF-8", found=str(error)
+        ) from error
 
 
 def _sheet(path: Path) -> Iterator[dict[str, str]]:
     try:
         _refuse_bomb(path)
     except (OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
-        raise DataError(f"predictions {path}", expected="a complete .xlsx file",
-                        found=str(error)[:200]) from error  # fmt: skip
+        raise DataError(
+            f"predictions {path}", expected="a complete .xlsx file", found=str(error)[:200]
+        ) from error
     try:
         openpyxl = import_module("openpyxl")
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            f"predictions {path}", expected="the package openpyxl", found="it is not installed",
+            f"predictions {path}",
+            expected="the package openpyxl",
+            found="it is not installed",
             fix="pip install openpyxl, or save the table as .tsv.",
-        ) from error  # fmt: skip
+        ) from error
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         sheet = book.worksheets[0]
@@ -79,13 +92,18 @@ def _sheet(path: Path) -> Iterator[dict[str, str]]:
         rows = sheet.iter_rows(values_only=True)
         names = [str(name) for name in next(rows, ())]
         for row in rows:
-            yield {name: "" if value is None else str(value)
-                   for name, value in zip(names, row, strict=False)}  # fmt: skip
+            yield {
+                name: "" if value is None else str(value)
+                for name, value in zip(names, row, strict=False)
+            }
     except DataError:
         raise
     except (Exception, RecursionError) as error:
-        raise DataError(f"predictions {path}", expected="a complete .xlsx file",
-                        found=str(error)[:200] or type(error).__name__) from error  # fmt: skip
+        raise DataError(
+            f"predictions {path}",
+            expected="a complete .xlsx file",
+            found=str(error)[:200] or type(error).__name__,
+        ) from error
 
 
 def _refuse_bomb(path: Path) -> None:
@@ -106,11 +124,16 @@ def _refuse_bomb(path: Path) -> None:
                     # UTF-16, if it is that, without its other bytes.
                     if DECLARED.search((kept + chunk).replace(b"\x00", b"")):
                         raise DataError(
-                            f"predictions {path}, {member.filename}", expected="plain XML",
+                            f"predictions {path}, {member.filename}",
+                            expected="plain XML",
                             found="a document type or entities of its own",
                             fix="Save the table as .tsv.",
-                        )  # fmt: skip
+                        )
                     kept = chunk[-32:]
         if left < 0:
-            raise DataError(f"predictions {path}", expected=f"at most {MAX_SHEET} bytes of XML",
-                            found="more", fix="Save the table as .tsv.")  # fmt: skip
+            raise DataError(
+                f"predictions {path}",
+                expected=f"at most {MAX_SHEET} bytes of XML",
+                found="more",
+                fix="Save the table as .tsv.",
+            )

@@ -21,17 +21,24 @@ be read for minutes."""
 def folder(path: Path, *, fix: str) -> Path:
     """`path` if it is a folder; a DataError that says how the data is had if not."""
     if not path.is_dir():
-        raise DataError(f"folder {path}", expected="a benchmark in its official layout",
-                        found="nothing" if not path.exists() else "a file", fix=fix)  # fmt: skip
+        raise DataError(
+            f"folder {path}",
+            expected="a benchmark in its official layout",
+            found="nothing" if not path.exists() else "a file",
+            fix=fix,
+        )
     return path
 
 
 def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
     """`path` if it is a file; a DataError that says how the data is had if not."""
     if not path.is_file():
-        raise DataError(f"file {path}", expected=expected,
-                        found="a folder" if path.is_dir() else "something else"
-                        if path.exists() else "none", fix=fix)  # fmt: skip
+        raise DataError(
+            f"file {path}",
+            expected=expected,
+            found="a folder" if path.is_dir() else "something else" if path.exists() else "none",
+            fix=fix,
+        )
     return path
 
 
@@ -89,8 +96,11 @@ def inside(root: Path, name: Any) -> Path:
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     odd = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
     if not parts or odd or parts[0] == "/" or ".." in parts:
-        raise DataError(f"name {str(name)[:80]!r} in the annotations of {root}",
-                        expected="a relative path inside it", found="one that is not")  # fmt: skip
+        raise DataError(
+            f"name {str(name)[:80]!r} in the annotations of {root}",
+            expected="a relative path inside it",
+            found="one that is not",
+        )
     return root.joinpath(*parts)
 
 
@@ -104,8 +114,9 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     try:
         raw = read(path)
     except OSError as error:
-        raise DataError(f"file {path}", expected="a readable file",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a readable file", found=error.strerror or str(error)
+        ) from error
     text: str | None = None
     for encoding in encodings:
         try:
@@ -114,22 +125,26 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
         except UnicodeDecodeError:
             continue
     if text is None:
-        raise DataError(f"file {path}", expected=f"text in {' or '.join(encodings)}",
-                        found="other bytes")  # fmt: skip
+        raise DataError(
+            f"file {path}", expected=f"text in {' or '.join(encodings)}", found="other bytes"
+        )
     try:
         plain = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=unique)
         if "\\ud" in text.lower():  # half a character, which no id and no file name can hold
             json.dumps(plain, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise DataError(
-            f"file {path}", expected="complete JSON",
+            f"file {path}",
+            expected="complete JSON",
             found=f"{error.msg} at byte {error.pos} of {len(raw)}",
             fix="It may have been cut while it was copied: fetch it again.",
-        ) from error  # fmt: skip
+        ) from error
     except UnicodeEncodeError as error:
-        raise DataError(f"file {path}", expected="whole characters",
-                        found=f"half of a surrogate pair, {error.object[error.start]!r}"
-                        ) from error  # fmt: skip
+        raise DataError(
+            f"file {path}",
+            expected="whole characters",
+            found=f"half of a surrogate pair, {error.object[error.start]!r}",
+        ) from error
     except RecursionError as error:
         raise DataError(f"file {path}", expected="JSON", found="too many levels") from error
     except ValueError as error:
@@ -166,14 +181,20 @@ def rows(path: Path, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
         with parquet.ParquetFile(path) as file:
             names = set(file.schema_arrow.names)
             if missing := [name for name in columns if name not in names]:
-                raise DataError(f"file {path}", expected=f"columns {', '.join(columns)}",
-                                found=f"none named {', '.join(missing)}, but "
-                                f"{', '.join(sorted(names))}")  # fmt: skip
+                raise DataError(
+                    f"file {path}",
+                    expected=f"columns {', '.join(columns)}",
+                    found=f"none named {', '.join(missing)}, but {', '.join(sorted(names))}",
+                )
             if file.metadata.num_rows > MAX_ROWS:
-                raise DataError(f"file {path}", expected=f"at most {MAX_ROWS} rows",
-                                found=str(file.metadata.num_rows))  # fmt: skip
+                raise DataError(
+                    f"file {path}",
+                    expected=f"at most {MAX_ROWS} rows",
+                    found=str(file.metadata.num_rows),
+                )
             for batch in file.iter_batches(batch_size=16, columns=list(columns)):
                 yield from batch.to_pylist()
     except (ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"file {path}", expected="a complete Parquet file",
-                        found=str(error).split("\n")[0]) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a complete Parquet file", found=str(error).split("\n")[0]
+        ) from error

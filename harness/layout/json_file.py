@@ -36,8 +36,9 @@ class Entry:
         except ValueError as error:
             raise DataError(
                 f"file {self.path}, entry {self.key!r} at byte {self.place.start}",
-                expected="JSON", found=str(error),
-            ) from error  # fmt: skip
+                expected="JSON",
+                found=str(error),
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +141,22 @@ class JsonFile:
                 try:
                     yield Scanner(file)
                 except Repeated as error:
-                    raise DataError(f"file {self.path}", expected="complete JSON, each key once",
-                                    found=str(error)) from error  # fmt: skip
+                    raise DataError(
+                        f"file {self.path}",
+                        expected="complete JSON, each key once",
+                        found=str(error),
+                    ) from error
                 except ValueError as error:
                     size = self.path.stat().st_size
-                    raise DataError(f"file {self.path}", expected="complete JSON",
-                                    found=f"{error} of {size}", fix=FIX) from error  # fmt: skip
+                    raise DataError(
+                        f"file {self.path}",
+                        expected="complete JSON",
+                        found=f"{error} of {size}",
+                        fix=FIX,
+                    ) from error
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
-    return DataError(f"file {path}", expected="a readable file",
-                     found=error.strerror or str(error))  # fmt: skip
+    return DataError(f"file {path}", expected="a readable file", found=error.strerror or str(error))

@@ -158,10 +158,16 @@ class JsonIndex(Mapping[str, Any]):
 
     def _twice(self, key: str, number: int) -> DataError:
         if self.by:
-            return DataError(f"{self._name}, entry {number}: {self.by!r} {key}",
-                             expected="each once", found="it a second time")  # fmt: skip
-        return DataError(f"file {self.file.path}", expected="complete JSON, each key once",
-                         found=f"the key {key[:60]!r} twice")  # fmt: skip
+            return DataError(
+                f"{self._name}, entry {number}: {self.by!r} {key}",
+                expected="each once",
+                found="it a second time",
+            )
+        return DataError(
+            f"file {self.file.path}",
+            expected="complete JSON, each key once",
+            found=f"the key {key[:60]!r} twice",
+        )
 
 
 def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -178,6 +178,8 @@ def _module(name: str) -> Any:
         return import_module(f"pycocoevalcap.{name}")
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "caption metrics", expected=f"the package {error.name!r}",
-            found="it is not installed", fix='Install "visual-reasoning-harness[text]".',
-        ) from error  # fmt: skip
+            "caption metrics",
+            expected=f"the package {error.name!r}",
+            found="it is not installed",
+            fix='Install "visual-reasoning-harness[text]".',
+        ) from error

@@ -27,8 +27,19 @@ from harness.types import Box
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
 """What may compute AP: only what is equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
 STATISTICS = (
-    "AP", "AP50", "AP75", "APs", "APm", "APl", "AR@1", "AR@10", "AR@100", "ARs", "ARm", "ARl",
-)  # fmt: skip
+    "AP",
+    "AP50",
+    "AP75",
+    "APs",
+    "APm",
+    "APl",
+    "AR@1",
+    "AR@10",
+    "AR@100",
+    "ARs",
+    "ARm",
+    "ARl",
+)
 """The twelve numbers that COCO prints, in its order."""
 PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
     {"pycocotools": ("pycocotools.coco", "pycocotools.cocoeval"), "hotcoco": ("hotcoco", "hotcoco")}
@@ -73,15 +84,19 @@ def detection_item(
     areas = [_area(box) for box in truth] if areas is None else areas
     sized = len(truth) if sizes is None else len(sizes)
     if not len(truth) == len(crowd) == len(areas) == sized or len(predicted) != len(scores):
-        raise DataError(f"boxes of {category!r} in {image!r}", expected="lists of one length",
-                        found=f"{len(truth)} true, {len(crowd)}, {len(areas)}, {sized}; "
-                        f"{len(predicted)} predicted, {len(scores)}")  # fmt: skip
+        raise DataError(
+            f"boxes of {category!r} in {image!r}",
+            expected="lists of one length",
+            found=f"{len(truth)} true, {len(crowd)}, {len(areas)}, {sized}; "
+            f"{len(predicted)} predicted, {len(scores)}",
+        )
     true = [[*box, area, int(many)] for box, area, many in zip(truth, areas, crowd, strict=True)]
     said = [[*box, score] for box, score in zip(predicted, scores, strict=True)]
     for row in (*true, *said, *(sizes or ())):
         if not all(map(math.isfinite, row)):
-            raise DataError(f"box of {category!r} in {image!r}", expected="finite numbers",
-                            found=repr(row))  # fmt: skip
+            raise DataError(
+                f"box of {category!r} in {image!r}", expected="finite numbers", found=repr(row)
+            )
     item = {"image": image, "category": category, "truth": true, "predicted": said}
     return item if sizes is None else {**item, "sizes": [list(size) for size in sizes]}
 
@@ -118,8 +133,11 @@ def average_precision(name: str = "AP", *, library: Library = "pycocotools") -> 
     (0.4, 1.0)
     """
     if name not in STATISTICS or library not in PLACES:
-        raise UsageError(f"statistic {name!r} of {library!r}", expected=f"one of {STATISTICS} of "
-                         f"{' or '.join(PLACES)}", found="another")  # fmt: skip
+        raise UsageError(
+            f"statistic {name!r} of {library!r}",
+            expected=f"one of {STATISTICS} of {' or '.join(PLACES)}",
+            found="another",
+        )
     return CocoStatistic(name, library)
 
 
@@ -146,15 +164,19 @@ class CocoStatistic:
             return [math.nan] * len(kept)
         block_of = {
             (item["image"], item["category"]): number
-            for number, block in enumerate(blocks) for item in block
-        }  # fmt: skip
+            for number, block in enumerate(blocks)
+            for item in block
+        }
         found = subset_statistics(_evaluated(items), _by_number(items, block_of), kept, self.name)
         filled = np.array([len(block) > 0 for block in blocks])
         return [
-            self(items) if kept[row, filled].all()
-            else value if kept[row, filled].any() else math.nan
+            self(items)
+            if kept[row, filled].all()
+            else value
+            if kept[row, filled].any()
+            else math.nan
             for row, value in enumerate(found.tolist())
-        ]  # fmt: skip
+        ]
 
 
 _last: tuple[Library, list[Mapping[str, Any]], dict[str, float]] | None = None
@@ -187,8 +209,10 @@ def _by_number(
 ) -> dict[tuple[int, int], int]:
     """Blocks by the numbers that a picture and a category have in `_as_coco`."""
     images, categories = _numbered(items)
-    return {(images[image], categories[category]): block
-            for (image, category), block in block_of.items()}  # fmt: skip
+    return {
+        (images[image], categories[category]): block
+        for (image, category), block in block_of.items()
+    }
 
 
 def _numbered(items: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[Any, int]]:
@@ -253,9 +277,12 @@ def _classes(library: Library) -> tuple[Any, Any]:
     try:
         return import_module(data).COCO, import_module(evaluation).COCOeval
     except ImportError as error:
-        raise MissingDependency(f"package {library}", expected="it to be installed",
-                                found="nothing", fix=f"`pip install {library}`, or ask for "
-                                "library=pycocotools.") from error  # fmt: skip
+        raise MissingDependency(
+            f"package {library}",
+            expected="it to be installed",
+            found="nothing",
+            fix=f"`pip install {library}`, or ask for library=pycocotools.",
+        ) from error
 
 
 def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -268,8 +295,11 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
     places = [(item["image"], item["category"]) for item in rows]
     twice = next((one for one, other in pairwise(places) if one == other), None)
     if not rows or twice is not None:
-        raise DataError("detections", expected="items, one a picture and category",
-                        found="none" if not rows else f"two of {twice}")  # fmt: skip
+        raise DataError(
+            "detections",
+            expected="items, one a picture and category",
+            found="none" if not rows else f"two of {twice}",
+        )
     images, categories = _numbered(rows)
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
@@ -277,16 +307,27 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
         image, category = images[item["image"]], categories[item["category"]]
         annotations += [
             # Numbered from 1 on: pycocotools takes 0 for "no match".
-            {"id": number, "image_id": image, "category_id": category,
-             "bbox": [left, top, *size], "area": area, "iscrowd": crowd}
+            {
+                "id": number,
+                "image_id": image,
+                "category_id": category,
+                "bbox": [left, top, *size],
+                "area": area,
+                "iscrowd": crowd,
+            }
             for number, ((left, top, _, _, area, crowd), size) in enumerate(
-                zip(item["truth"], _sizes(item), strict=True), start=len(annotations) + 1)
-        ]  # fmt: skip
+                zip(item["truth"], _sizes(item), strict=True), start=len(annotations) + 1
+            )
+        ]
         results += [
-            {"image_id": image, "category_id": category,
-             "bbox": [left, top, right - left, bottom - top], "score": score}
+            {
+                "image_id": image,
+                "category_id": category,
+                "bbox": [left, top, right - left, bottom - top],
+                "score": score,
+            }
             for left, top, right, bottom, score in item["predicted"]
-        ]  # fmt: skip
+        ]
     return {
         "images": [{"id": number, "width": 1, "height": 1} for number in images.values()],
         "annotations": annotations,

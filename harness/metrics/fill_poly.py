@@ -25,8 +25,9 @@ HALF, BELOW_ONE = 1 << (BITS - 1), (1 << BITS) - 1
 ROWS = 64  # filled at a time, which bounds the memory of a polygon of many corners
 
 
-def fill_poly(corners: NDArray[np.integer], height: int, width: int, *,
-              version: FillVersion) -> BoolArray:  # fmt: skip
+def fill_poly(
+    corners: NDArray[np.integer], height: int, width: int, *, version: FillVersion
+) -> BoolArray:
     """Return the pixels of a closed polygon, outline and filling: bool of height × width.
 
     Args:
@@ -61,8 +62,9 @@ def fill_poly(corners: NDArray[np.integer], height: int, width: int, *,
     return inside
 
 
-def _clip_line(start: list[int], end: list[int], width: int,
-               height: int) -> tuple[tuple[Point, Point], bool]:  # fmt: skip
+def _clip_line(
+    start: list[int], end: list[int], width: int, height: int
+) -> tuple[tuple[Point, Point], bool]:
     """Clip a line to the frame, first by rows, then by columns; whether any of it is left.
 
     The ends of a line that misses the frame may have been moved: `fillPoly` goes on with them.

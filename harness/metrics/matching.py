@@ -95,8 +95,9 @@ def _checked(objects: Objects, what: str) -> tuple[NDArray[np.float64], NDArray[
     boxes = rows_of(objects.boxes, 4, f"{what} boxes")[:MAX_OBJECTS]
     points = rows_of(objects.points, 2, f"{what} points")[:MAX_OBJECTS]
     if len(boxes) != len(points):
-        raise DataError(f"{what} objects", expected=f"{len(boxes)} points, one a box",
-                        found=str(len(points)))  # fmt: skip
+        raise DataError(
+            f"{what} objects", expected=f"{len(boxes)} points, one a box", found=str(len(points))
+        )
     return boxes, points
 
 

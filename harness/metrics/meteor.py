@@ -34,9 +34,11 @@ def aligned(
         _stop(scorer)
         _program.cache_clear()
         raise HarnessError(
-            "METEOR", expected="a score from its Java program", found=str(error) or "none",
+            "METEOR",
+            expected="a score from its Java program",
+            found=str(error) or "none",
             fix="It needs 2 GiB of memory.",
-        ) from error  # fmt: skip
+        ) from error
     return float(value), list(map(float, each))
 
 
@@ -55,17 +57,20 @@ def _program(process: int) -> Any:
         module = import_module("pycocoevalcap.meteor.meteor")
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "METEOR", expected="the package 'pycocoevalcap'", found="it is not installed",
+            "METEOR",
+            expected="the package 'pycocoevalcap'",
+            found="it is not installed",
             fix='Install "visual-reasoning-harness[text]".',
-        ) from error  # fmt: skip
+        ) from error
     scorer = object.__new__(module.Meteor)
     scorer.lock = threading.Lock()
     scorer.meteor_p = subprocess.Popen(
-        ["java", "-jar", "-Xmx2G", module.METEOR_JAR, "-", "-", "-stdio",
-         "-l", "en", "-norm"],
-        cwd=Path(str(module.__file__)).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ["java", "-jar", "-Xmx2G", module.METEOR_JAR, "-", "-", "-stdio", "-l", "en", "-norm"],
+        cwd=Path(str(module.__file__)).parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     align = lru_cache(maxsize=200_000)(partial(module.Meteor._stat, scorer))
     scorer._stat = lambda said, references: align(said, tuple(references))
     atexit.register(_stop, scorer)

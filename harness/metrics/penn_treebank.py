@@ -94,10 +94,18 @@ def _kind(after: str) -> str:
 
 def _run(texts: Sequence[str]) -> list[str]:
     done = subprocess.run(
-        ["java", "-cp", str(_jar()), "edu.stanford.nlp.process.PTBTokenizer",
-         "-preserveLines", "-lowerCase"],
-        input="\n".join(texts).encode("utf-8", "replace"), capture_output=True, check=False,
-    )  # fmt: skip
+        [
+            "java",
+            "-cp",
+            str(_jar()),
+            "edu.stanford.nlp.process.PTBTokenizer",
+            "-preserveLines",
+            "-lowerCase",
+        ],
+        input="\n".join(texts).encode("utf-8", "replace"),
+        capture_output=True,
+        check=False,
+    )
     lines = done.stdout.decode("utf-8", "replace").split("\n")
     if done.returncode or len(lines) != len(texts):
         raise DataError(
@@ -107,9 +115,8 @@ def _run(texts: Sequence[str]) -> list[str]:
             fix=done.stderr.decode("utf-8", "replace").strip()[-300:],
         )
     return [
-        " ".join(word for word in line.rstrip().split(" ") if word not in DROPPED)
-        for line in lines
-    ]  # fmt: skip
+        " ".join(word for word in line.rstrip().split(" ") if word not in DROPPED) for line in lines
+    ]
 
 
 def _jar() -> Path:
@@ -120,9 +127,11 @@ def _jar() -> Path:
         spec = None
     if spec is None or spec.origin is None:
         raise MissingDependency(
-            "the PTB tokenizer of caption metrics", expected="the package pycocoevalcap",
-            found="it is not installed", fix='Install "visual-reasoning-harness[text]".',
-        )  # fmt: skip
+            "the PTB tokenizer of caption metrics",
+            expected="the package pycocoevalcap",
+            found="it is not installed",
+            fix='Install "visual-reasoning-harness[text]".',
+        )
     return Path(spec.origin).parent / "stanford-corenlp-3.4.1.jar"
 
 

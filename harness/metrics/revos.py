@@ -102,8 +102,13 @@ def pixel_table(truth: Sequence[Rle], predicted: Rle) -> PixelTable:
     covered = np.asarray(np.sum([mask.to_array() for mask in truth], axis=0, dtype=np.uint8))
     said = predicted.to_array()
     levels = int(covered.max()) + 1
-    return np.stack([np.bincount(covered[~said], minlength=levels),
-                     np.bincount(covered[said], minlength=levels)], axis=1)  # fmt: skip
+    return np.stack(
+        [
+            np.bincount(covered[~said], minlength=levels),
+            np.bincount(covered[said], minlength=levels),
+        ],
+        axis=1,
+    )
 
 
 def accuracy(table: PixelTable, *, form: Form) -> float:

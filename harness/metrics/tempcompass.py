@@ -13,8 +13,10 @@ from harness.scores import Metric
 ASPECTS = ("action", "direction", "speed", "order", "attribute_change")
 METRICS = (*(Metric(aspect) for aspect in ASPECTS), Metric("avg", about="over all questions"))
 """Two `Mean`s a question, of its aspect and of `avg`: the average is over questions."""
-MATCH_RATE = Metric("Match Success Rate", about="share of replies that one of the rules fits; "
-                    "captions have no rules")  # fmt: skip
+MATCH_RATE = Metric(
+    "Match Success Rate",
+    about="share of replies that one of the rules fits; captions have no rules",
+)
 """What the official scripts print beside the averages."""
 
 
@@ -88,8 +90,11 @@ def caption_match(reply: str, question: str, answer: str) -> bool | None:
     said = cleaned(reply)
     options = question.split("\n")[1:]
     if not all(": " in option for option in options) or len(answer.split(": ")[0].split()) < 2:
-        raise DataError("captions to choose from", expected='lines such as "Caption A: A man runs"',
-                        found=repr(question)[:60])  # fmt: skip
+        raise DataError(
+            "captions to choose from",
+            expected='lines such as "Caption A: A man runs"',
+            found=repr(question)[:60],
+        )
     picked = None
     for candidate, forms in _candidates(options, said):
         if candidate in forms:

@@ -93,14 +93,23 @@ def _area(box: Box | None) -> float:
 def _shared(first: Box | None, second: Box | None) -> float:
     if first is None or second is None:
         return 0.0
-    return _area(Box(max(first.left, second.left), max(first.top, second.top),
-                     min(first.right, second.right), min(first.bottom, second.bottom)))  # fmt: skip
+    return _area(
+        Box(
+            max(first.left, second.left),
+            max(first.top, second.top),
+            min(first.right, second.right),
+            min(first.bottom, second.bottom),
+        )
+    )
 
 
 def _check_lengths(truth: BoxTrack, predicted: BoxTrack) -> None:
     if len(truth) != len(predicted) or not truth:
-        raise DataError("tracks of boxes", expected="equally many frames, at least one",
-                        found=f"{len(truth)} and {len(predicted)}")  # fmt: skip
+        raise DataError(
+            "tracks of boxes",
+            expected="equally many frames, at least one",
+            found=f"{len(truth)} and {len(predicted)}",
+        )
     for box in (*truth, *predicted):
         if box is not None and not np.isfinite(box).all():
             raise DataError("box of a track", expected="finite sides", found=repr(box))

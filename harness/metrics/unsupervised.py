@@ -65,8 +65,9 @@ def soft_argmax(confidences: Sequence[NDArray[np.floating[Any]]]) -> Labels:
     for number, confidence in enumerate(confidences, start=1):
         values = confidence.astype(np.float32)
         if not ((values >= 0) & (values <= 1)).all():
-            raise MaskError(f"confidences of object {number}", expected="values from 0 to 1",
-                            found="others")  # fmt: skip
+            raise MaskError(
+                f"confidences of object {number}", expected="values from 0 to 1", found="others"
+            )
         better = (values >= CONFIDENT) & (values > highest)
         labels[better] = number
         highest[better] = values[better]
@@ -169,8 +170,11 @@ def visa_annotation_numbers(expressions: Mapping[str, Sequence[str]]) -> dict[tu
 
 def _labels(labels: Labels, what: str) -> Labels:
     if labels.dtype != np.uint8 or labels.ndim != 3 or labels.size == 0:
-        raise MaskError(what, expected="uint8 of frames × height × width",
-                        found=f"{labels.dtype} of {labels.shape}")  # fmt: skip
+        raise MaskError(
+            what,
+            expected="uint8 of frames × height × width",
+            found=f"{labels.dtype} of {labels.shape}",
+        )
     return labels
 
 

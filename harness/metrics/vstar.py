@@ -234,7 +234,9 @@ METRICS = (
         for name, function in (("AM", arithmetic_mean), ("LGM", logarithmic_geometric_mean))
         for chain in "12"
     ),
-    *(Metric(f"m{name}", of=(f"{name}1", f"{name}2"), derived=mean_in_order)
-      for name in ("AM", "LGM")),
-)  # fmt: skip
+    *(
+        Metric(f"m{name}", of=(f"{name}1", f"{name}2"), derived=mean_in_order)
+        for name in ("AM", "LGM")
+    ),
+)
 """`Acc`, the chains' scores, their averages AM and LGM, and mAM and mLGM over the chains."""

@@ -150,11 +150,12 @@ class Actor(Member):
         if self.placed is not None:
             if not self._has_a_machine(max(0.0, self.latest - monotonic())):
                 raise Unplaced(
-                    "a Ray actor", expected=f"a machine with {self.needs} free within "
-                    f"{self.patience:.0f} s", found=f"a cluster of {_resources()}",
+                    "a Ray actor",
+                    expected=f"a machine with {self.needs} free within {self.patience:.0f} s",
+                    found=f"a cluster of {_resources()}",
                     fix="Ask for fewer --workers, or another --worker-gpus; where machines are "
                     "still to come, for a longer --worker-wait.",
-                )  # fmt: skip
+                )
             self.placed = None
         try:
             message = ray.get(self.owed[0])
@@ -275,10 +276,14 @@ class Actors(Pool):
         begun = ray.remote(**asked)(Worker)
         handle = begun.remote(*self._what, hides_gpus=self._hides_gpus)
         return Actor(
-            handle=handle, placed=handle.here.remote(), patience=self._patience,
-            latest=monotonic() + self._patience, needs=f"1 CPU and {self._gpus:g} GPU",
-            owed=[handle.hello.remote()], journal=Writer(self.folder, index, self._attempt),
-        )  # fmt: skip
+            handle=handle,
+            placed=handle.here.remote(),
+            patience=self._patience,
+            latest=monotonic() + self._patience,
+            needs=f"1 CPU and {self._gpus:g} GPU",
+            owed=[handle.hello.remote()],
+            journal=Writer(self.folder, index, self._attempt),
+        )
 
     def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
         import ray
@@ -316,8 +321,10 @@ def _equal_share(count: int, note: Callable[[str], None]) -> float:
         return 0.0
     sharing = math.ceil(count / max(1, int(there)))
     each = math.floor(1e4 / sharing) / 1e4  # as finely as Ray counts, which would round up
-    note(f"{count} worker(s) ask Ray for {each:.3g} GPU each, of {there:g} in the cluster: "
-         "--worker-gpus 0 computes on the CPU")  # fmt: skip
+    note(
+        f"{count} worker(s) ask Ray for {each:.3g} GPU each, of {there:g} in the cluster: "
+        "--worker-gpus 0 computes on the CPU"
+    )
     return each
 
 
@@ -339,9 +346,11 @@ def connected(address: str, *, cpus: int) -> bool:
         import ray
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            f"--ray {address}", expected="the package ray", found="it is not installed",
+            f"--ray {address}",
+            expected="the package ray",
+            found="it is not installed",
             fix="pip install 'visual-reasoning-harness[ray]'",
-        ) from error  # fmt: skip
+        ) from error
     if ray.is_initialized():
         return False
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
@@ -354,7 +363,9 @@ def connected(address: str, *, cpus: int) -> bool:
             ray.init(address=address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(
-            f"--ray {address}", expected="the address of a Ray cluster, `auto` or `local`",
-            found=" ".join(str(error).split())[:200], fix="`ray status` says whether one is there.",
-        ) from error  # fmt: skip
+            f"--ray {address}",
+            expected="the address of a Ray cluster, `auto` or `local`",
+            found=" ".join(str(error).split())[:200],
+            fix="`ray status` says whether one is there.",
+        ) from error
     return True

@@ -75,9 +75,13 @@ def _contents(task: Task, selection: Selection, root: str) -> Iterator[tuple[str
 
 
 def _refuse_answered(
-    task: Task, selection: Selection, root: str, places: Mapping[str, Place],
-    old: Mapping[str, Held], changed: Mapping[str, Held],
-) -> None:  # fmt: skip
+    task: Task,
+    selection: Selection,
+    root: str,
+    places: Mapping[str, Place],
+    old: Mapping[str, Held],
+    changed: Mapping[str, Held],
+) -> None:
     for sample in selection.samples(task):
         if not is_done(places.get(sample.query.id), retry_failed=False):
             continue
@@ -141,6 +145,8 @@ def _read(path: Path) -> dict[str, Held] | None:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise StoreError(
-            f"file {path}", expected="what the run's pictures hold", found=str(error)[:80],
+            f"file {path}",
+            expected="what the run's pictures hold",
+            found=str(error)[:80],
             fix="`harness eval … --restart` sets the folder aside and begins anew.",
-        ) from error  # fmt: skip
+        ) from error

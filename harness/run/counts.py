@@ -77,8 +77,9 @@ class Counting:
         if query.forms == (AnswerForm.COUNT,) and len(replies) == 1:
             count = RULES.get(self.task, exact)(replies[0])
             if count is not None and count <= MAX_COUNT:
-                return Prediction(query_id=query.id, answer=Answer(count=count),
-                                  replies=tuple(replies))  # fmt: skip
+                return Prediction(
+                    query_id=query.id, answer=Answer(count=count), replies=tuple(replies)
+                )
         return self.reader.read(query, replies)
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:

@@ -169,8 +169,13 @@ class _Evaluation:
             if close is not None:
                 close()
         self._finish(manifest, scorer, predicted=predicted > 0)
-        add_attempt(self.folder, seconds=perf_counter() - started, samples=predicted,
-                    workers=self.options.workers, stages=self._stages)  # fmt: skip
+        add_attempt(
+            self.folder,
+            seconds=perf_counter() - started,
+            samples=predicted,
+            workers=self.options.workers,
+            stages=self._stages,
+        )
         self.progress.end()
         return Run.open(self.folder)
 
@@ -179,8 +184,9 @@ class _Evaluation:
             self.folder, self.task, self.selection, self.options.data_root, journal.places
         )
         if mended is not None:
-            self.progress.note(f"changed since the run began, before anything was answered for "
-                               f"it: {mended}")  # fmt: skip
+            self.progress.note(
+                f"changed since the run began, before anything was answered for it: {mended}"
+            )
 
     def help_out(self, launch: Launch) -> Run:
         """Predict the share of a process that does not lead.
@@ -195,10 +201,11 @@ class _Evaluation:
         if answer["run"] is not None:
             if answer["run"] != manifest["config_hash"]:
                 raise StoreError(
-                    f"process {launch.rank} of {launch.size}", expected="the leader's task and "
-                    "model", found="another", fix="All processes need the same command and data, "
-                    "and the same kind of GPU.",
-                )  # fmt: skip
+                    f"process {launch.rank} of {launch.size}",
+                    expected="the leader's task and model",
+                    found="another",
+                    fix="All processes need the same command and data, and the same kind of GPU.",
+                )
             todo = self._unfinished(dict(Journal(self.folder).places), manifest)
             share(launch, model, self.folder, attempt=answer["attempt"], batches=todo)
         return Run(self.folder)
@@ -230,29 +237,49 @@ class _Evaluation:
             here = Here(self._ready_model(), self.folder, attempt)
             return here if self.launch is None else Leader(self.launch, here, self.folder, attempt)
         if not isinstance(self.model, Spec):
-            raise ModelError("several or isolated workers", expected="a model's SPEC, which "
-                             "they build themselves", found="a ready model")  # fmt: skip
+            raise ModelError(
+                "several or isolated workers",
+                expected="a model's SPEC, which they build themselves",
+                found="a ready model",
+            )
         given: dict[str, Any] = {
-            "attempt": attempt, "count": options.workers, "seed": options.seed,
-            "isolate": options.isolate, "timeout": options.timeout,
-        }  # fmt: skip
+            "attempt": attempt,
+            "count": options.workers,
+            "seed": options.seed,
+            "isolate": options.isolate,
+            "timeout": options.timeout,
+        }
         if options.ray is None:
             return Processes(self.model, self.folder, **given)
         return Actors(
-            self.model, self.folder, **given, address=options.ray, gpus=options.worker_gpus,
-            wait=options.worker_wait, note=self.progress.note,
-        )  # fmt: skip
+            self.model,
+            self.folder,
+            **given,
+            address=options.ray,
+            gpus=options.worker_gpus,
+            wait=options.worker_wait,
+            note=self.progress.note,
+        )
 
     def _manifest(self, hello: Hello) -> dict[str, Any]:
         task, options = self.task, self.options
         spec = str(self.model) if isinstance(self.model, Spec) else self.model_spec
         return manifest_of(
-            task, task_spec=self.task_spec, subset=self.selection.name, survey=self.survey,
-            model={"spec": spec or hello.name, "name": options.name or hello.name,
-                   "description": dict(hello.description)},
-            seed=options.seed, batch_size=options.batch_size or hello.batch_size, sort=hello.sort,
-            device=hello.device, data_root=options.data_root,
-        )  # fmt: skip
+            task,
+            task_spec=self.task_spec,
+            subset=self.selection.name,
+            survey=self.survey,
+            model={
+                "spec": spec or hello.name,
+                "name": options.name or hello.name,
+                "description": dict(hello.description),
+            },
+            seed=options.seed,
+            batch_size=options.batch_size or hello.batch_size,
+            sort=hello.sort,
+            device=hello.device,
+            data_root=options.data_root,
+        )
 
     def _predict(
         self, journal: Journal, workers: Workers, manifest: dict[str, Any]
@@ -306,13 +333,21 @@ class _Evaluation:
             self.progress.note(f"scoring failed, predictions go on: {error}")
 
     def _plan(self, manifest: dict[str, Any]) -> Iterator[Batch]:
-        return batches(self.selection.samples(self.task), size=manifest["batch_size"],
-                       sort=manifest["sorted"], run=manifest["config_hash"])  # fmt: skip
+        return batches(
+            self.selection.samples(self.task),
+            size=manifest["batch_size"],
+            sort=manifest["sorted"],
+            run=manifest["config_hash"],
+        )
 
     def _unfinished(self, places: Mapping[str, Place], manifest: dict[str, Any]) -> Iterator[Batch]:
         """What is left of the plan's batches."""
-        return unfinished(self._plan(manifest), places, retry_failed=self.options.retry_failed,
-                          by_sample=self._by_sample)  # fmt: skip
+        return unfinished(
+            self._plan(manifest),
+            places,
+            retry_failed=self.options.retry_failed,
+            by_sample=self._by_sample,
+        )
 
     def _watch(self, outcome: Outcome, in_a_row: int) -> int:
         """Count crashes in a row, and give up when the model does nothing else."""
@@ -327,13 +362,23 @@ class _Evaluation:
 
     def _check_complete(self, ready: set[str]) -> None:
         if len(ready) < self.survey.n_total:
-            raise StoreError(f"run {self.folder}", expected=f"{self.survey.n_total} predictions",
-                             found=str(len(ready)), fix="Run the same command again.")  # fmt: skip
+            raise StoreError(
+                f"run {self.folder}",
+                expected=f"{self.survey.n_total} predictions",
+                found=str(len(ready)),
+                fix="Run the same command again.",
+            )
 
     def _finish(self, manifest: dict[str, Any], scorer: Scorer, *, predicted: bool) -> None:
         if self.task.submission is not None:
-            submit(self.task, self.selection.samples(self.task), Run(self.folder), manifest,
-                   total=self.survey.n_total, progress=self.progress)  # fmt: skip
+            submit(
+                self.task,
+                self.selection.samples(self.task),
+                Run(self.folder),
+                manifest,
+                total=self.survey.n_total,
+                progress=self.progress,
+            )
             return
         results = scorer.results(manifest)
         if not predicted and (self.folder / RESULTS).exists():

@@ -46,16 +46,19 @@ class RememberedJudge:
         key = by.key(case, self.name)
         if key not in self.ledger.records:
             given = self.inner.judge(rubric, *case)
-            self.ledger.append(key, {
-                "judge": self.name,
-                "rubric": {"name": by.name, "version": by.version, "digest": by.digest},
-                "prompt": storable(by.prompt(case)),
-                "question": storable(question),
-                "answer": storable(answer),
-                "truth": storable(truth),
-                "score": given.score,
-                "text": storable(given.text),
-            })  # fmt: skip
+            self.ledger.append(
+                key,
+                {
+                    "judge": self.name,
+                    "rubric": {"name": by.name, "version": by.version, "digest": by.digest},
+                    "prompt": storable(by.prompt(case)),
+                    "question": storable(question),
+                    "answer": storable(answer),
+                    "truth": storable(truth),
+                    "score": given.score,
+                    "text": storable(given.text),
+                },
+            )
         return _verdict(self.ledger, key)
 
 
@@ -86,8 +89,9 @@ class StoredJudge:
         """Raise DataError if any verdict is missing, and list which."""
         missing = self.missing(by, cases)
         if missing:
-            shown = "; ".join(f"{case.answer[:40]!r} for {case.truth[:40]!r}"
-                              for case in missing[:LISTED])  # fmt: skip
+            shown = "; ".join(
+                f"{case.answer[:40]!r} for {case.truth[:40]!r}" for case in missing[:LISTED]
+            )
             more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
             raise DataError(
                 f"verdicts {self.ledger.path}",
@@ -128,11 +132,17 @@ def stored(*, file: Path, judge: str | None = None) -> StoredJudge:
     ledger = Ledger(file)
     names = sorted({str(record.get("judge")) for record in ledger.records.values()})
     if judge is None and len(names) != 1:
-        raise UsageError(f"stored(file={file})", expected="judge=…, one of the judges in it",
-                         found=", ".join(names) or "no verdict")  # fmt: skip
+        raise UsageError(
+            f"stored(file={file})",
+            expected="judge=…, one of the judges in it",
+            found=", ".join(names) or "no verdict",
+        )
     if judge is not None and judge not in names:
-        raise UsageError(f"stored(judge={judge})", expected=" or ".join(names) or "a judge of "
-                         "the file, which has none", found="another")  # fmt: skip
+        raise UsageError(
+            f"stored(judge={judge})",
+            expected=" or ".join(names) or "a judge of the file, which has none",
+            found="another",
+        )
     return StoredJudge(judge or names[0], ledger)
 
 
@@ -150,8 +160,9 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
     """
     protocol, make = task.protocol, task.protocol.judged
     if protocol.rubric is None or make is None:
-        raise UsageError(f"a judge for {task.name}", expected="a protocol that asks for one",
-                         found=protocol.name)  # fmt: skip
+        raise UsageError(
+            f"a judge for {task.name}", expected="a protocol that asks for one", found=protocol.name
+        )
     by = find(protocol.rubric)
 
     @cache
@@ -170,10 +181,12 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
 def unjudged(rubric: str) -> UsageError:
     """What a protocol raises that meets a free answer and has no judge."""
     return UsageError(
-        f"answers that are graded by the rubric {rubric}", expected="--judge SPEC", found="none",
+        f"answers that are graded by the rubric {rubric}",
+        expected="--judge SPEC",
+        found="none",
         fix='For example --judge "chat(backend=transformers(checkpoint=…))", or '
         "--judge stored(file=…) for verdicts that are kept.",
-    )  # fmt: skip
+    )
 
 
 def verdicts_of(run: Run) -> StoredJudge | None:

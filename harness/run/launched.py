@@ -91,11 +91,15 @@ def launched(environment: Mapping[str, str]) -> Launch | None:
     Raises:
         UsageError: they make no sense.
     """
-    size, rank = (environment.get(name, given) for name, given in
-                  (("WORLD_SIZE", "1"), ("RANK", "0")))  # fmt: skip
+    size, rank = (
+        environment.get(name, given) for name, given in (("WORLD_SIZE", "1"), ("RANK", "0"))
+    )
     if not (size.isdigit() and rank.isdigit() and int(rank) < int(size)):
-        raise UsageError("the variables WORLD_SIZE and RANK", expected="whole numbers, the second "
-                         "below the first", found=f"{size!r} and {rank!r}")  # fmt: skip
+        raise UsageError(
+            "the variables WORLD_SIZE and RANK",
+            expected="whole numbers, the second below the first",
+            found=f"{size!r} and {rank!r}",
+        )
     if int(size) == 1:
         return None
     shared = "\n".join(environment.get(name, "") for name in SHARED)
@@ -123,10 +127,11 @@ def own_gpu() -> None:
         return
     if int(local) >= len(listed):
         raise UsageError(
-            f"the process with LOCAL_RANK={local}", expected="a GPU of its own",
-            found=f"CUDA_VISIBLE_DEVICES={seen}", fix="Begin no more processes on a machine than "
-            "GPUs are listed.",
-        )  # fmt: skip
+            f"the process with LOCAL_RANK={local}",
+            expected="a GPU of its own",
+            found=f"CUDA_VISIBLE_DEVICES={seen}",
+            fix="Begin no more processes on a machine than GPUs are listed.",
+        )
     os.environ["CUDA_VISIBLE_DEVICES"] = listed[int(local)]
 
 
@@ -186,8 +191,12 @@ class Leader:
         """Say go to every helper that has come since."""
         there = self.folder / MEETING
         numbers = [read_json(path)["number"] for path in sorted(there.glob("hello.*.json"))]
-        answer = {"attempt": self.attempt, "run": said["run"], "leader": self.number,
-                  "numbers": numbers}  # fmt: skip
+        answer = {
+            "attempt": self.attempt,
+            "run": said["run"],
+            "leader": self.number,
+            "numbers": numbers,
+        }
         if answer != said:
             there.mkdir(exist_ok=True)
             write_json(there / "go.json", answer)
@@ -272,11 +281,12 @@ class _Signs:
                 raise Unavailable(
                     f"process {rank} of the {self._launch.size} of this launch",
                     expected=f"a sign of life within {patience:.0f} s",
-                    found="none: it has ended, or its machine has" if rank in self._begun
+                    found="none: it has ended, or its machine has"
+                    if rank in self._begun
                     else "that it never began, or not with this --out",
                     fix="What was finished is kept. See why in its own output, and start the same "
                     "command again, with any number of processes.",
-                )  # fmt: skip
+                )
 
 
 @contextmanager
@@ -359,14 +369,17 @@ def meet(launch: Launch, folder: Path) -> dict[str, Any]:
                 write_json(there / f"seen.{launch.rank}.json", {"leader": answer["leader"]})
                 return answer
         sleep(LOOK)
-    raise StoreError(f"run {folder}, process {launch.rank} of {launch.size}",
-                     expected="the first process to begin", found=f"nothing for {PATIENCE:.0f} s",
-                     fix="All processes need the same --out, on a file system that they share.",
-                     )  # fmt: skip
+    raise StoreError(
+        f"run {folder}, process {launch.rank} of {launch.size}",
+        expected="the first process to begin",
+        found=f"nothing for {PATIENCE:.0f} s",
+        fix="All processes need the same --out, on a file system that they share.",
+    )
 
 
-def share(launch: Launch, model: Model, folder: Path, *, attempt: int,
-          batches: Iterable[Batch]) -> None:  # fmt: skip
+def share(
+    launch: Launch, model: Model, folder: Path, *, attempt: int, batches: Iterable[Batch]
+) -> None:
     """Predict a helper's share, and tell the leader what its stages cost."""
     here = Here(model, folder, attempt, worker=launch.rank)
     stages: dict[str, Stage] = {}

@@ -95,8 +95,10 @@ def media_hashes(
     stream = iter(several)
     with closing(_Looking(parts)) as looking:
         while part := list(islice(stream, TOGETHER)):
-            asked = [[looking.at(group, place, one) for place, one in enumerate(media)]
-                     for group, media in part]  # fmt: skip
+            asked = [
+                [looking.at(group, place, one) for place, one in enumerate(media)]
+                for group, media in part
+            ]
             for sample in asked:
                 yield tuple(one for hashes in sample for one in hashes())
             looking.settle()

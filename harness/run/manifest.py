@@ -38,8 +38,12 @@ def manifest_of(
         device: Where the model computes.
         data_root: Where the benchmarks lie; recorded, and left out of the hash, as are deviations.
     """
-    data = {"fingerprint": survey.fingerprint, "pictures": survey.pictures,
-            "n_total": survey.n_total, "ids": survey.ids}  # fmt: skip
+    data = {
+        "fingerprint": survey.fingerprint,
+        "pictures": survey.pictures,
+        "n_total": survey.n_total,
+        "ids": survey.ids,
+    }
     plain: dict[str, Any] = {
         "version": VERSION,
         "harness": __version__,

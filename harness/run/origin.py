@@ -94,8 +94,11 @@ def read_origins(run: Path) -> tuple[Origin, ...]:
     try:
         return tuple(map(Origin.read, plain["trainings"]))
     except (KeyError, TypeError) as error:
-        raise StoreError(f"file {path}", expected="trainings, as a run records them",
-                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+        raise StoreError(
+            f"file {path}",
+            expected="trainings, as a run records them",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:
@@ -112,14 +115,16 @@ def _origin(plain: Mapping[str, Any], folder: Path, run: Path) -> Origin | None:
     result = plain.get("result")
     steps = result.get("steps") if isinstance(result, dict) else None
     try:
-        return Origin.read({
-            "name": folder.name,
-            "folder": Path(os.path.relpath(folder, run.resolve())).as_posix(),
-            "method": plain["method"]["spec"],
-            "tasks": [task["spec"] for task in plain["tasks"]],
-            "seed": plain["seed"],
-            "steps": steps if type(steps) is int else None,
-            "config_hash": plain["config_hash"],
-        })  # fmt: skip
+        return Origin.read(
+            {
+                "name": folder.name,
+                "folder": Path(os.path.relpath(folder, run.resolve())).as_posix(),
+                "method": plain["method"]["spec"],
+                "tasks": [task["spec"] for task in plain["tasks"]],
+                "seed": plain["seed"],
+                "steps": steps if type(steps) is int else None,
+                "config_hash": plain["config_hash"],
+            }
+        )
     except (KeyError, TypeError):
         return None

@@ -77,8 +77,9 @@ def _received(pipe: Connection) -> Iterator[tuple[UnitScore, Tally]]:
         try:
             chunk = pipe.recv()
         except EOFError as error:
-            raise StoreError("a scoring process", expected="to end its work",
-                             found="it died") from error  # fmt: skip
+            raise StoreError(
+                "a scoring process", expected="to end its work", found="it died"
+            ) from error
         if isinstance(chunk, HarnessError):
             raise chunk
         if chunk is None:

@@ -138,10 +138,15 @@ class Predictor:
     def prefetch(self, batch: Batch) -> None:
         """Begin to decode in the background what the model looks at first in a batch."""
         threads = decoders()
-        self._met.append(_Met(batch, [
-            self._in("decode", decode, part, lambda: self.ending, threads=threads)
-            for part in parts(self.model, batch)
-        ]))  # fmt: skip
+        self._met.append(
+            _Met(
+                batch,
+                [
+                    self._in("decode", decode, part, lambda: self.ending, threads=threads)
+                    for part in parts(self.model, batch)
+                ],
+            )
+        )
 
     def prepare(self) -> None:
         """Load what the model loads before its first prediction.

@@ -68,8 +68,11 @@ def select(task: Task, name: str | None) -> Selection:
     wanted = _listed(name)
     found = {sample.id: sample.unit for sample in samples_of(task) if sample.id in wanted}
     if missing := sorted(wanted - set(found)):
-        raise UsageError(f"subset file {name}", expected=f"ids of {task.name}, split {task.split}",
-                         found=f"{len(missing)} others, such as {missing[0]!r}")  # fmt: skip
+        raise UsageError(
+            f"subset file {name}",
+            expected=f"ids of {task.name}, split {task.split}",
+            found=f"{len(missing)} others, such as {missing[0]!r}",
+        )
     digest = hashlib.blake2b("\n".join(sorted(wanted)).encode(), digest_size=8).hexdigest()
     return Selection(f"ids-{digest}", frozenset(found.values()))
 
@@ -91,13 +94,15 @@ def _listed(name: str) -> set[str]:
     try:
         wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
     except UnicodeDecodeError as error:
-        raise UsageError(f"subset file {name}", expected="UTF-8 text, one id a line",
-                         found=str(error)) from error  # fmt: skip
+        raise UsageError(
+            f"subset file {name}", expected="UTF-8 text, one id a line", found=str(error)
+        ) from error
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"subset {name[:200]!r}", expected="first<N>, seed<S>-<N>, or a file of ids",
+            f"subset {name[:200]!r}",
+            expected="first<N>, seed<S>-<N>, or a file of ids",
             found="neither a form nor a file that can be read",
-        ) from error  # fmt: skip
+        ) from error
     if not wanted:
         raise UsageError(f"subset file {name}", expected="at least one id", found="none")
     return wanted
@@ -158,14 +163,18 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
     unit: str | None = None
     for sample in selection.samples(task):
         if sample.id in ids:
-            raise DataError(f"{task.name}: sample {sample.id!r}", expected="each id once",
-                            found="it twice")  # fmt: skip
+            raise DataError(
+                f"{task.name}: sample {sample.id!r}", expected="each id once", found="it twice"
+            )
         ids.add(sample.id)
         forms[frozenset(sample.query.forms)] += 1
         if sample.unit != unit:
             if sample.unit in closed:
-                raise DataError(f"{task.name}: unit {sample.unit!r}", expected="its samples in a "
-                                "row", found="others between them")  # fmt: skip
+                raise DataError(
+                    f"{task.name}: unit {sample.unit!r}",
+                    expected="its samples in a row",
+                    found="others between them",
+                )
             if unit is not None:
                 closed.add(unit)
             unit = sample.unit
@@ -176,8 +185,9 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         weights = [_weight(media) for media in sample.query.media]
         pictures.update(repr((sample.group, weights)).encode())
     if not ids:
-        raise DataError(f"{task.name}, split {task.split}", expected="at least one sample",
-                        found="none")  # fmt: skip
+        raise DataError(
+            f"{task.name}, split {task.split}", expected="at least one sample", found="none"
+        )
     return Survey(len(ids), whole.hexdigest(), pictures.hexdigest(), hash_of_ids(ids), forms)
 
 

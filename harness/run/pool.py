@@ -139,10 +139,11 @@ class Pool(ABC):
         message = self._receive(member)
         if message is None:
             raise Unready(
-                "a worker process", expected="to load the model",
+                "a worker process",
+                expected="to load the model",
                 found=f"it ended with {member.ended()}",
                 fix="With less memory to share, try fewer --workers.",
-            )  # fmt: skip
+            )
         assert isinstance(message, Hello), "the first message of a worker is its greeting"
         return message
 
@@ -301,12 +302,16 @@ def _another(what: str, first: Hello, other: Hello) -> ModelError:
     """Why workers with these two models cannot work on one run."""
     if first.device != other.device:
         return ModelError(
-            what, expected=f"the same device in every worker, here {first.device}",
-            found=other.device, fix="Replies may differ between kinds of devices: let all workers "
-            "compute on one kind.",
-        )  # fmt: skip
-    return ModelError(what, expected="the same model in every worker",
-                      found="models that describe themselves differently")  # fmt: skip
+            what,
+            expected=f"the same device in every worker, here {first.device}",
+            found=other.device,
+            fix="Replies may differ between kinds of devices: let all workers compute on one kind.",
+        )
+    return ModelError(
+        what,
+        expected="the same model in every worker",
+        found="models that describe themselves differently",
+    )
 
 
 def _discard(member: Member) -> None:
@@ -337,10 +342,11 @@ def _decoded(media: Media) -> Media:
     size = 3 * media.size[0] * media.size[1] * len(media)
     if size > MAX_CARRIED:
         error = MediaError(
-            repr(media), expected=f"at most {MAX_CARRIED} bytes of pixels for a process that may "
-            "not read files", found=str(size),
+            repr(media),
+            expected=f"at most {MAX_CARRIED} bytes of pixels for a process that may not read files",
+            found=str(size),
             fix="Give the task a rule for frames, such as frames=32, or leave out --isolate.",
-        )  # fmt: skip
+        )
         return lost(error, size=media.size, frames=len(media))
     try:
         frames = media.frames()

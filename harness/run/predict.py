@@ -200,8 +200,9 @@ def _checked(query: Query, prediction: Prediction) -> Prediction:
         raise ValueError(f"a prediction for {prediction.query_id} in the place of {query.id}")
     fault = prediction.answer and fault_of(query, prediction.answer)
     if fault:
-        return failed(query, FailureKind.MODEL, fault, replies=prediction.replies,
-                      usage=prediction.usage)  # fmt: skip
+        return failed(
+            query, FailureKind.MODEL, fault, replies=prediction.replies, usage=prediction.usage
+        )
     # Raises, as a fault of the model, if the journal could not give the prediction back.
     prediction_from_json(json.loads(line({"one": prediction_to_json(prediction)}))["record"]["one"])
     return prediction
@@ -221,8 +222,10 @@ def fault_of(query: Query, answer: Answer) -> str | None:
             return f"{len(masks)} {name} for {frames} frame(s)"
         for mask in masks:
             if (mask.width, mask.height) != query.size:
-                return (f"a mask of {mask.width} × {mask.height} pixels for a picture of "
-                        f"{query.size[0]} × {query.size[1]}")  # fmt: skip
+                return (
+                    f"a mask of {mask.width} × {mask.height} pixels for a picture of "
+                    f"{query.size[0]} × {query.size[1]}"
+                )
     if answer.box_track is not None and len(answer.box_track) != frames:
         return f"a box track of {len(answer.box_track)} for {frames} frame(s)"
     places = [*(answer.boxes or ()), *(answer.points or ()), *(answer.box_track or ())]

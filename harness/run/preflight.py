@@ -29,8 +29,9 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
             f"be\n  {text}\nMend them (`harness data check {task.name}` lists all). Where "
             "pictures are missing or damaged, --allow-missing counts their samples as failed"
         )
-    progress.note(f"{len(problems)} faulty file(s); samples without a picture count as failed"
-                  f"\n  {text}")  # fmt: skip
+    progress.note(
+        f"{len(problems)} faulty file(s); samples without a picture count as failed\n  {text}"
+    )
 
 
 def set_aside(folder: Path) -> None:

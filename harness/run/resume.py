@@ -47,8 +47,7 @@ def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) 
     before, now_there = old["data"].get("pictures"), manifest["data"]["pictures"]
     if before != now_there:
         progress.note("pictures have changed since the run began; that is recorded")
-        old = {**old, "data": {**old["data"], "pictures": now_there,
-                               "pictures_before": before}}  # fmt: skip
+        old = {**old, "data": {**old["data"], "pictures": now_there, "pictures_before": before}}
     old["deviations"] = manifest["deviations"]  # they follow from the rest
     code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
     now = manifest["provenance"]["commit"]
@@ -111,8 +110,11 @@ def refuse_other_numbers(
         return
     diff = differences(stored, _stored(results))
     # Of the files only the journal cannot be written again.
-    diff += [f"{name}: {how} since it was scored" for name, how in became.items()
-             if name not in (MANIFEST, RESULTS, SCORES)]  # fmt: skip
+    diff += [
+        f"{name}: {how} since it was scored"
+        for name, how in became.items()
+        if name not in (MANIFEST, RESULTS, SCORES)
+    ]
     if diff and not rescore:
         shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
         raise ResumeMismatch(

@@ -91,8 +91,11 @@ def score_file(
     if not there:
         # It is read twice, and hashed: a pipe would be empty the second time.
         found = "something else" if submission.path.exists() else "none"
-        raise DataError(f"predictions {submission.path}", found=found,
-                        expected="a folder" if submission.tree else "a file")  # fmt: skip
+        raise DataError(
+            f"predictions {submission.path}",
+            found=found,
+            expected="a folder" if submission.tree else "a file",
+        )
     selection = select(task, submission.subset)
     samples = partial(selection.samples, task)
     matched = None if submission.tree else _matched(task, submission, samples)
@@ -122,16 +125,18 @@ def _matched(
     asked = {sample.id for sample in samples()}
     matched = read_format(submission.format, submission.path, samples_of(task), asked)
     if not matched.rows and not matched.unmatched:
-        raise DataError(f"predictions {submission.path}", expected="at least one line",
-                        found="none")  # fmt: skip
+        raise DataError(
+            f"predictions {submission.path}", expected="at least one line", found="none"
+        )
     if matched.unmatched and not submission.allow_extra:
         shown = "; ".join(matched.unmatched[:SHOWN])
         raise DataError(
-            f"predictions {submission.path}", expected=f"ids of {task.name}, split {task.split}"
+            f"predictions {submission.path}",
+            expected=f"ids of {task.name}, split {task.split}"
             + (f", subset {submission.subset}" if submission.subset else ""),
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="Is it the right split? --allow-extra ignores such lines.",
-        )  # fmt: skip
+        )
     return matched
 
 
@@ -174,16 +179,27 @@ def _manifest(
     if submission.format != "jsonl":
         described["format"] = submission.format
         if matched is not None:
-            described |= {"matched": len(matched.rows), "unmatched": list(matched.unmatched),
-                          "repeated": list(matched.repeated)}  # fmt: skip
+            described |= {
+                "matched": len(matched.rows),
+                "unmatched": list(matched.unmatched),
+                "repeated": list(matched.repeated),
+            }
     manifest = manifest_of(
-        task, task_spec=task_spec, subset=selection.name,
+        task,
+        task_spec=task_spec,
+        subset=selection.name,
         survey=survey(task, selection, allow_missing=submission.allow_missing),
-        model={"spec": f"predictions({submission.path.name})", "name": submission.name,
-               "description": described},
-        seed=submission.seed, batch_size=None, sort=False,
-        device=device_of(submission.reader), data_root=submission.data_root,
-    )  # fmt: skip
+        model={
+            "spec": f"predictions({submission.path.name})",
+            "name": submission.name,
+            "description": described,
+        },
+        seed=submission.seed,
+        batch_size=None,
+        sort=False,
+        device=device_of(submission.reader),
+        data_root=submission.data_root,
+    )
     return {**manifest, "deviations": [asdict(one) for one in submission.deviations(task)]}
 
 
@@ -209,8 +225,12 @@ def _run_folder(folder: Path) -> Iterator[Writer]:
     If the block fails, the journal is taken away, and the folder too if nothing else is there.
     """
     if (folder / MANIFEST).exists():
-        raise StoreError(f"run folder {folder}", expected="a new folder", found="a run",
-                         fix="Choose another --out or --name.")  # fmt: skip
+        raise StoreError(
+            f"run folder {folder}",
+            expected="a new folder",
+            found="a run",
+            fix="Choose another --out or --name.",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -235,11 +255,15 @@ def _appending(journal: Writer, run: str) -> Callable[[Sequence[Prediction]], No
 
     def append(predictions: Sequence[Prediction]) -> None:
         batch = next(batches)
-        journal.append([
-            {"begin": batch, "run": run},
-            *({"sample": one.query_id, "batch": batch, "prediction": prediction_to_json(one)}
-              for one in predictions),
-        ])  # fmt: skip
+        journal.append(
+            [
+                {"begin": batch, "run": run},
+                *(
+                    {"sample": one.query_id, "batch": batch, "prediction": prediction_to_json(one)}
+                    for one in predictions
+                ),
+            ]
+        )
 
     return append
 
@@ -278,8 +302,11 @@ def _selection(task: Task, run: Run) -> Selection:
     now = (task.name, task.version, task.split, task.protocol.name)
     then = tuple(recorded[key] for key in ("name", "version", "split", "protocol"))
     if now != then:
-        raise StoreError(f"run {run.folder}", expected=f"the task that it was made with, {then}",
-                         found=f"{now} installed")  # fmt: skip
+        raise StoreError(
+            f"run {run.folder}",
+            expected=f"the task that it was made with, {then}",
+            found=f"{now} installed",
+        )
     if subset is not None and subset.startswith("ids-"):
         selection = Selection(subset, frozenset(unit.unit for unit in run.units()))
     else:
@@ -287,9 +314,10 @@ def _selection(task: Task, run: Run) -> Selection:
     found = survey(task, selection, allow_missing=True)
     if found.fingerprint != run.manifest["data"]["fingerprint"]:
         raise DataError(
-            f"{task.name} at the data root given", expected="the data that the run was made on",
+            f"{task.name} at the data root given",
+            expected="the data that the run was made on",
             found="data with another fingerprint",
-        )  # fmt: skip
+        )
     return selection
 
 

@@ -101,8 +101,9 @@ def unanswered(task: Task, sample: Sample, prediction: Prediction) -> FailureKin
 
 def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]) -> Tally:
     """Count samples without an answer by kind, and add up usage."""
-    usage: Counter[str] = Counter(prompt_tokens=0, completion_tokens=0, reasoning_tokens=0,
-                                  frames=0)  # fmt: skip
+    usage: Counter[str] = Counter(
+        prompt_tokens=0, completion_tokens=0, reasoning_tokens=0, frames=0
+    )
     for prediction in predictions:
         for name in usage:
             usage[name] += getattr(prediction.usage, name)
@@ -118,12 +119,16 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
             what is no number.
     """
     if any(sample.target is None for sample in unit):
-        raise DataError(f"{task.name}, split {task.split}", expected="truth to score against",
-                        found="none: the organisers keep it", fix="Run `harness eval` on it: that "
-                        "writes the file for their server.")  # fmt: skip
+        raise DataError(
+            f"{task.name}, split {task.split}",
+            expected="truth to score against",
+            found="none: the organisers keep it",
+            fix="Run `harness eval` on it: that writes the file for their server.",
+        )
     if len({sample.group for sample in unit}) > 1:
-        raise DataError(f"{task.name}: unit {unit[0].unit!r}", expected="one group",
-                        found="several")  # fmt: skip
+        raise DataError(
+            f"{task.name}: unit {unit[0].unit!r}", expected="one group", found="several"
+        )
     where = f"the scorer of {task.name}, on {unit[0].unit!r}"
     with blamed(where):
         try:

@@ -66,8 +66,11 @@ def told(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
     """Plain data of stages, which `read` reads again."""
     plain: dict[str, dict[str, Any]] = {}
     for name, one in stages.items():
-        plain[name] = {"seconds": round(one.seconds, 3), "samples_at_once": one.samples,
-                       "pixel_bytes_at_once": one.pixels}  # fmt: skip
+        plain[name] = {
+            "seconds": round(one.seconds, 3),
+            "samples_at_once": one.samples,
+            "pixel_bytes_at_once": one.pixels,
+        }
         if one.waited is not None:
             plain[name]["waited_seconds"] = round(one.waited, 3)
         if one.gpu_peak:

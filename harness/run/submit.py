@@ -46,7 +46,7 @@ def submit(
 
 def _counted(
     task: Task, samples: Iterable[Sample], run: Run, counted: Tally
-) -> Iterator[tuple[Sample, Prediction]]:  # fmt: skip
+) -> Iterator[tuple[Sample, Prediction]]:
     for sample in samples:
         prediction = run.prediction(sample.id)
         one = tally(task, [sample], [prediction])

@@ -79,8 +79,11 @@ class Sweep:
         path = folder / SWEEP
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists() and read_json(path) != plain:
-            raise UsageError(f"--out {folder}", expected="a new folder, or that of the same sweep",
-                             found="another sweep")  # fmt: skip
+            raise UsageError(
+                f"--out {folder}",
+                expected="a new folder, or that of the same sweep",
+                found="another sweep",
+            )
         write_json(path, plain)
 
 
@@ -102,8 +105,7 @@ def changed(spec: Spec, key: str, value: Value) -> Spec:
     if isinstance(inner, str):
         inner = Spec(inner)
     if not isinstance(inner, Spec):
-        raise UsageError(f"--vary {key}", expected=f"{first}=NAME(…) in {spec}",
-                         found="none")  # fmt: skip
+        raise UsageError(f"--vary {key}", expected=f"{first}=NAME(…) in {spec}", found="none")
     return Spec(spec.name, {**spec.arguments, first: changed(inner, rest, value)})
 
 

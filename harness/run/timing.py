@@ -28,17 +28,26 @@ def add_attempt(
     plain = told(stages)
     for one in plain.values():
         one.pop("process_peaks", None)
-    attempts = [*_attempts(folder), {
-        "wall_seconds": seconds, "samples": samples, "workers": workers, "stages": plain,
-        "memory": process_peaks(stages),
-    }]  # fmt: skip
+    attempts = [
+        *_attempts(folder),
+        {
+            "wall_seconds": seconds,
+            "samples": samples,
+            "workers": workers,
+            "stages": plain,
+            "memory": process_peaks(stages),
+        },
+    ]
     wall = sum(attempt["wall_seconds"] for attempt in attempts if attempt["samples"])
     predicted = sum(attempt["samples"] for attempt in attempts)
-    write_json(folder / TIMING, {
-        "wall_seconds": wall,
-        "samples_per_second": predicted / wall if wall else None,
-        "attempts": attempts,
-    })  # fmt: skip
+    write_json(
+        folder / TIMING,
+        {
+            "wall_seconds": wall,
+            "samples_per_second": predicted / wall if wall else None,
+            "attempts": attempts,
+        },
+    )
 
 
 def _attempts(folder: Path) -> list[dict[str, Any]]:
@@ -49,9 +58,13 @@ def _attempts(folder: Path) -> list[dict[str, Any]]:
     """
     with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
         return [
-            {"wall_seconds": float(one["wall_seconds"]), "samples": int(one["samples"]),
-             "workers": int(one["workers"]), "stages": dict(one.get("stages", {})),
-             "memory": dict(one.get("memory", {}))}
+            {
+                "wall_seconds": float(one["wall_seconds"]),
+                "samples": int(one["samples"]),
+                "workers": int(one["workers"]),
+                "stages": dict(one.get("stages", {})),
+                "memory": dict(one.get("memory", {})),
+            }
             for one in read_json(folder / TIMING)["attempts"]
-        ]  # fmt: skip
+        ]
     return []

@@ -89,8 +89,9 @@ def train(
         KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` goes on.
     """
     if model is None and getattr(trainer, "needs_model", False):
-        raise UsageError(f"trainer {trainer.name}", expected="a model to start from (--model)",
-                         found="none")  # fmt: skip
+        raise UsageError(
+            f"trainer {trainer.name}", expected="a model to start from (--model)", found="none"
+        )
     main = is_main()
     _refuse_used(out, resume=options.resume or not main)
     readable = [_readable(task, options.progress) for task in tasks]
@@ -113,10 +114,17 @@ def train(
             return Training(out)
         with interrupts() as stopping:
             run = TrainingRun(
-                out=out, tasks=tuple(tasks), model=model, seed=options.seed,
-                resume=options.resume, main=main, progress=options.progress, stopping=stopping,
-                every=options.every, evaluate=options.evaluate,
-            )  # fmt: skip
+                out=out,
+                tasks=tuple(tasks),
+                model=model,
+                seed=options.seed,
+                resume=options.resume,
+                main=main,
+                progress=options.progress,
+                stopping=stopping,
+                every=options.every,
+                evaluate=options.evaluate,
+            )
             if options.eval_model is not None:  # of a resumption too, which may have another
                 manifest = {**manifest, "eval_model": options.eval_model}
             _trained(trainer, run, manifest, before)
@@ -148,7 +156,8 @@ def manifest_of(
         "truth": TRUTH,
         "harness": __version__,
         "method": {
-            "name": trainer.name, "spec": options.method_spec or trainer.name,
+            "name": trainer.name,
+            "spec": options.method_spec or trainer.name,
             "settings": settings,
         },
         "finetune": settings.get("finetune"),
@@ -160,21 +169,30 @@ def manifest_of(
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "provenance": provenance.collect(provenance.CPU if said is None else said.device),
-    }  # fmt: skip
+    }
     evaluated = {} if options.eval_model is None else {"eval_model": options.eval_model}
-    return {**plain, "config_hash": config_hash(repeatable(plain)), "data_root": options.data_root,
-            **evaluated}  # fmt: skip
+    return {
+        **plain,
+        "config_hash": config_hash(repeatable(plain)),
+        "data_root": options.data_root,
+        **evaluated,
+    }
 
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What must be equal for a training to be resumed."""
     kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
-    made_with = {name: value for name, value in kept["provenance"].items()
-                 if name not in NOT_COMPARED_OF_PROVENANCE}  # fmt: skip
+    made_with = {
+        name: value
+        for name, value in kept["provenance"].items()
+        if name not in NOT_COMPARED_OF_PROVENANCE
+    }
     versions = made_with["packages"].items()
     made_with["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
-    tasks = [{name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
-             for task in kept["tasks"]]  # fmt: skip
+    tasks = [
+        {name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
+        for task in kept["tasks"]
+    ]
     return {**kept, "provenance": made_with, "tasks": tasks}
 
 
@@ -214,8 +232,10 @@ def _readable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, i
         return task, {"found": 0, "left_out": 0}
     lost = [sample.id for sample in samples_of(task) if lost_picture(sample.query)]
     shown = "\n  ".join([*problems[:SHOWN], *(["…"] if len(problems) > SHOWN else [])])
-    progress.note(f"{task.name}: {len(problems)} faulty file(s), and {len(lost)} sample(s) that "
-                  f"are left out for want of a picture\n  {shown}")  # fmt: skip
+    progress.note(
+        f"{task.name}: {len(problems)} faulty file(s), and {len(lost)} sample(s) that "
+        f"are left out for want of a picture\n  {shown}"
+    )
 
     def samples() -> Iterator[Sample]:
         return (one for one in samples_of(task) if not lost_picture(one.query))
@@ -227,8 +247,9 @@ def _readable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, i
 def _listed(task: Task) -> list[Trained]:
     rows = [Trained.of(task, sample) for sample in samples_of(task)]
     if not rows:
-        raise DataError(f"{task.name}, split {task.split}", expected="at least one sample",
-                        found="none")  # fmt: skip
+        raise DataError(
+            f"{task.name}, split {task.split}", expected="at least one sample", found="none"
+        )
     return rows
 
 
@@ -254,10 +275,11 @@ def _refuse_used(out: Path, *, resume: bool) -> None:
         return
     if not out.is_dir() or any(not path.name.startswith(".") for path in out.iterdir()):
         raise UsageError(
-            f"--out {out}", expected="a new or empty folder",
+            f"--out {out}",
+            expected="a new or empty folder",
             found="a folder that is not empty" if out.is_dir() else "a file",
             fix="Choose another, or pass --resume to go on with the training in it.",
-        )  # fmt: skip
+        )
 
 
 def _begun(
@@ -311,8 +333,11 @@ def _complete(run: TrainingRun, manifest: Mapping[str, Any], before: Sequence[Tr
     """
     folder = run.out / CHECKPOINT
     if not folder.is_dir():
-        raise ModelError(f"trainer {manifest['method']['name']}",
-                         expected=f"a checkpoint in {folder}", found="none")  # fmt: skip
+        raise ModelError(
+            f"trainer {manifest['method']['name']}",
+            expected=f"a checkpoint in {folder}",
+            found="none",
+        )
     rows = dict.fromkeys([*Training(run.out).samples(), *before])
     write_samples(folder / COPIED[SAMPLES], rows)
     write_json(folder / COPIED[MANIFEST], manifest)

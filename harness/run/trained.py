@@ -116,8 +116,10 @@ class Overlap:
         named = ", ".join(self.examples)
         more = f"; {self.alike} more look like pictures that were" if self.alike else ""
         more += f"; {self.scans} more show scans of ScanNet that were" if self.scans else ""
-        return (f"{self.samples} of {self.n_total} samples, and pictures of {self.pictures}, were "
-                f"trained on{more} ({named}, …)")  # fmt: skip
+        return (
+            f"{self.samples} of {self.n_total} samples, and pictures of {self.pictures}, were "
+            f"trained on{more} ({named}, …)"
+        )
 
 
 def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = None) -> Overlap:
@@ -198,8 +200,11 @@ def trained_on(checkpoint: Path) -> list[Trained] | None:
         checkpoint: A training folder, or a checkpoint's own. A finished checkpoint also says what
             the one that it began with was trained on.
     """
-    for path in (checkpoint / CHECKPOINT / COPIED[SAMPLES], checkpoint / COPIED[SAMPLES],
-                 checkpoint / SAMPLES):  # fmt: skip
+    for path in (
+        checkpoint / CHECKPOINT / COPIED[SAMPLES],
+        checkpoint / COPIED[SAMPLES],
+        checkpoint / SAMPLES,
+    ):
         if path.is_file():
             return read_samples(path)
     return None
@@ -263,8 +268,11 @@ def read_overlap(run: Path) -> Overlap | None:
         found = Overlap(**{**plain, "examples": tuple(map(str, plain["examples"]))})
         counts = (found.n_total, found.samples, found.pictures, found.alike, found.scans)
     except (KeyError, TypeError) as error:
-        raise StoreError(f"file {path}", expected="how much was trained on",
-                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+        raise StoreError(
+            f"file {path}",
+            expected="how much was trained on",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
     if not all(type(count) is int and 0 <= count <= found.n_total for count in counts):
         raise StoreError(f"file {path}", expected="numbers of samples", found=str(counts)[:60])
     return found
@@ -290,11 +298,15 @@ class Training:
         plain = read_json(path)
         for name in FIELDS:
             if not isinstance(plain, dict) or name not in plain:
-                raise StoreError(f"file {path}", expected=f"the field {name} of a training",
-                                 found="none")  # fmt: skip
+                raise StoreError(
+                    f"file {path}", expected=f"the field {name} of a training", found="none"
+                )
         if plain["version"] != VERSION:
-            raise StoreError(f"training {self.folder}", expected=f"version {VERSION}",
-                             found=repr(plain["version"])[:40])  # fmt: skip
+            raise StoreError(
+                f"training {self.folder}",
+                expected=f"version {VERSION}",
+                found=repr(plain["version"])[:40],
+            )
         assert isinstance(plain, dict), "it has fields"
         return plain
 
@@ -333,11 +345,15 @@ def read_samples(path: Path) -> list[Trained]:
     try:
         lines = path.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"file {path}", expected="samples, one a line",
-                         found=str(error)) from error  # fmt: skip
+        raise StoreError(
+            f"file {path}", expected="samples, one a line", found=str(error)
+        ) from error
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    return [_row(line, known, f"file {path}, line {number}")
-            for number, line in enumerate(lines, start=1) if line]  # fmt: skip
+    return [
+        _row(line, known, f"file {path}, line {number}")
+        for number, line in enumerate(lines, start=1)
+        if line
+    ]
 
 
 def _row(line: str, known: dict[tuple[str, ...], tuple[str, ...]], where: str) -> Trained:
@@ -348,8 +364,9 @@ def _row(line: str, known: dict[tuple[str, ...], tuple[str, ...]], where: str) -
         pictures = known.setdefault(pictures, pictures)
         row = Trained(**{**plain, "size": size, "pictures": pictures})
     except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(where, expected="a sample that was trained on",
-                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+        raise StoreError(
+            where, expected="a sample that was trained on", found=f"{type(error).__name__}: {error}"
+        ) from error
     texts = (row.task, row.split, row.id, row.group, row.question, *row.pictures)
     if not all(isinstance(text, str) for text in texts):
         raise StoreError(where, expected="texts", found=line[:60])

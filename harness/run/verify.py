@@ -64,21 +64,33 @@ def verify(task: Task, reader: ReplyReader | None) -> Iterator[Verdict]:
     """
     if task.submission is not None:
         raise DataError(
-            f"{task.name}, split {task.split}", expected="truth to verify with",
-            found="none: the organisers keep it", fix="Verify another split.",
-        )  # fmt: skip
+            f"{task.name}, split {task.split}",
+            expected="truth to verify with",
+            found="none: the organisers keep it",
+            fix="Verify another split.",
+        )
     survey(task, select(task, None))  # nothing twice, nothing missing
     with blamed(f"the ceiling of {task.name}"):
         ceiling = task.protocol.ceiling.over(lambda: samples_of(task))
-    yield _verdict(task, "answers", ceiling, [
-        score_unit(task, unit, [perfect(sample) for sample in unit])
-        for unit in units(samples_of(task))
-    ])  # fmt: skip
-    if reader is not None:
-        yield _verdict(task, "replies", ceiling, [
-            score_unit(task, unit, [through_text(sample, reader) for sample in unit])
+    yield _verdict(
+        task,
+        "answers",
+        ceiling,
+        [
+            score_unit(task, unit, [perfect(sample) for sample in unit])
             for unit in units(samples_of(task))
-        ])  # fmt: skip
+        ],
+    )
+    if reader is not None:
+        yield _verdict(
+            task,
+            "replies",
+            ceiling,
+            [
+                score_unit(task, unit, [through_text(sample, reader) for sample in unit])
+                for unit in units(samples_of(task))
+            ],
+        )
 
 
 def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) -> Verdict:
@@ -86,10 +98,17 @@ def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) ->
     value = values(task, done)[protocol.headline]
     reached = value is not None and abs(value - ceiling) <= protocol.ceiling.tolerance
     return Verdict(
-        task=task.name, protocol=protocol.name, way=way, metric=protocol.headline, value=value,
-        ceiling=ceiling, tolerance=protocol.ceiling.tolerance, n=len(done),
-        why=protocol.ceiling.why, worst=() if reached else tuple(_below(task, done)),
-    )  # fmt: skip
+        task=task.name,
+        protocol=protocol.name,
+        way=way,
+        metric=protocol.headline,
+        value=value,
+        ceiling=ceiling,
+        tolerance=protocol.ceiling.tolerance,
+        n=len(done),
+        why=protocol.ceiling.why,
+        worst=() if reached else tuple(_below(task, done)),
+    )
 
 
 def _below(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
@@ -152,9 +171,10 @@ class Oracle:
             if np.array_equal(self.media.frame(index), picture):
                 known = answer.instances
                 yield (
-                    components(mask.to_array()) if known is None
+                    components(mask.to_array())
+                    if known is None
                     else [boxed(track[index]) for track in known if track[index].area]
-                )  # fmt: skip
+                )
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """The true track, if the masks together are the truth at `start`; else nothing."""

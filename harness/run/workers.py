@@ -61,8 +61,11 @@ def hello(model: Model) -> Hello:
             by_sample(model),
         )
     if type(said.batch_size) is not int or said.batch_size < 1:
-        raise ModelError(f"batch_size of model {said.name}", expected="a whole number ≥ 1",
-                         found=repr(said.batch_size))  # fmt: skip
+        raise ModelError(
+            f"batch_size of model {said.name}",
+            expected="a whole number ≥ 1",
+            found=repr(said.batch_size),
+        )
     return said
 
 

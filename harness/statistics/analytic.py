@@ -104,9 +104,10 @@ def clustered_ratio(
     found = estimate(sums[:, 0], sums[:, 1], level=level)
     if found is None:
         raise DataError(
-            "a clustered interval", expected="at least two groups that count",
+            "a clustered interval",
+            expected="at least two groups that count",
             found=str(np.count_nonzero(sums[:, 1])),
-        )  # fmt: skip
+        )
     return found
 
 
@@ -145,9 +146,12 @@ def estimate(
     value = float(above.sum() / (below.sum() + epsilon))
     reach = half_width(level, degrees=counts - 1) * error
     return Estimate(
-        value=value, error=error, interval=(value - reach, value + reach), n_groups=counts,
+        value=value,
+        error=error,
+        interval=(value - reach, value + reach),
+        n_groups=counts,
         level=level,
-    )  # fmt: skip
+    )
 
 
 def influence(above: FloatArray, below: FloatArray, *, epsilon: float = 0.0) -> FloatArray:
@@ -164,8 +168,9 @@ def influence(above: FloatArray, below: FloatArray, *, epsilon: float = 0.0) -> 
 def _check_lengths(above: FloatArray, below: FloatArray, groups: Sequence[Hashable]) -> None:
     if not above.shape == below.shape == (len(groups),):
         raise DataError(
-            "samples", expected=f"one number for each of {len(groups)} groups' entries",
+            "samples",
+            expected=f"one number for each of {len(groups)} groups' entries",
             found=f"shapes {above.shape} and {below.shape}",
-        )  # fmt: skip
+        )
     if not (np.isfinite(above).all() and np.isfinite(below).all()):
         raise DataError("samples", expected="finite numbers", found="NaN or infinity")

@@ -120,9 +120,10 @@ def replicates(
     """
     if blocks < 2 or not units:
         raise UsageError(
-            "a jackknife", expected="at least 2 blocks of units",
+            "a jackknife",
+            expected="at least 2 blocks of units",
             found=f"{blocks} blocks, {len(units)} units",
-        )  # fmt: skip
+        )
     sums = group_sums(metrics, units)
     block_of = dealt(len(sums.groups), blocks=blocks, seed=seed)
     table = np.zeros((block_of.max() + 1, 2 * len(sums.columns)))
@@ -131,12 +132,16 @@ def replicates(
     above, below = np.split(Summands.of(table, most=len(table)).weighted(kept), 2, axis=1)
     items, holding = _items(metrics, units, block_of=dict(zip(sums.groups, block_of, strict=True)))
     values = numbers(
-        metrics, sums.columns, above=above, below=below,
+        metrics,
+        sums.columns,
+        above=above,
+        below=below,
         corpora={
             metric.name: _over(metric, items[metric.name], kept)
-            for metric in metrics if metric.corpus is not None
+            for metric in metrics
+            if metric.corpus is not None
         },
-    )  # fmt: skip
+    )
     return Replicates(
         whole={name: float(value[0]) for name, value in values.items()},
         without={name: value[1:] for name, value in values.items()},

@@ -51,9 +51,11 @@ def pass_at_k(correct: ArrayLike, *, k: int) -> FloatArray:
     table = _table(correct)
     if not np.isin(table, (0, 1)).all():
         raise DataError(
-            "pass@k", expected="answers that are right or wrong, 1 or 0",
-            found="other numbers", fix="Use best_of_k for other scores.",
-        )  # fmt: skip
+            "pass@k",
+            expected="answers that are right or wrong, 1 or 0",
+            found="other numbers",
+            fix="Use best_of_k for other scores.",
+        )
     n = _repeats(table, k)
     ways = comb(n, k)
     chance = np.array([(ways - comb(n - right, k)) / ways for right in range(n + 1)])
@@ -94,9 +96,11 @@ def _table(scores: ArrayLike) -> FloatArray:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 1 or not np.isfinite(table).all():
         raise DataError(
-            "repeats", expected="samples × repeats of finite numbers", found=f"shape {table.shape}"
+            "repeats",
+            expected="samples × repeats of finite numbers",
+            found=f"shape {table.shape}"
             + ("" if np.isfinite(table).all() else " with NaN or infinity"),
-        )  # fmt: skip
+        )
     return table
 
 

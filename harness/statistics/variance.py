@@ -137,8 +137,11 @@ def components(values: ArrayLike) -> Components:
         decoding=kept["decoding"],
         sample_training=kept["sample_training"],
         sample_decoding=kept["sample_decoding"],
-        clipped=clipped, groups=g, trainings=t, decodings=d,
-    )  # fmt: skip
+        clipped=clipped,
+        groups=g,
+        trainings=t,
+        decodings=d,
+    )
 
 
 def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
@@ -179,9 +182,13 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
     reach = half_width(level, degrees=degrees) * error
     value = float(table.mean())
     return SeededScore(
-        value=value, error=error, degrees=degrees, interval=(value - reach, value + reach),
-        over=over, level=level,
-    )  # fmt: skip
+        value=value,
+        error=error,
+        degrees=degrees,
+        interval=(value - reach, value + reach),
+        over=over,
+        level=level,
+    )
 
 
 def _satterthwaite(squares: list[_Square], total: float) -> float:
@@ -220,5 +227,5 @@ def _balanced(values: ArrayLike) -> FloatArray:
             "runs to split the variance of",
             expected="groups × trainings × decodings of finite numbers, from two groups on",
             found=f"shape {table.shape}" + ("" if np.isfinite(table).all() else " with NaN"),
-        )  # fmt: skip
+        )
     return table

@@ -31,9 +31,11 @@ def write_bytes(path: Path, data: bytes) -> None:
 def cannot_write(path: Path, error: OSError) -> StoreError:
     """The error for a file that could not be written."""
     return StoreError(
-        f"file {path}", expected="to write it", found=error.strerror or str(error),
+        f"file {path}",
+        expected="to write it",
+        found=error.strerror or str(error),
         fix="What was finished before is kept; run the same command again to go on.",
-    )  # fmt: skip
+    )
 
 
 def write_json(path: Path, value: Any) -> None:

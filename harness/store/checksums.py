@@ -28,11 +28,14 @@ def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) 
         contents: What is in each file, or will be.
         journal: False for a copy without predictions.
     """
-    write_json(folder / CHECKSUMS, {
-        "version": VERSION,
-        "files": {name: _hashed(content) for name, content in contents.items()},
-        "journal": journal_of(folder) if journal else None,
-    })  # fmt: skip
+    write_json(
+        folder / CHECKSUMS,
+        {
+            "version": VERSION,
+            "files": {name: _hashed(content) for name, content in contents.items()},
+            "journal": journal_of(folder) if journal else None,
+        },
+    )
 
 
 def journal_of(folder: Path) -> dict[str, str]:
@@ -55,16 +58,20 @@ def changed(folder: Path) -> dict[str, str]:
     plain = read_json(path)
     try:
         if plain["version"] != VERSION:
-            raise StoreError(f"file {path}", expected=f"version {VERSION}",
-                             found=repr(plain["version"])[:40])  # fmt: skip
+            raise StoreError(
+                f"file {path}", expected=f"version {VERSION}", found=repr(plain["version"])[:40]
+            )
         kept, journal = dict(plain["files"]), plain["journal"]
         now: dict[str, Any] = {name: _now(folder / name) for name in kept}
         if journal is not None:
             kept |= journal
             now |= dict.fromkeys(journal) | journal_of(folder)
     except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"file {path}", expected="hashes of the run's files",
-                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+        raise StoreError(
+            f"file {path}",
+            expected="hashes of the run's files",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
     return {
         name: "missing" if one is None else "changed" if name in kept else "added"
         for name, one in now.items()

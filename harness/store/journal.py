@@ -171,10 +171,11 @@ class Journal:
         for path, named in self._runs.items():
             if named - {run, None}:
                 raise StoreError(
-                    f"journal {path}", expected="predictions of this run",
+                    f"journal {path}",
+                    expected="predictions of this run",
                     found="some that were made with another configuration",
                     fix="Was it copied here? Take it out of the folder.",
-                )  # fmt: skip
+                )
 
     def record(self, sample: str) -> dict[str, Any]:
         """The last valid record of a sample, by its query id.
@@ -184,14 +185,19 @@ class Journal:
         """
         place = self.places.get(sample)
         if place is None:
-            raise StoreError(f"journal {self.folder}", expected=f"a prediction for {sample}",
-                             found="none")  # fmt: skip
+            raise StoreError(
+                f"journal {self.folder}", expected=f"a prediction for {sample}", found="none"
+            )
         with place.path.open("rb") as file:
             file.seek(place.offset)
             record = parse_line(file.read(place.length))
         if record is None:
-            raise StoreError(f"journal {place.path}", expected="the record that was indexed",
-                             found="other bytes", fix="Another program writes there.")  # fmt: skip
+            raise StoreError(
+                f"journal {place.path}",
+                expected="the record that was indexed",
+                found="other bytes",
+                fix="Another program writes there.",
+            )
         return record
 
     def mend(self) -> list[str]:

@@ -73,8 +73,12 @@ def _take(handle: int, folder: Path, path: Path) -> None:
 
 def _locked(folder: Path, holder: dict[str, Any] | None) -> Locked:
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
-    return Locked(f"run folder {folder}", expected="nobody else to write to it", found=who,
-                  fix="Wait for it, stop it, or choose another --out.")  # fmt: skip
+    return Locked(
+        f"run folder {folder}",
+        expected="nobody else to write to it",
+        found=who,
+        fix="Wait for it, stop it, or choose another --out.",
+    )
 
 
 def _holder(path: Path) -> dict[str, Any] | None:

@@ -31,8 +31,9 @@ class Ledger:
         try:
             data = self.path.read_bytes()
         except OSError as error:
-            raise StoreError(f"file {self.path}", expected="to read it",
-                             found=error.strerror or str(error)) from error  # fmt: skip
+            raise StoreError(
+                f"file {self.path}", expected="to read it", found=error.strerror or str(error)
+            ) from error
         self._whole = not data or data.endswith(b"\n")
         for raw in data.splitlines(keepends=True):
             record = parse_line(raw)
@@ -45,9 +46,11 @@ class Ledger:
         known = self.records.setdefault(record["key"], record)
         if known != record:
             raise StoreError(
-                f"file {self.path}", expected=f"one record of key {record['key']}",
-                found="two that differ", fix="Two programs wrote to it; remove one of the lines.",
-            )  # fmt: skip
+                f"file {self.path}",
+                expected=f"one record of key {record['key']}",
+                found="two that differ",
+                fix="Two programs wrote to it; remove one of the lines.",
+            )
 
     def append(self, key: str, record: Mapping[str, Any]) -> None:
         """Add a record, on disk before this returns.

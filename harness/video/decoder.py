@@ -72,9 +72,12 @@ class Decoder:
                     return self._picture(frame, number)
                 if stamp in kept:
                     passed(kept[stamp], self._picture(frame, kept[stamp]))
-        raise MediaError(f"video {self.path}, frame {number}", fix=FIX,
-                         expected=f"it at {(wanted - self.index.start) * self.index.unit:.3f} s",
-                         found="none when it is decoded")  # fmt: skip
+        raise MediaError(
+            f"video {self.path}, frame {number}",
+            fix=FIX,
+            expected=f"it at {(wanted - self.index.start) * self.index.unit:.3f} s",
+            found="none when it is decoded",
+        )
 
     def _starts(self, wanted: int) -> Iterator[int | None]:
         """Where to begin: here (None) if that is on the way, else at a key; earlier ones if the
@@ -119,8 +122,12 @@ class Decoder:
 
     def _picture(self, frame: "VideoFrame", number: int) -> Frame:
         if frame.is_corrupt:
-            raise MediaError(f"video {self.path}, frame {number}", expected="a whole frame",
-                             found="a damaged one", fix=FIX)  # fmt: skip
+            raise MediaError(
+                f"video {self.path}, frame {number}",
+                expected="a whole frame",
+                found="a damaged one",
+                fix=FIX,
+            )
         picture = frame.to_ndarray(format="rgb24")
         turns = round(frame.rotation / 90) % 4  # counter-clockwise, as the file says
         return np.ascontiguousarray(np.rot90(picture, turns))

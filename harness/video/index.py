@@ -77,9 +77,11 @@ def index_of(path: Path) -> Index:
         found = path.stat()
     except OSError as error:
         raise MediaError(
-            f"video {path}", expected="a file", found="none",
+            f"video {path}",
+            expected="a file",
+            found="none",
             fix="`harness list tasks NAME` says where a benchmark's data is had.",
-        ) from error  # fmt: skip
+        ) from error
     return _index(path, found.st_size, found.st_mtime_ns)
 
 
@@ -90,8 +92,12 @@ def _index(path: Path, size: int, changed: int) -> Index:
     with faults(path):
         said = extent(path)
         if said.end is not None and said.end > size:
-            raise MediaError(f"video {path}", expected=f"{said.end} bytes, as its header says",
-                             found=f"{size}", fix=FIX)  # fmt: skip
+            raise MediaError(
+                f"video {path}",
+                expected=f"{said.end} bytes, as its header says",
+                found=f"{size}",
+                fix=FIX,
+            )
         first, hiding = _first(path)
         shape = first_size(first)
         check_size(shape[1], shape[0], f"video {path}")
@@ -109,8 +115,9 @@ def faults(path: Path) -> Iterator[None]:
         raise MediaError(str(error)) from error
     except (OSError, ValueError, EOFError, av.error.FFmpegError) as error:
         found = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise MediaError(f"video {path}", expected="a complete video file", found=found,
-                         fix=FIX) from error  # fmt: skip
+        raise MediaError(
+            f"video {path}", expected="a complete video file", found=found, fix=FIX
+        ) from error
 
 
 def library() -> ModuleType:
@@ -118,8 +125,9 @@ def library() -> ModuleType:
     try:
         import av
     except ModuleNotFoundError as error:
-        raise MissingDependency("video files", expected="the package av", found="none",
-                                fix="pip install av") from error  # fmt: skip
+        raise MissingDependency(
+            "video files", expected="the package av", found="none", fix="pip install av"
+        ) from error
     return av
 
 
@@ -200,8 +208,13 @@ def _sorted(
         return None
     # What is shown before the first key cannot be decoded.
     rising = array("q", sorted(stamp for stamp in stamps if stamp >= min(keys)))
-    return Index(size, rising, array("q", sorted(keys)), unit,
-                 rising[0] if start is None else min(start, rising[0]))  # fmt: skip
+    return Index(
+        size,
+        rising,
+        array("q", sorted(keys)),
+        unit,
+        rising[0] if start is None else min(start, rising[0]),
+    )
 
 
 def _clock(container: "InputContainer", stream: "VideoStream") -> tuple[float, int | None]:

@@ -57,9 +57,12 @@ class VideoFile(Media):
     def __init__(self, path: Path, index: Index, shown: "array[int] | None") -> None:
         first = shown[0] if shown else 0
         super().__init__(
-            [_Loader(path, first)], size=index.size, times=(), digest=_Digest(path, shown),
+            [_Loader(path, first)],
+            size=index.size,
+            times=(),
+            digest=_Digest(path, shown),
             is_video=True,
-        )  # fmt: skip
+        )
         self._path = path
         self._index = index
         self._shown = shown
@@ -75,15 +78,19 @@ class VideoFile(Media):
     def frame(self, index: int) -> Frame:
         """Decode one frame (or take it from the cache). The array must not be written to."""
         if not 0 <= index < len(self):
-            raise MediaError(f"frame {index}", expected=f"0 to {len(self) - 1}",
-                             found="a frame that the video does not have")  # fmt: skip
+            raise MediaError(
+                f"frame {index}",
+                expected=f"0 to {len(self) - 1}",
+                found="a frame that the video does not have",
+            )
         number = index if self._shown is None else self._shown[index]
         frame = CACHE.get(_Loader(self._path, number))
         if (frame.shape[1], frame.shape[0]) != self._size:
             raise MediaError(
-                f"frame {index} of a video", expected=f"{self._size[0]} × {self._size[1]} pixels",
+                f"frame {index} of a video",
+                expected=f"{self._size[0]} × {self._size[1]} pixels",
                 found=f"{frame.shape[1]} × {frame.shape[0]}",
-            )  # fmt: skip
+            )
         return frame
 
     def __reduce__(self) -> tuple[Callable[..., Media], tuple[object, ...]]:

@@ -135,5 +135,6 @@ def _said(
     phrases += [f"{start} that {verb}" for verb in verbs]
     questions = [f"Which {name} {verb}?" for verb in verbs]
     for texts, is_sentence in ((phrases, False), (questions, True)):
-        yield Question(kind="motion", texts=tuple(texts), is_sentence=is_sentence,
-                       referents=meant, among=among)  # fmt: skip
+        yield Question(
+            kind="motion", texts=tuple(texts), is_sentence=is_sentence, referents=meant, among=among
+        )

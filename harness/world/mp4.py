@@ -29,8 +29,9 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
     try:
         import av
     except ModuleNotFoundError as error:
-        raise MissingDependency("writing videos", expected="the package av", found="none",
-                                fix="pip install av") from error  # fmt: skip
+        raise MissingDependency(
+            "writing videos", expected="the package av", found="none", fix="pip install av"
+        ) from error
     height, width = frames[0].shape[:2]
     step = (times[-1] - times[0]) / max(len(times) - 1, 1) or 1.0
     with av.open(str(path), "w", format="mp4") as container:

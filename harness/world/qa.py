@@ -84,8 +84,11 @@ def ask_qa(
     generators = KINDS_OF_QA[scene.family]
     known = {**STILL, **VIDEO}
     if unknown := sorted(set(kinds or ()) - set(known)):
-        raise UsageError(f"kind of question {unknown[0]!r}", expected=f"one of {', '.join(known)}",
-                         found="none of them")  # fmt: skip
+        raise UsageError(
+            f"kind of question {unknown[0]!r}",
+            expected=f"one of {', '.join(known)}",
+            found="none of them",
+        )
     draws = Draws(scene.seed, scene.id, "qa")
     all_of: dict[str, list[QA]] = {}
     chosen: dict[str, QA] = {}

@@ -49,8 +49,9 @@ def colours(scene: Scene) -> Iterator[QA]:
         near = {thing.colour for thing in scene.things}
         text = f"What colour is the {noun.words()}?"
         others = _others(scene, text, right, tuple(COLOURS), near)
-        yield choice(scene, "colour", text, answer=right, others=others,
-                     named=[(index, noun.words())])  # fmt: skip
+        yield choice(
+            scene, "colour", text, answer=right, others=others, named=[(index, noun.words())]
+        )
 
 
 def shapes(scene: Scene) -> Iterator[QA]:
@@ -61,8 +62,9 @@ def shapes(scene: Scene) -> Iterator[QA]:
         near = {thing.shape for thing in scene.things}
         text = f"What shape is the {noun.words()}?"
         others = _others(scene, text, right, apart, near)
-        yield choice(scene, "shape", text, answer=right, others=others,
-                     named=[(index, noun.words())])  # fmt: skip
+        yield choice(
+            scene, "shape", text, answer=right, others=others, named=[(index, noun.words())]
+        )
 
 
 def counts(scene: Scene) -> Iterator[QA]:
@@ -94,8 +96,14 @@ def existence(scene: Scene) -> Iterator[QA]:
         if there or not possible:
             article = "an" if noun.words()[0] in "aeiou" else "a"
             text = f"Is there {article} {noun.words()} in the picture?"
-            yield choice(scene, "exists", text, answer="yes" if there else "no",
-                         others=["no" if there else "yes"], named=there)  # fmt: skip
+            yield choice(
+                scene,
+                "exists",
+                text,
+                answer="yes" if there else "no",
+                others=["no" if there else "yes"],
+                named=there,
+            )
 
 
 def widths(scene: Scene) -> Iterator[QA]:

@@ -33,9 +33,14 @@ def corners(scene: Scene) -> Iterator[QA]:
         across, down = (side_of(scene, one[0], other[0], axis) for axis in (0, 1))
         if across and down:
             right = CORNERS[(across > 0) + 2 * (down > 0)]
-            yield choice(scene, "relation4", f"Where is the {one[1]}, seen from the {other[1]}?",
-                         answer=right, others=[each for each in CORNERS if each != right],
-                         named=(one, other))  # fmt: skip
+            yield choice(
+                scene,
+                "relation4",
+                f"Where is the {one[1]}, seen from the {other[1]}?",
+                answer=right,
+                others=[each for each in CORNERS if each != right],
+                named=(one, other),
+            )
 
 
 def extremes(scene: Scene) -> Iterator[QA]:
@@ -105,8 +110,14 @@ def side_question(
     verb = "is" if start else "Is"
     before, beyond = SIDES[axis]
     right, wrong = (beyond, before) if side > 0 else (before, beyond)
-    return choice(scene, kind, f"{start}{verb} the {one[1]} {between} the {other[1]}?",
-                  answer=right, others=[wrong], named=(one, other))  # fmt: skip
+    return choice(
+        scene,
+        kind,
+        f"{start}{verb} the {one[1]} {between} the {other[1]}?",
+        answer=right,
+        others=[wrong],
+        named=(one, other),
+    )
 
 
 def _alone(scene: Scene, index: int) -> BoolArray:
@@ -125,9 +136,10 @@ def _nearest(scene: Scene, anchor: Named, group: tuple[Named, ...]) -> str | Non
     for index, _ in group:
         thing = scene.things[index]
         apart = np.abs(np.array(thing.centre(0)) - here)
-        reach = np.add(extents(thing.shape, scene.radius(thing)),
-                       extents(scene.things[anchor[0]].shape,
-                               scene.radius(scene.things[anchor[0]])))  # fmt: skip
+        reach = np.add(
+            extents(thing.shape, scene.radius(thing)),
+            extents(scene.things[anchor[0]].shape, scene.radius(scene.things[anchor[0]])),
+        )
         squares.append(int((apart**2).sum()))
         gaps.append(int((np.maximum(apart - reach, 0) ** 2).sum()))
     first, second = np.argsort(squares, kind="stable")[:2]

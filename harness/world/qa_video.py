@@ -82,8 +82,14 @@ def orders(scene: Scene) -> Iterator[QA]:
         wrong = [listed for order in permutations(group) if (listed := _listed(order)) != right]
         names = [f"the {words}" for _, words in said]
         text = f"In which order do {names[0]}, {names[1]} and {names[2]} come into the picture?"
-        yield choice(scene, "order3", text, answer=right,
-                     others=draws.shuffled(wrong)[: OPTIONS - 1], named=said)  # fmt: skip
+        yield choice(
+            scene,
+            "order3",
+            text,
+            answer=right,
+            others=draws.shuffled(wrong)[: OPTIONS - 1],
+            named=said,
+        )
 
 
 def departures(scene: Scene) -> Iterator[QA]:
@@ -101,8 +107,14 @@ def departures(scene: Scene) -> Iterator[QA]:
         for one in called(scene):
             if one in leaving or one in staying:
                 answer, other = ("yes", "no") if one in leaving else ("no", "yes")
-                yield choice(scene, "leaves", f"Does the {one[1]} leave the picture?",
-                             answer=answer, others=[other], named=[one])  # fmt: skip
+                yield choice(
+                    scene,
+                    "leaves",
+                    f"Does the {one[1]} leave the picture?",
+                    answer=answer,
+                    others=[other],
+                    named=[one],
+                )
     for pair in combinations(leaving, 2):
         first, second = turned(scene, "leaves", pair)
         if abs(times[first[0]] - times[second[0]]) >= APART:
@@ -119,8 +131,15 @@ def end_relations(scene: Scene) -> Iterator[QA]:
         if scene.things[one[0]].moves or scene.things[other[0]].moves:
             for axis in (0, 1):
                 if side := side_of(scene, one[0], other[0], axis, frame=last):
-                    yield side_question(scene, "end_relation", one, other, axis, side,
-                                        start="At the end of the video, ")  # fmt: skip
+                    yield side_question(
+                        scene,
+                        "end_relation",
+                        one,
+                        other,
+                        axis,
+                        side,
+                        start="At the end of the video, ",
+                    )
 
 
 def paths(scene: Scene) -> Iterator[QA]:
@@ -131,11 +150,15 @@ def paths(scene: Scene) -> Iterator[QA]:
         if is_inside(scene, thing, 0) and is_inside(scene, thing, last):
             start = f"How far does the {words} move"
             across, down = last * abs(thing.dx), last * abs(thing.dy)
-            text = f"{start} to the side from the first frame to the last, in percent of the " \
-                   "picture's width?"  # fmt: skip
+            text = (
+                f"{start} to the side from the first frame to the last, in percent of the "
+                "picture's width?"
+            )
             yield from percent("path", text, across, scene.width, (index, words))
-            text = f"{start} up or down from the first frame to the last, in percent of the " \
-                   "picture's height?"  # fmt: skip
+            text = (
+                f"{start} up or down from the first frame to the last, in percent of the "
+                "picture's height?"
+            )
             yield from percent("path", text, down, scene.height, (index, words))
 
 

@@ -43,9 +43,11 @@ class QA:
     def __post_init__(self) -> None:
         fits = self.answer in self.options if self.options else not isinstance(self.answer, str)
         if not fits or len(set(self.options)) < len(self.options):
-            raise HarnessError(f"question {self.text!r}", expected="different options, one of them "
-                               "right, or a number", found=f"{self.options}, {self.answer!r}",
-                               )  # fmt: skip
+            raise HarnessError(
+                f"question {self.text!r}",
+                expected="different options, one of them right, or a number",
+                found=f"{self.options}, {self.answer!r}",
+            )
 
     @property
     def is_number(self) -> bool:
@@ -56,8 +58,9 @@ class QA:
     def letter(self) -> str:
         """The letter of the right option; a question for a number has none (HarnessError)."""
         if self.is_number or not isinstance(self.answer, str):
-            raise HarnessError(f"question {self.text!r}", expected="options",
-                               found="a question for a number")  # fmt: skip
+            raise HarnessError(
+                f"question {self.text!r}", expected="options", found="a question for a number"
+            )
         return LETTERS[self.options.index(self.answer)]
 
 

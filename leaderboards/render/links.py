@@ -16,8 +16,10 @@ PAGES = ("rollouts.html", MANIFEST, f"{CHECKPOINT}/{INSIDE}", INSIDE)
 
 def linked(board: Board, out: Path) -> Board:
     """The board with links that hold in files of folder `out`."""
-    tables = [replace(table, entries=tuple(_linked(entry, out) for entry in table.entries))
-              for table in board.tables]  # fmt: skip
+    tables = [
+        replace(table, entries=tuple(_linked(entry, out) for entry in table.entries))
+        for table in board.tables
+    ]
     return replace(board, tables=tuple(tables))
 
 

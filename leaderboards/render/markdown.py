@@ -59,8 +59,16 @@ def _table(table: Table) -> Iterator[str]:
 def _head(table: Table) -> list[str]:
     better = table.entries[0].row.better
     names = [escape(wording.heading(name, better[name])) for name in table.metrics]
-    return ["Rank", "Model", names[0], "95 % interval", "To best", *names[1:], "Answered",
-            "Failures"]  # fmt: skip
+    return [
+        "Rank",
+        "Model",
+        names[0],
+        "95 % interval",
+        "To best",
+        *names[1:],
+        "Answered",
+        "Failures",
+    ]
 
 
 def _cells(table: Table, entry: Entry) -> list[str]:

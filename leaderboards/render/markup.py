@@ -27,8 +27,9 @@ def element(
         for key, value in (attributes or {}).items()
     )
     if name in VOID:
-        return Markup(f"<{name}{given}>" if name in ("br", "img", "input", "meta")
-                      else f"<{name}{given}/>")  # fmt: skip
+        return Markup(
+            f"<{name}{given}>" if name in ("br", "img", "input", "meta") else f"<{name}{given}/>"
+        )
     return Markup(f"<{name}{given}>{join(*children)}</{name}>")
 
 

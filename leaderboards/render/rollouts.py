@@ -58,8 +58,11 @@ def _step(number: int, groups: Sequence[Group]) -> Markup:
 
 
 def _group(group: Group) -> Markup:
-    facts = [group.sample, *([group.task] if group.task else []),
-             *([f"truth: {group.truth}"] if group.truth else [])]  # fmt: skip
+    facts = [
+        group.sample,
+        *([group.task] if group.task else []),
+        *([f"truth: {group.truth}"] if group.truth else []),
+    ]
     return element(
         "article",
         {"class": "prompt"},

@@ -155,9 +155,20 @@ def _breakdown(table: Table, category: str) -> Markup:
 
 
 PROVENANCE = (
-    "Model", "Run", "Seed", "Prompt tokens", "Completion tokens", "Reasoning tokens", "Frames",
-    "Time", "Peak memory", "Device", "Code", "Configuration", "Training",
-)  # fmt: skip
+    "Model",
+    "Run",
+    "Seed",
+    "Prompt tokens",
+    "Completion tokens",
+    "Reasoning tokens",
+    "Frames",
+    "Time",
+    "Peak memory",
+    "Device",
+    "Code",
+    "Configuration",
+    "Training",
+)
 
 
 def provenance(table: Table) -> Markup:

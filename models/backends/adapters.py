@@ -72,8 +72,9 @@ def find(
     if (inner / checkpoints.ADAPTER).is_file() and not (folder / checkpoints.ADAPTER).is_file():
         folder = inner
     if not (folder / checkpoints.ADAPTER).is_file():
-        raise ModelError(f"adapter {adapter!r}", expected=f"a folder with {checkpoints.ADAPTER}",
-                         found="none")  # fmt: skip
+        raise ModelError(
+            f"adapter {adapter!r}", expected=f"a folder with {checkpoints.ADAPTER}", found="none"
+        )
     configuration = checkpoints.read_json(folder / checkpoints.ADAPTER)
     kind = configuration.get("peft_type")
     if kind != "LORA":
@@ -81,10 +82,11 @@ def find(
     if not (folder / WEIGHTS).is_file():
         pickled = (folder / PICKLED).is_file()
         raise ModelError(
-            f"adapter {folder}", expected=WEIGHTS,
+            f"adapter {folder}",
+            expected=WEIGHTS,
             found=f"{PICKLED}, a pickle, which can run code when loaded" if pickled else "none",
             fix="Convert it to safetensors in a place that you trust." if pickled else "",
-        )  # fmt: skip
+        )
     checkpoints.check_safetensors(folder / WEIGHTS)
     if not any_base:
         _check_base(folder, configuration, checkpoint, base)
@@ -99,10 +101,11 @@ def _check_base(folder: Path, configuration: dict[str, Any], checkpoint: str, ba
         return
     if _own_name(made_for) not in {_own_name(checkpoint), _own_name(str(base))}:
         raise ModelError(
-            f"adapter {folder}", expected=f"one made for checkpoint {checkpoint}",
+            f"adapter {folder}",
+            expected=f"one made for checkpoint {checkpoint}",
             found=f"one made for {made_for}",
             fix="Give that one as checkpoint=; any_base=true if it has another name here.",
-        )  # fmt: skip
+        )
 
 
 def _own_name(path: str) -> str:

@@ -20,7 +20,8 @@ def refuse_broken(text: str, *, cut: bool, request: ChatRequest) -> None:
     run = len(text) - len(text.rstrip(MARK))
     if cut and run >= min(FEWEST, request.max_new_tokens) and "</answer>" not in text:
         raise ModelError(
-            f"reply to request {request.key}", expected="a reply from logits that are numbers",
+            f"reply to request {request.key}",
+            expected="a reply from logits that are numbers",
             found=f"{MARK * 8}… up to the limit of new tokens",
-            fix="It is what servers write for NaN: serve in bfloat16 or float32 instead of float16."
-        )  # fmt: skip
+            fix="Servers write that for NaN: serve in bfloat16 or float32 instead of float16.",
+        )

@@ -31,9 +31,17 @@ MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
 SHIPPED: Mapping[str, Path] = {"pocket": pocket.FOLDER, "pocket-base": pocket.BASE}
 """Names of the weights that come with the package; a folder of that name is `./pocket`."""
 DECIDING = (
-    "*config.json", "*tokens*.json", "tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken",
-    "*.jinja", "chat_template*", "*chat_templates/*",
-)  # fmt: skip
+    "*config.json",
+    "*tokens*.json",
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "*.model",
+    "*.tiktoken",
+    "*.jinja",
+    "chat_template*",
+    "*chat_templates/*",
+)
 """Patterns of the files beside the weights that decide what a network sees and says."""
 
 
@@ -62,9 +70,11 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            f"checkpoint {checkpoint!r}", expected="huggingface_hub to look into its cache",
-            found="it is not installed", fix="Give a folder, or install the extra [torch].",
-        ) from error  # fmt: skip
+            f"checkpoint {checkpoint!r}",
+            expected="huggingface_hub to look into its cache",
+            found="it is not installed",
+            fix="Give a folder, or install the extra [torch].",
+        ) from error
     try:
         return Path(snapshot_download(checkpoint, revision=revision, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError) as error:
@@ -89,11 +99,12 @@ def check(folder: Path) -> dict[str, Any]:
         check_safetensors(path)
     if (folder / ADAPTER).is_file():
         raise ModelError(
-            f"checkpoint {folder}", expected="either whole weights or an adapter",
+            f"checkpoint {folder}",
+            expected="either whole weights or an adapter",
             found=f"whole weights and {ADAPTER}",
             fix="Merge the adapter into the weights, or take its file away: which of them were "
             "used would depend on the packages that are installed.",
-        )  # fmt: skip
+        )
     return read_json(folder / "config.json")
 
 
@@ -120,13 +131,21 @@ def trained(folder: Path) -> dict[str, Any] | None:
         return None
     plain = read_json(path)
     try:
-        tasks = [{key: task[key] for key in ("spec", "fingerprint", "ids")}
-                 for task in plain["tasks"]]  # fmt: skip
-        return {"method": plain["method"]["spec"], "tasks": tasks, "seed": plain["seed"],
-                "config_hash": plain["config_hash"]}  # fmt: skip
+        tasks = [
+            {key: task[key] for key in ("spec", "fingerprint", "ids")} for task in plain["tasks"]
+        ]
+        return {
+            "method": plain["method"]["spec"],
+            "tasks": tasks,
+            "seed": plain["seed"],
+            "config_hash": plain["config_hash"],
+        }
     except (KeyError, TypeError) as error:
-        raise ModelError(f"checkpoint file {path}", expected="the manifest of a training",
-                         found=f"{type(error).__name__}: {error}") from error  # fmt: skip
+        raise ModelError(
+            f"checkpoint file {path}",
+            expected="the manifest of a training",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
 
 
 def saved_dtype(configuration: Mapping[str, Any]) -> str:
@@ -141,8 +160,11 @@ def generation_settings(folder: Path) -> dict[str, Any]:
     settings = read_json(path) if path.is_file() else {}
     penalty = settings.get("repetition_penalty")
     if penalty is not None and type(penalty) not in (int, float):
-        raise ModelError(f"checkpoint file {path}: 'repetition_penalty'", expected="a number",
-                         found=repr(penalty)[:40])  # fmt: skip
+        raise ModelError(
+            f"checkpoint file {path}: 'repetition_penalty'",
+            expected="a number",
+            found=repr(penalty)[:40],
+        )
     return settings
 
 
@@ -163,9 +185,11 @@ def weights(folder: Path) -> tuple[Path, ...]:
     for name, path in zip(names, paths, strict=True):
         if name != Path(name).name or not path.is_file():
             raise ModelError(
-                f"checkpoint {folder}", expected=f"the file {name!r}, named in {INDEX}",
-                found="none", fix="Fetch the checkpoint again.",
-            )  # fmt: skip
+                f"checkpoint {folder}",
+                expected=f"the file {name!r}, named in {INDEX}",
+                found="none",
+                fix="Fetch the checkpoint again.",
+            )
     if not paths:
         raise _no_weights(folder)
     return paths
@@ -185,8 +209,14 @@ def check_safetensors(path: Path) -> None:
         if 8 + length + end != size:
             raise ValueError(f"{size} bytes instead of {8 + length + end}")
     except (
-        OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError,
-    ) as error:  # fmt: skip
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise ModelError(
             f"weights {path}",
             expected="a complete safetensors file",
@@ -211,8 +241,9 @@ def deciding(folder: Path) -> dict[str, str]:
     That is its configurations, its tokenizer, its chat templates; by their names.
     """
     chosen = sorted({path for pattern in DECIDING for path in folder.glob(pattern)})
-    found = {str(path.relative_to(folder)): digest(path).hex()[:16]
-             for path in chosen if path.is_file()}  # fmt: skip
+    found = {
+        str(path.relative_to(folder)): digest(path).hex()[:16] for path in chosen if path.is_file()
+    }
     CONTENTS.save()
     return found
 
@@ -259,6 +290,7 @@ def read_json(path: Path) -> dict[str, Any]:
             f"checkpoint file {path}", expected="a JSON object", found=found
         ) from error
     if not isinstance(value, dict):
-        raise ModelError(f"checkpoint file {path}", expected="a JSON object",
-                         found=type(value).__name__)  # fmt: skip
+        raise ModelError(
+            f"checkpoint file {path}", expected="a JSON object", found=type(value).__name__
+        )
     return value

@@ -67,10 +67,11 @@ def mean_rate(times: Sequence[float]) -> Fraction:
 def _writable(rate: Fraction) -> Fraction:
     if 1 / rate > SLOWEST:
         raise ModelError(
-            "the video file of a clip", expected=f"frames at most {SLOWEST} seconds apart",
+            "the video file of a clip",
+            expected=f"frames at most {SLOWEST} seconds apart",
             found=f"frames that are {float(1 / rate):g} seconds apart in the mean",
             fix="clips=images shows frames without their times.",
-        )  # fmt: skip
+        )
     return rate
 
 
@@ -98,7 +99,8 @@ def _write(
             container.mux(stream.encode())
     except (av.FFmpegError, OSError, ValueError) as error:
         raise ModelError(
-            "the video file of a clip", expected=f"one that FFmpeg can write with {CODEC}",
+            "the video file of a clip",
+            expected=f"one that FFmpeg can write with {CODEC}",
             found=str(error) or type(error).__name__,
             fix="Is there room for it? TMPDIR names another folder.",
-        ) from error  # fmt: skip
+        ) from error

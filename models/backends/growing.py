@@ -33,8 +33,9 @@ class Growing(DynamicLayer):
         room = self._room
         if room is None or not self._fits(room[0], length + more):
             room = (
-                _roomier(self.keys, key_states, length), _roomier(self.values, value_states, length)
-            )  # fmt: skip
+                _roomier(self.keys, key_states, length),
+                _roomier(self.values, value_states, length),
+            )
         self._room = room
         self.keys, self.values = (
             _written(whole, states, length)

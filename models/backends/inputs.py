@@ -89,7 +89,7 @@ def check_clip_limits(processor: Any) -> None:
             found=f"{type(processor.video_processor).__name__}, whose limits are for all together",
             fix="Leave them out. Questions in words take a budget for each frame instead, such "
             "as frames=uniform(n=8,max_pixels=200704).",
-        )  # fmt: skip
+        )
 
 
 def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
@@ -165,10 +165,11 @@ def _ending(seconds: float) -> Iterator[None]:
         if monotonic() > until:
             sys.settrace(before)
             raise EndlessTemplate(
-                "the checkpoint's chat template", expected=f"a prompt within {seconds:g} s",
+                "the checkpoint's chat template",
+                expected=f"a prompt within {seconds:g} s",
                 found="that it goes on: it may loop for ever",
                 fix="See its chat_template.jinja, or tokenizer_config.json.",
-            )  # fmt: skip
+            )
         return look
 
     sys.settrace(look)
@@ -205,9 +206,11 @@ def planned_canvas(processor: Any, model_type: str, request: ChatRequest) -> tup
         }
     except (AttributeError, KeyError, TypeError) as error:
         raise ModelError(
-            f"processor {type(part).__name__}", expected="the resizing rule of Qwen's VLMs",
-            found=str(error), fix="This architecture's canvas is not known.",
-        ) from error  # fmt: skip
+            f"processor {type(part).__name__}",
+            expected="the resizing rule of Qwen's VLMs",
+            found=str(error),
+            fix="This architecture's canvas is not known.",
+        ) from error
     if frames > 1 and model_type.startswith("qwen3"):
         return clip_smart_resize(
             size, frames=frames, patch_frames=part.temporal_patch_size, **limits

@@ -103,11 +103,14 @@ class Known:
         """The canvas of each medium; none if the rule is not known."""
         one = [
             replace(
-                request, media=(media,), frames=(shown(request, place),),
-                resize=request.squash(place), resize_others=None,
+                request,
+                media=(media,),
+                frames=(shown(request, place),),
+                resize=request.squash(place),
+                resize_others=None,
             )
             for place, media in enumerate(request.media)
-        ]  # fmt: skip
+        ]
         try:
             return tuple(map(self.canvas, one))
         except UsageError:
@@ -125,16 +128,18 @@ class Known:
         """
         if self.clips != "fetched":
             raise UsageError(
-                "the canvas of a clip", expected="a model whose rule for video files is known",
+                "the canvas of a clip",
+                expected="a model whose rule for video files is known",
                 found="another, which resizes their frames as it likes",
                 fix="clips=images shows frames as pictures.",
-            )  # fmt: skip
+            )
         if frames > FETCH_FRAMES:
             raise UsageError(
-                "the canvas of a clip", expected=f"at most {FETCH_FRAMES} frames in a video file",
+                "the canvas of a clip",
+                expected=f"at most {FETCH_FRAMES} frames in a video file",
                 found=f"{frames}, whose size hangs on how many of them the model takes",
                 fix="Show fewer frames, or use clips=images.",
-            )  # fmt: skip
+            )
         _, least, most = self._rule()
         most = min(most, max(FETCH_PIXELS, int(least * 1.05)))
         return self._picture(
@@ -154,11 +159,12 @@ class Known:
 
 def _unknown(what: str) -> UsageError:
     return UsageError(
-        what, expected="the processor's rule of the network that is served",
+        what,
+        expected="the processor's rule of the network that is served",
         found="none",
         fix="Give tokenizer=FOLDER (the checkpoint's files; its weights are not needed), or "
         "factor=28,min_pixels=3136,max_pixels=12845056 as the server has them.",
-    )  # fmt: skip
+    )
 
 
 def known(
@@ -189,23 +195,34 @@ def known(
         ModelError: the folder is not there, or asks for code to run.
     """
     folder = _folder(tokenizer, checkpoint)
-    network = None if folder is None else described(
-        folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
-    )  # fmt: skip
+    network = (
+        None
+        if folder is None
+        else described(
+            folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
+        )
+    )
     if network is None and coordinates is None:
         raise UsageError(
-            "coordinates=…", expected="pixels (Qwen2.5-VL) or thousandths (Qwen3-VL)",
+            "coordinates=…",
+            expected="pixels (Qwen2.5-VL) or thousandths (Qwen3-VL)",
             found="neither, and no folder of the network's files",
             fix="Say which, or give tokenizer=FOLDER.",
-        )  # fmt: skip
+        )
     if network is None and len({min_pixels is None, max_pixels is None, factor is None}) > 1:
-        raise UsageError("factor=…,min_pixels=…,max_pixels=…",
-                         expected="all three, or a folder that knows the others",
-                         found="some of them")  # fmt: skip
+        raise UsageError(
+            "factor=…,min_pixels=…,max_pixels=…",
+            expected="all three, or a folder that knows the others",
+            found="some of them",
+        )
     return Known(
-        network=network, coordinates=coordinates or _of(network), factor=factor,
-        min_pixels=min_pixels, max_pixels=max_pixels, clips=clips,
-    )  # fmt: skip
+        network=network,
+        coordinates=coordinates or _of(network),
+        factor=factor,
+        min_pixels=min_pixels,
+        max_pixels=max_pixels,
+        clips=clips,
+    )
 
 
 def _of(network: TransformersChat | None) -> Coordinates:

@@ -114,9 +114,11 @@ class LmmsChat:
 
             near = get_close_matches(self.name, names, n=3, cutoff=0.4)
             raise UnknownPlugin(
-                f"lmms(name={self.name})", expected="a model of lmms-eval",
-                found="none of that name", fix=f"Did you mean {', '.join(near)}?" if near else "",
-            )  # fmt: skip
+                f"lmms(name={self.name})",
+                expected="a model of lmms-eval",
+                found="none of that name",
+                fix=f"Did you mean {', '.join(near)}?" if near else "",
+            )
         with loading(f"model {self.name} of lmms-eval"), memory():
             made = registry.get_model(self.name, force_simple=self.simple)
             self._check_code(made)
@@ -155,8 +157,11 @@ class LmmsChat:
             ]
             said = self.model.generate_until(asked) if asked else []
         if len(said) != len(requests):
-            raise ModelError(f"model {self.name} of lmms-eval", expected=f"{len(requests)} replies",
-                             found=str(len(said)))  # fmt: skip
+            raise ModelError(
+                f"model {self.name} of lmms-eval",
+                expected=f"{len(requests)} replies",
+                found=str(len(said)),
+            )
         return [self._reply(*pair) for pair in zip(requests, said, strict=True)]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
@@ -204,12 +209,13 @@ class LmmsChat:
         where = None if self.remote_code else runs_code(made, self.arguments)
         if where is not None:
             raise UsageError(
-                f"lmms(name={self.name})", expected="a model that runs no code of a checkpoint",
+                f"lmms(name={self.name})",
+                expected="a model that runs no code of a checkpoint",
                 found=f"trust_remote_code in {where}",
                 fix="Look at that code first; remote_code=true then lets it run, and is recorded. "
                 "If the model has an argument for it, arguments='trust_remote_code=False' does "
                 "without.",
-            )  # fmt: skip
+            )
 
     def _check_pictures(self, request: ChatRequest, *, simple: bool) -> None:
         counts = [len(shown(request, place)) for place in range(len(request.media))]
@@ -226,7 +232,7 @@ class LmmsChat:
                 "source, say how it takes them: several=flat (a list) or several=nested (a list "
                 "within a list). If it opens video files, clips=file gives it one for the frames "
                 "of a clip. Else show it one frame.",
-            )  # fmt: skip
+            )
 
     def _check_file(self, counts: Sequence[int], *, simple: bool) -> None:
         """Raise UsageError if the model would not look at a file and at what is beside it.
@@ -239,21 +245,24 @@ class LmmsChat:
         setting = f"lmms(name={self.name},clips=file)"
         if not takes_file(self.name, simple=simple):
             raise UsageError(
-                setting, expected="a model that opens video files",
+                setting,
+                expected="a model that opens video files",
                 found="one that does not, by its source in lmms-eval 0.7.3",
                 fix="clips=images shows frames as pictures to models that look at several.",
-            )  # fmt: skip
+            )
         if clips > 1:
             # Some take the first clip's number of frames for all, some the first clip alone.
-            raise UsageError(setting, expected="one clip a question", found=f"{clips}",
-                             fix="Use clips=images.")  # fmt: skip
+            raise UsageError(
+                setting, expected="one clip a question", found=f"{clips}", fix="Use clips=images."
+            )
         if pictures and not takes_both(self.name, simple=simple):
             raise UsageError(
-                setting, expected="a clip alone",
+                setting,
+                expected="a clip alone",
                 found=f"a question of a clip and {pictures} picture(s), of which it may look at "
                 "one kind only",
                 fix=f"Of the older interface {', '.join(sorted(BOTH))} look at both.",
-            )  # fmt: skip
+            )
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> list[Any]:
         """Pictures and paths of video files as the older interface has them."""
@@ -287,8 +296,9 @@ class LmmsChat:
     def _reply(self, request: ChatRequest, said: Any) -> ChatReply:
         text, counts = _unwrapped(said)
         if not isinstance(text, str):
-            raise ModelError(f"model {self.name} of lmms-eval", expected="text",
-                             found=type(text).__name__)  # fmt: skip
+            raise ModelError(
+                f"model {self.name} of lmms-eval", expected="text", found=type(text).__name__
+            )
         prompt, completion = (
             getattr(counts, f"{kind}_tokens", None) for kind in ("input", "output")
         )
@@ -309,8 +319,11 @@ def _check(request: ChatRequest, *, simple: bool) -> None:
         (simple and request.system is not None, "a system message"),
     ):
         if given:
-            raise UsageError("backend lmms", expected="a request that lmms-eval has a form for",
-                             found=f"one with {words}")  # fmt: skip
+            raise UsageError(
+                "backend lmms",
+                expected="a request that lmms-eval has a form for",
+                found=f"one with {words}",
+            )
 
 
 def _unwrapped(said: Any) -> tuple[Any, Any]:
@@ -326,9 +339,11 @@ def _registry() -> Any:
         return import_module("lmms_eval.models")
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "backend lmms", expected="the package lmms-eval", found=f"no {error.name}",
+            "backend lmms",
+            expected="the package lmms-eval",
+            found=f"no {error.name}",
             fix='Install it: pip install "visual-reasoning-harness[lmms]"',
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _version() -> str | None:
@@ -389,9 +404,12 @@ def lmms(
     """
     check_settings(temperature=temperature, top_p=top_p)
     if CODE.search(arguments) and not remote_code:
-        raise UsageError("lmms(arguments=…)", expected="a model whose code is installed",
-                         found="trust_remote_code, which runs code from a checkpoint",
-                         fix="remote_code=true lets it run, and is recorded.")  # fmt: skip
+        raise UsageError(
+            "lmms(arguments=…)",
+            expected="a model whose code is installed",
+            found="trust_remote_code, which runs code from a checkpoint",
+            fix="remote_code=true lets it run, and is recorded.",
+        )
     if checkpoint is not None and "pretrained=" not in arguments:
         arguments = ",".join(part for part in (f"pretrained={checkpoint}", arguments) if part)
     return LmmsChat(
@@ -402,8 +420,12 @@ def lmms(
         clips=clips,
         remote_code=remote_code,
         known=known(
-            tokenizer=tokenizer, checkpoint=checkpoint, coordinates=coordinates, factor=factor,
-            min_pixels=min_pixels, max_pixels=max_pixels,
+            tokenizer=tokenizer,
+            checkpoint=checkpoint,
+            coordinates=coordinates,
+            factor=factor,
+            min_pixels=min_pixels,
+            max_pixels=max_pixels,
             clips="fetched" if clips == "file" and name in FETCHED else clips,
         ),
         device=device,
@@ -412,4 +434,4 @@ def lmms(
         temperature=temperature,
         top_p=top_p,
         seed=seed,
-    )  # fmt: skip
+    )

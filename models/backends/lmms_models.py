@@ -36,24 +36,76 @@ Others look at the first only, or take no more than one (minicpm_v), or were not
 FIRST_ONLY = frozenset({"bagel_lmms_engine", "fastvideo", "lfm2_5_vl"})
 """Models whose newer interface shows the network a question's first picture and no other."""
 
-PICTURES_ONLY = frozenset({
-    "aero", "audio_flamingo_3", "bagel", "bagel_umm", "bagel_unig2u", "cogvlm2",
-    "from_log", "fuyu", "glm4v", "gpt4o_audio", "illume_plus", "instructblip", "internvl",
-    "kimi_audio", "llava", "llava_sglang", "ltx_video", "mantis", "minicpm_v", "minimonkey",
-    "mistral3_vl", "mmada", "ovis_u1", "phi3v", "qwen2_audio", "qwen_image_edit", "qwen_vl",
-    "qwen_vl_api", "ross", "sam3", "slime", "tinyllava", "vora", "wan2_1_t2i", "wan2_1_t2v",
-    "wan2_2", "wan2_2_t2v", "whisper", "whisper_tt", "whisper_vllm", "xcomposer2_4KHD",
-})  # fmt: skip
+PICTURES_ONLY = frozenset(
+    {
+        "aero",
+        "audio_flamingo_3",
+        "bagel",
+        "bagel_umm",
+        "bagel_unig2u",
+        "cogvlm2",
+        "from_log",
+        "fuyu",
+        "glm4v",
+        "gpt4o_audio",
+        "illume_plus",
+        "instructblip",
+        "internvl",
+        "kimi_audio",
+        "llava",
+        "llava_sglang",
+        "ltx_video",
+        "mantis",
+        "minicpm_v",
+        "minimonkey",
+        "mistral3_vl",
+        "mmada",
+        "ovis_u1",
+        "phi3v",
+        "qwen2_audio",
+        "qwen_image_edit",
+        "qwen_vl",
+        "qwen_vl_api",
+        "ross",
+        "sam3",
+        "slime",
+        "tinyllava",
+        "vora",
+        "wan2_1_t2i",
+        "wan2_1_t2v",
+        "wan2_2",
+        "wan2_2_t2v",
+        "whisper",
+        "whisper_tt",
+        "whisper_vllm",
+        "xcomposer2_4KHD",
+    }
+)
 """Models whose older interface opens no video file: they take pictures or sound, or neither."""
 
 PICTURES_ONLY_NEWER = FIRST_ONLY | {"nanovlm", "neo_ov"}
 """Models whose newer interface leaves a video out, or refuses it."""
 
-BOTH = frozenset({
-    "claude", "gemini", "gemma3", "gemma4", "gpt4v", "litellm", "llama4_scout", "llama_vision",
-    "llava_onevision1_5", "openai", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_vl",
-    "video_salmonn_2", "vllm",
-})  # fmt: skip
+BOTH = frozenset(
+    {
+        "claude",
+        "gemini",
+        "gemma3",
+        "gemma4",
+        "gpt4v",
+        "litellm",
+        "llama4_scout",
+        "llama_vision",
+        "llava_onevision1_5",
+        "openai",
+        "qwen2_5_vl",
+        "qwen2_vl",
+        "qwen3_5",
+        "qwen3_vl",
+        "video_salmonn_2",
+        "vllm",
+    }
+)
 """Models whose older interface looks at each visual by its own kind: a file beside pictures.
 
 Others go by the kind of the first, or by an argument."""
@@ -135,8 +187,10 @@ def _trusts_by_default(node: ast.AST) -> bool:
         case ast.FunctionDef(args=given) | ast.AsyncFunctionDef(args=given):
             plain = given.posonlyargs + given.args
             placed = plain[len(plain) - len(given.defaults) :]
-            pairs = [*zip(placed, given.defaults, strict=True),
-                     *zip(given.kwonlyargs, given.kw_defaults, strict=True)]  # fmt: skip
+            pairs = [
+                *zip(placed, given.defaults, strict=True),
+                *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+            ]
             return any(one.arg == TRUST and _true(value) for one, value in pairs)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return name == TRUST and _true(value)

@@ -76,15 +76,18 @@ def _limit(processor: Any, limits: Mapping[str, int], *, clips: bool) -> None:
     for kind, size in sizes.items():
         if not {"shortest_edge", "longest_edge"} <= set(size):
             raise UsageError(
-                "min_pixels=…,max_pixels=…", expected=f"a processor of {kind} that has such limits",
-                found=", ".join(size), fix="Leave them out.",
-            )  # fmt: skip
+                "min_pixels=…,max_pixels=…",
+                expected=f"a processor of {kind} that has such limits",
+                found=", ".join(size),
+                fix="Leave them out.",
+            )
         if size["shortest_edge"] > size["longest_edge"]:
             raise UsageError(
-                f"limits of {kind}", expected="min_pixels that are no more than max_pixels",
+                f"limits of {kind}",
+                expected="min_pixels that are no more than max_pixels",
                 found=f"{size['shortest_edge']} and {size['longest_edge']}",
                 fix="Give both: what is not given is as the checkpoint's processor has it.",
-            )  # fmt: skip
+            )
     for kind, part in parts.items():
         part.size = sizes[kind]
 
@@ -116,9 +119,11 @@ def _check_tokens(name: str, folder: Path, processor: Any) -> None:
         wanted = getattr(config, place, None)
         if wanted is not None and wanted != numbers[mark]:
             raise ModelError(
-                f"tokenizer of checkpoint {name}", expected=f"{mark} as token {wanted} ({place})",
-                found=f"token {numbers[mark]}", fix=OTHERS,
-            )  # fmt: skip
+                f"tokenizer of checkpoint {name}",
+                expected=f"{mark} as token {wanted} ({place})",
+                found=f"token {numbers[mark]}",
+                fix=OTHERS,
+            )
     _check_ends(name, end_tokens(folder, processor.tokenizer), processor.tokenizer)
 
 
@@ -127,9 +132,11 @@ def _number(name: str, tokenizer: Any, mark: str) -> int:
     known = tokenizer(mark, add_special_tokens=False)["input_ids"]
     if len(known) != 1 or known[0] == tokenizer.unk_token_id:
         raise ModelError(
-            f"tokenizer of checkpoint {name}", expected=f"one token for {mark}",
-            found=f"{len(known)} tokens" if len(known) != 1 else "an unknown one", fix=OTHERS,
-        )  # fmt: skip
+            f"tokenizer of checkpoint {name}",
+            expected=f"one token for {mark}",
+            found=f"{len(known)} tokens" if len(known) != 1 else "an unknown one",
+            fix=OTHERS,
+        )
     return int(known[0])
 
 
@@ -137,11 +144,12 @@ def _check_ends(name: str, ends: Sequence[int | None], tokenizer: Any) -> None:
     for end in ends:
         if end is None or not 0 <= end < len(tokenizer):
             raise ModelError(
-                f"tokenizer of checkpoint {name}", expected="a token that ends a reply",
+                f"tokenizer of checkpoint {name}",
+                expected="a token that ends a reply",
                 found="none" if end is None else f"{end}, with {len(tokenizer)} tokens in all",
                 fix="generation_config.json names it as eos_token_id, or else the tokenizer's "
                 f"files as eos_token. {OTHERS}",
-            )  # fmt: skip
+            )
 
 
 def end_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
@@ -196,9 +204,11 @@ def adapted(network: Any, adapter: Adapter) -> Any:
         from peft import PeftModel
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            f"adapter {adapter.name}", expected="the package peft", found="it is not installed",
+            f"adapter {adapter.name}",
+            expected="the package peft",
+            found="it is not installed",
             fix='Install it: pip install "visual-reasoning-harness[train]"',
-        ) from error  # fmt: skip
+        ) from error
     with loading(f"adapter {adapter.name} on this checkpoint"):
         whole = PeftModel.from_pretrained(
             network, adapter.folder, is_trainable=False, torch_device="cpu"
@@ -222,11 +232,12 @@ def _check_all_used(adapter: Adapter, network: Any) -> None:
     for kind, names in (("missing", wanted - given), ("unknown", given - wanted)):
         if names:
             raise ModelError(
-                f"adapter {adapter.name}", expected="exactly the weights of the layers it adapts",
+                f"adapter {adapter.name}",
+                expected="exactly the weights of the layers it adapts",
                 found=f"{kind}: {_some(sorted(names))}",
                 fix="It was made for another architecture or another release of transformers. "
                 "Merge it where it was trained, and give the whole.",
-            )  # fmt: skip
+            )
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:

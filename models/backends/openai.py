@@ -118,9 +118,11 @@ class OpenAIChat:
             listed = self.session.tried(lambda: endpoint.get("/models"), threading.Event())
         except ServerError as error:
             raise MissingDependency(
-                f"server {endpoint.url}", expected="an answer", found=error.reason,
+                f"server {endpoint.url}",
+                expected="an answer",
+                found=error.reason,
                 fix="Start it first, for example with: vllm serve MODEL",
-            ) from error  # fmt: skip
+            ) from error
         check_listed(listed, wanted=self.form.model, url=endpoint.url)
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
@@ -227,46 +229,74 @@ def openai(
         ModelError: the tokenizer's folder is not there, or asks for code to run.
     """
     check_settings(temperature=temperature, top_p=top_p)
-    _check_numbers(quality=quality, concurrency=concurrency, retries=retries, timeout=timeout,
-                   wait=wait, batch_size=batch_size)  # fmt: skip
+    _check_numbers(
+        quality=quality,
+        concurrency=concurrency,
+        retries=retries,
+        timeout=timeout,
+        wait=wait,
+        batch_size=batch_size,
+    )
     name = model or checkpoint
     if name is None:
         raise UsageError("openai(model=…)", expected="the model's name at the server", found="none")
     url = base_url or os.environ.get(ADDRESS)
     if not url:
-        raise UsageError("openai(base_url=…)", expected="the server's address, such as "
-                         "http://localhost:8000/v1", found="none",
-                         fix=f"Or set {ADDRESS} in the environment.")  # fmt: skip
+        raise UsageError(
+            "openai(base_url=…)",
+            expected="the server's address, such as http://localhost:8000/v1",
+            found="none",
+            fix=f"Or set {ADDRESS} in the environment.",
+        )
     if (prompt_price is None) != (completion_price is None):
-        raise UsageError("openai(prompt_price=…,completion_price=…)", expected="both or neither",
-                         found="one")  # fmt: skip
+        raise UsageError(
+            "openai(prompt_price=…,completion_price=…)", expected="both or neither", found="one"
+        )
     network = known(
-        tokenizer=tokenizer, checkpoint=checkpoint, coordinates=coordinates, factor=factor,
-        min_pixels=min_pixels, max_pixels=max_pixels, clips=clips,
-    )  # fmt: skip
+        tokenizer=tokenizer,
+        checkpoint=checkpoint,
+        coordinates=coordinates,
+        factor=factor,
+        min_pixels=min_pixels,
+        max_pixels=max_pixels,
+        clips=clips,
+    )
     endpoint = Endpoint(url=checked_url(url), timeout=timeout, key=key_from(key_variable))
     return OpenAIChat(
         address=endpoint.url if base_url else ADDRESS,
         form=Form(
-            model=name, server=server, clips=clips, quality=quality, temperature=temperature,
-            top_p=top_p, seed=seed, fit=network.fit, plain=network.plain,
+            model=name,
+            server=server,
+            clips=clips,
+            quality=quality,
+            temperature=temperature,
+            top_p=top_p,
+            seed=seed,
+            fit=network.fit,
+            plain=network.plain,
             repetition_penalty=network.penalty(repetition_penalty, server=server),
         ),
         known=network,
         concurrency=concurrency,
         batch_size=batch_size,
-        prices=None if prompt_price is None or completion_price is None
+        prices=None
+        if prompt_price is None or completion_price is None
         else (prompt_price, completion_price),
         session=Session(
             endpoint=endpoint, pace=Pace(start=START, most=concurrency), retries=retries, wait=wait
         ),
-    )  # fmt: skip
+    )
 
 
 def _check_numbers(
-    *, quality: int | None, concurrency: int, retries: int, timeout: float, wait: float,
+    *,
+    quality: int | None,
+    concurrency: int,
+    retries: int,
+    timeout: float,
+    wait: float,
     batch_size: int,
-) -> None:  # fmt: skip
+) -> None:
     fine = {
         "quality": (quality is None or 1 <= quality <= 100, "1 to 100"),
         "concurrency": (1 <= concurrency <= 4096, "1 to 4096"),

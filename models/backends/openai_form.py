@@ -72,10 +72,11 @@ class Form:
             plain |= self._beyond(request)
         elif request.prefix or self.repetition_penalty is not None:
             raise UsageError(
-                f"openai(server={self.server})", expected="requests in the common form",
+                f"openai(server={self.server})",
+                expected="requests in the common form",
                 found="a beginning of the reply, or a repetition penalty",
                 fix="server=vllm or server=sglang takes them.",
-            )  # fmt: skip
+            )
         return json.dumps(plain).encode("ascii")
 
     def _stop(self, request: ChatRequest) -> dict[str, Any]:
@@ -108,8 +109,12 @@ class Form:
         several = [(media, shown(request, place)) for place, media in enumerate(request.media)]
         clips = [(media, frames) for media, frames in several if len(frames) > 1]
         if len(clips) > 1 and self.clips == "video":
-            raise UsageError("openai(clips=video)", expected="one clip a question",
-                             found=f"{len(clips)}", fix="Use clips=images.")  # fmt: skip
+            raise UsageError(
+                "openai(clips=video)",
+                expected="one clip a question",
+                found=f"{len(clips)}",
+                fix="Use clips=images.",
+            )
         return clips
 
     def _messages(self, request: ChatRequest) -> list[dict[str, Any]]:

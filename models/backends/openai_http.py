@@ -146,9 +146,11 @@ class Endpoint:
         words = f"status {status}: {self._words(data) or _phrase(status)}"
         if status == 429 and _code(data) in UNPAID:
             return MissingDependency(
-                f"server {self.url}", expected="an account with means", found=words,
+                f"server {self.url}",
+                expected="an account with means",
+                found=words,
                 fix="The same command goes on when it has some.",
-            )  # fmt: skip
+            )
         if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("retry-after"))
             return TryAgain(words, wait=wait, crowded=status in CROWDED)
@@ -156,18 +158,24 @@ class Endpoint:
             return ModelError("request to the server", expected="one that it takes", found=words)
         if status in (401, 403):
             return UsageError(
-                f"server {self.url}", expected="a key that it accepts", found=words,
+                f"server {self.url}",
+                expected="a key that it accepts",
+                found=words,
                 fix="key_variable=NAME names the environment variable that holds the key.",
-            )  # fmt: skip
+            )
         if 300 <= status < 400:
             return UsageError(
-                f"server {self.url}", expected="answers at this address", found=words,
+                f"server {self.url}",
+                expected="answers at this address",
+                found=words,
                 fix="Redirections are not followed: give the address that they lead to.",
-            )  # fmt: skip
+            )
         return UsageError(
-            f"server {self.url}", expected="an OpenAI-compatible server with this model",
-            found=words, fix="base_url= usually ends with /v1, model= is the name at the server.",
-        )  # fmt: skip
+            f"server {self.url}",
+            expected="an OpenAI-compatible server with this model",
+            found=words,
+            fix="base_url= usually ends with /v1, model= is the name at the server.",
+        )
 
     def _words(self, data: bytes) -> str:
         """The beginning of what a server said, fit to be shown."""
@@ -216,8 +224,14 @@ def _pattern(key: str) -> re.Pattern[str]:
 
     def spelled(letter: str) -> str:
         code = ord(letter)
-        ways = (re.escape(letter), rf"\\+u00{code:02x}", rf"\\+x{code:02x}", f"%{code:02x}",
-                f"&#0*{code};", f"&#x0*{code:x};")  # fmt: skip
+        ways = (
+            re.escape(letter),
+            rf"\\+u00{code:02x}",
+            rf"\\+x{code:02x}",
+            f"%{code:02x}",
+            f"&#0*{code};",
+            f"&#x0*{code:x};",
+        )
         return "(?:" + "|".join(ways) + ")"
 
     letters = [spelled(one) for one in key]
@@ -226,10 +240,11 @@ def _pattern(key: str) -> re.Pattern[str]:
     parts = [letters[start:] for start in range(len(key) - half + 1)]
     between = r"[\W_]{0,4}?"
     ways = [
-        between.join(part[:half]) + "".join(f"(?:{between}{one}" for one in part[half:])
+        between.join(part[:half])
+        + "".join(f"(?:{between}{one}" for one in part[half:])
         + ")?" * len(part[half:])
         for part in parts
-    ]  # fmt: skip
+    ]
     return re.compile("|".join(ways), re.IGNORECASE)
 
 
@@ -242,9 +257,14 @@ def message_in(plain: Any) -> str | None:
     ('c', 'd', None)
     """
     while isinstance(plain, dict) or (isinstance(plain, list) and plain):
-        plain = plain[0] if isinstance(plain, list) else next(
-            (plain[name] for name in ("error", "message", "detail", "msg") if plain.get(name)), None
-        )  # fmt: skip
+        plain = (
+            plain[0]
+            if isinstance(plain, list)
+            else next(
+                (plain[name] for name in ("error", "message", "detail", "msg") if plain.get(name)),
+                None,
+            )
+        )
     return plain if isinstance(plain, str) else None
 
 
@@ -294,8 +314,9 @@ def deadline(sock: socket.socket, seconds: float, late: threading.Event) -> Iter
 def _bounded(answer: HTTPResponse) -> bytes:
     data = answer.read(MAX_BODY + 1)
     if len(data) > MAX_BODY:
-        raise ModelError("answer of the server", expected=f"at most {MAX_BODY} bytes",
-                         found="a longer one")  # fmt: skip
+        raise ModelError(
+            "answer of the server", expected=f"at most {MAX_BODY} bytes", found="a longer one"
+        )
     if answer.length:
         raise IncompleteRead(data, answer.length)
     return data
@@ -334,10 +355,11 @@ def checked_url(url: str) -> str:
         raise _no_address(url) from None
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            "openai(base_url=…)", expected="an address without a name or a password",
+            "openai(base_url=…)",
+            expected="an address without a name or a password",
             found="one with them, which is not shown",
             fix="Give the key through the environment: key_variable=NAME.",
-        )  # fmt: skip
+        )
     if not fine or parts.query or parts.fragment or re.search(r"[\s\x00-\x1f]", url.strip()):
         raise _no_address(url)
     return url.strip().rstrip("/")
@@ -345,9 +367,10 @@ def checked_url(url: str) -> str:
 
 def _no_address(url: str) -> UsageError:
     return UsageError(
-        "openai(base_url=…)", expected="an address such as http://localhost:8000/v1",
+        "openai(base_url=…)",
+        expected="an address such as http://localhost:8000/v1",
         found=repr(url[:80]),
-    )  # fmt: skip
+    )
 
 
 def key_from(variable: str | None) -> str | None:
@@ -360,14 +383,24 @@ def key_from(variable: str | None) -> str | None:
     if variable is None:
         return None
     if not VARIABLE.match(variable):
-        raise UsageError("openai(key_variable=…)", expected="the name of an environment variable, "
-                         "in capitals", found="something else, which is not shown",
-                         fix="A key that is typed would stand in the record.")  # fmt: skip
+        raise UsageError(
+            "openai(key_variable=…)",
+            expected="the name of an environment variable, in capitals",
+            found="something else, which is not shown",
+            fix="A key that is typed would stand in the record.",
+        )
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise UsageError(f"openai(key_variable={variable})", expected="a key in this environment "
-                         "variable", found="none", fix=f"export {variable}=…")  # fmt: skip
+        raise UsageError(
+            f"openai(key_variable={variable})",
+            expected="a key in this environment variable",
+            found="none",
+            fix=f"export {variable}=…",
+        )
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise UsageError(f"environment variable {variable}", expected="a key of plain characters",
-                         found="something else, which is not shown")  # fmt: skip
+        raise UsageError(
+            f"environment variable {variable}",
+            expected="a key of plain characters",
+            found="something else, which is not shown",
+        )
     return key

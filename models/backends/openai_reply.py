@@ -41,10 +41,12 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
     except (LookupError, TypeError, AttributeError) as error:
         raise TryAgain(f"an answer without a message ({type(error).__name__})") from error
     if ended == FILTERED:
-        raise ModelError("reply", expected="all that the network says",
-                         found=f"a content filter of the server (finish_reason {FILTERED})",
-                         fix="The network's own words are had from a server without one."
-                         )  # fmt: skip
+        raise ModelError(
+            "reply",
+            expected="all that the network says",
+            found=f"a content filter of the server (finish_reason {FILTERED})",
+            fix="The network's own words are had from a server without one.",
+        )
     said = f"<think>{thoughts}</think>{text}" if thoughts else text
     refuse_broken(text or thoughts, cut=ended == "length", request=request)
     prompt, completion = _counts(answer.get("usage"))
@@ -77,9 +79,11 @@ def check_model(name: Any, *, wanted: str, url: str) -> None:
         return
     if not (name.startswith(wanted) and DATED.fullmatch(name[len(wanted) :])):
         raise UsageError(
-            f"server {url}", expected=f"replies of {wanted}",
-            found=f"one of {storable(name, 100)}", fix="Give its own name as model=.",
-        )  # fmt: skip
+            f"server {url}",
+            expected=f"replies of {wanted}",
+            found=f"one of {storable(name, 100)}",
+            fix="Give its own name as model=.",
+        )
 
 
 def check_listed(listed: Mapping[str, Any], *, wanted: str, url: str) -> None:
@@ -89,5 +93,8 @@ def check_listed(listed: Mapping[str, Any], *, wanted: str, url: str) -> None:
     names = [str(one["id"]) for one in rows if isinstance(one, dict) and "id" in one]
     if names and wanted not in names:
         shown = storable(", ".join(names[:LISTED]), 200)
-        raise UsageError(f"openai(model={wanted})", expected=f"a model of the server at {url}",
-                         found=f"it has {shown}")  # fmt: skip
+        raise UsageError(
+            f"openai(model={wanted})",
+            expected=f"a model of the server at {url}",
+            found=f"it has {shown}",
+        )

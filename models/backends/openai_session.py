@@ -285,10 +285,11 @@ class Session:
             if self._failed_in_a_row < GIVE_UP:
                 return
         raise MissingDependency(
-            f"server {self.endpoint.url}", expected="answers",
+            f"server {self.endpoint.url}",
+            expected="answers",
             found=f"{GIVE_UP} requests in a row that failed, the last one thus: {error}",
             fix="See whether it still runs. The same command goes on where it was.",
-        ) from error  # fmt: skip
+        ) from error
 
     def _give_up(self, fault: TryAgain, tries: int) -> NoReturn:
         asked = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"

@@ -190,8 +190,9 @@ def _read(network: Any, part: Part) -> _Read:
         positions = positions[..., -given["input_ids"].shape[1] :]
         tokens = _grown(part.known.rows.tokens, given["input_ids"])
         mask = given["attention_mask"]
-    output = network(**given, position_ids=positions, past_key_values=cache, use_cache=True,
-                     logits_to_keep=1)  # fmt: skip
+    output = network(
+        **given, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+    )
     order = list(range(len(tokens)))
     rows = Rows(order, [[] for _ in order], tokens, mask, positions[-1:, :, -1:] + 1, cache)
     if part.keep is not None:
@@ -210,9 +211,12 @@ def _begun(read: _Read, free: int) -> "tuple[Rows, Tensor, _Read | None]":
         needed = sorted(set(later))
         start = int(read.rows.mask[needed].any(dim=0).int().argmax())
         rest = _Read(
-            chosen_rows(read.rows, needed, places=needed, start=start), read.scores[needed],
-            read.places[free:], [needed.index(one) for one in later], True,
-        )  # fmt: skip
+            chosen_rows(read.rows, needed, places=needed, start=start),
+            read.scores[needed],
+            read.places[free:],
+            [needed.index(one) for one in later],
+            True,
+        )
     rows = chosen_rows(read.rows, alike, places=read.places[:free], release=read.release)
     return rows, read.scores[alike], rest
 
@@ -237,9 +241,13 @@ def _step(network: Any, rows: Rows) -> "Tensor":
     rows.mask = _grown(rows.mask, rows.mask.new_ones(len(rows), 1))
     rows.tokens = _grown(rows.tokens, tokens)
     output = network(
-        input_ids=tokens, attention_mask=rows.mask, position_ids=rows.positions,
-        past_key_values=rows.cache, use_cache=True, logits_to_keep=1,
-    )  # fmt: skip
+        input_ids=tokens,
+        attention_mask=rows.mask,
+        position_ids=rows.positions,
+        past_key_values=rows.cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
     rows.positions = rows.positions + 1
     scores: Tensor = output.logits[:, -1]
     return scores
@@ -258,9 +266,12 @@ def _write(
     for sampling, several in _alike([samplings[place] for place in rows.places]).items():
         some = None if len(several) == len(rows) else several
         tokens = _chosen(
-            sampling, scores if some is None else scores[some], own if some is None else own[some],
-            [keys[at] for at in several], [positions[at] for at in several],
-        )  # fmt: skip
+            sampling,
+            scores if some is None else scores[some],
+            own if some is None else own[some],
+            [keys[at] for at in several],
+            [positions[at] for at in several],
+        )
         for at, token in zip(several, tokens, strict=True):
             chosen[at] = token
     check_finite(largest, keys, positions)
@@ -319,15 +330,15 @@ def joined(several: Sequence[Rows]) -> Rows:
         return torch.cat([pad(one, (more, 0)) for one, more in zip(parts, before, strict=True)])
 
     def states(parts: "Sequence[Tensor]") -> "Tensor":
-        return torch.cat([
-            pad(one, (0, 0, more, 0)) for one, more in zip(parts, before, strict=True)
-        ])  # fmt: skip
+        return torch.cat(
+            [pad(one, (0, 0, more, 0)) for one, more in zip(parts, before, strict=True)]
+        )
 
     layers = []
     for alike in zip(*(rows.cache.layers for rows in several), strict=True):
         layers.append(
             (states([layer.keys for layer in alike]), states([layer.values for layer in alike]))
-        )  # fmt: skip
+        )
         for layer in alike:  # layer by layer, so that memory holds little twice
             layer.reset()
     return Rows(
@@ -337,7 +348,7 @@ def joined(several: Sequence[Rows]) -> Rows:
         columns([rows.mask for rows in several]),
         torch.cat([rows.positions for rows in several], dim=1),
         growing(layers),
-    )  # fmt: skip
+    )
 
 
 def _kept(rows: Rows, chosen: list[int]) -> Rows | None:
@@ -350,9 +361,14 @@ def _kept(rows: Rows, chosen: list[int]) -> Rows | None:
 
 
 def chosen_rows(
-    rows: Rows, chosen: list[int], *, places: list[int], start: int = 0, end: int | None = None,
+    rows: Rows,
+    chosen: list[int],
+    *,
+    places: list[int],
+    start: int = 0,
+    end: int | None = None,
     release: bool = False,
-) -> Rows:  # fmt: skip
+) -> Rows:
     """Copies of rows, perhaps several of one, for these places, from a column to another.
 
     `release`: the rows that are copied give up their cache.
@@ -362,9 +378,7 @@ def chosen_rows(
     index = rows.mask.new_tensor(chosen)
     layers = []
     for layer in rows.cache.layers:
-        layers.append(
-            (layer.keys[index, :, start:end], layer.values[index, :, start:end])
-        )  # fmt: skip
+        layers.append((layer.keys[index, :, start:end], layer.values[index, :, start:end]))
         if release:  # layer by layer, so that memory holds little twice
             layer.reset()
     return Rows(
@@ -374,4 +388,4 @@ def chosen_rows(
         rows.mask[index, start:end],
         rows.positions[:, index],
         growing(layers),
-    )  # fmt: skip
+    )

@@ -174,10 +174,11 @@ def compile_now(network: Any, *, name: str) -> None:
             raise
         except Exception as error:  # of whatever compiler there is
             raise ModelError(
-                f"checkpoint {name}, compiled=true", expected="what torch.compile needs here: a "
-                "compiler for C++ (CPU) or Triton (CUDA)", found=str(error)[:200],
+                f"checkpoint {name}, compiled=true",
+                expected="what torch.compile needs here: a compiler for C++ (CPU) or Triton (CUDA)",
+                found=str(error)[:200],
                 fix="Leave compiled=true out.",
-            ) from error  # fmt: skip
+            ) from error
 
 
 def processor(kind: str, folder: Path, *, name: str) -> Any:

@@ -39,10 +39,12 @@ def configurations() -> dict[str, Path]:
     package = find_spec("sam2")
     if package is None or not package.submodule_search_locations:
         raise MissingDependency(
-            "package sam2", expected="it for config=", found="it is not installed",
+            "package sam2",
+            expected="it for config=",
+            found="it is not installed",
             fix='pip install "visual-reasoning-harness[sam2]", or leave config= out and name a '
             "checkpoint in transformers' format.",
-        )  # fmt: skip
+        )
     folder = Path(package.submodule_search_locations[0]) / "configs"
     return {
         path.stem: path for part in ("sam2", "sam2.1") for path in folder.glob(f"{part}/*.yaml")
@@ -70,15 +72,18 @@ def found(plugin: str, checkpoint: str | None, *, config: str) -> Found:
         )
     if checkpoint is None:
         raise UsageError(
-            f"{plugin}(config={name})", expected="checkpoint=, a .pt file of that network",
+            f"{plugin}(config={name})",
+            expected="checkpoint=, a .pt file of that network",
             found="none",
-        )  # fmt: skip
+        )
     path = Path(checkpoint)
     if not path.is_file():
         raise ModelError(
-            f"checkpoint {checkpoint}", expected="a .pt file of SAM 2", found="no such file",
+            f"checkpoint {checkpoint}",
+            expected="a .pt file of SAM 2",
+            found="no such file",
             fix="Without config=, a folder or a name in transformers' format is taken.",
-        )  # fmt: skip
+        )
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
     return Found(path.name, path, digest.hexdigest(), {"config": name})
@@ -123,16 +128,18 @@ def weights(checkpoint: Path) -> dict[str, Any]:
         whole = torch.load(checkpoint, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError) as error:
         raise ModelError(
-            f"checkpoint {checkpoint.name}", expected="a whole .pt file of nothing but tensors",
+            f"checkpoint {checkpoint.name}",
+            expected="a whole .pt file of nothing but tensors",
             found=" ".join(str(error).split())[:200] or type(error).__name__,
             fix="Fetch it again from its authors; it may have been cut off.",
-        ) from error  # fmt: skip
+        ) from error
     table = whole.get("model") if isinstance(whole, dict) else None
     if not isinstance(table, dict):
         raise ModelError(
-            f"checkpoint {checkpoint.name}", expected="a table of weights called 'model'",
+            f"checkpoint {checkpoint.name}",
+            expected="a table of weights called 'model'",
             found="none",
-        )  # fmt: skip
+        )
     return table
 
 

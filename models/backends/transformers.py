@@ -112,9 +112,12 @@ class TransformersChat:
     def processor(self) -> Any:
         """The checkpoint's processor, padding on the left, with this backend's pixel limits."""
         return load_processor(
-            self.folder, name=self.checkpoint, min_pixels=self.min_pixels,
-            max_pixels=self.max_pixels, clips=self.limits_clips,
-        )  # fmt: skip
+            self.folder,
+            name=self.checkpoint,
+            min_pixels=self.min_pixels,
+            max_pixels=self.max_pixels,
+            clips=self.limits_clips,
+        )
 
     @cached_property
     def network(self) -> Any:
@@ -279,9 +282,9 @@ class TransformersChat:
             return self._rolled(requests, left, size=size, begun=begun)
         plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
         made = self._inputs(requests)
-        return self._batched(requests, with_inputs(
-            plan, made, ahead=self.prefetch, begun=begun, still=self._still
-        ))  # fmt: skip
+        return self._batched(
+            requests, with_inputs(plan, made, ahead=self.prefetch, begun=begun, still=self._still)
+        )
 
     def _rolls(self, requests: Sequence[ChatRequest], size: int, *, go_on: bool) -> bool:
         """Whether rows roll: where they can, and there is something to be had from it."""
@@ -334,14 +337,23 @@ class TransformersChat:
 
         with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
             waiting = Waiting(
-                made, part, size=size, begun=begun, still=self._still,
+                made,
+                part,
+                size=size,
+                begun=begun,
+                still=self._still,
                 worker=worker if self.prefetch else None,
-            )  # fmt: skip
+            )
             waiting.add(placed(requests, left))
             written = rolling.replies(
-                self.network, requests, waiting, size=size, ends=self._end_tokens,
-                samplings=samplings, decode=self._decoded,
-            )  # fmt: skip
+                self.network,
+                requests,
+                waiting,
+                size=size,
+                ends=self._end_tokens,
+                samplings=samplings,
+                decode=self._decoded,
+            )
             with closing(written):
                 while True:
                     with memory(), torch.inference_mode():  # not while the caller is at work

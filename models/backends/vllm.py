@@ -72,8 +72,16 @@ class VllmChat:
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record: settings, and a hash of all weights (reads them once)."""
         told = self.network.describe()
-        same = ("model_type", "weights", "files", "trained", "coordinates", "min_pixels",
-                "max_pixels", "repetition_penalty")  # fmt: skip
+        same = (
+            "model_type",
+            "weights",
+            "files",
+            "trained",
+            "coordinates",
+            "min_pixels",
+            "max_pixels",
+            "repetition_penalty",
+        )
         return {
             "backend": "vllm",
             "checkpoint": self.checkpoint,
@@ -101,18 +109,21 @@ class VllmChat:
             package = import_module("vllm")
         except ModuleNotFoundError as error:
             raise MissingDependency(
-                "backend vllm", expected="the package vllm", found="it is not installed",
+                "backend vllm",
+                expected="the package vllm",
+                found="it is not installed",
                 fix="It wants releases of its own of torch and transformers: install it in "
                 "another environment (pip install vllm), run `vllm serve` there, and use "
                 "backend=openai(base_url=http://localhost:8000/v1).",
-            ) from error  # fmt: skip
+            ) from error
         limits = {
             name: value
             for name, value in (
-                ("min_pixels", self.network.min_pixels), ("max_pixels", self.network.max_pixels)
+                ("min_pixels", self.network.min_pixels),
+                ("max_pixels", self.network.max_pixels),
             )
             if value is not None
-        }  # fmt: skip
+        }
         with loading(f"checkpoint {self.checkpoint} in vLLM"), memory():
             return package.LLM(
                 model=str(self.network.folder),

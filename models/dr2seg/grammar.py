@@ -173,10 +173,14 @@ def write(
     for text in (think, description):
         if any(f"<{end}{tag}>" in text for tag in FORBIDDEN for end in ("", "/")):
             raise ParseError("text to write", expected="no tag of the grammar", found=text[:60])
-    answer = visionreasoner.write(items).partition("<answer>")[2] if form == "sam2" else (
-        json.dumps([{"bbox_2d": [round(edge) for edge in item.box]} for item in items])
-        + "</answer>"
-    )  # fmt: skip
+    answer = (
+        visionreasoner.write(items).partition("<answer>")[2]
+        if form == "sam2"
+        else (
+            json.dumps([{"bbox_2d": [round(edge) for edge in item.box]} for item in items])
+            + "</answer>"
+        )
+    )
     tag = TAGS[form]
     return f"{frame_tag(frame)}<think>{think}</think><{tag}>{description}</{tag}><answer>{answer}"
 

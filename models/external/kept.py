@@ -29,8 +29,11 @@ class Kept:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"external(cache={self.folder})", expected="a folder to write to",
-                             found=error.strerror or str(error)) from error  # fmt: skip
+            raise UsageError(
+                f"external(cache={self.folder})",
+                expected="a folder to write to",
+                found=error.strerror or str(error),
+            ) from error
 
     def get(self, query: Query) -> dict[str, Any] | None:
         """The row for a query, with the query's own id; None if there is none."""

@@ -118,10 +118,10 @@ class External:
         if not self._counts["answered"] or self._counts["silent"] >= GIVE_UP:
             raise UsageError(
                 f"external(command={self.program.command[:120]!r})",
-                expected="a program that answers", found=ended.fault or "; ".join(faults[:SHOWN]) or
-                "an empty output", fix="Run it by hand over a file in this form; see "
-                "models/external/README.md.",
-            )  # fmt: skip
+                expected="a program that answers",
+                found=ended.fault or "; ".join(faults[:SHOWN]) or "an empty output",
+                fix="Run it by hand over a file in this form; see models/external/README.md.",
+            )
 
     def _check(self, query: Query) -> None:
         if len(query.forms) > 1 or query.form not in MASKED | IN_WORDS or len(query.media) != 1:
@@ -129,7 +129,7 @@ class External:
                 f"external: a question for {' and '.join(query.forms)}",
                 expected="one about one picture or video, for masks or an answer in words",
                 found=f"one about {len(query.media)} media" if len(query.media) != 1 else "another",
-            )  # fmt: skip
+            )
 
     def _read(self, query: Query, row: Mapping[str, Any]) -> Prediction:
         """The prediction in a row; what is wrong with it is the program's failure."""
@@ -154,8 +154,9 @@ class External:
             return row_to_answer(Row(query.id, "no_target", True, None, "its row"), query)
         masked = query
         if query.form is AnswerForm.BOX_TRACK:
-            masked = Query(id=query.id, text=query.text, media=query.media,
-                           forms=(AnswerForm.MASK_TRACK,))  # fmt: skip
+            masked = Query(
+                id=query.id, text=query.text, media=query.media, forms=(AnswerForm.MASK_TRACK,)
+            )
         answer = row_to_answer(Row(query.id, "masks", row.get("masks"), None, "its row"), masked)
         if query.form is not AnswerForm.BOX_TRACK or answer.masks is None:
             return answer

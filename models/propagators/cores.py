@@ -20,9 +20,15 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet's pictures, from 0 to 1, by which XMem's are normalised."""
 STRIDE = 16  # pixels of a side that the networks remember as one place
 XMEM: Mapping[str, Any] = {
-    "mem_every": 5, "deep_update_every": -1, "enable_long_term": True, "max_mid_term_frames": 10,
-    "min_mid_term_frames": 5, "max_long_term_elements": 10_000, "num_prototypes": 128, "top_k": 30,
-}  # fmt: skip
+    "mem_every": 5,
+    "deep_update_every": -1,
+    "enable_long_term": True,
+    "max_mid_term_frames": 10,
+    "min_mid_term_frames": 5,
+    "max_long_term_elements": 10_000,
+    "num_prototypes": 128,
+    "top_k": 30,
+}
 """The settings of XMem's official evaluation."""
 
 

@@ -15,8 +15,15 @@ from harness.media import Media
 from harness.models.backends import sam2_package as package
 from harness.models.propagators.sam2_video import Sam2Video
 
-TABLES = ("point_inputs_per_obj", "mask_inputs_per_obj", "cached_features", "constants",
-          "output_dict_per_obj", "temp_output_dict_per_obj", "frames_tracked_per_obj")  # fmt: skip
+TABLES = (
+    "point_inputs_per_obj",
+    "mask_inputs_per_obj",
+    "cached_features",
+    "constants",
+    "output_dict_per_obj",
+    "temp_output_dict_per_obj",
+    "frames_tracked_per_obj",
+)
 """What the package's predictor keeps of a video, empty when one begins."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of red, green and blue: what the package's reader of videos normalises by."""

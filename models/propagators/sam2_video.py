@@ -47,9 +47,13 @@ class Sam2Video:
         """The Sam2VideoModel."""
         kind = "Sam2VideoModel"
         return checkpoints.network(
-            kind, self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device,
+            kind,
+            self.folder,
+            name=self.checkpoint,
+            dtype=self.dtype,
+            device=self.device,
             compiled=self.compiled,
-        )  # fmt: skip
+        )
 
     @cached_property
     def processor(self) -> Any:
@@ -191,8 +195,11 @@ def sam2_video(
     checkpoints.check_dtype("sam2_video", dtype)
     if config is not None:
         if compiled:
-            raise UsageError("sam2_video(compiled=true)", expected="no config=…, as the authors' "
-                             "package is run as it is", found=f"config={config}")  # fmt: skip
+            raise UsageError(
+                "sam2_video(compiled=true)",
+                expected="no config=…, as the authors' package is run as it is",
+                found=f"config={config}",
+            )
         return _of_package(checkpoint, config=config, dtype=dtype, device=device)
     found = checkpoints.published("sam2_video", checkpoint, memory=True, toy="pocket_sam_video")
     return Sam2Video(

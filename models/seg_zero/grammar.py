@@ -126,14 +126,16 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
     boxes = [item.box for item in items]
-    lows, highs = [min(box[side] for box in boxes) for side in (0, 1)], [
-        max(box[side] for box in boxes) for side in (2, 3)
-    ]  # fmt: skip
+    lows, highs = (
+        [min(box[side] for box in boxes) for side in (0, 1)],
+        [max(box[side] for box in boxes) for side in (2, 3)],
+    )
     first = items[0].place
     second = items[1].place if len(items) > 1 else items[0].second or first
     values = ([*lows, *highs], first, second)
-    plain = {key: [round(number) for number in value]
-             for key, value in zip(KEYS, values, strict=True)}  # fmt: skip
+    plain = {
+        key: [round(number) for number in value] for key, value in zip(KEYS, values, strict=True)
+    }
     return f"{begun}<answer>{json.dumps(plain)}</answer>"
 
 

@@ -71,9 +71,13 @@ class Sam2:
     def network(self) -> Any:
         """The Sam2Model."""
         return checkpoints.network(
-            "Sam2Model", self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device,
+            "Sam2Model",
+            self.folder,
+            name=self.checkpoint,
+            dtype=self.dtype,
+            device=self.device,
             compiled=self.compiled,
-        )  # fmt: skip
+        )
 
     @cached_property
     def processor(self) -> Any:
@@ -177,8 +181,11 @@ def sam2(
     checkpoints.check_dtype("sam2", dtype)
     if config is not None:
         if compiled:
-            raise UsageError("sam2(compiled=true)", expected="no config=…, as the authors' "
-                             "package is run as it is", found=f"config={config}")  # fmt: skip
+            raise UsageError(
+                "sam2(compiled=true)",
+                expected="no config=…, as the authors' package is run as it is",
+                found=f"config={config}",
+            )
         return _of_package(
             checkpoint, config=config, dtype=dtype, device=device, multimask=multimask
         )

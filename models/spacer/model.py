@@ -53,10 +53,21 @@ def spacer(
     """
     wording = Wording(
         name="spacer" if prompt == "paper" else f"spacer/{prompt}",
-        package="harness.models.spacer", frames=FRAMES, aid=map, file=FILES[prompt],
-    )  # fmt: skip
+        package="harness.models.spacer",
+        frames=FRAMES,
+        aid=map,
+        file=FILES[prompt],
+    )
     return spoken_model(
-        wording, checkpoint=checkpoint, backend=backend, frames=frames, pixels=pixels,
-        segmenter=segmenter, propagator=propagator, keyframe=keyframe,
-        max_new_tokens=max_new_tokens, batch_size=batch_size, seed=seed,
-    )  # fmt: skip
+        wording,
+        checkpoint=checkpoint,
+        backend=backend,
+        frames=frames,
+        pixels=pixels,
+        segmenter=segmenter,
+        propagator=propagator,
+        keyframe=keyframe,
+        max_new_tokens=max_new_tokens,
+        batch_size=batch_size,
+        seed=seed,
+    )

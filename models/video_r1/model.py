@@ -47,10 +47,20 @@ def video_r1(
     """
     wording = Wording(
         name="video_r1" if prompt == "paper" else f"video_r1/{prompt}",
-        package="harness.models.video_r1", frames=FRAMES, file=FILES[prompt],
-    )  # fmt: skip
+        package="harness.models.video_r1",
+        frames=FRAMES,
+        file=FILES[prompt],
+    )
     return spoken_model(
-        wording, checkpoint=checkpoint, backend=backend, frames=frames, pixels=pixels,
-        segmenter=segmenter, propagator=propagator, keyframe=keyframe,
-        max_new_tokens=max_new_tokens, batch_size=batch_size, seed=seed,
-    )  # fmt: skip
+        wording,
+        checkpoint=checkpoint,
+        backend=backend,
+        frames=frames,
+        pixels=pixels,
+        segmenter=segmenter,
+        propagator=propagator,
+        keyframe=keyframe,
+        max_new_tokens=max_new_tokens,
+        batch_size=batch_size,
+        seed=seed,
+    )

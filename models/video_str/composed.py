@@ -68,9 +68,11 @@ class SpokenModel(PromptedModel):
         if form is not AnswerForm.BOXES:
             return request
         return replace(
-            request, text=self.words.ask(query, form), frames=self._shown(query, located=False),
+            request,
+            text=self.words.ask(query, form),
+            frames=self._shown(query, located=False),
             resize=budgeted(query, self.frames),
-        )  # fmt: skip
+        )
 
     def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
         boxes = all(form is AnswerForm.BOXES for form in query.forms)

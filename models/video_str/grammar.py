@@ -103,8 +103,11 @@ def graph(reply: str) -> Graph:
         raise ParseError("reply", expected="<graph>{…}</graph>", found="none")
     value = literal(text)
     if not isinstance(value, dict) or len(value) > MAX_NODES:
-        raise ParseError("graph", expected=f"a dictionary of at most {MAX_NODES} categories",
-                         found=type(value).__name__)  # fmt: skip
+        raise ParseError(
+            "graph",
+            expected=f"a dictionary of at most {MAX_NODES} categories",
+            found=type(value).__name__,
+        )
     nodes: Graph = {}
     for key, place in value.items():
         name = key.strip().lower() if isinstance(key, str) else ""
@@ -143,8 +146,11 @@ def python_literal(text: str) -> Any:
         ParseError: it is something else, or longer or deeper than a graph needs to be.
     """
     if len(text) > MAX_LITERAL or nesting(text) > MAX_DEPTH:
-        raise ParseError("value", expected=f"at most {MAX_LITERAL} characters and {MAX_DEPTH} "
-                         "levels", found="more")  # fmt: skip
+        raise ParseError(
+            "value",
+            expected=f"at most {MAX_LITERAL} characters and {MAX_DEPTH} levels",
+            found="more",
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in a network's text
@@ -152,8 +158,9 @@ def python_literal(text: str) -> Any:
             _refuse_large(tree, text.lstrip(" \t"))
             return ast.literal_eval(tree)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise ParseError("value", expected="JSON, or Python's plain values",
-                         found=type(error).__name__) from error  # fmt: skip
+        raise ParseError(
+            "value", expected="JSON, or Python's plain values", found=type(error).__name__
+        ) from error
 
 
 def _refuse_large(tree: ast.AST, text: str) -> None:
@@ -163,5 +170,6 @@ def _refuse_large(tree: ast.AST, text: str) -> None:
             continue
         begins = lines[node.lineno - 1][node.col_offset :][:2].lower()
         if node.value >= 10**MAX_DIGITS or begins in OTHER_BASES:
-            raise ParseError("value", expected=f"decimal numbers of at most {MAX_DIGITS} digits",
-                             found="another")  # fmt: skip
+            raise ParseError(
+                "value", expected=f"decimal numbers of at most {MAX_DIGITS} digits", found="another"
+            )

@@ -48,10 +48,21 @@ def video_str(
     """
     wording = Wording(
         name="video_str" if prompt == "paper" else f"video_str/{prompt}",
-        package="harness.models.video_str", frames="video_str", aid=graph, file=FILES[prompt],
-    )  # fmt: skip
+        package="harness.models.video_str",
+        frames="video_str",
+        aid=graph,
+        file=FILES[prompt],
+    )
     return spoken_model(
-        wording, checkpoint=checkpoint, backend=backend, frames=frames, pixels=pixels,
-        segmenter=segmenter, propagator=propagator, keyframe=keyframe,
-        max_new_tokens=max_new_tokens, batch_size=batch_size, seed=seed,
-    )  # fmt: skip
+        wording,
+        checkpoint=checkpoint,
+        backend=backend,
+        frames=frames,
+        pixels=pixels,
+        segmenter=segmenter,
+        propagator=propagator,
+        keyframe=keyframe,
+        max_new_tokens=max_new_tokens,
+        batch_size=batch_size,
+        seed=seed,
+    )

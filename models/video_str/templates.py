@@ -84,9 +84,12 @@ class Templates:
             name = problem_type.lower()
         found = self.form.get(name, self.form.get(form))
         if found is None:
-            raise UsageError(f"a question for {form}", expected=f"one for {', '.join(self.form)}",
-                             found=str(form), fix="Use a model that gives such answers.",
-                             )  # fmt: skip
+            raise UsageError(
+                f"a question for {form}",
+                expected=f"one for {', '.join(self.form)}",
+                found=str(form),
+                fix="Use a model that gives such answers.",
+            )
         return found
 
     def _listed(self, options: Sequence[str]) -> str:

@@ -42,7 +42,15 @@ def videochat_r1(
     """
     wording = Wording(name="videochat_r1", package="harness.models.videochat_r1", frames=FRAMES)
     return spoken_model(
-        wording, checkpoint=checkpoint, backend=backend, frames=frames, pixels=pixels,
-        segmenter=segmenter, propagator=propagator, keyframe=keyframe,
-        max_new_tokens=max_new_tokens, batch_size=batch_size, seed=seed,
-    )  # fmt: skip
+        wording,
+        checkpoint=checkpoint,
+        backend=backend,
+        frames=frames,
+        pixels=pixels,
+        segmenter=segmenter,
+        propagator=propagator,
+        keyframe=keyframe,
+        max_new_tokens=max_new_tokens,
+        batch_size=batch_size,
+        seed=seed,
+    )

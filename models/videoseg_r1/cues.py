@@ -20,8 +20,11 @@ class Cues:
 
     def __post_init__(self) -> None:
         if not (self.box or self.central):
-            raise UsageError("box=false and central=false", expected="one of them to prompt with",
-                             found="neither")  # fmt: skip
+            raise UsageError(
+                "box=false and central=false",
+                expected="one of them to prompt with",
+                found="neither",
+            )
 
     @property
     def name(self) -> str:

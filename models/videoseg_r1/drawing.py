@@ -37,8 +37,11 @@ class Drawing:
 
     def __post_init__(self) -> None:
         if not 0 <= self.fewest <= self.most:
-            raise UsageError("fewest_references, most_references", expected="0 or more, in order",
-                             found=f"{self.fewest}, {self.most}")  # fmt: skip
+            raise UsageError(
+                "fewest_references, most_references",
+                expected="0 or more, in order",
+                found=f"{self.fewest}, {self.most}",
+            )
 
     def drawn(self, query: Query, answer: Answer) -> tuple[Place, tuple[int, ...]]:
         """Where a query's video is looked at, and the reference frames.
@@ -50,8 +53,9 @@ class Drawing:
         """
         seen = visible(query, answer)
         if not seen:
-            raise ParseError("answer to draw a frame of", expected="a frame with what is meant",
-                             found="none")  # fmt: skip
+            raise ParseError(
+                "answer to draw a frame of", expected="a frame with what is meant", found="none"
+            )
         named = f"{self.seed}\x00{query.id}\x00{query.text}".encode("utf-8", "replace")
         digest = hashlib.blake2b(named, digest_size=16).digest()
         draw = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))

@@ -67,9 +67,7 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
     return read_reply(reply, read)
 
 
-def write(
-    items: Sequence[Item], *, think: str | None = "", frame: int | None = None
-) -> str:  # fmt: skip
+def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = None) -> str:
     """The reply that says `items`; coordinates are written as whole numbers.
 
     An object without one of its points is written without it. `think=None` leaves the reasoning
@@ -79,9 +77,7 @@ def write(
         ParseError: `think` holds a tag of the grammar.
     """
     begun = begin_reply(think, frame=frame)
-    objects = [
-        {"bbox_2d": [round(edge) for edge in item.box], **_points(item)} for item in items
-    ]  # fmt: skip
+    objects = [{"bbox_2d": [round(edge) for edge in item.box], **_points(item)} for item in items]
     return f"{begun}<answer>{json.dumps(objects)}</answer>"
 
 
@@ -133,8 +129,9 @@ def _point(
     x, y, label = finite_numbers(value, 3, f"{what}: {key}")
     if label != LABELS[key]:
         if strict:
-            raise ParseError(f"{what}: {key}", expected=f"the label {LABELS[key]}",
-                             found=str(label))  # fmt: skip
+            raise ParseError(
+                f"{what}: {key}", expected=f"the label {LABELS[key]}", found=str(label)
+            )
         notes.append(f"{what}: {key} has the label {label:g}")
     return Point(x, y)
 

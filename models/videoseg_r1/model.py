@@ -241,9 +241,12 @@ class VideoSegR1(PromptedModel):
         for form, reply in zip(query.forms, replies[len(before) :], strict=False):
             named = split_frame(reply)[0]
             if form in LOCATED and named is not None and named != place.target:
-                raise ModelError(f"the search for {query.id}", expected=f"frame {named}, as "
-                                 "recorded", found=f"frame {place.target}", fix="The sampler's "
-                                 "code or settings have changed since the run.")  # fmt: skip
+                raise ModelError(
+                    f"the search for {query.id}",
+                    expected=f"frame {named}, as recorded",
+                    found=f"frame {place.target}",
+                    fix="The sampler's code or settings have changed since the run.",
+                )
         return (*turns, *(as_seen(self.chat, request) for request in self.placed(query, place)))
 
     def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
@@ -388,27 +391,40 @@ def videoseg_r1(
         chat=chat,
         prompt=Prompt(resize=(canvas, canvas), think=think, wording=prompt),
         words=Questions(),
-        segmenter=cut if box and central and negative else Cues(
-            segmenter=cut, box=box, central=central, negative=negative
-        ),
+        segmenter=cut
+        if box and central and negative
+        else Cues(segmenter=cut, box=box, central=central, negative=negative),
         propagator=propagator_of(propagator),
         frames=frames_of(frames),
         max_new_tokens=max_new_tokens,
         system=system,
         batch_size=batch_size,
-        voters=chat if sampler is None else chat_of(
+        voters=chat
+        if sampler is None
+        else chat_of(
             _warmer(sampler, temperature), checkpoint=checkpoint, batch_size=batch_size, seed=seed
         ),
         sampler=Sampler(
-            votes=votes, percentages=percentages, delta=delta, rounds=rounds, average=average,
-            target=target, key_segment=key_segment, target_frame=target_frame, seed=seed,
+            votes=votes,
+            percentages=percentages,
+            delta=delta,
+            rounds=rounds,
+            average=average,
+            target=target,
+            key_segment=key_segment,
+            target_frame=target_frame,
+            seed=seed,
         ),
         showing=Showing(
-            context=(context, context), sampler_frames=sampler_frames, strategy=references,
-            reference_frames=reference_frames, key_frames=key_frames, beside=beside,
+            context=(context, context),
+            sampler_frames=sampler_frames,
+            strategy=references,
+            reference_frames=reference_frames,
+            key_frames=key_frames,
+            beside=beside,
             temperature=temperature if sampler is None else None,
         ),
-    )  # fmt: skip
+    )
 
 
 def _warmer(backend: Spec | Chat, temperature: float) -> Spec | Chat:
@@ -421,5 +437,6 @@ def _warmer(backend: Spec | Chat, temperature: float) -> Spec | Chat:
 def _at_least(least: float, **numbers: float) -> None:
     for name, number in numbers.items():
         if not number >= least:
-            raise UsageError(f"videoseg_r1({name}=…)", expected=f"at least {least:g}",
-                             found=str(number))  # fmt: skip
+            raise UsageError(
+                f"videoseg_r1({name}=…)", expected=f"at least {least:g}", found=str(number)
+            )

@@ -103,9 +103,7 @@ class Showing:
         )
 
 
-def introduced(
-    video: Media, place: Place, refer: Sequence[int], keys: Sequence[int]
-) -> str:  # fmt: skip
+def introduced(video: Media, place: Place, refer: Sequence[int], keys: Sequence[int]) -> str:
     """What is said of the pictures, before the question."""
     times, says = video.times(), _says()
     text = filled(says["target"], Time=f"{times[place.target]:.1f}", End=f"{times[-1]:.1f}")

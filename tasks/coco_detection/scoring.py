@@ -33,17 +33,23 @@ def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
         extra = sample.target.extra
         said = (prediction.answer and prediction.answer.boxes) or ()
         item = detection_item(
-            extra["image"], extra["category"], truth=sample.target.answer.boxes, predicted=said,
-            scores=confidence(sample, prediction, said) if said else (), crowd=extra["crowd"],
-            areas=extra["areas"], sizes=extra.get("sizes"),
-        )  # fmt: skip
+            extra["image"],
+            extra["category"],
+            truth=sample.target.answer.boxes,
+            predicted=said,
+            scores=confidence(sample, prediction, said) if said else (),
+            crowd=extra["crowd"],
+            areas=extra["areas"],
+            sizes=extra.get("sizes"),
+        )
         return {name: Corpus((item,)) for name in names}
 
     return score
 
 
-def _protocol(name: str, suffix: str, library: Library, confidence: Confidence, about: str
-              ) -> Protocol:  # fmt: skip
+def _protocol(
+    name: str, suffix: str, library: Library, confidence: Confidence, about: str
+) -> Protocol:
     names = {f"{statistic}{suffix}": statistic for statistic in STATISTICS}
     if suffix:
         names = {f"coco_{name.lower()}": statistic for name, statistic in names.items()}
@@ -51,28 +57,38 @@ def _protocol(name: str, suffix: str, library: Library, confidence: Confidence, 
         name=name,
         score=scorer(names, confidence),
         metrics=tuple(
-            Metric(name, corpus=average_precision(statistic, library=library),
-                   about=f"COCO's {statistic} of boxes over all categories that are asked for")
+            Metric(
+                name,
+                corpus=average_precision(statistic, library=library),
+                about=f"COCO's {statistic} of boxes over all categories that are asked for",
+            )
             for name, statistic in names.items()
         ),
         headline=next(iter(names)),
         ceiling=Ceiling(
-            value=1.0, tolerance=1e-9,
+            value=1.0,
+            tolerance=1e-9,
             why="COCO adds a rounding unit to each denominator",
         ),
         about=about,
-    )  # fmt: skip
+    )
 
 
 def protocols(library: Library) -> dict[str, Protocol]:
     """Both protocols, AP computed by this library."""
     return {
         "coco/visionreasoner": _protocol(
-            "coco/visionreasoner", "_area_score", library, by_area,
+            "coco/visionreasoner",
+            "_area_score",
+            library,
+            by_area,
             "VisionReasoner's evaluation: a box's score is the part of the picture it covers",
         ),
         "coco/scores": _protocol(
-            "coco/scores", "", library, as_said,
+            "coco/scores",
+            "",
+            library,
+            as_said,
             "AP by the model's own scores, 1 where it has none; only present categories are asked",
         ),
-    }  # fmt: skip
+    }

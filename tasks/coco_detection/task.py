@@ -90,8 +90,9 @@ class Truth:
             place = f"{self.path}, annotation {number}"
             category = field(plain, "category_id", int, place)
             if category not in self.instances.categories:
-                raise DataError(f"{place}: 'category_id'", expected="a known category",
-                                found=str(category))  # fmt: skip
+                raise DataError(
+                    f"{place}: 'category_id'", expected="a known category", found=str(category)
+                )
             found.extend((field(plain, "image_id", int, place), category, int(number)))
         rows = np.array(found, np.int64).reshape(-1, 3)
         return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
@@ -134,9 +135,11 @@ def _copied(truth: Truth, files: Sequence[Path]) -> Iterator[Sample]:
             str(image_id) not in truth.instances.pictures
             or category not in truth.instances.categories
         ):
-            raise DataError(f"{copy.where}: 'image_id' and 'cat_id'",
-                            expected=f"numbers of {truth.path}", found=f"{image_id}, {category}"
-                            )  # fmt: skip
+            raise DataError(
+                f"{copy.where}: 'image_id' and 'cat_id'",
+                expected=f"numbers of {truth.path}",
+                found=f"{image_id}, {category}",
+            )
         id = f"{image_id}/{category}"
         query = Query(
             id=query_id(id), text=copy.text, media=(copy.media(),), forms=(AnswerForm.BOXES,)
@@ -148,22 +151,33 @@ def _copied(truth: Truth, files: Sequence[Path]) -> Iterator[Sample]:
 def _numbers(copy: Copy) -> tuple[int, int]:
     assert copy.category is not None
     if not copy.image_id.isdigit() or len(copy.image_id) > 12:
-        raise DataError(f"{copy.where}: 'image_id'", expected="a picture's number",
-                        found=repr(copy.image_id)[:40])  # fmt: skip
+        raise DataError(
+            f"{copy.where}: 'image_id'",
+            expected="a picture's number",
+            found=repr(copy.image_id)[:40],
+        )
     return int(copy.image_id), copy.category
 
 
 def _sample(
-    id: str, query: Query, things: Sequence[Thing], place: tuple[int, int], name: str, *,
+    id: str,
+    query: Query,
+    things: Sequence[Thing],
+    place: tuple[int, int],
+    name: str,
+    *,
     asked: bool,
-) -> Sample:  # fmt: skip
+) -> Sample:
     """One question; `asked` says whether it lists a box, on which VisionReasoner's score hangs."""
     image_id, category = place
     extra = {
-        "image": image_id, "category": category, "asked": asked,
-        "crowd": [thing.crowd for thing in things], "areas": [thing.area for thing in things],
+        "image": image_id,
+        "category": category,
+        "asked": asked,
+        "crowd": [thing.crowd for thing in things],
+        "areas": [thing.area for thing in things],
         "sizes": [tuple(map(float, thing.plain["bbox"][2:])) for thing in things],
-    }  # fmt: skip
+    }
     return Sample(
         id=id,
         query=query,

@@ -18,9 +18,15 @@ from harness.world.scene import SHAPES, Scene
 from harness.world.shapes import World
 
 COPY = {
-    "image": "image", "text": "string", "image_id": "int64", "ann_id": "int64", "cat_id": "int64",
-    "bbox": "boxes", "img_height": "int64", "img_width": "int64",
-}  # fmt: skip
+    "image": "image",
+    "text": "string",
+    "image_id": "int64",
+    "ann_id": "int64",
+    "cat_id": "int64",
+    "bbox": "boxes",
+    "img_height": "int64",
+    "img_width": "int64",
+}
 
 
 def file_name(scene: Scene) -> str:
@@ -45,10 +51,18 @@ def _rows(scenes: Sequence[Scene]) -> Iterator[dict[str, Any]]:
         drawn, masks = picture(scene, file_name(scene)), visible_masks(scene)
         numbers = [category(scene, index) for index in range(len(masks))]
         for number in sorted(set(numbers)):
-            boxes = [list(map(float, edges(mask))) for mask, own in zip(masks, numbers, strict=True)
-                     if own == number]  # fmt: skip
+            boxes = [
+                list(map(float, edges(mask)))
+                for mask, own in zip(masks, numbers, strict=True)
+                if own == number
+            ]
             yield {
-                "image": drawn, "text": SHAPES[number - 1], "image_id": number_of(scene),
-                "ann_id": number_of(scene), "cat_id": number, "bbox": boxes,
-                "img_height": scene.height, "img_width": scene.width,
-            }  # fmt: skip
+                "image": drawn,
+                "text": SHAPES[number - 1],
+                "image_id": number_of(scene),
+                "ann_id": number_of(scene),
+                "cat_id": number,
+                "bbox": boxes,
+                "img_height": scene.height,
+                "img_width": scene.width,
+            }

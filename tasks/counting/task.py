@@ -70,8 +70,9 @@ def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
     try:
         places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
     except (TypeError, ValueError, KeyError) as error:
-        raise DataError("points", expected="numbers x and y for each",
-                        found=repr(row["points"])[:60]) from error  # fmt: skip
+        raise DataError(
+            "points", expected="numbers x and y for each", found=repr(row["points"])[:60]
+        ) from error
     return Record(
         id=f"{row['image_sha256']}/{label}",
         text=f"How many {label} are there in this image?",
@@ -113,10 +114,8 @@ LISTS = {
     "pixmo_test_official": Listing("pixmo-count", "test", PLACES, pixmo_row),
     "countbench": Listing("countbench", "train", CAPTIONS, countbench_row),
     "countbenchqa": Listing("CountBenchQA", "test", QUESTIONS, countbenchqa_row),
-    "countbench_visionreasoner": Listing(
-        "counting_countbench", "test", COPY, visionreasoner_row
-    ),
-}  # fmt: skip
+    "countbench_visionreasoner": Listing("counting_countbench", "test", COPY, visionreasoner_row),
+}
 """By the name that `split=` takes."""
 
 
@@ -124,11 +123,17 @@ def counting(
     data: Path,
     *,
     split: Literal[
-        "pixmo_train", "pixmo_val", "pixmo_test", "pixmo_val_official", "pixmo_test_official",
-        "countbench", "countbenchqa", "countbench_visionreasoner",
+        "pixmo_train",
+        "pixmo_val",
+        "pixmo_test",
+        "pixmo_val_official",
+        "pixmo_test_official",
+        "countbench",
+        "countbenchqa",
+        "countbench_visionreasoner",
     ] = "pixmo_val",
     protocol: str = "count/exact",
-) -> Task:  # fmt: skip
+) -> Task:
     """One sample a question.
 
     Args:
@@ -141,8 +146,12 @@ def counting(
     place = folder(data / "counting" / listing.folder, fix=FIX)
     files = sorted((place / "data").glob(f"{listing.hub_split}-*.parquet"))
     if not files:
-        raise DataError(f"folder {place / 'data'}", expected=f"{listing.hub_split}-*.parquet",
-                        found="no such file", fix=FIX)  # fmt: skip
+        raise DataError(
+            f"folder {place / 'data'}",
+            expected=f"{listing.hub_split}-*.parquet",
+            found="no such file",
+            fix=FIX,
+        )
     return Task(
         name="counting",
         version=1,
@@ -207,13 +216,15 @@ def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
         yield Sample(
             id=record.id,
             query=Query(
-                id=query_id(record.id), text=record.text, media=(media,),
+                id=query_id(record.id),
+                text=record.text,
+                media=(media,),
                 forms=(AnswerForm.COUNT,),
             ),
             target=Target(answer=Answer(count=record.count, points=record.points)),
             group=media.id,  # a picture may be asked about under several labels
             categories={"count": str(record.count)},
-        )  # fmt: skip
+        )
 
 
 def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:

@@ -47,9 +47,10 @@ def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
     if square:
         truth, said = sample.target.extra["square"], rela_resize(said)
     return rela_credit(
-        overlap(truth, said), no_target=_truth(sample).no_target,
+        overlap(truth, said),
+        no_target=_truth(sample).no_target,
         said_no_target=answer is not None and answer.no_target,
-    )  # fmt: skip
+    )
 
 
 def score_rela(
@@ -66,9 +67,10 @@ def score_rela(
     credit = _rela(sample, answer, square=square)
     right = answer is not None and said_nothing == nothing
     scores: dict[str, Mean | Ratio] = {
-        "gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union),
+        "gIoU": Mean(credit.iou),
+        "cIoU": Ratio(credit.intersection, credit.union),
         **_accuracies(no_target=nothing, right=right),
-    }  # fmt: skip
+    }
     if not nothing:
         reached = precision_at([credit.iou], thresholds=THRESHOLDS)
         pairs = zip(THRESHOLDS, reached, strict=True)
@@ -93,9 +95,10 @@ def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
     credit = nonobject_credit(overlap(mask, said), no_target=nothing, boxes=number)
     hit = boxes is not None and nonobject_box_hit(nonobject_box(mask), boxes)
     scores: dict[str, Mean | Ratio] = {
-        "gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union),
+        "gIoU": Mean(credit.iou),
+        "cIoU": Ratio(credit.intersection, credit.union),
         "bbox_AP": Mean(float(hit)),
-    }  # fmt: skip
+    }
     if nothing:
         scores["N_acc"] = Ratio(float(number == 0), 1.0)
     return scores
@@ -124,9 +127,10 @@ def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
     f1 = 0.0 if answer is None else grec_f1(truth.boxes or (), counted)
     right = answer is not None and (not counted) == truth.no_target
     return {
-        "F1_score": Mean(float(f1 >= 1.0)), "F1": Mean(f1),
+        "F1_score": Mean(float(f1 >= 1.0)),
+        "F1": Mean(f1),
         **_accuracies(no_target=truth.no_target, right=right),
-    }  # fmt: skip
+    }
 
 
 def answerable(samples: Iterable[Sample]) -> float:
@@ -152,44 +156,59 @@ MASK_METRICS = (
 )
 T_ACC = Metric("T_acc", about="share of expressions with a target of which one is seen")
 RELA = Protocol(
-    name="res/rela", score=partial(score_rela, square=True), headline="gIoU",
+    name="res/rela",
+    score=partial(score_rela, square=True),
+    headline="gIoU",
     ceiling=Ceiling(
-        value=on_the_square, tolerance=1e-12,
+        value=on_the_square,
+        tolerance=1e-12,
         why="truth is drawn on 480 × 480, and masks of the picture's own pixels are brought there",
     ),
     metrics=(
-        *MASK_METRICS, T_ACC,
-        *(Metric(f"Pr@{t}", about=f"share of samples with target with IoU ≥ {t}")
-          for t in THRESHOLDS),
+        *MASK_METRICS,
+        T_ACC,
+        *(
+            Metric(f"Pr@{t}", about=f"share of samples with target with IoU ≥ {t}")
+            for t in THRESHOLDS
+        ),
     ),
-    about="ReLA's evaluation, on 480 × 480; \"no target\" is an answer of its own",
-)  # fmt: skip
+    about='ReLA\'s evaluation, on 480 × 480; "no target" is an answer of its own',
+)
 
 PROTOCOLS = {
     "res/rela": RELA,
     "res/rela_pixels": replace(
-        RELA, name="res/rela_pixels", score=partial(score_rela, square=False), ceiling=CEILING,
+        RELA,
+        name="res/rela_pixels",
+        score=partial(score_rela, square=False),
+        ceiling=CEILING,
         about="ReLA's numbers, counted in each picture's own pixels",
     ),
     "res/visionreasoner-nonobj": Protocol(
-        name="res/visionreasoner-nonobj", score=score_nonobject, headline="gIoU",
+        name="res/visionreasoner-nonobj",
+        score=score_nonobject,
+        headline="gIoU",
         ceiling=CEILING,
         metrics=(
             *MASK_METRICS,
             Metric("bbox_AP", about="share of samples with the right box, or rightly with none"),
         ),
-        about="VisionReasoner's later repository; \"no target\" is to predict no box",
+        about='VisionReasoner\'s later repository; "no target" is to predict no box',
     ),
     "rec/grec": Protocol(
-        name="rec/grec", score=score_grec, headline="F1_score", ceiling=Ceiling(value=1.0),
+        name="rec/grec",
+        score=score_grec,
+        headline="F1_score",
+        ceiling=Ceiling(value=1.0),
         metrics=(
             Metric("F1_score", about="Precision@(F1=1, IoU≥0.5): share of exactly right samples"),
             Metric("F1", about="mean F1"),
-            Metric("N_acc", about="share of expressions without target that have no box"), T_ACC,
+            Metric("N_acc", about="share of expressions without target that have no box"),
+            T_ACC,
         ),
         about="GREC's evaluation of boxes, matched by Generalised IoU",
     ),
-}  # fmt: skip
+}
 BOXED = {
     "res/rela": "rec/grec",
     "res/rela_pixels": "rec/grec",

@@ -71,13 +71,21 @@ def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
         media, answer, square = _resolved(listing, referent, protocol)
         for sentence in referent.sentences:
             if sentence.raw is None:
-                raise DataError(f"{referent.where}, sentence {sentence.id}",
-                                expected="'raw', a text", found="none")  # fmt: skip
+                raise DataError(
+                    f"{referent.where}, sentence {sentence.id}",
+                    expected="'raw', a text",
+                    found="none",
+                )
             yield asked_sample(
-                str(sentence.id), sentence.raw, media, form=form, answer=answer,
+                str(sentence.id),
+                sentence.raw,
+                media,
+                form=form,
+                answer=answer,
                 extra=None if square is None else {"square": square},
-                group=str(referent.image_id), categories={"objects": _number(referent)},
-            )  # fmt: skip
+                group=str(referent.image_id),
+                categories={"objects": _number(referent)},
+            )
 
 
 def _number(referent: Referent) -> str:
@@ -92,8 +100,11 @@ def _resolved(
     things = [listing.instances.thing(number, referent.where) for number in referent.things]
     for thing in things:
         if thing.image_id != picture.id:
-            raise DataError(f"{referent.where}: 'ann_id' {thing.id}", found=str(thing.image_id),
-                            expected=f"an object of picture {picture.id}")  # fmt: skip
+            raise DataError(
+                f"{referent.where}: 'ann_id' {thing.id}",
+                found=str(thing.image_id),
+                expected=f"an object of picture {picture.id}",
+            )
     answer = truth(things, picture, protocol, referent.where)
     square = square_mask(things, picture) if protocol == "res/rela" else None
     return media_of(picture, listing.pictures), answer, square
@@ -116,9 +127,11 @@ def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> A
         raise DataError(f"{where}: 'ann_id'", expected="an object that is no crowd", found="none")
     mask = union(masks) if masks else Rle.empty(picture.height, picture.width)
     return Answer(
-        masks=(mask,), instances=tuple((one,) for one in masks),
-        boxes=None if protocol.startswith("res/rela") else boxes, no_target=nothing,
-    )  # fmt: skip
+        masks=(mask,),
+        instances=tuple((one,) for one in masks),
+        boxes=None if protocol.startswith("res/rela") else boxes,
+        no_target=nothing,
+    )
 
 
 def square_mask(things: Iterable[Thing], picture: Picture) -> Rle:

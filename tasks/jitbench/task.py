@@ -34,7 +34,11 @@ def jitbench(
     scoring = choose("protocol", PROTOCOLS, protocol)
     root, known = mapped(data, "jitbench", mapping, DEFAULT)
     source = Source(
-        name="jitbench", root=root, mapping=known, kind="segmentation",
-        form=AnswerForm.MASK_TRACK, truth=masks_target,
-    )  # fmt: skip
+        name="jitbench",
+        root=root,
+        mapping=known,
+        kind="segmentation",
+        form=AnswerForm.MASK_TRACK,
+        truth=masks_target,
+    )
     return build(source, split=split, protocol=scoring)

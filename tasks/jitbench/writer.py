@@ -10,5 +10,6 @@ LEVELS = 3
 
 def write(world: World, root: Path) -> None:
     """Write `root/jitbench/annotations.jsonl`, and the videos."""
-    write_records(world, root / "jitbench", "segmentation", levels=LEVELS,
-                  annotations="annotations.jsonl")  # fmt: skip
+    write_records(
+        world, root / "jitbench", "segmentation", levels=LEVELS, annotations="annotations.jsonl"
+    )

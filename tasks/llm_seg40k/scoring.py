@@ -46,24 +46,31 @@ def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     resized = nearest_resize(said, height=truth.height, width=truth.width)
     counts = overlap(truth, said if said.size == truth.size else resized)
     iou = 0.0 if prediction.failure else float(llmseg_iou(*counts))
-    return {"gIoU": Mean(iou), "cIoU": Ratio(*counts),
-            "ncIoU": Ratio(*normalised_overlap(truth, said))}  # fmt: skip
+    return {
+        "gIoU": Mean(iou),
+        "cIoU": Ratio(*counts),
+        "ncIoU": Ratio(*normalised_overlap(truth, said)),
+    }
 
 
 PROTOCOLS = {
     "seg/lisa": replace(
-        REASON_SEG["seg/lisa"], score=score_lisa,
+        REASON_SEG["seg/lisa"],
+        score=score_lisa,
         about="LISA's validation, of a prediction at the size of the truth",
     ),
     "seg/llmseg": Protocol(
-        name="seg/llmseg", score=score_llmseg, headline="gIoU",
+        name="seg/llmseg",
+        score=score_llmseg,
+        headline="gIoU",
         metrics=(
             Metric("gIoU", epsilon=1e-5, about="mean over samples of mask IoU"),
             Metric("cIoU", epsilon=1e-10, about="sum of intersections / sum of unions"),
             Metric("ncIoU", epsilon=1e-10, about="cIoU after masks are made 1024 × 1024"),
         ),
-        ceiling=Ceiling(value=1.0, tolerance=1.1e-5,
-                        why="LLM-Seg adds 1e-5 to the number of samples"),
+        ceiling=Ceiling(
+            value=1.0, tolerance=1.1e-5, why="LLM-Seg adds 1e-5 to the number of samples"
+        ),
         about="LLM-Seg's own evaluation, over all samples and not over 100 of them",
     ),
-}  # fmt: skip
+}

@@ -71,11 +71,15 @@ def _of_picture(root: Path, entry: Entry) -> Iterator[Phrase]:
     for number, pair in enumerate(field(plain, "qa_pairs", list, where)):
         place = f"{where}, question {number}"
         yield Phrase(
-            id=f"{name}/{number}", text=field(pair, "question", str, place).strip(),
-            picture=inside(root / FOLDERS[source], name), mask=read_mask(pair, place, root),
-            references=(field(pair, "answer", str, place),), group=name, where=place,
+            id=f"{name}/{number}",
+            text=field(pair, "question", str, place).strip(),
+            picture=inside(root / FOLDERS[source], name),
+            mask=read_mask(pair, place, root),
+            references=(field(pair, "answer", str, place),),
+            group=name,
+            where=place,
             categories={"source": source},
-        )  # fmt: skip
+        )
 
 
 def read_mask(pair: Any, where: str, root: Path) -> Rle:

@@ -37,7 +37,9 @@ def _entry(example: Example, split: str, place: Path) -> tuple[str, dict[str, An
     drawn = f"masks/{Path(name).stem}.png"
     (place / drawn).write_bytes(encode_png(mask.astype(np.uint8) * 255))
     pair = {
-        "question": question.text, "answer": f"{question.count} of them.",
-        "rle_seg": Rle.from_array(mask).to_json(), "segmentation_path": drawn,
-    }  # fmt: skip
+        "question": question.text,
+        "answer": f"{question.count} of them.",
+        "rle_seg": Rle.from_array(mask).to_json(),
+        "segmentation_path": drawn,
+    }
     return name, {"from_dataset": source, "qa_pairs": [pair]}

@@ -17,12 +17,19 @@ SLOTS = tuple(f"option{number}" for number in range(5))
 NOTHING = "N/A"
 """What fills the hub's five columns of options where there are fewer."""
 FIELDS = Fields(
-    id="{id}", media="{video_path}", options="candidates", most=len(SLOTS),
-    answer="correct_choice", form="place",
+    id="{id}",
+    media="{video_path}",
+    options="candidates",
+    most=len(SLOTS),
+    answer="correct_choice",
+    form="place",
     categories={name: name for name in ("duration_group", "question_category", "topic_category")},
-    others={"subtitle_path": "text", "duration": "number",
-            "starting_timestamp_for_subtitles": "number"},
-)  # fmt: skip
+    others={
+        "subtitle_path": "text",
+        "duration": "number",
+        "starting_timestamp_for_subtitles": "number",
+    },
+)
 
 
 def files(place: Path, split: Split) -> tuple[Path, ...]:
@@ -47,8 +54,10 @@ def read(paths: tuple[Path, ...], split: Split) -> Iterator[Question | DataError
 
 def _question(fields: Fields, row: Mapping[str, Any], where: str) -> Question:
     if SLOTS[0] in row:
-        row = {**row, "candidates": [row[slot] for slot in SLOTS
-                                     if row[slot] not in (None, NOTHING)]}  # fmt: skip
+        row = {
+            **row,
+            "candidates": [row[slot] for slot in SLOTS if row[slot] not in (None, NOTHING)],
+        }
     found = fields.read(row, where)
     stem = PurePosixPath(str(found.media)).stem
     return replace(found, group=stem, extra={"id": found.id})

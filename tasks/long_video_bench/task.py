@@ -64,24 +64,40 @@ def long_video_bench(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     if subtitles == "interleaved" and frames is None:
-        raise UsageError("long_video_bench(subtitles=interleaved)", found="none", expected="frames="
-                         "…, the rule for the frames between which they stand")  # fmt: skip
+        raise UsageError(
+            "long_video_bench(subtitles=interleaved)",
+            found="none",
+            expected="frames=…, the rule for the frames between which they stand",
+        )
     place = folder(data / "long_video_bench", fix=FIX)
     found = files(place, split)
     if not found:
-        raise DataError(f"folder {place}", expected=f"the questions of the split {split}",
-                        found="no such file", fix=FIX)  # fmt: skip
+        raise DataError(
+            f"folder {place}",
+            expected=f"the questions of the split {split}",
+            found="no such file",
+            fix=FIX,
+        )
     videos = Videos((place / "videos",), Shown(frames))
     told = Told(place / "subtitles", videos, subtitles, prompt)
     asked = Asked(
-        files=found, read=partial(read, found, split), open=videos.open, problems=told.problems,
-        text=told, apart=prompt == "question", as_text=prompt == "official",
-    )  # fmt: skip
+        files=found,
+        read=partial(read, found, split),
+        open=videos.open,
+        problems=told.problems,
+        text=told,
+        apart=prompt == "question",
+        as_text=prompt == "official",
+    )
     return question_task(
-        asked, "long_video_bench", version=2, protocol=scoring, split=split,
+        asked,
+        "long_video_bench",
+        version=2,
+        protocol=scoring,
+        split=split,
         submission=write_submission if split == "test" else None,
         arguments={"subtitles": subtitles, "prompt": prompt, "frames": str(videos.shown)},
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +157,8 @@ def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Pat
 
 
 PROTOCOLS = letter_protocols(
-    "lvb", longvideobench_choice, score=score_official,
+    "lvb",
+    longvideobench_choice,
+    score=score_official,
     official="lmms-eval's reader: the first of A to E counts; none gets an option at random",
-)  # fmt: skip
+)

@@ -21,10 +21,15 @@ HIDDEN = -1
 TABLES = {"val": "validation", "test": "test"}
 COLUMNS = {
     **dict.fromkeys(("video_id", "id", "video_path", "subtitle_path"), "text"),
-    "correct_choice": "whole", "question": "text", **dict.fromkeys(SLOTS, "text"),
-    "duration": "real", "duration_group": "whole", "question_category": "text",
-    "topic_category": "text", "starting_timestamp_for_subtitles": "real",
-}  # fmt: skip
+    "correct_choice": "whole",
+    "question": "text",
+    **dict.fromkeys(SLOTS, "text"),
+    "duration": "real",
+    "duration_group": "whole",
+    "question_category": "text",
+    "topic_category": "text",
+    "starting_timestamp_for_subtitles": "real",
+}
 STARTS = 100
 """Seconds of the imagined source at which every second video begins."""
 
@@ -63,15 +68,20 @@ def _record(
     scene: Scene, question: QA, split: str, place: int, starts: int, number: int
 ) -> dict[str, Any]:
     return {
-        "id": f"{split}_{name(scene)}_{place}", "video_id": name(scene),
+        "id": f"{split}_{name(scene)}_{place}",
+        "video_id": name(scene),
         "video_path": f"{split}/{name(scene)}.mp4",
         "subtitle_path": f"{split}_{name(scene)}_en.json",
-        "question": question.text, "candidates": list(question.options),
+        "question": question.text,
+        "candidates": list(question.options),
         "correct_choice": question.options.index(str(question.answer)),
-        "duration": float(scene.frames), "duration_group": GROUPS[number % len(GROUPS)],
-        "question_category": question.kind, "topic_category": scene.family, "level": "L1",
+        "duration": float(scene.frames),
+        "duration_group": GROUPS[number % len(GROUPS)],
+        "question_category": question.kind,
+        "topic_category": scene.family,
+        "level": "L1",
         "starting_timestamp_for_subtitles": starts,
-    }  # fmt: skip
+    }
 
 
 def _subtitles(scene: Scene, starts: int) -> list[dict[str, Any]]:
@@ -83,6 +93,7 @@ def _subtitles(scene: Scene, starts: int) -> list[dict[str, Any]]:
         if starts:
             lines.append({"timestamp": [start, end], "text": text})
         else:
-            lines.append({"start": f"00:00:{start:06.3f}", "end": f"00:00:{end:06.3f}",
-                          "line": text})  # fmt: skip
+            lines.append(
+                {"start": f"00:00:{start:06.3f}", "end": f"00:00:{end:06.3f}", "line": text}
+            )
     return lines

@@ -89,14 +89,16 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 id=sample_id,
                 query=Query(
                     # Blanks as the official readers leave them; those lower the case as well.
-                    id=query_id(sample_id), text=" ".join(text.split()), media=(media,),
+                    id=query_id(sample_id),
+                    text=" ".join(text.split()),
+                    media=(media,),
                     forms=(AnswerForm.MASK_TRACK,),
                 ),
                 target=_target(layout, expression, media, sample_id),
                 group=name,
                 categories=_categories(expression),
                 frames=frames,
-            )  # fmt: skip
+            )
 
 
 def _video(layout: Layout, name: str, video: Any) -> Media:
@@ -127,8 +129,11 @@ def frame_paths(place: Path, name: str, video: Any) -> list[Path]:
     """The pictures of a video, in order."""
     frames = field(video, "frames", list, f"{place}/meta_expressions.json, video {name!r}")
     if not frames:
-        raise DataError(f"{place}/meta_expressions.json, video {name!r}: 'frames'",
-                        expected="at least one frame", found="none")  # fmt: skip
+        raise DataError(
+            f"{place}/meta_expressions.json, video {name!r}: 'frames'",
+            expected="at least one frame",
+            found="none",
+        )
     pictures = inside(place / "JPEGImages", name)
     return [inside(pictures, f"{frame}.jpg") for frame in frames]
 

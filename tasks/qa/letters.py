@@ -24,9 +24,14 @@ def scored_by(read: Callable[[str], str | None]) -> ScoreUnit:
 
 
 def letter_protocols(
-    name: str, read: Callable[[str], str | None], *, official: str, score: ScoreUnit | None = None,
-    accuracy: str = ACCURACY, strict: str = "only a letter that the reply states counts",
-) -> dict[str, Protocol]:  # fmt: skip
+    name: str,
+    read: Callable[[str], str | None],
+    *,
+    official: str,
+    score: ScoreUnit | None = None,
+    accuracy: str = ACCURACY,
+    strict: str = "only a letter that the reply states counts",
+) -> dict[str, Protocol]:
     """`NAME/official`, which scores the letter that `read` takes from a reply, and `NAME/strict`.
 
     A reply without a letter for its protocol has no answer: it counts as failed.
@@ -46,8 +51,13 @@ def letter_protocols(
     )
     return {
         f"{name}/{kind}": Protocol(
-            name=f"{name}/{kind}", score=scorer, metrics=(Metric("accuracy", about=means),),
-            headline="accuracy", ceiling=Ceiling(value=1.0), about=about, reads=reads,
+            name=f"{name}/{kind}",
+            score=scorer,
+            metrics=(Metric("accuracy", about=means),),
+            headline="accuracy",
+            ceiling=Ceiling(value=1.0),
+            about=about,
+            reads=reads,
         )
         for kind, scorer, reads, means, about in both
-    }  # fmt: skip
+    }

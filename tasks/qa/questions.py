@@ -93,27 +93,36 @@ class Fields:
         where = f"{where}, question {id!r}"
         for name, values in self.known.items():
             if row.get(name) not in values:
-                raise DataError(f"{where}: {name!r}", expected=f"one of {', '.join(values)}",
-                                found=repr(row.get(name))[:60])  # fmt: skip
+                raise DataError(
+                    f"{where}: {name!r}",
+                    expected=f"one of {', '.join(values)}",
+                    found=repr(row.get(name))[:60],
+                )
         for name, kind in self.others.items():
             (number if kind == "number" else text)(row, name, where)
         options = self._options(row, where) if self.options else ()
         media = filled(self.media, row, where)
         return Question(
-            id=id, text=text(row, self.question, where), media=media, options=options,
+            id=id,
+            text=text(row, self.question, where),
+            media=media,
+            options=options,
             answer=self._answer(row, options, where) if self.answer else None,
             group=filled(self.group, row, where) if self.group else media,
             categories={name: _category(row, key, where) for name, key in self.categories.items()},
             row=row,
-        )  # fmt: skip
+        )
 
     def _options(self, row: Mapping[str, Any], where: str) -> tuple[str, ...]:
         value, where = row.get(self.options), f"{where}: {self.options!r}"
         given = value if isinstance(value, list) else []
         if not 2 <= len(given) <= self.most or not all(isinstance(one, str) for one in given):
-            raise DataError(where, expected=f"2 to {self.most} texts" + (
-                " that begin with A., B., …" if self.lettered else ""), found=repr(value)[:60]
-                )  # fmt: skip
+            raise DataError(
+                where,
+                expected=f"2 to {self.most} texts"
+                + (" that begin with A., B., …" if self.lettered else ""),
+                found=repr(value)[:60],
+            )
         return texts(given, where) if self.lettered else tuple(given)
 
     def _answer(self, row: Mapping[str, Any], options: Sequence[str], where: str) -> Answer:
@@ -128,15 +137,21 @@ class Fields:
                 raise DataError(where, expected=f"0 to {len(letters) - 1}", found=repr(value)[:40])
             return Answer(choice=letters[value])
         if value not in letters:
-            raise DataError(where, expected=f"a letter of an option: {', '.join(letters)}",
-                            found=repr(value)[:40])  # fmt: skip
+            raise DataError(
+                where,
+                expected=f"a letter of an option: {', '.join(letters)}",
+                found=repr(value)[:40],
+            )
         return Answer(choice=value)
 
 
 def read(
-    paths: Sequence[Path], columns: Mapping[str, str],
-    make: Callable[[Mapping[str, Any], str], Made], *, optional: Mapping[str, str] = NOTHING,
-) -> Iterator[Made | DataError]:  # fmt: skip
+    paths: Sequence[Path],
+    columns: Mapping[str, str],
+    make: Callable[[Mapping[str, Any], str], Made],
+    *,
+    optional: Mapping[str, str] = NOTHING,
+) -> Iterator[Made | DataError]:
     """What `make` makes of every record, or why it cannot, in the files' order.
 
     Args:
@@ -164,8 +179,9 @@ def filled(pattern: str, row: Mapping[str, Any], where: str) -> str:
         if isinstance(value, str):
             text(row, name, where)
         elif type(value) not in (int, float):
-            raise DataError(f"{where}: {name!r}", expected="a text or a number",
-                            found=repr(value)[:40])  # fmt: skip
+            raise DataError(
+                f"{where}: {name!r}", expected="a text or a number", found=repr(value)[:40]
+            )
         else:
             number(row, name, where)
     return pattern.format_map(values)
@@ -178,8 +194,9 @@ def numeric(value: Any, where: str, *, positive: bool = False) -> float:
     except ValueError:
         found = None
     if found is None or not abs(found) < LARGEST or (positive and found <= 0):
-        raise DataError(where, expected="a number above 0" if positive else "a number",
-                        found=repr(value)[:40])  # fmt: skip
+        raise DataError(
+            where, expected="a number above 0" if positive else "a number", found=repr(value)[:40]
+        )
     return found
 
 

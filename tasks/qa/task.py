@@ -117,14 +117,16 @@ class Asked:
         return Sample(
             id=question.id,
             query=Query(
-                id=query_id(question.id), text=self.text(question, media[0]), media=media,
+                id=query_id(question.id),
+                text=self.text(question, media[0]),
+                media=media,
                 forms=(AnswerForm.TEXT if as_text else form_of(question),),
                 options=question.options if self.apart else (),
             ),
             target=_target(question, as_text=as_text),
             group=question.group or media[0].id,
             categories={name: value for name, value in question.categories.items() if value},
-        )  # fmt: skip
+        )
 
 
 def form_of(question: Question) -> AnswerForm:
@@ -170,8 +172,14 @@ def question_task(
         submission: What writes the organisers' file, where the truth is hidden.
     """
     return Task(
-        name=name, version=version, split=split, protocol=protocol,
+        name=name,
+        version=version,
+        split=split,
+        protocol=protocol,
         forms=(AnswerForm.TEXT,) if asked.as_text else tuple(forms),
-        samples=asked.samples, annotations=asked.files, check=asked.check, submission=submission,
+        samples=asked.samples,
+        annotations=asked.files,
+        check=asked.check,
+        submission=submission,
         arguments={"split": split, "protocol": protocol.name, **arguments},
-    )  # fmt: skip
+    )

@@ -35,10 +35,12 @@ def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Tas
     files = parquet_files(place, "test", fix=fix)
     if protocol.name not in SERVED:
         raise UsageError(
-            f"protocol={protocol.name}", expected=f"{' or '.join(SERVED)} for the copy in {place}, "
-            "whose masks have ignored regions as foreground", found=protocol.name,
+            f"protocol={protocol.name}",
+            expected=f"{' or '.join(SERVED)} for the copy in {place}, "
+            "whose masks have ignored regions as foreground",
+            found=protocol.name,
             fix=f"Ask for protocol={SERVED[0]}, or fetch LISA's own files.",
-        )  # fmt: skip
+        )
     return Task(
         name="reason_seg",
         version=2,
@@ -49,18 +51,26 @@ def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Tas
         annotations=tuple(files),
         check=partial(_check, files),
         arguments={
-            "split": split, "protocol": protocol.name, "layout": "hub",
+            "split": split,
+            "protocol": protocol.name,
+            "layout": "hub",
             "ignored_regions": "foreground, a defect of the copy",
         },
-    )  # fmt: skip
+    )
 
 
 def _samples(files: Sequence[Path]) -> Iterator[Sample]:
     for copy in read_copies(files, mask=True):
         media = copy.media()
         assert copy.mask is not None
-        yield asked_sample(copy.ann_id, copy.text, media, form=AnswerForm.MASK,
-                           answer=Answer(masks=(copy.mask,)), group=media.id)  # fmt: skip
+        yield asked_sample(
+            copy.ann_id,
+            copy.text,
+            media,
+            form=AnswerForm.MASK,
+            answer=Answer(masks=(copy.mask,)),
+            group=media.id,
+        )
 
 
 def _check(files: Sequence[Path]) -> Iterator[Problem]:

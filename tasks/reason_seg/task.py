@@ -80,7 +80,7 @@ def reason_seg(
         annotations=Files(place, described, ".json"),
         check=partial(_check, place, stems),
         arguments={"split": split, "protocol": protocol},
-    )  # fmt: skip
+    )
 
 
 def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sample]:
@@ -109,8 +109,9 @@ def _extent(shapes: Sequence[Any]) -> tuple[int, int]:
         for point in points if isinstance(points, list) else ():
             if isinstance(point, list) and len(point) == 2:
                 pairs = zip(sides, point, strict=True)
-                sides = [max(side, at + 1) if type(at) in (int, float) else side
-                         for side, at in pairs]  # fmt: skip
+                sides = [
+                    max(side, at + 1) if type(at) in (int, float) else side for side, at in pairs
+                ]
     width, height = (int(min(side, MAX_SIDE)) for side in sides)
     return width, height
 
@@ -124,8 +125,11 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
     plain = read_json(path, encodings=ENCODINGS)
     texts = field(plain, "text", list, str(path))
     if not texts or not all(isinstance(text, str) for text in texts) or not texts[0].strip():
-        raise DataError(f"{path}: 'text'", expected="at least one text, the first not blank",
-                        found=repr(texts)[:60])  # fmt: skip
+        raise DataError(
+            f"{path}: 'text'",
+            expected="at least one text, the first not blank",
+            found=repr(texts)[:60],
+        )
     shapes = field(plain, "shapes", list, str(path))
     return texts, field(plain, "is_sentence", bool, str(path)), shapes
 
@@ -230,9 +234,11 @@ def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]
     return (
         Metric("gIoU", epsilon=mean_epsilon, about="mean over samples of mask IoU"),
         Metric("cIoU", epsilon=ratio_epsilon, about="sum of intersections / sum of unions"),
-        *(Metric(f"P@{threshold}", about=f"share of samples with IoU ≥ {threshold}")
-          for threshold in THRESHOLDS),
-    )  # fmt: skip
+        *(
+            Metric(f"P@{threshold}", about=f"share of samples with IoU ≥ {threshold}")
+            for threshold in THRESHOLDS
+        ),
+    )
 
 
 def _protocol(
@@ -253,27 +259,41 @@ def with_target(samples: Iterable[Sample]) -> float:
     return sum(found) / max(len(found), 1)
 
 
-LISA_CEILING = Ceiling(value=1.0, tolerance=2.1e-5,
-                       why="LISA adds 1e-5 to each union and to the number of samples")  # fmt: skip
+LISA_CEILING = Ceiling(
+    value=1.0, tolerance=2.1e-5, why="LISA adds 1e-5 to each union and to the number of samples"
+)
 
 PROTOCOLS = {
     "seg/lisa": _protocol(
-        "seg/lisa", score_lisa, _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
+        "seg/lisa",
+        score_lisa,
+        _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
         LISA_CEILING,
         "LISA's validation, with the OpenCV that it pins, 4.8",
     ),
     "seg/lisa@cv4.11": _protocol(
-        "seg/lisa@cv4.11", score_lisa, _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
-        LISA_CEILING, "LISA's validation with OpenCV 4.11 or later, which draws other pixels",
+        "seg/lisa@cv4.11",
+        score_lisa,
+        _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
+        LISA_CEILING,
+        "LISA's validation with OpenCV 4.11 or later, which draws other pixels",
     ),
     "seg/visionreasoner": _protocol(
-        "seg/visionreasoner", score_visionreasoner, _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
-        Ceiling(value=with_target, tolerance=1e-12,
-                why="a sample whose truth is empty scores 0, whatever is predicted"),
+        "seg/visionreasoner",
+        score_visionreasoner,
+        _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
+        Ceiling(
+            value=with_target,
+            tolerance=1e-12,
+            why="a sample whose truth is empty scores 0, whatever is predicted",
+        ),
         "VisionReasoner's evaluation",
     ),
     "seg/segzero": _protocol(
-        "seg/segzero", score_segzero, _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
-        Ceiling(value=1.0, tolerance=1e-12), "Seg-Zero's evaluation",
+        "seg/segzero",
+        score_segzero,
+        _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
+        Ceiling(value=1.0, tolerance=1e-12),
+        "Seg-Zero's evaluation",
     ),
-}  # fmt: skip
+}

@@ -23,9 +23,14 @@ from harness.world.shapes import Example, World
 FLAG = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0))
 """A deprecated annotation without meaning, as some official files carry; readers skip it."""
 COPY = {
-    "image": "image", "text": "string", "mask": "masks", "image_id": "string", "ann_id": "string",
-    "img_height": "int64", "img_width": "int64",
-}  # fmt: skip
+    "image": "image",
+    "text": "string",
+    "mask": "masks",
+    "image_id": "string",
+    "ann_id": "string",
+    "img_height": "int64",
+    "img_width": "int64",
+}
 
 
 def write(world: World, root: Path) -> None:
@@ -52,10 +57,14 @@ def _copy(example: Example, split: Split) -> dict[str, Any]:
     name = f"{split}_{scene.index:05d}"
     painted = rasterise(plain["shapes"], scene.height, scene.width)
     return {
-        "image": picture(scene, f"{name}.png"), "text": plain["text"][0],
-        "mask": (painted > 0).tolist(), "image_id": name, "ann_id": name,
-        "img_height": scene.height, "img_width": scene.width,
-    }  # fmt: skip
+        "image": picture(scene, f"{name}.png"),
+        "text": plain["text"][0],
+        "mask": (painted > 0).tolist(),
+        "image_id": name,
+        "ann_id": name,
+        "img_height": scene.height,
+        "img_width": scene.width,
+    }
 
 
 def annotation(example: Example, split: Split) -> dict[str, Any]:

@@ -102,14 +102,30 @@ def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
         asked = by_annotator(video, f"{layout.meta}, video {name!r}")
         for annotator, expressions in enumerate(asked):
             for number, expression in expressions:
-                yield _sample(name, number, expression, media, frames, truth, annotator, together,
-                              f"{layout.meta}, video {name!r}, expression {number!r}")  # fmt: skip
+                yield _sample(
+                    name,
+                    number,
+                    expression,
+                    media,
+                    frames,
+                    truth,
+                    annotator,
+                    together,
+                    f"{layout.meta}, video {name!r}, expression {number!r}",
+                )
 
 
 def _sample(
-    name: str, number: str, expression: Any, media: Media, frames: tuple[str, ...],
-    truth: "VideoTruth", annotator: int, together: bool, where: str,
-) -> Sample:  # fmt: skip
+    name: str,
+    number: str,
+    expression: Any,
+    media: Media,
+    frames: tuple[str, ...],
+    truth: "VideoTruth",
+    annotator: int,
+    together: bool,
+    where: str,
+) -> Sample:
     sample_id = f"{name}/{number}"
     text = field(expression, "exp", str, where)
     masks = truth.of(expression, where)
@@ -117,18 +133,21 @@ def _sample(
         id=sample_id,
         query=Query(
             # Blanks as the official readers leave them; those lower the case as well.
-            id=query_id(sample_id), text=" ".join(text.split()), media=(media,),
+            id=query_id(sample_id),
+            text=" ".join(text.split()),
+            media=(media,),
             forms=(AnswerForm.MASK_TRACK,),
         ),
         target=Target(
-            answer=Answer(masks=masks, instances=(masks,)), ignore=truth.void,
+            answer=Answer(masks=masks, instances=(masks,)),
+            ignore=truth.void,
             extra={"objects": truth.objects},
         ),
         unit=f"{name}, annotator {annotator + 1}" if together else sample_id,
         group=name,
         categories={"annotator": ANNOTATORS[annotator]},
         frames=frames,
-    )  # fmt: skip
+    )
 
 
 def by_annotator(video: Any, where: str) -> list[list[tuple[str, Any]]]:
@@ -142,18 +161,21 @@ def by_annotator(video: Any, where: str) -> list[list[tuple[str, Any]]]:
     expressions = list(field(video, "expressions", dict, where).items())
     annotators = len(ANNOTATORS)
     if not expressions or len(expressions) % annotators:
-        raise DataError(f"{where}: 'expressions'", expected="four for each object",
-                        found=str(len(expressions)))  # fmt: skip
+        raise DataError(
+            f"{where}: 'expressions'", expected="four for each object", found=str(len(expressions))
+        )
     for start in range(0, len(expressions), annotators):
         said = expressions[start : start + annotators]
-        meant = [str(field(one, "obj_id", (str, int), f"{where}, expression {number!r}"))
-                 for number, one in said]  # fmt: skip
+        meant = [
+            str(field(one, "obj_id", (str, int), f"{where}, expression {number!r}"))
+            for number, one in said
+        ]
         if len(set(meant)) > 1:
             raise DataError(
                 f"{where}: expressions {', '.join(number for number, _ in said)}",
                 expected="one 'obj_id', as four in a row describe one object",
                 found=", ".join(meant),
-            )  # fmt: skip
+            )
     return [expressions[annotator::annotators] for annotator in range(annotators)]
 
 
@@ -176,8 +198,9 @@ class VideoTruth:
         """
         number = str(field(expression, "obj_id", (str, int), where))
         if not (number.isascii() and number.isdecimal() and 0 < int(number) < VOID):
-            raise DataError(f"{where}: 'obj_id'", expected=f"a number from 1 to {VOID - 1}",
-                            found=number[:40])  # fmt: skip
+            raise DataError(
+                f"{where}: 'obj_id'", expected=f"a number from 1 to {VOID - 1}", found=number[:40]
+            )
         empty = tuple(mask.empty(mask.height, mask.width) for mask in self.void)
         return self.tracks.get(int(number), empty)
 

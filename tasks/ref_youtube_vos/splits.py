@@ -88,9 +88,10 @@ def chosen(
     kept = Part(videos, lambda name: name not in tested)
     if not generated and (number := len(kept)) != VALID:
         raise DataError(
-            where, expected=f"{VALID} videos beside those of test",
+            where,
+            expected=f"{VALID} videos beside those of test",
             found=f"{number} of {len(videos)}",
             fix="The file of valid has 507 videos, that of test 305 of them: "
             "meta_expressions/test/meta_expressions.json has to be there.",
-        )  # fmt: skip
+        )
     return kept

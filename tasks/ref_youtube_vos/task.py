@@ -105,8 +105,9 @@ def _layout(root: Path, split: Split) -> Layout:
             place, (meta, objects), chosen(split, videos, {}, str(meta)), _videos(objects)
         )
     if next(iter(layout.videos), None) is None:
-        raise DataError(f"split {split} of {meta}", expected="at least one video", found="none",
-                        fix=FIX)  # fmt: skip
+        raise DataError(
+            f"split {split} of {meta}", expected="at least one video", found="none", fix=FIX
+        )
     return layout
 
 
@@ -133,8 +134,9 @@ def _paths(layout: Layout, name: str, video: Any, kind: str, suffix: str) -> lis
 
 def _film(layout: Layout, name: str, video: Any) -> Media:
     labels = _paths(layout, name, video, "Annotations", ".png")
-    return film(_paths(layout, name, video, "JPEGImages", ".jpg"),
-                size=lambda: first_size_of(labels))  # fmt: skip
+    return film(
+        _paths(layout, name, video, "JPEGImages", ".jpg"), size=lambda: first_size_of(labels)
+    )
 
 
 def _samples(layout: Layout) -> Iterator[Sample]:
@@ -151,13 +153,15 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 id=sample_id,
                 query=Query(
                     # Blanks as the official readers leave them; those lower the case as well.
-                    id=query_id(sample_id), text=" ".join(text.split()), media=(media,),
+                    id=query_id(sample_id),
+                    text=" ".join(text.split()),
+                    media=(media,),
                     forms=(AnswerForm.MASK_TRACK,),
                 ),
                 target=None if tracks is None else _target(tracks, expression, said),
                 group=name,
                 frames=frames,
-            )  # fmt: skip
+            )
 
 
 def _objects(layout: Layout, name: str) -> list[int]:
@@ -180,8 +184,11 @@ def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: Any, where: str) 
     number = field(expression, "obj_id", (str, int), where)
     if str(number) not in map(str, tracks):
         known = ", ".join(map(str, tracks))
-        raise DataError(f"{where}: 'obj_id'", expected=f"an object of the video: {known}",
-                        found=repr(number)[:40])  # fmt: skip
+        raise DataError(
+            f"{where}: 'obj_id'",
+            expected=f"an object of the video: {known}",
+            found=repr(number)[:40],
+        )
     masks = tracks[int(number)]
     return Target(answer=Answer(masks=masks, instances=(masks,)))
 

@@ -31,13 +31,20 @@ TEST = 1  # the salt of names of test
 def write(world: World, root: Path) -> None:
     """Write `root/ref_youtube_vos`: train with its truth, valid and test without."""
     folder = root / "ref_youtube_vos"
-    named = [(_of_train(example.scene), example) for split in ("train", "val")
-             for example in world.of("video", split)]  # fmt: skip
+    named = [
+        (_of_train(example.scene), example)
+        for split in ("train", "val")
+        for example in world.of("video", split)
+    ]
     for name, example in named:
         frames = some_frames(example.scene)
         write_some(example.scene, folder / "train" / "JPEGImages" / name)
-        write_labels(example.scene, folder / "train" / "Annotations" / name, frames,
-                     values=range(1, len(example.scene.things) + 1))  # fmt: skip
+        write_labels(
+            example.scene,
+            folder / "train" / "Annotations" / name,
+            frames,
+            values=range(1, len(example.scene.things) + 1),
+        )
     objects = {name: objects_entry(example.scene) for name, example in named}
     write_json(folder / "train" / "meta.json", {"videos": objects})
     _write_expressions(folder, "train", {name: video_entry(one, truth=True) for name, one in named})

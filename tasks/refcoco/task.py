@@ -31,5 +31,12 @@ def refcoco(
         split_by: Who divided the data: UNC's splits are the usual ones.
         layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
     """
-    return refer(data, REFCOCO, split=split, protocol=protocol, answer=answer, split_by=split_by,
-                 layout=layout)  # fmt: skip
+    return refer(
+        data,
+        REFCOCO,
+        split=split,
+        protocol=protocol,
+        answer=answer,
+        split_by=split_by,
+        layout=layout,
+    )

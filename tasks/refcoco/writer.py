@@ -12,5 +12,11 @@ KINDS = (attributes, relations, superlatives)
 
 def write(world: World, root: Path) -> None:
     """Write `root/refer_seg/refcoco`, its pictures, and its copies of `val` and `testA`."""
-    write_refer(world, root, REFCOCO, kinds=KINDS, divided={"unc": GAME, "google": PLAIN},
-                copied=("val", "testA"))  # fmt: skip
+    write_refer(
+        world,
+        root,
+        REFCOCO,
+        kinds=KINDS,
+        divided={"unc": GAME, "google": PLAIN},
+        copied=("val", "testA"),
+    )

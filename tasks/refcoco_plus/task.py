@@ -33,5 +33,12 @@ def refcoco_plus(
         split_by: Who divided the data: only UNC did.
         layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
     """
-    return refer(data, REFCOCO_PLUS, split=split, protocol=protocol, answer=answer,
-                 split_by=split_by, layout=layout)  # fmt: skip
+    return refer(
+        data,
+        REFCOCO_PLUS,
+        split=split,
+        protocol=protocol,
+        answer=answer,
+        split_by=split_by,
+        layout=layout,
+    )

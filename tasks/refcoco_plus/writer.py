@@ -10,5 +10,11 @@ from harness.world.shapes import World
 
 def write(world: World, root: Path) -> None:
     """Write `root/refer_seg/refcoco+`, its pictures, and its copies of `val` and `testA`."""
-    write_refer(world, root, REFCOCO_PLUS, kinds=(attributes,), divided={"unc": GAME},
-                copied=("val", "testA"))  # fmt: skip
+    write_refer(
+        world,
+        root,
+        REFCOCO_PLUS,
+        kinds=(attributes,),
+        divided={"unc": GAME},
+        copied=("val", "testA"),
+    )

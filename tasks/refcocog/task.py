@@ -31,5 +31,12 @@ def refcocog(
         split_by: Who divided the data: UMD's splits share no picture, and are the usual ones.
         layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
     """
-    return refer(data, REFCOCOG, split=split, protocol=protocol, answer=answer, split_by=split_by,
-                 layout=layout)  # fmt: skip
+    return refer(
+        data,
+        REFCOCOG,
+        split=split,
+        protocol=protocol,
+        answer=answer,
+        split_by=split_by,
+        layout=layout,
+    )

@@ -11,5 +11,11 @@ from harness.world.shapes import World
 def write(world: World, root: Path) -> None:
     """Write `root/refer_seg/refcocog`, its pictures, and its copies of `val` and `test`."""
     google = {split: part for split, part in PLAIN.items() if split != "test"}
-    write_refer(world, root, REFCOCOG, kinds=(relations, superlatives),
-                divided={"umd": PLAIN, "google": google}, copied=("val", "test"))  # fmt: skip
+    write_refer(
+        world,
+        root,
+        REFCOCOG,
+        kinds=(relations, superlatives),
+        divided={"umd": PLAIN, "google": google},
+        copied=("val", "test"),
+    )

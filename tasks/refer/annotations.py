@@ -49,8 +49,9 @@ class Thing:
         """
         box = self.edges
         if box.right <= box.left or box.bottom <= box.top:
-            raise DataError(f"{self.where}: 'bbox'", expected="a box with area",
-                            found=repr(self.plain["bbox"]))  # fmt: skip
+            raise DataError(
+                f"{self.where}: 'bbox'", expected="a box with area", found=repr(self.plain["bbox"])
+            )
         return box
 
     @property
@@ -58,8 +59,9 @@ class Thing:
         """As `box`, which may be without area, as a few in COCO are."""
         sides = self.plain.get("bbox")
         if not isinstance(sides, list) or len(sides) != 4 or not all(map(_finite, sides)):
-            raise DataError(f"{self.where}: 'bbox'", expected="[x, y, width, height]",
-                            found=repr(sides)[:60])  # fmt: skip
+            raise DataError(
+                f"{self.where}: 'bbox'", expected="[x, y, width, height]", found=repr(sides)[:60]
+            )
         x, y, width, height = map(float, sides)
         if width < 0 or height < 0:
             raise DataError(f"{self.where}: 'bbox'", expected="no negative side", found=repr(sides))
@@ -88,8 +90,11 @@ class Thing:
         plain = self.plain.get("segmentation")
         pieces = [plain] if isinstance(plain, dict) else plain
         if not isinstance(pieces, list):
-            raise DataError(f"{self.where}: 'segmentation'", expected="polygons or a run-length",
-                            found=repr(plain)[:60])  # fmt: skip
+            raise DataError(
+                f"{self.where}: 'segmentation'",
+                expected="polygons or a run-length",
+                found=repr(plain)[:60],
+            )
         if not pieces:
             return [Rle.empty(picture.height, picture.width)]
         return [self._part(piece, f"part {number}", picture) for number, piece in enumerate(pieces)]
@@ -99,8 +104,11 @@ class Thing:
         if isinstance(piece, dict):
             mask = Rle.from_json(piece, where)
             if mask.size != (picture.width, picture.height):
-                raise DataError(where, expected=f"{picture.width} × {picture.height} pixels",
-                                found=f"{mask.width} × {mask.height}")  # fmt: skip
+                raise DataError(
+                    where,
+                    expected=f"{picture.width} × {picture.height} pixels",
+                    found=f"{mask.width} × {mask.height}",
+                )
             return mask
         check_polygon(piece, picture, where)
         (encoded,) = coco.frPyObjects([piece], picture.height, picture.width)
@@ -114,14 +122,19 @@ def check_polygon(piece: Any, picture: Picture, where: str) -> None:
     four numbers as a box.
     """
     if not isinstance(piece, list) or len(piece) < 6 or len(piece) % 2:
-        raise DataError(where, expected="[x, y, …] of at least three corners",
-                        found=f"{len(piece)} numbers" if isinstance(piece, list) else
-                        repr(piece)[:40])  # fmt: skip
+        raise DataError(
+            where,
+            expected="[x, y, …] of at least three corners",
+            found=f"{len(piece)} numbers" if isinstance(piece, list) else repr(piece)[:40],
+        )
     for start, side in ((0, picture.width), (1, picture.height)):
         for value in piece[start::2]:
             if not _finite(value) or not -side <= value <= 2 * side:
-                raise DataError(where, expected=f"coordinates from {-side} to {2 * side}",
-                                found=repr(value)[:40])  # fmt: skip
+                raise DataError(
+                    where,
+                    expected=f"coordinates from {-side} to {2 * side}",
+                    found=repr(value)[:40],
+                )
 
 
 def _finite(value: Any) -> bool:
@@ -152,8 +165,10 @@ class Instances:
         """The categories' names by their numbers."""
         known = JsonIndex(JsonFile(self.path, ("categories",)), by="id")
         known.walk()
-        return {int(number): field(one, "name", str, f"{self.path}, category {number}")
-                for number, one in known.items()}  # fmt: skip
+        return {
+            int(number): field(one, "name", str, f"{self.path}, category {number}")
+            for number, one in known.items()
+        }
 
     def walk(self) -> None:
         """Walk through all parts now.
@@ -169,9 +184,12 @@ class Instances:
         """The picture with this number; a DataError that names `where` if there is none."""
         plain = _known(self.pictures, number, f"{where}: 'image_id'", f"pictures of {self.path}")
         place = f"{self.path}, picture {number}"
-        picture = Picture(number, field(plain, "file_name", str, place),
-                          field(plain, "width", int, place), field(plain, "height", int, place)
-                          )  # fmt: skip
+        picture = Picture(
+            number,
+            field(plain, "file_name", str, place),
+            field(plain, "width", int, place),
+            field(plain, "height", int, place),
+        )
         check_size(picture.height, picture.width, place)
         return picture
 
@@ -179,9 +197,14 @@ class Instances:
         """The object with this number; a DataError that names `where` if there is none."""
         plain = _known(self.things, number, f"{where}: 'ann_id'", f"annotations of {self.path}")
         place = f"{self.path}, annotation {number}"
-        return Thing(number, field(plain, "image_id", int, place),
-                     field(plain, "category_id", int, place), bool(plain.get("iscrowd", 0)),
-                     plain, place)  # fmt: skip
+        return Thing(
+            number,
+            field(plain, "image_id", int, place),
+            field(plain, "category_id", int, place),
+            bool(plain.get("iscrowd", 0)),
+            plain,
+            place,
+        )
 
 
 def _known(index: JsonIndex, number: int, what: str, where: str) -> Any:

@@ -23,9 +23,13 @@ from harness.media import Media, image_bytes, lost
 from harness.types import Box
 
 COLUMNS = {
-    "image": "picture", "text": "question", "image_id": "picture's number", "ann_id": "object's",
-    "img_height": "size", "img_width": "size",
-}  # fmt: skip
+    "image": "picture",
+    "text": "question",
+    "image_id": "picture's number",
+    "ann_id": "object's",
+    "img_height": "size",
+    "img_width": "size",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,11 @@ class Copy:
         except MediaError as error:
             return lost(error, size=self.size)
         if media.size != self.size:
-            raise DataError(f"{self.where}: 'image'", expected="{} × {} pixels".format(*self.size),
-                            found="{} × {}".format(*media.size))  # fmt: skip
+            raise DataError(
+                f"{self.where}: 'image'",
+                expected="{} × {} pixels".format(*self.size),
+                found="{} × {}".format(*media.size),
+            )
         return media
 
 
@@ -63,8 +70,12 @@ def parquet_files(folder: Path, split: str, *, fix: str) -> list[Path]:
     """The parts of a split, in order; a DataError if there are none."""
     files = sorted((folder / "data").glob(f"{split}-*.parquet"))
     if not files:
-        raise DataError(f"folder {folder / 'data'}", expected=f"{split}-*.parquet",
-                        found="no such file", fix=fix)  # fmt: skip
+        raise DataError(
+            f"folder {folder / 'data'}",
+            expected=f"{split}-*.parquet",
+            found="no such file",
+            fix=fix,
+        )
     return files
 
 
@@ -90,12 +101,18 @@ def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
     height, width = row["img_height"], row["img_width"]
     check_size(height, width, f"{where}: 'img_height', 'img_width'")
     if mask is not None and mask.shape != (height, width):
-        raise DataError(f"{where}: 'mask'", expected=f"{height} rows of {width}",
-                        found=" × ".join(map(str, mask.shape)))  # fmt: skip
+        raise DataError(
+            f"{where}: 'mask'",
+            expected=f"{height} rows of {width}",
+            found=" × ".join(map(str, mask.shape)),
+        )
     encoded = row["image"].get("bytes") if isinstance(row["image"], dict) else None
     if not isinstance(encoded, bytes) or not isinstance(row["text"], str):
-        raise DataError(f"{where}: 'image' and 'text'", expected="a picture's bytes and text",
-                        found="something else")  # fmt: skip
+        raise DataError(
+            f"{where}: 'image' and 'text'",
+            expected="a picture's bytes and text",
+            found="something else",
+        )
     return Copy(
         image_id=_id(row, "image_id", where),
         ann_id=_id(row, "ann_id", where),
@@ -114,8 +131,9 @@ def _id(row: Mapping[str, Any], column: str, where: str) -> str:
     value = row[column]
     number = column != "cat_id" or (str(value).isdigit() and len(str(value)) < 10)
     if type(value) not in (str, int) or value == "" or not number:
-        raise DataError(f"{where}: {column!r}", expected="text or a whole number",
-                        found=repr(value)[:40])  # fmt: skip
+        raise DataError(
+            f"{where}: {column!r}", expected="text or a whole number", found=repr(value)[:40]
+        )
     return str(value)
 
 
@@ -125,10 +143,18 @@ def read_boxes(value: Any, where: str) -> Iterator[Box]:
     if not isinstance(listed, list):
         raise DataError(f"{where}: 'bbox'", expected="boxes", found=repr(value)[:60])
     for sides in listed:
-        if not (isinstance(sides, list) and len(sides) == 4 and all(map(_is_number, sides))
-                and sides[0] < sides[2] and sides[1] < sides[3]):  # fmt: skip
-            raise DataError(f"{where}: 'bbox'", expected="[x1, y1, x2, y2] with x1 < x2, y1 < y2",
-                            found=repr(sides)[:60])  # fmt: skip
+        if not (
+            isinstance(sides, list)
+            and len(sides) == 4
+            and all(map(_is_number, sides))
+            and sides[0] < sides[2]
+            and sides[1] < sides[3]
+        ):
+            raise DataError(
+                f"{where}: 'bbox'",
+                expected="[x1, y1, x2, y2] with x1 < x2, y1 < y2",
+                found=repr(sides)[:60],
+            )
         yield Box(*map(float, sides))
 
 
@@ -151,16 +177,20 @@ def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
         with parquet.ParquetFile(path) as file:
             kind = file.schema_arrow.field(column).type if column in file.schema_arrow.names else ""
             if str(kind) not in MASK_TYPES:
-                raise DataError(f"file {path}", expected=f"a column {column!r} of rows of booleans",
-                                found=str(kind) or "none")  # fmt: skip
+                raise DataError(
+                    f"file {path}",
+                    expected=f"a column {column!r} of rows of booleans",
+                    found=str(kind) or "none",
+                )
             number = 0
             for batch in file.iter_batches(batch_size=1, columns=[column]):
                 for scalar in batch.column(0):
                     yield _mask(scalar.values, f"{path}, row {number}: {column!r}", pa)
                     number += 1
     except (ArrowException, OSError) as error:
-        raise DataError(f"file {path}", expected="a complete Parquet file",
-                        found=str(error).split("\n")[0]) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a complete Parquet file", found=str(error).split("\n")[0]
+        ) from error
 
 
 MASK_TYPES = tuple(

@@ -37,21 +37,29 @@ def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
         category = instances.categories.get(thing.category_id)
         for sentence in asked(referent, first_only=protocol.endswith("/instance")):
             yield asked_sample(
-                str(sentence.id), sentence.text.strip().lower(), media, form=form, answer=answer,
-                group=picture.file_name, categories={"category": category} if category else None,
-            )  # fmt: skip
+                str(sentence.id),
+                sentence.text.strip().lower(),
+                media,
+                form=form,
+                answer=answer,
+                group=picture.file_name,
+                categories={"category": category} if category else None,
+            )
 
 
 def _resolved(listing: Listing, referent: Referent) -> tuple[Thing, Picture]:
     """The one object and the picture that a referent points to."""
     if len(referent.things) != 1:
-        raise DataError(f"{referent.where}: 'ann_id'", expected="one object",
-                        found=str(len(referent.things)))  # fmt: skip
+        raise DataError(
+            f"{referent.where}: 'ann_id'", expected="one object", found=str(len(referent.things))
+        )
     thing = listing.instances.thing(referent.things[0], referent.where)
     if thing.image_id != referent.image_id:
-        raise DataError(f"{referent.where}: 'image_id' {referent.image_id}",
-                        expected=f"{thing.image_id}, the picture of annotation {thing.id}",
-                        found=str(referent.image_id))  # fmt: skip
+        raise DataError(
+            f"{referent.where}: 'image_id' {referent.image_id}",
+            expected=f"{thing.image_id}, the picture of annotation {thing.id}",
+            found=str(referent.image_id),
+        )
     return thing, listing.instances.picture(referent.image_id, referent.where)
 
 

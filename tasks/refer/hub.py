@@ -35,10 +35,13 @@ def _copied(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
     for copy in read_copies(files, mask=not boxes_only, boxes=needs_box):
         media = copy.media()
         yield asked_sample(
-            f"{copy.ann_id}/{seen[copy.ann_id]}", copy.text, media,
+            f"{copy.ann_id}/{seen[copy.ann_id]}",
+            copy.text,
+            media,
             form=AnswerForm.BOXES if boxes_only else AnswerForm.MASK,
-            answer=_truth(copy, needs_box=needs_box), group=media.id,
-        )  # fmt: skip
+            answer=_truth(copy, needs_box=needs_box),
+            group=media.id,
+        )
         seen[copy.ann_id] += 1
 
 
@@ -71,9 +74,14 @@ def _exploded(files: Sequence[Path]) -> Iterator[Sample]:
             id, box, said = _lmms_row(row, where)
             media = _lmms_media(row, where)
             for place, text in enumerate(said):
-                yield asked_sample(f"{id}/{place}", text.strip().lower(), media,
-                                   form=AnswerForm.BOXES, answer=Answer(boxes=(box,)),
-                                   group=media.id)  # fmt: skip
+                yield asked_sample(
+                    f"{id}/{place}",
+                    text.strip().lower(),
+                    media,
+                    form=AnswerForm.BOXES,
+                    answer=Answer(boxes=(box,)),
+                    group=media.id,
+                )
 
 
 def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
@@ -83,12 +91,15 @@ def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
         raise DataError(f"{where}: 'question_id'", expected="text", found=repr(id)[:40])
     if not isinstance(said, list) or not all(isinstance(text, str) for text in said):
         raise DataError(f"{where}: 'answer'", expected="texts", found=repr(said)[:60])
-    fine = isinstance(sides, list) and len(sides) == 4 and all(
-        isinstance(side, float) and abs(side) < 2**31 for side in sides
-    )  # fmt: skip
+    fine = (
+        isinstance(sides, list)
+        and len(sides) == 4
+        and all(isinstance(side, float) and abs(side) < 2**31 for side in sides)
+    )
     if not fine or sides[2] <= 0 or sides[3] <= 0:
-        raise DataError(f"{where}: 'bbox'", expected="[x, y, width, height] with area",
-                        found=repr(sides)[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'bbox'", expected="[x, y, width, height] with area", found=repr(sides)[:60]
+        )
     x, y, width, height = sides
     return id, Box(x, y, x + width, y + height), said
 

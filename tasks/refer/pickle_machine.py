@@ -16,12 +16,26 @@ MAX_MARKS = 4 * MAX_DEPTH  # that wait at once
 MAX_DIGITS = 20  # of a whole number written as text
 
 REFUSED = {
-    b"c": "GLOBAL", b"\x93": "STACK_GLOBAL", b"R": "REDUCE", b"b": "BUILD", b"i": "INST",
-    b"o": "OBJ", b"\x81": "NEWOBJ", b"\x92": "NEWOBJ_EX", b"P": "PERSID", b"Q": "BINPERSID",
-    b"\x82": "EXT1", b"\x83": "EXT2", b"\x84": "EXT4", b"\x97": "NEXT_BUFFER",
-    b"\x98": "READONLY_BUFFER", b"\x96": "BYTEARRAY8", b"\x8f": "EMPTY_SET",
-    b"\x90": "ADDITEMS", b"\x91": "FROZENSET",
-}  # fmt: skip
+    b"c": "GLOBAL",
+    b"\x93": "STACK_GLOBAL",
+    b"R": "REDUCE",
+    b"b": "BUILD",
+    b"i": "INST",
+    b"o": "OBJ",
+    b"\x81": "NEWOBJ",
+    b"\x92": "NEWOBJ_EX",
+    b"P": "PERSID",
+    b"Q": "BINPERSID",
+    b"\x82": "EXT1",
+    b"\x83": "EXT2",
+    b"\x84": "EXT4",
+    b"\x97": "NEXT_BUFFER",
+    b"\x98": "READONLY_BUFFER",
+    b"\x96": "BYTEARRAY8",
+    b"\x8f": "EMPTY_SET",
+    b"\x90": "ADDITEMS",
+    b"\x91": "FROZENSET",
+}
 """Instructions that no benchmark's file needs; most of them can run code."""
 
 
@@ -57,8 +71,12 @@ class Machine:
         if code not in REFUSED:
             return self.refusal("an instruction of a pickle", repr(code))
         fix = "It would run code: do not trust where it comes from."
-        return DataError(f"pickle, byte {self.start}", expected="plain data",
-                         found=f"the instruction {REFUSED[code]}", fix=fix)  # fmt: skip
+        return DataError(
+            f"pickle, byte {self.start}",
+            expected="plain data",
+            found=f"the instruction {REFUSED[code]}",
+            fix=fix,
+        )
 
     def refusal(self, expected: str, found: str) -> DataError:
         """The error for the instruction that is being carried out."""
@@ -224,9 +242,11 @@ def _text_string(machine: Machine) -> None:
     inside = line[1:-1]
     # "unicode_escape" reads \u as well, which in a byte string are two characters.
     safe = inside.replace(b"\\u", b"\\\\u").replace(b"\\U", b"\\\\U").replace(b"\\N", b"\\\\N")
-    machine.stack.append((safe if b"\\" in inside else inside).decode(
-        "unicode_escape" if b"\\" in inside else "latin-1"
-    ))  # fmt: skip
+    machine.stack.append(
+        (safe if b"\\" in inside else inside).decode(
+            "unicode_escape" if b"\\" in inside else "latin-1"
+        )
+    )
 
 
 def _text_unicode(machine: Machine) -> None:
@@ -276,23 +296,53 @@ def _pop(machine: Machine) -> None:
 
 
 NAMED: dict[bytes, Step] = {
-    b"(": _mark, b"a": _append, b"e": _appends, b"s": _set_item, b"u": _set_items,
-    b"l": _collected(list), b"d": _collected(_pairs), b"t": _collected(tuple),
-    b")": _constant(()), b"\x85": _last(1), b"\x86": _last(2), b"\x87": _last(3),
-    b"]": _fresh(list), b"}": _fresh(dict),
-    b"N": _constant(None), b"\x88": _constant(True), b"\x89": _constant(False),
-    b"I": _text_int, b"L": _text_int, b"J": _fixed("<i"), b"K": _fixed("<B"), b"M": _fixed("<H"),
-    b"\x8a": _counted("<B", _long), b"\x8b": _counted("<I", _long),
-    b"F": _text_float, b"G": _fixed(">d"),
-    b"S": _text_string, b"V": _text_unicode,
-    b"U": _counted("<B", _latin1), b"T": _counted("<I", _latin1),
-    b"X": _counted("<I", bytes.decode), b"\x8c": _counted("<B", bytes.decode),
+    b"(": _mark,
+    b"a": _append,
+    b"e": _appends,
+    b"s": _set_item,
+    b"u": _set_items,
+    b"l": _collected(list),
+    b"d": _collected(_pairs),
+    b"t": _collected(tuple),
+    b")": _constant(()),
+    b"\x85": _last(1),
+    b"\x86": _last(2),
+    b"\x87": _last(3),
+    b"]": _fresh(list),
+    b"}": _fresh(dict),
+    b"N": _constant(None),
+    b"\x88": _constant(True),
+    b"\x89": _constant(False),
+    b"I": _text_int,
+    b"L": _text_int,
+    b"J": _fixed("<i"),
+    b"K": _fixed("<B"),
+    b"M": _fixed("<H"),
+    b"\x8a": _counted("<B", _long),
+    b"\x8b": _counted("<I", _long),
+    b"F": _text_float,
+    b"G": _fixed(">d"),
+    b"S": _text_string,
+    b"V": _text_unicode,
+    b"U": _counted("<B", _latin1),
+    b"T": _counted("<I", _latin1),
+    b"X": _counted("<I", bytes.decode),
+    b"\x8c": _counted("<B", bytes.decode),
     b"\x8d": _counted("<Q", bytes.decode),
-    b"C": _counted("<B", bytes), b"B": _counted("<I", bytes), b"\x8e": _counted("<Q", bytes),
-    b"p": _put(_index_line), b"q": _put(_index("<B")), b"r": _put(_index("<I")),
-    b"g": _get(_index_line), b"h": _get(_index("<B")), b"j": _get(_index("<I")),
-    b"\x94": _memoize, b"0": _pop, b"1": lambda machine: machine.pop_mark(),
+    b"C": _counted("<B", bytes),
+    b"B": _counted("<I", bytes),
+    b"\x8e": _counted("<Q", bytes),
+    b"p": _put(_index_line),
+    b"q": _put(_index("<B")),
+    b"r": _put(_index("<I")),
+    b"g": _get(_index_line),
+    b"h": _get(_index("<B")),
+    b"j": _get(_index("<I")),
+    b"\x94": _memoize,
+    b"0": _pop,
+    b"1": lambda machine: machine.pop_mark(),
     b"2": lambda machine: machine.stack.append(machine.stack[-1]),
-    b"\x80": lambda machine: machine.take(1), b"\x95": lambda machine: machine.take(8),
-}  # fmt: skip
+    b"\x80": lambda machine: machine.take(1),
+    b"\x95": lambda machine: machine.take(8),
+}
 STEPS: tuple[Step | None, ...] = tuple(NAMED.get(bytes([code])) for code in range(256))

@@ -36,8 +36,9 @@ def read_plain_pickle(path: Path) -> Any:
             raise DataError(f"file {path}", expected=f"at most {MAX_BYTES} bytes", found=str(size))
         raw = read(path)
     except OSError as error:
-        raise DataError(f"file {path}", expected="a readable file",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a readable file", found=error.strerror or str(error)
+        ) from error
     try:
         return loads(raw)
     except DataError as error:
@@ -84,6 +85,9 @@ def _check_tree(value: Any, most: int) -> None:
             if seen > most:
                 break
         if levels > MAX_DEPTH or seen > most:
-            raise DataError("pickle", expected=f"at most {MAX_DEPTH} levels and {most} values",
-                            found="more: one value stands for many")  # fmt: skip
+            raise DataError(
+                "pickle",
+                expected=f"at most {MAX_DEPTH} levels and {most} values",
+                found="more: one value stands for many",
+            )
         level = inner

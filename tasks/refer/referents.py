@@ -92,9 +92,12 @@ class Listing:
                 yield one
         if not found:
             names = ", ".join(sorted(there))[:80]
-            raise DataError(f"file {self.path}", expected=f"something of split {split}",
-                            found=f"only {names}" if names else "nothing",
-                            fix=self.fix)  # fmt: skip
+            raise DataError(
+                f"file {self.path}",
+                expected=f"something of split {split}",
+                found=f"only {names}" if names else "nothing",
+                fix=self.fix,
+            )
 
     def _checked(self) -> Iterator[Referent]:
         referents, sentences = _Once("ref_id"), _Once("sent_id")
@@ -128,8 +131,9 @@ class _Once:
         block, bit = number // BLOCK, 1 << (number % BLOCK)
         held = self._blocks.get(block, 0)
         if held & bit:
-            raise DataError(f"{where}: {self.key!r} {number}", expected="each once",
-                            found="it a second time")  # fmt: skip
+            raise DataError(
+                f"{where}: {self.key!r} {number}", expected="each once", found="it a second time"
+            )
         self._blocks[block] = held | bit
 
 
@@ -138,8 +142,12 @@ def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
     for path in (folder / f"{stem}.p", folder / f"{stem}.json"):
         if path.is_file():
             return path
-    raise DataError(f"folder {folder}", expected=f"{stem}.p or {stem}.json",
-                    found="neither" if folder.is_dir() else "no such folder", fix=fix)  # fmt: skip
+    raise DataError(
+        f"folder {folder}",
+        expected=f"{stem}.p or {stem}.json",
+        found="neither" if folder.is_dir() else "no such folder",
+        fix=fix,
+    )
 
 
 def in_split(own: str, split: str) -> bool:
@@ -166,11 +174,15 @@ def read_referent(plain: Any, where: str) -> Referent:
     numbers = field(plain, "ann_id", (int, list), where)
     things = tuple(numbers) if isinstance(numbers, list) else (numbers,)
     if not things or not all(type(one) is int for one in things):
-        raise DataError(f"{where}: 'ann_id'", expected="one number or several",
-                        found=repr(numbers)[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'ann_id'", expected="one number or several", found=repr(numbers)[:60]
+        )
     if (NOTHING in things and len(things) > 1) or len(set(things)) < len(things):
-        raise DataError(f"{where}: 'ann_id'", expected="each object once, or [-1] alone",
-                        found=repr(numbers)[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'ann_id'",
+            expected="each object once, or [-1] alone",
+            found=repr(numbers)[:60],
+        )
     said = [
         Sentence(
             id=field(one, "sent_id", int, place),

@@ -56,39 +56,54 @@ def score_instance(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 EXPRESSION = replace(
-    REASON_SEG["seg/lisa"], name="res/expression", headline="cIoU",
+    REASON_SEG["seg/lisa"],
+    name="res/expression",
+    headline="cIoU",
     ceiling=Ceiling(value=1.0, tolerance=1e-9, why="LISA adds 1e-10 to the sum of the unions"),
     about="every expression; a pixel in two polygons of an object is no foreground, as in LISA",
-)  # fmt: skip
+)
 ABOUT_BOX = Metric("bbox_AP", about="share of samples with a box of IoU > 0.5; an accuracy")
 
 PROTOCOLS = {
     "res/expression": EXPRESSION,
     "res/expression-strict": replace(
-        EXPRESSION, name="res/expression-strict",
+        EXPRESSION,
+        name="res/expression-strict",
         about="every expression; the truth is the union of an object's polygons",
     ),
     "res/instance": replace(
-        REASON_SEG["seg/visionreasoner"], name="res/instance", score=score_instance,
+        REASON_SEG["seg/visionreasoner"],
+        name="res/instance",
+        score=score_instance,
         metrics=(*REASON_SEG["seg/visionreasoner"].metrics, ABOUT_BOX),
         about="VisionReasoner's sets: one expression an object, the union of its polygons",
     ),
     "rec/expression": Protocol(
-        name="rec/expression", score=score_box, headline="Acc@0.5", ceiling=Ceiling(value=1.0),
+        name="rec/expression",
+        score=score_box,
+        headline="Acc@0.5",
+        ceiling=Ceiling(value=1.0),
         metrics=(
-            *(Metric(f"Acc@{t}", about=f"share of samples with a box of IoU > {t}")
-              for t in THRESHOLDS),
+            *(
+                Metric(f"Acc@{t}", about=f"share of samples with a box of IoU > {t}")
+                for t in THRESHOLDS
+            ),
             Metric("IoU", about="mean IoU of the boxes"),
         ),
         about="every expression is asked for one box, the most confident counts",
     ),
     "rec/instance": Protocol(
-        name="rec/instance", score=score_any_box, headline="bbox_AP", ceiling=Ceiling(value=1.0),
-        metrics=(ABOUT_BOX,), about="VisionReasoner's sets: any box counts",
+        name="rec/instance",
+        score=score_any_box,
+        headline="bbox_AP",
+        ceiling=Ceiling(value=1.0),
+        metrics=(ABOUT_BOX,),
+        about="VisionReasoner's sets: any box counts",
     ),
-}  # fmt: skip
+}
 BOXED = {
-    "res/expression": "rec/expression", "res/expression-strict": "rec/expression",
+    "res/expression": "rec/expression",
+    "res/expression-strict": "rec/expression",
     "res/instance": "rec/instance",
-}  # fmt: skip
+}
 """What `answer=box` makes of a protocol for masks."""

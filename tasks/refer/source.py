@@ -34,8 +34,11 @@ def media_of(picture: Picture, folder: Path) -> Media:
     except MediaError as error:
         return lost(error, size=size)
     if media.size != size:
-        raise DataError(f"picture {path}", expected=f"{size[0]} × {size[1]} pixels, as annotated",
-                        found=f"{media.size[0]} × {media.size[1]}")  # fmt: skip
+        raise DataError(
+            f"picture {path}",
+            expected=f"{size[0]} × {size[1]} pixels, as annotated",
+            found=f"{media.size[0]} × {media.size[1]}",
+        )
     return media
 
 

@@ -39,8 +39,9 @@ def write_table(
     fields = [(name, types[kind][0]) for name, kind in columns.items()]
     table = pa.Table.from_pylist(list(rows), schema=pa.schema(fields, metadata=metadata))
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    parquet.write_table(table, folder / "data" / f"{split}-00000-of-00001.parquet",
-                        compression="zstd")  # fmt: skip
+    parquet.write_table(
+        table, folder / "data" / f"{split}-00000-of-00001.parquet", compression="zstd"
+    )
 
 
 def _types() -> "dict[str, tuple[pa.DataType, Any]]":

@@ -21,11 +21,15 @@ AnswerKind: TypeAlias = Literal["mask", "box"]
 SERVED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "refer": tuple(PROTOCOLS),
-        "visionreasoner": ("res/instance", "rec/instance", "res/expression-strict",
-                           "rec/expression"),
+        "visionreasoner": (
+            "res/instance",
+            "rec/instance",
+            "res/expression-strict",
+            "rec/expression",
+        ),
         "lmms": ("rec/expression",),
     }
-)  # fmt: skip
+)
 """The protocols that each layout has the truth for, in the order in which layouts are looked for.
 
 The copies on the hub hold masks that are already joined, so that LISA's reading is lost."""
@@ -67,8 +71,11 @@ def refer(
     places = _places(root, benchmark, split, name)
     found = _found(places, name) if layout == "auto" else layout
     if name not in SERVED[found]:
-        raise UsageError(f"layout={found}", expected=f"a layout with the truth of {name}",
-                         found=f"one for {', '.join(SERVED[found])}")  # fmt: skip
+        raise UsageError(
+            f"layout={found}",
+            expected=f"a layout with the truth of {name}",
+            found=f"one for {', '.join(SERVED[found])}",
+        )
     source = _open(found, places[found], split, split_by=split_by, name=name, fix=_fix(benchmark))
     boxed = name.startswith("rec/")
     return Task(
@@ -81,10 +88,13 @@ def refer(
         annotations=source.files,
         check=source.check,
         arguments={
-            "split": split, "protocol": name, "answer": "box" if boxed else "mask",
-            "layout": found, "split_by": split_by if found == "refer" else None,
+            "split": split,
+            "protocol": name,
+            "answer": "box" if boxed else "mask",
+            "layout": found,
+            "split_by": split_by if found == "refer" else None,
         },
-    )  # fmt: skip
+    )
 
 
 def _fix(benchmark: Benchmark) -> str:
@@ -107,9 +117,7 @@ def _found(places: Mapping[str, Path], protocol: str) -> str:
     return next(there, "refer")
 
 
-def _open(
-    layout: str, place: Path, split: str, *, split_by: str, name: str, fix: str
-) -> Source:  # fmt: skip
+def _open(layout: str, place: Path, split: str, *, split_by: str, name: str, fix: str) -> Source:
     if layout == "visionreasoner":
         return copies_source(place, protocol=name, fix=fix)
     if layout == "lmms":

@@ -19,9 +19,13 @@ from harness.world.scene import SHAPES, Scene, Split
 from harness.world.shapes import World
 
 FIRST: Mapping[tuple[str, Split], int] = MappingProxyType(
-    {("still", "train"): 100_000, ("still", "val"): 200_000, ("still", "test"): 300_000,
-     ("count", "test"): 400_000}
-)  # fmt: skip
+    {
+        ("still", "train"): 100_000,
+        ("still", "val"): 200_000,
+        ("still", "test"): 300_000,
+        ("count", "test"): 400_000,
+    }
+)
 """The number of the first picture of each family and split that is used."""
 PER_PICTURE = 100  # numbers of objects a picture
 
@@ -46,8 +50,15 @@ def thing_number(scene: Scene, index: int) -> int:
 
 def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, Any]:
     """COCO's `instances.json` of the scenes: everything in them, by what is visible of it."""
-    images = [{"id": number_of(scene), "file_name": named(scene), "width": scene.width,
-               "height": scene.height} for scene in scenes]  # fmt: skip
+    images = [
+        {
+            "id": number_of(scene),
+            "file_name": named(scene),
+            "width": scene.width,
+            "height": scene.height,
+        }
+        for scene in scenes
+    ]
     annotations = [
         annotation(scene, index, mask)
         for scene in scenes
@@ -134,9 +145,7 @@ def _rounds(
                 yield options.pop(0)
 
 
-def _every(
-    scene: Scene, kinds: Sequence[Generator], name: str, several: bool
-) -> Iterator[Mention]:  # fmt: skip
+def _every(scene: Scene, kinds: Sequence[Generator], name: str, several: bool) -> Iterator[Mention]:
     texts: dict[tuple[int, ...], list[str]] = {}
     for kind in kinds:
         for question in kind(scene):

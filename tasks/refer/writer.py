@@ -26,22 +26,38 @@ from harness.world.raster import visible_masks
 from harness.world.shapes import World
 
 GAME: Mapping[str, Part] = {
-    "train": ("still", "train"), "val": ("still", "val"), "testA": ("still", "test"),
+    "train": ("still", "train"),
+    "val": ("still", "val"),
+    "testA": ("still", "test"),
     "testB": ("count", "test"),
-}  # fmt: skip
+}
 """The splits of benchmarks whose test is in two parts."""
 PLAIN: Mapping[str, Part] = {
-    "train": ("still", "train"), "val": ("still", "val"), "test": ("still", "test"),
-}  # fmt: skip
+    "train": ("still", "train"),
+    "val": ("still", "val"),
+    "test": ("still", "test"),
+}
 
 COPY = {
-    "image": "image", "text": "string", "mask": "masks", "bbox": "box", "image_id": "string",
-    "ann_id": "string", "img_height": "int64", "img_width": "int64",
-}  # fmt: skip
+    "image": "image",
+    "text": "string",
+    "mask": "masks",
+    "bbox": "box",
+    "image_id": "string",
+    "ann_id": "string",
+    "img_height": "int64",
+    "img_width": "int64",
+}
 LMMS = {
-    "question_id": "string", "image": "image", "question": "string", "answer": "strings",
-    "segmentation": "floats", "bbox": "floats", "iscrowd": "int8", "file_name": "string",
-}  # fmt: skip
+    "question_id": "string",
+    "image": "image",
+    "question": "string",
+    "answer": "strings",
+    "segmentation": "floats",
+    "bbox": "floats",
+    "iscrowd": "int8",
+    "file_name": "string",
+}
 REQUEST = "Please carefully observe the area circled in the image and come up with a caption"
 
 Mentions = Mapping[str, Sequence[Mention]]
@@ -141,19 +157,27 @@ def _copy_row(one: Mention, text: str) -> dict[str, Any]:
     scene, (thing,) = one.scene, one.things
     mask = visible_masks(scene)[thing]
     return {
-        "image": picture(scene, file_name(scene)), "text": text, "mask": mask.tolist(),
-        "bbox": list(map(float, edges(mask))), "image_id": str(number_of(scene)),
-        "ann_id": str(thing_number(scene, thing)), "img_height": scene.height,
+        "image": picture(scene, file_name(scene)),
+        "text": text,
+        "mask": mask.tolist(),
+        "bbox": list(map(float, edges(mask))),
+        "image_id": str(number_of(scene)),
+        "ann_id": str(thing_number(scene, thing)),
+        "img_height": scene.height,
         "img_width": scene.width,
-    }  # fmt: skip
+    }
 
 
 def _lmms_row(one: Mention, number: int) -> dict[str, Any]:
     scene, (thing,) = one.scene, one.things
     x1, y1, x2, y2 = edges(visible_masks(scene)[thing])
     return {
-        "question_id": str(number), "image": picture(scene, file_name(scene)),
-        "question": REQUEST, "answer": list(one.texts), "segmentation": [],
-        "bbox": [float(x1), float(y1), float(x2 - x1), float(y2 - y1)], "iscrowd": 0,
+        "question_id": str(number),
+        "image": picture(scene, file_name(scene)),
+        "question": REQUEST,
+        "answer": list(one.texts),
+        "segmentation": [],
+        "bbox": [float(x1), float(y1), float(x2 - x1), float(y2 - y1)],
+        "iscrowd": 0,
         "file_name": file_name(scene),
-    }  # fmt: skip
+    }

@@ -46,20 +46,29 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Fo
 
 def _metrics() -> tuple[Metric, ...]:
     means = [
-        Metric(f"{name} {kind}", about=f"{ABOUT[name]}, mean over {kind} expressions"
-               + ("" if kind in COUNTED else "; the official script lists them one by one only"))
-        for kind in TYPES for name in NAMES
-    ]  # fmt: skip
-    both = [
-        Metric(name, of=tuple(f"{name} {kind}" for kind in COUNTED), derived=half_sum,
-               about=f"{ABOUT[name]}, mean of the two types' means")
+        Metric(
+            f"{name} {kind}",
+            about=f"{ABOUT[name]}, mean over {kind} expressions"
+            + ("" if kind in COUNTED else "; the official script lists them one by one only"),
+        )
+        for kind in TYPES
         for name in NAMES
-    ]  # fmt: skip
+    ]
+    both = [
+        Metric(
+            name,
+            of=tuple(f"{name} {kind}" for kind in COUNTED),
+            derived=half_sum,
+            about=f"{ABOUT[name]}, mean of the two types' means",
+        )
+        for name in NAMES
+    ]
     joined = [
-        Metric(f"J&F{end}", of=(f"J{end}", f"F{end}"), derived=half_sum,
-               about=f"mean of J and F{end}")
+        Metric(
+            f"J&F{end}", of=(f"J{end}", f"F{end}"), derived=half_sum, about=f"mean of J and F{end}"
+        )
         for end in (*(f" {kind}" for kind in COUNTED), "")
-    ]  # fmt: skip
+    ]
     return (*means, *both, *joined)
 
 
@@ -77,10 +86,11 @@ def _protocol(form: Form, about: str) -> Protocol:
 
 PROTOCOLS = {
     "revos/visa255": _protocol(
-        "visa255", "VISA's tools/eval_revos.py: predicted pixels are the byte 255, which spoils A "
+        "visa255",
+        "VISA's tools/eval_revos.py: predicted pixels are the byte 255, which spoils A "
         "and R (published ones are these)",
     ),
     "revos/binary": _protocol(
         "binary", "Sa2VA's eval_revos.py: predicted pixels are 1, A and R on their intended scale"
     ),
-}  # fmt: skip
+}

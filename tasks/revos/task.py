@@ -68,9 +68,12 @@ def revos(
     file(masks, expected="the masks of all videos", fix=FIX)
     known = around.is_file()
     layout = Layout(
-        place, meta, JsonIndex(JsonFile(meta, ("videos",))), TrackFile(masks),
+        place,
+        meta,
+        JsonIndex(JsonFile(meta, ("videos",))),
+        TrackFile(masks),
         TrackFile(around) if known else None,
-    )  # fmt: skip
+    )
     return Task(
         name="revos",
         version=1,
@@ -80,9 +83,12 @@ def revos(
         samples=partial(_samples, layout),
         annotations=(meta, masks, *([around] if known else [])),
         check=partial(_check, layout),
-        arguments={"split": split, "protocol": protocol,
-                   "foreground": FOREGROUND if known else "the union of each video's objects"},
-    )  # fmt: skip
+        arguments={
+            "split": split,
+            "protocol": protocol,
+            "foreground": FOREGROUND if known else "the union of each video's objects",
+        },
+    )
 
 
 def _samples(layout: Layout) -> Iterator[Sample]:
@@ -98,14 +104,16 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 id=sample_id,
                 query=Query(
                     # Blanks as the official readers leave them; those lower the case as well.
-                    id=query_id(sample_id), text=" ".join(text.split()), media=(film,),
+                    id=query_id(sample_id),
+                    text=" ".join(text.split()),
+                    media=(film,),
                     forms=(AnswerForm.MASK_TRACK,),
                 ),
                 target=truth.target(expression, where),
                 group=name,
                 categories=_categories(expression, where),
                 frames=frames,
-            )  # fmt: skip
+            )
 
 
 def _film(layout: Layout, name: str, video: Any) -> Media:
@@ -124,8 +132,11 @@ def _paths(layout: Layout, name: str, video: Any) -> list[Path]:
 def _categories(expression: Mapping[str, Any], where: str) -> dict[str, str]:
     kind = field(expression, "type_id", int, where)
     if kind not in range(len(TYPES)):
-        raise DataError(f"{where}: 'type_id'", found=str(kind),
-                        expected="0 (referring), 1 (reasoning) or 2 (hallucination)")  # fmt: skip
+        raise DataError(
+            f"{where}: 'type_id'",
+            found=str(kind),
+            expected="0 (referring), 1 (reasoning) or 2 (hallucination)",
+        )
     objects = field(expression, "anno_id", list, where)
     number = "none" if not objects else "one" if len(objects) == 1 else "several"
     return {"type": TYPES[kind], "objects": number}
@@ -157,12 +168,20 @@ class Truth:
 
     def _track(self, annotation: Any) -> tuple[Rle | None, ...]:
         if not isinstance(annotation, (int, str)) or isinstance(annotation, bool):
-            raise DataError(f"{self.where}: 'anno_id'", expected="ids of annotations",
-                            found=repr(annotation)[:40])  # fmt: skip
+            raise DataError(
+                f"{self.where}: 'anno_id'",
+                expected="ids of annotations",
+                found=repr(annotation)[:40],
+            )
         if str(annotation) not in self._tracks:
             where = f"{self._layout.place / 'mask_dict.json'}, for video {self._name!r}"
-            track = object_track(self._layout.masks, annotation, size=self._film.size,
-                                 frames=len(self._film), where=where)  # fmt: skip
+            track = object_track(
+                self._layout.masks,
+                annotation,
+                size=self._film.size,
+                frames=len(self._film),
+                where=where,
+            )
             self._tracks[str(annotation)] = tuple(track)
         return self._tracks[str(annotation)]
 
@@ -182,13 +201,19 @@ class Truth:
             raise DataError(where, expected="an entry", found="none")
         plain = field(kept[self._name], "masks_rle", list, where)
         if len(plain) != len(self._film):
-            raise DataError(f"{where}: 'masks_rle'", found=f"{len(plain)} masks",
-                            expected=f"{len(self._film)}, one a frame")  # fmt: skip
+            raise DataError(
+                f"{where}: 'masks_rle'",
+                found=f"{len(plain)} masks",
+                expected=f"{len(self._film)}, one a frame",
+            )
         return tuple(
-            sized(Rle.from_json(mask, f"{where}, frame {index}"), self._film.size,
-                  f"{where}, frame {index}")
+            sized(
+                Rle.from_json(mask, f"{where}, frame {index}"),
+                self._film.size,
+                f"{where}, frame {index}",
+            )
             for index, mask in enumerate(plain)
-        )  # fmt: skip
+        )
 
 
 def _check(layout: Layout) -> Iterator[Problem]:

@@ -71,12 +71,18 @@ def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
             asked = fitting(scene, question, reasoning=kind == 1, taken=taken)
             text, meant = asked.text, asked.referents
         expressions[str(place)] = {
-            "exp": text, "obj_id": list(meant), "type_id": kind,
+            "exp": text,
+            "obj_id": list(meant),
+            "type_id": kind,
             "anno_id": [first_annotation + index for index in meant],
-        }  # fmt: skip
+        }
     frames = [frame_name(frame) for frame in some_frames(scene)]
-    return {"height": scene.height, "width": scene.width, "frames": frames,
-            "expressions": expressions}  # fmt: skip
+    return {
+        "height": scene.height,
+        "width": scene.width,
+        "frames": frames,
+        "expressions": expressions,
+    }
 
 
 def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str]) -> Question:

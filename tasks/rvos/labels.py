@@ -35,10 +35,11 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
             check_size(picture.height, picture.width, f"{what} {path}")
             if picture.mode not in ("P", "L"):
                 raise DataError(
-                    f"{what} {path}", expected="a palette, or grey values of 8 bits",
+                    f"{what} {path}",
+                    expected="a palette, or grey values of 8 bits",
                     found=f"a picture of mode {picture.mode}",
                     fix="Its values are the objects' numbers: write it without converting colours.",
-                )  # fmt: skip
+                )
             return np.array(picture, dtype=np.uint8)
     except FileNotFoundError as error:
         raise DataError(f"{what} {path}", expected="a file", found="none") from error
@@ -47,9 +48,11 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
         found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
         raise DataError(
-            f"{what} {path}", expected="a complete PNG", found=found,
+            f"{what} {path}",
+            expected="a complete PNG",
+            found=found,
             fix="Fetch the file again; a cut picture is never scored.",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation") -> Labels:
@@ -57,8 +60,11 @@ def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation")
     labels = read_labels(path, what=what)
     height, width = labels.shape
     if (width, height) != size:
-        raise DataError(f"{what} {path}", found=f"{width} × {height}",
-                        expected=f"{size[0]} × {size[1]} pixels, as the picture has")  # fmt: skip
+        raise DataError(
+            f"{what} {path}",
+            found=f"{width} × {height}",
+            expected=f"{size[0]} × {size[1]} pixels, as the picture has",
+        )
     return labels
 
 
@@ -93,8 +99,11 @@ def label_tracks(
 
 def _strange(path: Path, number: int, known: Collection[int]) -> DataError:
     objects = ", ".join(map(str, sorted(known))) or "none"
-    return DataError(f"annotation {path}", expected=f"values 0 and those of the video's objects "
-                     f"({objects})", found=str(number))  # fmt: skip
+    return DataError(
+        f"annotation {path}",
+        expected=f"values 0 and those of the video's objects ({objects})",
+        found=str(number),
+    )
 
 
 def first_size_of(paths: Sequence[Path]) -> tuple[int, int]:

@@ -64,8 +64,11 @@ def png_tree(
         )
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not found:
-        raise DataError(f"predictions {place}", expected="folders <video>/<expression>",
-                        found="none of these samples'")  # fmt: skip
+        raise DataError(
+            f"predictions {place}",
+            expected="folders <video>/<expression>",
+            found="none of these samples'",
+        )
     if not allow_extra:
         _refuse_extra(place, seen)
 
@@ -98,8 +101,11 @@ def label_tree(
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not found:
-        raise DataError(f"predictions {root}", expected="folders anno_<annotator>/<video>",
-                        found="none of these samples'")  # fmt: skip
+        raise DataError(
+            f"predictions {root}",
+            expected="folders anno_<annotator>/<video>",
+            found="none of these samples'",
+        )
     if not allow_extra:
         _refuse_extra(root, seen)
 
@@ -111,17 +117,23 @@ def _video_and_annotator(sample: Sample) -> tuple[str, int]:
         DataError: the samples are not annotators' expressions of a video.
     """
     if sample.categories.get("annotator") not in ANNOTATORS:
-        raise DataError("a tree of labels anno_<annotator>/<video>", expected="samples by "
-                        "annotators, as ref_davis17 has them", found=f"sample {sample.id}",
-                        fix="For one folder an expression there is png-tree.")  # fmt: skip
+        raise DataError(
+            "a tree of labels anno_<annotator>/<video>",
+            expected="samples by annotators, as ref_davis17 has them",
+            found=f"sample {sample.id}",
+            fix="For one folder an expression there is png-tree.",
+        )
     return sample.id.rsplit("/", 1)[0], ANNOTATORS.index(sample.categories["annotator"])
 
 
 def _numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterator[Labels]:
     for labels in _pictures(folder, unit[0], allow_extra):
         if (most := int(labels.max())) > len(unit):
-            raise DataError(f"predictions {folder}", expected=f"numbers from 0 to {len(unit)}, "
-                            "one an expression", found=str(most))  # fmt: skip
+            raise DataError(
+                f"predictions {folder}",
+                expected=f"numbers from 0 to {len(unit)}, one an expression",
+                found=str(most),
+            )
         yield labels
 
 
@@ -131,10 +143,11 @@ def _pictures(
     """The values of the frames' pictures, in the order of the frames; of grey `several` or one."""
     if not sample.frames:
         raise DataError(
-            f"predictions {folder}", expected="a benchmark whose frames have names",
+            f"predictions {folder}",
+            expected="a benchmark whose frames have names",
             found=f"sample {sample.id!r} without",
             fix="For masks of images there is --format mask-tree, else lines of JSON.",
-        )  # fmt: skip
+        )
     paths = [inside(folder, f"{name}.png") for name in sample.frames]
     gone = [path for path in paths if not path.is_file()]
     others = sorted({*folder.glob("*.png")} - {*paths})
@@ -144,7 +157,7 @@ def _pictures(
             expected=f"{len(paths)} pictures, called as the frames are: {_some(paths)}",
             found=f"too many: {_some(others)}; missing: {_some(gone)}",
             fix="Write each mask under its frame's name; no frame is told by its place.",
-        )  # fmt: skip
+        )
     for path in paths:
         labels = sized_labels(path, sample.query.size, what="prediction")
         if not several:
@@ -161,8 +174,12 @@ def _refuse_several(path: Path, labels: Labels) -> None:
     with opened(path) as file, Image.open(file) as picture:
         grey = picture.mode == "L"
     if grey:
-        raise DataError(f"prediction {path}", expected="one value besides 0",
-                        found=f"{other[0]} and {most}", fix="Binarise the masks.")  # fmt: skip
+        raise DataError(
+            f"prediction {path}",
+            expected="one value besides 0",
+            found=f"{other[0]} and {most}",
+            fix="Binarise the masks.",
+        )
 
 
 def _some(paths: Sequence[Path]) -> str:
@@ -183,7 +200,8 @@ def _refuse_extra(place: Path, seen: set[Path]) -> None:
     extra = sorted({path.parent for path in place.rglob("*.png")} - seen)
     if extra:
         raise DataError(
-            f"predictions {place}", expected="folders of these samples alone",
+            f"predictions {place}",
+            expected="folders of these samples alone",
             found=f"{len(extra)} others, such as {extra[0].relative_to(place)}",
             fix="Is it the right split?",
-        )  # fmt: skip
+        )

@@ -56,6 +56,10 @@ METRICS = (
 def by_expressions(about: str, *, name: str = "rvos/mevis") -> Protocol:
     """The protocol of a benchmark that is scored expression by expression."""
     return Protocol(
-        name=name, score=score, metrics=METRICS, headline="J&F", ceiling=Ceiling(value=1.0),
+        name=name,
+        score=score,
+        metrics=METRICS,
+        headline="J&F",
+        ceiling=Ceiling(value=1.0),
         about=about,
-    )  # fmt: skip
+    )

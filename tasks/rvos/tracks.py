@@ -26,13 +26,15 @@ def object_track(
     """
     track = field(masks, str(annotation), list, where)
     if len(track) != frames:
-        raise DataError(f"{where}: annotation {annotation}", found=f"{len(track)} masks",
-                        expected=f"{frames}, one a frame")  # fmt: skip
+        raise DataError(
+            f"{where}: annotation {annotation}",
+            found=f"{len(track)} masks",
+            expected=f"{frames}, one a frame",
+        )
     return [
-        None if plain is None
-        else sized(Rle.from_json(plain, what), size, what)
+        None if plain is None else sized(Rle.from_json(plain, what), size, what)
         for plain, what in _named(track, f"{where}: annotation {annotation}, frame")
-    ]  # fmt: skip
+    ]
 
 
 def _named(items: Iterable[Any], what: str) -> Iterator[tuple[Any, str]]:
@@ -42,8 +44,11 @@ def _named(items: Iterable[Any], what: str) -> Iterator[tuple[Any, str]]:
 def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:
     """`mask` if it has the picture's (width, height); a DataError that names it if not."""
     if mask.size != size:
-        raise DataError(where, expected=f"{size[0]} × {size[1]} pixels, as the picture has",
-                        found=f"{mask.width} × {mask.height}")  # fmt: skip
+        raise DataError(
+            where,
+            expected=f"{size[0]} × {size[1]} pixels, as the picture has",
+            found=f"{mask.width} × {mask.height}",
+        )
     return mask
 
 

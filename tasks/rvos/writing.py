@@ -113,8 +113,9 @@ def palette_png(labels: Labels) -> bytes:
     grey = encode_png(labels)
     header = grey[SIGNATURE + 8 : HEADER_END - 4]
     indexed = header[:9] + b"\x03" + header[10:]  # the type of colour: an index into the palette
-    return b"".join((grey[:SIGNATURE], _chunk(b"IHDR", indexed), _chunk(b"PLTE", palette()),
-                     grey[HEADER_END:]))  # fmt: skip
+    return b"".join(
+        (grey[:SIGNATURE], _chunk(b"IHDR", indexed), _chunk(b"PLTE", palette()), grey[HEADER_END:])
+    )
 
 
 def palette() -> bytes:

@@ -27,8 +27,11 @@ def boxes_target(record: Record, film: Film) -> Target:
         if box is not None and (
             min(box.left, box.top) < 0 or box.right > width or box.bottom > height
         ):
-            raise record.error("boxes", f"boxes within {width} × {height} pixels",
-                               f"{tuple(box)} in frame {name!r}")  # fmt: skip
+            raise record.error(
+                "boxes",
+                f"boxes within {width} × {height} pixels",
+                f"{tuple(box)} in frame {name!r}",
+            )
     masks = tuple(_filled(box, width, height) for box in track)
     return Target(answer=Answer(box_track=track, masks=masks))
 
@@ -57,8 +60,11 @@ def said_track(prediction: Prediction, frames: int) -> BoxTrack:
         return answer.box_track
     boxes = answer.boxes or ()
     if len(boxes) != frames:
-        raise DataError("boxes for a question about a video", expected=f"{frames}, one a frame",
-                        found=str(len(boxes)))  # fmt: skip
+        raise DataError(
+            "boxes for a question about a video",
+            expected=f"{frames}, one a frame",
+            found=str(len(boxes)),
+        )
     return boxes
 
 

@@ -16,8 +16,20 @@ from harness.files import read_text
 
 BOXES = {"form": ("frames", "track"), "order": ("xyxy", "xywh"), "inclusive": (True, False)}
 FORMS = ("records", "frames", "track")
-FIELDS = ("id", "task", "level", "category", "video", "frames", "query", "masks", "boxes", "text",
-          "options", "choice")  # fmt: skip
+FIELDS = (
+    "id",
+    "task",
+    "level",
+    "category",
+    "video",
+    "frames",
+    "query",
+    "masks",
+    "boxes",
+    "text",
+    "options",
+    "choice",
+)
 NEEDED = ("id", "level", "category", "video", "query")
 PLACES = {"annotations": {"task"}, "frames": {"video", "frame"}}
 """The words that a template may hold."""
@@ -64,16 +76,26 @@ def read_mapping(path: Path) -> Mapping:
         raise DataError(f"mapping {path}", expected="a TOML file", found=str(error)) from error
     if problem := next(_problems(plain), None):
         key, expected, found = problem
-        raise DataError(f"mapping {path}, {key}", expected=expected, found=found,
-                        fix="tasks/rvtbench/mapping.toml tells every key.")  # fmt: skip
-    words = {name: {key: tuple(value) for key, value in plain[name].items()}
-             for name in ("tasks", "levels", "categories")}  # fmt: skip
+        raise DataError(
+            f"mapping {path}, {key}",
+            expected=expected,
+            found=found,
+            fix="tasks/rvtbench/mapping.toml tells every key.",
+        )
+    words = {
+        name: {key: tuple(value) for key, value in plain[name].items()}
+        for name in ("tasks", "levels", "categories")
+    }
     return Mapping(
-        path, plain["files"]["annotations"], plain["files"]["frames"],
-        plain["files"].get("records", ""), plain["fields"], **words,
+        path,
+        plain["files"]["annotations"],
+        plain["files"]["frames"],
+        plain["files"].get("records", ""),
+        plain["fields"],
+        **words,
         masks=plain.get("masks", {"form": "records", "frame": "frame", "rle": "rle"}),
         boxes={"form": "frames", "order": "xyxy", "inclusive": False, **plain.get("boxes", {})},
-    )  # fmt: skip
+    )
 
 
 def _problems(plain: Plain[str, Any]) -> Any:

@@ -52,8 +52,11 @@ class Record:
     def error(self, key: str, expected: str, found: str) -> DataError:
         """A DataError about the field of `key`."""
         path = self.mapping.fields.get(key, "")
-        return DataError(f"{self.where}: {path or key!r} (fields.{key} of mapping "
-                         f"{self.mapping.path})", expected=expected, found=found)  # fmt: skip
+        return DataError(
+            f"{self.where}: {path or key!r} (fields.{key} of mapping {self.mapping.path})",
+            expected=expected,
+            found=found,
+        )
 
     def word(self, key: str, table: str) -> str:
         """Our own word for what stands in a field, by a table of the mapping."""
@@ -103,8 +106,9 @@ def _lines(path: Path) -> Iterator[tuple[Any, str]]:
                 if line.strip():
                     yield _line(line, f"{path}, line {number}"), f"line {number}"
     except OSError as error:
-        raise DataError(f"file {path}", expected="a readable file",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a readable file", found=error.strerror or str(error)
+        ) from error
 
 
 def _line(line: bytes, where: str) -> Any:
@@ -191,8 +195,9 @@ def _box(record: Record, plain: Any, what: str) -> Box:
     elif boxes["inclusive"]:
         third, fourth = third + 1, fourth + 1
     if third <= left or fourth <= top:
-        raise record.error("boxes", f"boxes with an area (boxes.order is {boxes['order']!r})",
-                           f"{what} {plain}")  # fmt: skip
+        raise record.error(
+            "boxes", f"boxes with an area (boxes.order is {boxes['order']!r})", f"{what} {plain}"
+        )
     return Box(left, top, third, fourth)
 
 
@@ -217,6 +222,7 @@ def _placed(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[in
 def _named(record: Record, key: str, item: Any) -> tuple[str, Any]:
     settings = getattr(record.mapping, key)
     if not isinstance(item, dict) or not {settings["frame"], settings["rle"]} <= set(item):
-        raise record.error(key, f"objects with {settings['frame']!r} and {settings['rle']!r}",
-                           repr(item)[:60])  # fmt: skip
+        raise record.error(
+            key, f"objects with {settings['frame']!r} and {settings['rle']!r}", repr(item)[:60]
+        )
     return item[settings["frame"]], item[settings["rle"]]

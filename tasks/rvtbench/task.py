@@ -76,10 +76,12 @@ def build(source: Source, *, split: str, protocol: Protocol) -> Task:
     path = inside(source.root, source.mapping.file(source.kind))
     if not path.is_file():
         raise DataError(
-            f"file {path}", expected=f"the records of {source.kind}", found="none",
+            f"file {path}",
+            expected=f"the records of {source.kind}",
+            found="none",
             fix=f"`harness list tasks {source.name}` says where the data is had. Where a release "
             f"names its files otherwise, give {source.name}(mapping=FILE.toml).",
-        )  # fmt: skip
+        )
     return Task(
         name=source.name,
         version=1,
@@ -120,15 +122,21 @@ def _sample(source: Source, record: Record, film: Film) -> Sample:
     return Sample(
         id=record.id,
         query=Query(
-            id=query_id(record.id), text=" ".join(record.text("query").split()),
-            media=(film.media,), forms=(source.form,), options=source.options(record),
+            id=query_id(record.id),
+            text=" ".join(record.text("query").split()),
+            media=(film.media,),
+            forms=(source.form,),
+            options=source.options(record),
         ),
         target=source.truth(record, film),
         group=record.text("video"),
-        categories={"level": level, "category": category,
-                    "level and category": f"{level} {category}"},
+        categories={
+            "level": level,
+            "category": category,
+            "level and category": f"{level} {category}",
+        },
         frames=film.names,
-    )  # fmt: skip
+    )
 
 
 def _check(source: Source) -> Iterator[Problem]:

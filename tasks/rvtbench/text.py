@@ -46,8 +46,9 @@ def choice_target(record: Record, film: Film) -> Target:
     options, said = options_of(record), record.text("choice").strip()
     letters = ascii_uppercase[: len(options)]
     if said not in options and said not in letters:
-        raise record.error("choice", f"a letter from A to {letters[-1]}, or one of the options",
-                           repr(said)[:40])  # fmt: skip
+        raise record.error(
+            "choice", f"a letter from A to {letters[-1]}, or one of the options", repr(said)[:40]
+        )
     letter = letters[options.index(said)] if said in options else said
     return Target(answer=Answer(choice=letter), references=(options[letters.index(letter)],))
 
@@ -77,21 +78,28 @@ def by_text(name: str, tokenizer: Tokenizer, about: str) -> Protocol:
     names = [metric.name for metric in metrics]
     scored: Any = partial(score_text, names=names)
     return Protocol(
-        name=name, score=scored, metrics=metrics, headline=names[NAMES.index(HEADLINE)],
-        ceiling=Ceiling(value=1.0), about=about,
-    )  # fmt: skip
+        name=name,
+        score=scored,
+        metrics=metrics,
+        headline=names[NAMES.index(HEADLINE)],
+        ceiling=Ceiling(value=1.0),
+        about=about,
+    )
 
 
 TEXT = {
     "rvtbench/text": by_text(
-        "rvtbench/text", "ptb", "ROUGE-L, BLEU-4 and CIDEr of pycocoevalcap, with its own tokens; "
+        "rvtbench/text",
+        "ptb",
+        "ROUGE-L, BLEU-4 and CIDEr of pycocoevalcap, with its own tokens; "
         "add BERTScore by --metrics",
     ),
     "rvtbench/text_simple": by_text(
-        "rvtbench/text_simple", "simple", "the same with tokens that need no Java; never to be "
-        "compared with the other",
+        "rvtbench/text_simple",
+        "simple",
+        "the same with tokens that need no Java; never to be compared with the other",
     ),
-}  # fmt: skip
+}
 
 CHOICE = Protocol(
     name="rvtbench/choice",

@@ -55,18 +55,25 @@ def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, Any]
             video = video_name(example.scene)
             query, truth = ASKED[kind](example.scene, question)
             yield {
-                "id": f"{video}_L{level}_{category}_{number:04d}", "task": kind, "level": level,
-                "category": category, "video": video,
+                "id": f"{video}_L{level}_{category}_{number:04d}",
+                "task": kind,
+                "level": level,
+                "category": category,
+                "video": video,
                 "frames": [frame_name(frame) for frame in some_frames(example.scene)],
-                "query": query, **truth,
-            }  # fmt: skip
+                "query": query,
+                **truth,
+            }
             number += 1
 
 
 def _masks(scene: Scene, question: Question) -> tuple[str, Truth]:
     masks = zip(some_frames(scene), _meant(scene, question), strict=True)
-    rles = [{"frame": frame_name(frame), "rle": Rle.from_array(mask).to_json()}
-            for frame, mask in masks if mask.any()]  # fmt: skip
+    rles = [
+        {"frame": frame_name(frame), "rle": Rle.from_array(mask).to_json()}
+        for frame, mask in masks
+        if mask.any()
+    ]
     return question.text, {"gt": {"masks": rles}}
 
 
@@ -96,10 +103,13 @@ def _answer(scene: Scene, question: Question) -> tuple[str, Truth]:
 
 def _summary(scene: Scene, question: Question) -> tuple[str, Truth]:
     meant = set(question.referents)
-    told = _listed([
-        f"{described(thing)} that {'moves' if thing.moves else 'stands still'}"
-        for index, thing in enumerate(scene.things) if index in meant
-    ])  # fmt: skip
+    told = _listed(
+        [
+            f"{described(thing)} that {'moves' if thing.moves else 'stands still'}"
+            for index, thing in enumerate(scene.things)
+            if index in meant
+        ]
+    )
     query = f"Summarise the video with regard to this: {question.text}"
     return query, {"gt": {"text": f"among {len(scene.things)} objects there is {told}"}}
 
@@ -114,5 +124,8 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 ASKED: dict[Kind, Callable[[Scene, Question], tuple[str, Truth]]] = {
-    "segmentation": _masks, "grounding": _boxes, "vqa": _answer, "summary": _summary,
-}  # fmt: skip
+    "segmentation": _masks,
+    "grounding": _boxes,
+    "vqa": _answer,
+    "summary": _summary,
+}

@@ -32,7 +32,11 @@ def rvtbench_grounding(
     scoring = choose("protocol", PROTOCOLS, protocol)
     root, known = mapped(data, "rvtbench", mapping)
     source = Source(
-        name="rvtbench_grounding", root=root, mapping=known, kind="grounding",
-        form=AnswerForm.BOX_TRACK, truth=boxes_target,
-    )  # fmt: skip
+        name="rvtbench_grounding",
+        root=root,
+        mapping=known,
+        kind="grounding",
+        form=AnswerForm.BOX_TRACK,
+        truth=boxes_target,
+    )
     return build(source, split=split, protocol=scoring)

@@ -10,5 +10,10 @@ LEVELS = 4
 
 def write(world: World, root: Path) -> None:
     """Write `root/rvtbench/annotations/grounding.jsonl`, and the videos."""
-    write_records(world, root / "rvtbench", "grounding", levels=LEVELS,
-                  annotations="annotations/grounding.jsonl")  # fmt: skip
+    write_records(
+        world,
+        root / "rvtbench",
+        "grounding",
+        levels=LEVELS,
+        annotations="annotations/grounding.jsonl",
+    )

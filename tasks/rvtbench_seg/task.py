@@ -32,7 +32,11 @@ def rvtbench_seg(
     scoring = choose("protocol", PROTOCOLS, protocol)
     root, known = mapped(data, "rvtbench", mapping)
     source = Source(
-        name="rvtbench_seg", root=root, mapping=known, kind="segmentation",
-        form=AnswerForm.MASK_TRACK, truth=masks_target,
-    )  # fmt: skip
+        name="rvtbench_seg",
+        root=root,
+        mapping=known,
+        kind="segmentation",
+        form=AnswerForm.MASK_TRACK,
+        truth=masks_target,
+    )
     return build(source, split=split, protocol=scoring)

@@ -10,5 +10,10 @@ LEVELS = 4
 
 def write(world: World, root: Path) -> None:
     """Write `root/rvtbench/annotations/segmentation.jsonl`, and the videos."""
-    write_records(world, root / "rvtbench", "segmentation", levels=LEVELS,
-                  annotations="annotations/segmentation.jsonl")  # fmt: skip
+    write_records(
+        world,
+        root / "rvtbench",
+        "segmentation",
+        levels=LEVELS,
+        annotations="annotations/segmentation.jsonl",
+    )

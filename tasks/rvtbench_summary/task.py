@@ -33,7 +33,11 @@ def rvtbench_summary(
     scoring = choose("protocol", PROTOCOLS, protocol)
     root, known = mapped(data, "rvtbench", mapping)
     source = Source(
-        name="rvtbench_summary", root=root, mapping=known, kind="summary", form=AnswerForm.TEXT,
+        name="rvtbench_summary",
+        root=root,
+        mapping=known,
+        kind="summary",
+        form=AnswerForm.TEXT,
         truth=text_target,
-    )  # fmt: skip
+    )
     return build(source, split=split, protocol=scoring)

@@ -10,5 +10,6 @@ LEVELS = 4
 
 def write(world: World, root: Path) -> None:
     """Write `root/rvtbench/annotations/summary.jsonl`, and the videos."""
-    write_records(world, root / "rvtbench", "summary", levels=LEVELS,
-                  annotations="annotations/summary.jsonl")  # fmt: skip
+    write_records(
+        world, root / "rvtbench", "summary", levels=LEVELS, annotations="annotations/summary.jsonl"
+    )

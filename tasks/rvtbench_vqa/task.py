@@ -34,12 +34,21 @@ def rvtbench_vqa(
     root, known = mapped(data, "rvtbench", mapping)
     if protocol == CHOICE.name:
         source = Source(
-            name="rvtbench_vqa", root=root, mapping=known, kind="vqa", form=AnswerForm.CHOICE,
-            truth=choice_target, options=options_of,
-        )  # fmt: skip
+            name="rvtbench_vqa",
+            root=root,
+            mapping=known,
+            kind="vqa",
+            form=AnswerForm.CHOICE,
+            truth=choice_target,
+            options=options_of,
+        )
     else:
         source = Source(
-            name="rvtbench_vqa", root=root, mapping=known, kind="vqa", form=AnswerForm.TEXT,
+            name="rvtbench_vqa",
+            root=root,
+            mapping=known,
+            kind="vqa",
+            form=AnswerForm.TEXT,
             truth=text_target,
-        )  # fmt: skip
+        )
     return build(source, split=split, protocol=scoring)

@@ -10,5 +10,6 @@ LEVELS = 4
 
 def write(world: World, root: Path) -> None:
     """Write `root/rvtbench/annotations/vqa.jsonl`, and the videos."""
-    write_records(world, root / "rvtbench", "vqa", levels=LEVELS,
-                  annotations="annotations/vqa.jsonl")  # fmt: skip
+    write_records(
+        world, root / "rvtbench", "vqa", levels=LEVELS, annotations="annotations/vqa.jsonl"
+    )

@@ -105,9 +105,10 @@ class Phrases:
         if apart or (not self.tolerance and mask.size != media.size):
             wanted = "the shape" if self.tolerance else "the size"
             raise DataError(
-                f"{phrase.where}: mask", expected=f"{wanted} of its picture, {width} × {height}",
+                f"{phrase.where}: mask",
+                expected=f"{wanted} of its picture, {width} × {height}",
                 found=f"{mask.width} × {mask.height}",
-            )  # fmt: skip
+            )
         return media
 
 
@@ -141,7 +142,13 @@ def segmentation_task(
         version: Raised when samples, question text or scoring change.
     """
     return Task(
-        name=name, version=version, split=split, forms=(AnswerForm.MASK,), protocol=protocol,
-        samples=phrases.samples, annotations=phrases.files, check=phrases.check,
+        name=name,
+        version=version,
+        split=split,
+        forms=(AnswerForm.MASK,),
+        protocol=protocol,
+        samples=phrases.samples,
+        annotations=phrases.files,
+        check=phrases.check,
         arguments={"split": split, "protocol": protocol.name, **(arguments or {})},
-    )  # fmt: skip
+    )

@@ -29,13 +29,15 @@ def lines(place: Path) -> Iterator[tuple[str, bytes]]:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
                 where = f"{path}, line {number}"
                 if len(line) > MAX_LINE:
-                    raise DataError(where, expected=f"at most {MAX_LINE} bytes",
-                                    found="a longer line")  # fmt: skip
+                    raise DataError(
+                        where, expected=f"at most {MAX_LINE} bytes", found="a longer line"
+                    )
                 if line.strip():
                     yield where, line
     except OSError as error:
-        raise DataError(f"file {path}", expected="a readable file",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a readable file", found=error.strerror or str(error)
+        ) from error
 
 
 def parse(line: bytes, where: str) -> dict[str, Any]:

@@ -56,9 +56,14 @@ class Record:
     def belongs(self, part: Part) -> bool:
         """Whether it is one of this part's."""
         video = len(self.frames) > 1
-        return {"all": True, "choices": bool(self.options), "numbers": not self.options,
-                "relations": bool(self.options) and self.categories["kind"] in RELATIONS,
-                "still": not video, "video": video}[part]  # fmt: skip
+        return {
+            "all": True,
+            "choices": bool(self.options),
+            "numbers": not self.options,
+            "relations": bool(self.options) and self.categories["kind"] in RELATIONS,
+            "still": not video,
+            "video": video,
+        }[part]
 
 
 def shapes_qa(
@@ -107,13 +112,16 @@ def _sample(record: Record) -> Sample:
     return Sample(
         id=record.id,
         query=Query(
-            id=query_id(record.id), text=record.question, media=(records.media(record.frames),),
-            forms=(form,), options=record.options,
+            id=query_id(record.id),
+            text=record.question,
+            media=(records.media(record.frames),),
+            forms=(form,),
+            options=record.options,
         ),
         target=Target(answer=answer),
         group="/".join(record.frames[0].parts[-3:]),
         categories=record.categories,
-    )  # fmt: skip
+    )
 
 
 def _letter(record: Record) -> str:
@@ -140,12 +148,18 @@ def _answer(plain: dict[str, Any], options: tuple[str, ...], where: str) -> str 
     value = field(plain, "answer", (str, int, float), where)
     if options:
         if value not in options or len(options) > len(LETTERS):
-            raise DataError(f"{where}: 'answer'", expected=f"one of at most {len(LETTERS)} options",
-                            found=repr(value)[:60])  # fmt: skip
+            raise DataError(
+                f"{where}: 'answer'",
+                expected=f"one of at most {len(LETTERS)} options",
+                found=repr(value)[:60],
+            )
         return str(value)
     if isinstance(value, (bool, str)) or not abs(value) < 1e15:
-        raise DataError(f"{where}: 'answer'", expected="a number where there are no options",
-                        found=repr(value)[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'answer'",
+            expected="a number where there are no options",
+            found=repr(value)[:60],
+        )
     return float(value)
 
 
@@ -221,8 +235,11 @@ PROTOCOLS = {
         score=score,
         reads=reads,
         metrics=(
-            Metric("accuracy", about="share of samples with the right option, or a number that is "
-                   "off by at most a tenth of the true one"),
+            Metric(
+                "accuracy",
+                about="share of samples with the right option, or a number that is "
+                "off by at most a tenth of the true one",
+            ),
             Metric("choice_accuracy", about="share of questions with options answered right"),
             Metric("number_within_10", about="share of numbers off by at most a tenth"),
             Metric("MRA", about="mean relative accuracy of numbers, as VSI-Bench has it"),
@@ -231,4 +248,4 @@ PROTOCOLS = {
         ceiling=Ceiling(value=1.0),
         about="our own: the right letter, or a number within a tenth",
     )
-}  # fmt: skip
+}

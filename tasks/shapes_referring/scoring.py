@@ -81,16 +81,24 @@ PROTOCOLS = {
         score=score,
         metrics=(
             Metric("gIoU", epsilon=1e-5, about="mean over samples of mask IoU, as LISA has it"),
-            Metric("cIoU", epsilon=LISA_CIOU_EPSILON,
-                   about="sum of intersections / sum of unions"),
-            Metric("box_accuracy@0.5", about="share of the samples that ask for one thing whose "
-                   "answer is exactly one box, with IoU ≥ 0.5"),
-            Metric("box_f1@0.5", about="mean of 2 · found / (true + predicted) boxes, matched one "
-                   "to one at IoU ≥ 0.5"),
+            Metric("cIoU", epsilon=LISA_CIOU_EPSILON, about="sum of intersections / sum of unions"),
+            Metric(
+                "box_accuracy@0.5",
+                about="share of the samples that ask for one thing whose "
+                "answer is exactly one box, with IoU ≥ 0.5",
+            ),
+            Metric(
+                "box_f1@0.5",
+                about="mean of 2 · found / (true + predicted) boxes, matched one "
+                "to one at IoU ≥ 0.5",
+            ),
         ),
         headline="gIoU",
-        ceiling=Ceiling(value=1.0, tolerance=2.1e-5,
-                        why="LISA adds 1e-5 to each union and to the number of samples"),
+        ceiling=Ceiling(
+            value=1.0,
+            tolerance=2.1e-5,
+            why="LISA adds 1e-5 to each union and to the number of samples",
+        ),
         about="our own: LISA's mask IoU, and boxes matched one to one",
     )
-}  # fmt: skip
+}

@@ -86,34 +86,41 @@ def _samples(place: Path, asks: Asks) -> Iterator[Sample]:
         yield Sample(
             id=record.id,
             query=Query(
-                id=query_id(record.id), text=record.question, media=(picture,),
+                id=query_id(record.id),
+                text=record.question,
+                media=(picture,),
                 forms=(AnswerForm.MASK,),
             ),
             target=Target(
                 answer=Answer(
                     masks=(record.masks[0].union(*record.masks[1:]),),
-                    instances=tuple((mask,) for mask in record.masks), boxes=record.boxes,
+                    instances=tuple((mask,) for mask in record.masks),
+                    boxes=record.boxes,
                 )
             ),
             group="/".join(record.picture.parts[-3:]),
             categories=record.categories,
-        )  # fmt: skip
+        )
 
 
 def _record(place: Path, line: bytes, where: str) -> Record:
     plain = records.parse(line, where)
     categories = records.categories(plain, CATEGORIES, where)
     if categories["asks"] not in ASKS:
-        raise DataError(f"{where}: 'asks'", expected=" or ".join(ASKS),
-                        found=repr(categories["asks"])[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'asks'", expected=" or ".join(ASKS), found=repr(categories["asks"])[:60]
+        )
     boxes = tuple(_box(value, f"{where}: 'boxes'") for value in field(plain, "boxes", list, where))
-    masks = tuple(Rle.from_json(value, f"{where}: 'masks'")
-                  for value in field(plain, "masks", list, where))  # fmt: skip
+    masks = tuple(
+        Rle.from_json(value, f"{where}: 'masks'") for value in field(plain, "masks", list, where)
+    )
     single = categories["asks"] == "single"
     if not masks or len(boxes) != len(masks) or (single and len(masks) > 1):
-        raise DataError(f"{where}: 'boxes' and 'masks'", expected="one each" if single else
-                        "as many of both, and at least one",
-                        found=f"{len(boxes)} and {len(masks)}")  # fmt: skip
+        raise DataError(
+            f"{where}: 'boxes' and 'masks'",
+            expected="one each" if single else "as many of both, and at least one",
+            found=f"{len(boxes)} and {len(masks)}",
+        )
     if len({mask.size for mask in masks}) > 1:
         raise DataError(f"{where}: 'masks'", expected="masks of one size", found="several")
     return Record(
@@ -138,8 +145,11 @@ def _box(value: Any, where: str) -> Box:
 
 def _check_size(record: Record, picture: Media, where: str) -> None:
     if record.masks[0].size != picture.size:
-        raise DataError(f"{where}: 'masks'", expected=f"the picture's {picture.size} pixels",
-                        found=str(record.masks[0].size))  # fmt: skip
+        raise DataError(
+            f"{where}: 'masks'",
+            expected=f"the picture's {picture.size} pixels",
+            found=str(record.masks[0].size),
+        )
 
 
 def _check(place: Path) -> Iterator[Problem]:

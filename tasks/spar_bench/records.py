@@ -14,9 +14,12 @@ from harness.tasks.spatial.tables import text
 from harness.types import Answer
 
 COLUMNS = {
-    "id": "number", "task": "one of twenty", "image": "pictures", "question": "question with its "
-    "options", "answer": "letter, number or change of view",
-}  # fmt: skip
+    "id": "number",
+    "task": "one of twenty",
+    "image": "pictures",
+    "question": "question with its options",
+    "answer": "letter, number or change of view",
+}
 OPTIONAL = {"img_type": "single_view or multi_view", "source": "data set"}
 BOXES = ("position_matching", "camera_motion_infer")
 """The tasks whose questions speak of boxes in thousandths."""
@@ -33,20 +36,22 @@ def read(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
 def _question(place: Path, row: Mapping[str, Any], where: str) -> Question:
     task, said = text(row, "task", where), text(row, "answer", where)
     if task not in TASKS:
-        raise DataError(f"{where}: 'task'", expected=f"one of {', '.join(TASKS)}",
-                        found=repr(task)[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'task'", expected=f"one of {', '.join(TASKS)}", found=repr(task)[:60]
+        )
     if type(row["id"]) not in (int, str):
         raise DataError(f"{where}: 'id'", expected="a number", found=repr(row["id"])[:40])
     level = next(level for level, tasks in LEVELS.items() if task in tasks)
     others = {"views": row.get("img_type"), "source": row.get("source")}
     return Question(
-        id=str(row["id"]), text=text(row, "question", where),
-        media=_pictures(row["image"], where, place), answer=_answer(task, said, where),
-        categories={"task": task, "level": level} | {
-            name: value if isinstance(value, str) else "" for name, value in others.items()
-        },
+        id=str(row["id"]),
+        text=text(row, "question", where),
+        media=_pictures(row["image"], where, place),
+        answer=_answer(task, said, where),
+        categories={"task": task, "level": level}
+        | {name: value if isinstance(value, str) else "" for name, value in others.items()},
         extra={"task": task, "answer": said},
-    )  # fmt: skip
+    )
 
 
 def _answer(task: str, said: str, where: str) -> Answer:
@@ -72,8 +77,11 @@ def _pictures(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
         elif name:
             found.append(inside(place, name))
         else:
-            raise DataError(f"{where}: 'image'", expected="bytes or a path for each picture",
-                            found=repr(entry)[:60])  # fmt: skip
+            raise DataError(
+                f"{where}: 'image'",
+                expected="bytes or a path for each picture",
+                found=repr(entry)[:60],
+            )
     if not found:
         raise DataError(f"{where}: 'image'", expected="at least one picture", found="none")
     return tuple(found)

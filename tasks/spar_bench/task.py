@@ -54,17 +54,25 @@ def spar_bench(
     place = folder(data / "spar_bench" / FOLDERS[split], fix=FIX)
     files = tuple(sorted((place / "data").glob("test-*.parquet")))
     if not files:
-        raise DataError(f"folder {place / 'data'}", expected="test-*.parquet",
-                        found="no such file", fix=FIX)  # fmt: skip
+        raise DataError(
+            f"folder {place / 'data'}", expected="test-*.parquet", found="no such file", fix=FIX
+        )
     asked = Asked(
-        files=files, read=partial(read, files), open=_open, problems=_problems,
+        files=files,
+        read=partial(read, files),
+        open=_open,
+        problems=_problems,
         text=partial(_text, prompt),
-    )  # fmt: skip
+    )
     return question_task(
-        asked, "spar_bench", version=2, protocol=scoring, split=split,
+        asked,
+        "spar_bench",
+        version=2,
+        protocol=scoring,
+        split=split,
         arguments={"prompt": prompt},
         forms=(AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT),
-    )  # fmt: skip
+    )
 
 
 def _open(question: Question) -> tuple[Media, ...]:

@@ -57,10 +57,12 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
         "id": number,
         "img_type": "multi_view" if several else "single_view",
         "format_type": "fill" if not question.options else "select",
-        "task": task, "source": "shapes",
+        "task": task,
+        "source": "shapes",
         "image": [{"bytes": _png(scene, frame), "path": f"{frame}.png"} for frame in frames],
-        "question": question.text + options, "answer": answer,
-    }  # fmt: skip
+        "question": question.text + options,
+        "answer": answer,
+    }
 
 
 @lru_cache(maxsize=8)
@@ -126,11 +128,18 @@ def _write_table(folder: Path, rows: list[dict[str, Any]]) -> None:
     from pyarrow import parquet
 
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    schema = pa.schema([
-        ("id", pa.int64()), ("img_type", pa.string()), ("format_type", pa.string()),
-        ("task", pa.string()), ("source", pa.string()), ("image", pa.list_(image)),
-        ("question", pa.string()), ("answer", pa.string()),
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("img_type", pa.string()),
+            ("format_type", pa.string()),
+            ("task", pa.string()),
+            ("source", pa.string()),
+            ("image", pa.list_(image)),
+            ("question", pa.string()),
+            ("answer", pa.string()),
+        ]
+    )
     folder.mkdir(parents=True)
     table = pa.Table.from_pylist(rows, schema=schema)
     parquet.write_table(table, folder / PART, compression="zstd")

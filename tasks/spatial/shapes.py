@@ -36,8 +36,12 @@ def pair(scene: Scene) -> tuple[Named, Named]:
 
 def count(scene: Scene) -> QA:
     """How many things there are in all."""
-    return QA(kind="count", text="How many object(s) are in this video?",
-              answer=float(len(scene.things)), named=())  # fmt: skip
+    return QA(
+        kind="count",
+        text="How many object(s) are in this video?",
+        answer=float(len(scene.things)),
+        named=(),
+    )
 
 
 def width(scene: Scene) -> QA:
@@ -50,17 +54,27 @@ def width(scene: Scene) -> QA:
 
 def room(scene: Scene) -> QA:
     """How large the picture is."""
-    return QA(kind="room", text="What is the size of the picture (in thousand square pixels)?",
-              answer=scene.width * scene.height / 1000, named=())  # fmt: skip
+    return QA(
+        kind="room",
+        text="What is the size of the picture (in thousand square pixels)?",
+        answer=scene.width * scene.height / 1000,
+        named=(),
+    )
 
 
 def distance(scene: Scene) -> QA:
     """How far apart two things are at the start."""
     one, other = pair(scene)
-    text = (f"What is the distance between the centres of the {one[1]} and the {other[1]} at the "
-            f"start (in {UNIT})?")  # fmt: skip
-    return QA(kind="distance", text=text, answer=float(max(1, round(_apart(scene, one, other)))),
-              named=(one, other))  # fmt: skip
+    text = (
+        f"What is the distance between the centres of the {one[1]} and the {other[1]} at the "
+        f"start (in {UNIT})?"
+    )
+    return QA(
+        kind="distance",
+        text=text,
+        answer=float(max(1, round(_apart(scene, one, other)))),
+        named=(one, other),
+    )
 
 
 def displacement(scene: Scene) -> QA:
@@ -79,8 +93,11 @@ def side(scene: Scene) -> QA:
 def quadrant(scene: Scene) -> QA:
     """One of four corners."""
     options = ("above left", "above right", "below left", "below right")
-    return _side(scene, options, lambda dx, dy: f"{'above' if dy < 0 else 'below'} "
-                 f"{'left' if dx < 0 else 'right'}")  # fmt: skip
+    return _side(
+        scene,
+        options,
+        lambda dx, dy: f"{'above' if dy < 0 else 'below'} {'left' if dx < 0 else 'right'}",
+    )
 
 
 def third(scene: Scene) -> QA:
@@ -100,27 +117,44 @@ def route(scene: Scene) -> QA:
     right = f"{sideways}, then {along}"
     ways = [f"{first}, then {then}" for first in ("left", "right") for then in ("up", "down")]
     text = f"You are at the {one[1]} and go to the {other[1]}. Which way do you go?"
-    return choice(scene, "route", text, answer=right, others=[way for way in ways if way != right],
-                  named=(one, other))  # fmt: skip
+    return choice(
+        scene,
+        "route",
+        text,
+        answer=right,
+        others=[way for way in ways if way != right],
+        named=(one, other),
+    )
 
 
 def nearer(scene: Scene) -> QA:
     """Which of two things is nearer to the middle of the picture at the start."""
     one, other = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
     text = "Which of these objects is closest to the middle of the picture at the start?"
-    return choice(scene, "nearer", text, answer=one[1], others=(other[1],), named=(),
-                  shown={one[1]: one[0], other[1]: other[0]})  # fmt: skip
+    return choice(
+        scene,
+        "nearer",
+        text,
+        answer=one[1],
+        others=(other[1],),
+        named=(),
+        shown={one[1]: one[0], other[1]: other[0]},
+    )
 
 
 def appearance(scene: Scene) -> QA:
     """In which order things are first seen; things that are there at once go by their place."""
-    things = sorted(called(scene)[:3], key=lambda named: (visible_frames(scene, named[0])[0],
-                                                          scene.things[named[0]].x))  # fmt: skip
+    things = sorted(
+        called(scene)[:3],
+        key=lambda named: (visible_frames(scene, named[0])[0], scene.things[named[0]].x),
+    )
     words = [word for _, word in things]
     others = [", ".join(words[1:] + words[:1])]
     others += [", ".join(words[::-1])] if len(words) > 2 else []
-    text = ("What is the order of the first appearance of these objects, those seen at once from "
-            f"left to right: {', '.join(sorted(words))}?")  # fmt: skip
+    text = (
+        "What is the order of the first appearance of these objects, those seen at once from "
+        f"left to right: {', '.join(sorted(words))}?"
+    )
     return choice(scene, "appearance", text, answer=", ".join(words), others=others, named=things)
 
 
@@ -133,15 +167,26 @@ def trajectory(scene: Scene) -> QA:
     right = " and ".join(filter(None, (across, along))) or "not at all"
     ways = ("left", "right", "up", "down", "not at all", "left and up", "right and down")
     others = [way for way in ways if way != right][:4]
-    return choice(scene, "trajectory", f"How does the {words} move?", answer=right, others=others,
-                  named=((index, words),))  # fmt: skip
+    return choice(
+        scene,
+        "trajectory",
+        f"How does the {words} move?",
+        answer=right,
+        others=others,
+        named=((index, words),),
+    )
 
 
 def faster(scene: Scene) -> QA:
     """How fast a thing moves, as a number with options."""
     index, words = max(called(scene), key=lambda named: _speed(scene, named[0]))
-    return with_numbers(scene, "speed", f"What is the speed of the {words} along the axis on which "
-                        "it moves most?", _speed(scene, index), f"{UNIT}/s")  # fmt: skip
+    return with_numbers(
+        scene,
+        "speed",
+        f"What is the speed of the {words} along the axis on which it moves most?",
+        _speed(scene, index),
+        f"{UNIT}/s",
+    )
 
 
 def place(scene: Scene, *, frame: int, what: str) -> QA:
@@ -158,8 +203,9 @@ def place(scene: Scene, *, frame: int, what: str) -> QA:
 def camera(scene: Scene) -> QA:
     """How the camera turns: it never does."""
     others = ("to the left", "to the right", "upwards")
-    return choice(scene, "camera", "How does the camera turn?", answer="it does not turn",
-                  others=others)  # fmt: skip
+    return choice(
+        scene, "camera", "How does the camera turn?", answer="it does not turn", others=others
+    )
 
 
 def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) -> QA:
@@ -167,8 +213,9 @@ def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) ->
     right = max(1, round(value))
     others = dict.fromkeys(round(right * part) for part in OTHER_NUMBERS)
     wrong = [number for number in others if number != right]
-    return choice(scene, kind, text, answer=f"{right} {unit}",
-                  others=[f"{number} {unit}" for number in wrong])  # fmt: skip
+    return choice(
+        scene, kind, text, answer=f"{right} {unit}", others=[f"{number} {unit}" for number in wrong]
+    )
 
 
 def _side(scene: Scene, options: Sequence[str], said: Callable[[int, int], str]) -> QA:
@@ -176,8 +223,14 @@ def _side(scene: Scene, options: Sequence[str], said: Callable[[int, int], str])
     dx, dy = _between(scene, one, other)
     right = said(dx, dy)
     text = f"Seen from the {other[1]}, where is the {one[1]} at the start?"
-    return choice(scene, "side", text, answer=right, named=(one, other),
-                  others=[option for option in options if option != right])  # fmt: skip
+    return choice(
+        scene,
+        "side",
+        text,
+        answer=right,
+        named=(one, other),
+        others=[option for option in options if option != right],
+    )
 
 
 def _between(scene: Scene, one: Named, other: Named) -> tuple[int, int]:
@@ -210,7 +263,9 @@ def lettered(question: QA) -> list[str]:
 
 
 Asked = Callable[[Scene], QA]
-ENDS: Mapping[str, Asked] = MappingProxyType({
-    "start": lambda scene: place(scene, frame=0, what="at the start"),
-    "end": lambda scene: place(scene, frame=scene.frames - 1, what="at the end"),
-})  # fmt: skip
+ENDS: Mapping[str, Asked] = MappingProxyType(
+    {
+        "start": lambda scene: place(scene, frame=0, what="at the start"),
+        "end": lambda scene: place(scene, frame=scene.frames - 1, what="at the end"),
+    }
+)

@@ -50,16 +50,18 @@ def _names(path: Path) -> Sequence[str]:
         with parquet.ParquetFile(path) as file:
             return list(file.schema_arrow.names)
     except (ArrowException, OSError) as error:
-        raise DataError(f"file {path}", expected="a complete Parquet file",
-                        found=str(error).split("\n")[0]) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a complete Parquet file", found=str(error).split("\n")[0]
+        ) from error
 
 
 def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         lines = opened(path)
     except OSError as error:
-        raise DataError(f"file {path}", expected="a readable file",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a readable file", found=error.strerror or str(error)
+        ) from error
     with lines:
         for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
             where = f"{path}, line {number}"

@@ -59,8 +59,12 @@ def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",))
             if path.with_suffix("").is_dir():
                 return path.with_suffix("")
         tried.append(str(inside(folder, f"{name}{suffixes[0]}")))
-    raise MediaError(f"video {name}", expected=f"{' or '.join(tried)}, or a folder of its frames",
-                     found="none", fix="Unpack the benchmark's archive of videos.")  # fmt: skip
+    raise MediaError(
+        f"video {name}",
+        expected=f"{' or '.join(tried)}, or a folder of its frames",
+        found="none",
+        fix="Unpack the benchmark's archive of videos.",
+    )
 
 
 def open_video(path: Path, choose: Choose | None) -> Media:
@@ -83,9 +87,13 @@ def open_video(path: Path, choose: Choose | None) -> Media:
 
 
 def video_or_lost(
-    folders: Sequence[Path], name: str, choose: Choose | None, *,
-    size: tuple[int, int] = (1, 1), frames: int = 1,
-) -> Media:  # fmt: skip
+    folders: Sequence[Path],
+    name: str,
+    choose: Choose | None,
+    *,
+    size: tuple[int, int] = (1, 1),
+    frames: int = 1,
+) -> Media:
     """The video, or what stands for it if it is missing or damaged.
 
     `size` and `frames` are what truth is compared in, where that is known.
@@ -94,9 +102,12 @@ def video_or_lost(
 
 
 def open_or_lost(
-    found: Callable[[], Path], choose: Choose | None, *, size: tuple[int, int] = (1, 1),
+    found: Callable[[], Path],
+    choose: Choose | None,
+    *,
+    size: tuple[int, int] = (1, 1),
     frames: int = 1,
-) -> Media:  # fmt: skip
+) -> Media:
     """As `video_or_lost`, of a video that `found` finds."""
     try:
         return open_video(found(), choose)
@@ -108,9 +119,12 @@ def _part(video: Media, places: tuple[int, ...]) -> Media:
     """Some frames of a folder as a medium of their own, which keeps their times."""
     times = video.times()
     return Media(
-        [_Picked(video, place) for place in places], size=video.size,
-        times=[times[place] for place in places], digest=_Digest(video, places), is_video=True,
-    )  # fmt: skip
+        [_Picked(video, place) for place in places],
+        size=video.size,
+        times=[times[place] for place in places],
+        digest=_Digest(video, places),
+        is_video=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,15 @@ QUANTITY = re.compile(
 
 FIELDS = Fields(
     # As the official scripts tell questions apart.
-    id="{Video}|{ID}|{time_start}|{time_end}", media="{Video}", question="Question",
-    answer="Answer", options="Candidates", most=len(LETTERS), categories={"task": "Task"},
+    id="{Video}|{ID}|{time_start}|{time_end}",
+    media="{Video}",
+    question="Question",
+    answer="Answer",
+    options="Candidates",
+    most=len(LETTERS),
+    categories={"task": "Task"},
     known={"Task": tuple(KIND_OF_TASK)},
-)  # fmt: skip
+)
 COLUMNS = FIELDS.columns
 OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of place"}
 
@@ -51,10 +56,11 @@ def _question(row: Mapping[str, Any], where: str) -> Question:
     found = FIELDS.read({**row, "Candidates": options}, where)
     named, source = row.get("scene") or row.get("Scene"), row.get("Source")
     categories = {
-        **found.categories, "kind": KIND_OF_TASK[row["Task"]],
+        **found.categories,
+        "kind": KIND_OF_TASK[row["Task"]],
         "scene": named if isinstance(named, str) else scene_of(row["Video"]),
         "source": source if isinstance(source, str) else "",
-    }  # fmt: skip
+    }
     return replace(found, categories=categories)
 
 
@@ -95,8 +101,9 @@ def _options(value: Any, where: str) -> list[str]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: 'Candidates'", expected="options by letter",
-                            found=str(error)) from error  # fmt: skip
+            raise DataError(
+                f"{where}: 'Candidates'", expected="options by letter", found=str(error)
+            ) from error
     pairs = value.items() if isinstance(value, dict) else value
     try:
         given = {key: option for key, option in pairs if option is not None}
@@ -108,8 +115,11 @@ def _options(value: Any, where: str) -> list[str]:
         or sorted(given, key=str) != letters
         or not all(isinstance(option, str) and option.strip() for option in given.values())
     ):
-        raise DataError(f"{where}: 'Candidates'", expected="texts by the letters A, B, … to E",
-                        found=repr(value)[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'Candidates'",
+            expected="texts by the letters A, B, … to E",
+            found=repr(value)[:60],
+        )
     return [given[letter].strip() for letter in letters]
 
 

@@ -73,21 +73,31 @@ def sti_bench(
             expected="form=numeric exactly with protocol=sti/numeric",
         )
     if form == "numeric" and prompt == "official":
-        raise UsageError("sti_bench(form=numeric)", expected="prompt=question",
-                         found="prompt=official, which lists options")  # fmt: skip
+        raise UsageError(
+            "sti_bench(form=numeric)",
+            expected="prompt=question",
+            found="prompt=official, which lists options",
+        )
     place = folder(data / "sti_bench", fix=FIX)
     path = file(place / "qa.parquet", fix=FIX)
     videos = Videos(tuple(place / name for name in PLACES), Shown(frames))
     asked = Asked(
-        files=(path,), read=partial(_chosen, path, form), open=videos.open,
-        problems=videos.problems, apart=prompt == "question",
+        files=(path,),
+        read=partial(_chosen, path, form),
+        open=videos.open,
+        problems=videos.problems,
+        apart=prompt == "question",
         text=_numeric_text if form == "numeric" else partial(_choice_text, prompt),
-    )  # fmt: skip
+    )
     return question_task(
-        asked, "sti_bench", protocol=scoring, split=split, version=VERSIONS[form],
+        asked,
+        "sti_bench",
+        protocol=scoring,
+        split=split,
+        version=VERSIONS[form],
         forms=(AnswerForm.CHOICE if form == "choice" else AnswerForm.NUMBER,),
         arguments={"form": form, "prompt": prompt, "frames": str(videos.shown)},
-    )  # fmt: skip
+    )
 
 
 def _chosen(path: Path, form: Form) -> Iterator[Question | DataError]:

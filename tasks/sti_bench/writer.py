@@ -32,13 +32,22 @@ def write(world: World, root: Path) -> None:
     for index, scene in enumerate(scenes):
         write_video(folder / "video" / name_of(index), scene)
     options = pa.struct([(letter, pa.string()) for letter in LETTERS])
-    schema = pa.schema([
-        ("Video", pa.string()), ("ID", pa.int64()), ("Source", pa.string()), ("Task", pa.string()),
-        ("Question", pa.string()), ("Candidates", options),
-        ("Answer", pa.string()), ("time_start", pa.float64()), ("time_end", pa.float64()),
-    ])  # fmt: skip
-    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "qa.parquet",
-                        compression="zstd")  # fmt: skip
+    schema = pa.schema(
+        [
+            ("Video", pa.string()),
+            ("ID", pa.int64()),
+            ("Source", pa.string()),
+            ("Task", pa.string()),
+            ("Question", pa.string()),
+            ("Candidates", options),
+            ("Answer", pa.string()),
+            ("time_start", pa.float64()),
+            ("time_end", pa.float64()),
+        ]
+    )
+    parquet.write_table(
+        pa.Table.from_pylist(rows, schema=schema), folder / "qa.parquet", compression="zstd"
+    )
 
 
 def name_of(index: int) -> str:
@@ -49,12 +58,16 @@ def name_of(index: int) -> str:
 def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
     question = _asked(scene, task)
     return {
-        "Video": name_of(scene.index), "ID": number, "Source": "shapes", "Task": task,
+        "Video": name_of(scene.index),
+        "ID": number,
+        "Source": "shapes",
+        "Task": task,
         "Question": question.text,
         "Candidates": dict(zip(LETTERS, question.options, strict=False)),
         "Answer": question.letter,
-        "time_start": 0.0, "time_end": float(scene.frames - 1),
-    }  # fmt: skip
+        "time_start": 0.0,
+        "time_end": float(scene.frames - 1),
+    }
 
 
 def _asked(scene: Scene, task: str) -> QA:

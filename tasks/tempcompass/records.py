@@ -53,9 +53,11 @@ class Listing:
     def of(self, format: Format) -> tuple[Path, ...]:
         """The files of one format: JSON, or the hub's table."""
         path = self.place / "questions" / f"{format}.json"
-        return (path,) if path.is_file() else tuple(
-            sorted((self.place / format).glob("test-*.parquet"))
-        )  # fmt: skip
+        return (
+            (path,)
+            if path.is_file()
+            else tuple(sorted((self.place / format).glob("test-*.parquet")))
+        )
 
 
 def read(listing: Listing) -> Iterator[Record | DataError]:
@@ -71,8 +73,15 @@ def read(listing: Listing) -> Iterator[Record | DataError]:
                 try:
                     if about is not None and path.suffix == ".json":
                         plain = {**plain, **about(video, aspect)}
-                    yield _record(format, video, aspect, number, plain, where,
-                                  _kind(kinds, video, aspect, str(meta)))  # fmt: skip
+                    yield _record(
+                        format,
+                        video,
+                        aspect,
+                        number,
+                        plain,
+                        where,
+                        _kind(kinds, video, aspect, str(meta)),
+                    )
                 except DataError as error:
                     yield error
 
@@ -106,16 +115,20 @@ def _of_video(plain: Any, video: str, path: Path) -> Iterator[Placed]:
 
 def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
     """The first multiple-choice question on an aspect of a video: what captions must tell."""
-    indices = [JsonIndex(JsonFile(path)) for path in listing.of("multi-choice")
-               if path.suffix == ".json"]  # fmt: skip
+    indices = [
+        JsonIndex(JsonFile(path)) for path in listing.of("multi-choice") if path.suffix == ".json"
+    ]
 
     def about(video: str, aspect: str) -> dict[str, str]:
         for index in indices:
-            for where, _, found, _, plain in _of_video(index.get(video, {}), video,
-                                                       index.file.path):  # fmt: skip
+            for where, _, found, _, plain in _of_video(
+                index.get(video, {}), video, index.file.path
+            ):
                 if found == aspect:
-                    return {"mc_question": field(plain, "question", str, where),
-                            "mc_answer": field(plain, "answer", str, where)}  # fmt: skip
+                    return {
+                        "mc_question": field(plain, "question", str, where),
+                        "mc_answer": field(plain, "answer", str, where),
+                    }
         return {}
 
     return about
@@ -134,16 +147,22 @@ def _kind(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
 
 
 def _record(
-    format: Format, video: str, aspect: str, number: int, plain: Mapping[str, Any], where: str,
+    format: Format,
+    video: str,
+    aspect: str,
+    number: int,
+    plain: Mapping[str, Any],
+    where: str,
     kind: str,
-) -> Record:  # fmt: skip
+) -> Record:
     question, answer = (field(plain, key, str, where) for key in ("question", "answer"))
     if aspect not in ASPECTS:
         raise DataError(where, expected=" or ".join(ASPECTS), found=repr(aspect)[:40])
     options = tuple(question.split("\n")[1:])
     if format in ("multi-choice", "caption_matching") and answer not in options:
-        raise DataError(f"{where}: 'answer'", expected="one of the question's lines",
-                        found=repr(answer)[:60])  # fmt: skip
+        raise DataError(
+            f"{where}: 'answer'", expected="one of the question's lines", found=repr(answer)[:60]
+        )
     if format == "yes_no" and answer not in ("yes", "no"):
         raise DataError(f"{where}: 'answer'", expected="yes or no", found=repr(answer)[:60])
     about = None
@@ -151,7 +170,13 @@ def _record(
         about = field(plain, "mc_question", str, where), field(plain, "mc_answer", str, where)
         options = tuple(about[0].split("\n")[1:])
     return Record(
-        id=f"{format}/{video}/{aspect}/{number}", format=format, video=video, aspect=aspect,
-        question=question, answer=answer, about=about, kind=kind,
+        id=f"{format}/{video}/{aspect}/{number}",
+        format=format,
+        video=video,
+        aspect=aspect,
+        question=question,
+        answer=answer,
+        about=about,
+        kind=kind,
         options=options if format != "yes_no" else (),
-    )  # fmt: skip
+    )

@@ -16,8 +16,11 @@ from harness.tasks.video_qa.options import LETTERED
 from harness.types import Prediction, Sample
 
 RUBRIC = "tempcompass_caption"
-UNREADABLE = Metric("unreadable verdicts", better="lower", about="share of captions on which the "
-                    "judge neither chose an option, as `C. …`, nor said None")  # fmt: skip
+UNREADABLE = Metric(
+    "unreadable verdicts",
+    better="lower",
+    about="share of captions on which the judge neither chose an option, as `C. …`, nor said None",
+)
 WORDS = re.compile(r"[a-z0-9]+")
 
 
@@ -91,8 +94,9 @@ class Scoring:
         judged = record.format == "captioning" and self.protocol != "tempcompass/strict"
         found, readable = None, True
         if text is not None:
-            found, readable = (self._judged(record, text) if judged
-                               else (self.rated(sample, text), True))  # fmt: skip
+            found, readable = (
+                self._judged(record, text) if judged else (self.rated(sample, text), True)
+            )
         right = Mean(float(found is True))
         scores = {record.aspect: right, "avg": right}
         if judged:

@@ -55,25 +55,36 @@ def tempcompass(
     formats: tuple[Format, ...] = FORMATS if split == "all" else (split,)
     if "captioning" in formats and protocol == "tempcompass/rules":
         raise UsageError(
-            f"tempcompass(split={split})", found=protocol,
+            f"tempcompass(split={split})",
+            found=protocol,
             expected="protocol=tempcompass/judged with --judge, or tempcompass/strict, for what "
             "no rule can score",
-        )  # fmt: skip
+        )
     place = folder(data / "tempcompass", fix=FIX)
     listing = Listing(place, formats)
     if missing := [one for one in formats if not listing.of(one)]:
-        raise DataError(f"folder {place}", expected=f"questions/{missing[0]}.json or "
-                        f"{missing[0]}/test-*.parquet", found="no such file", fix=FIX)  # fmt: skip
+        raise DataError(
+            f"folder {place}",
+            expected=f"questions/{missing[0]}.json or {missing[0]}/test-*.parquet",
+            found="no such file",
+            fix=FIX,
+        )
     videos = Videos((place / "videos",), Shown(frames), (".mp4",))
     asked = Asked(
-        files=listing.files, read=partial(_questions, listing, prompt), open=videos.open,
+        files=listing.files,
+        read=partial(_questions, listing, prompt),
+        open=videos.open,
         problems=videos.problems,
-    )  # fmt: skip
+    )
     return question_task(
-        asked, "tempcompass", version=2, protocol=scoring, split=split,
+        asked,
+        "tempcompass",
+        version=2,
+        protocol=scoring,
+        split=split,
         forms=tuple(dict.fromkeys(_form(one, prompt) for one in formats)),
         arguments={"prompt": prompt, "frames": str(videos.shown)},
-    )  # fmt: skip
+    )
 
 
 def _form(format: Format, prompt: Prompt) -> AnswerForm:
@@ -95,8 +106,12 @@ def _question(record: Record, prompt: Prompt) -> Question:
         text = record.question + templates("harness.tasks.tempcompass")[record.format]
         answer = Answer(text=told(record) if record.format == "captioning" else record.answer)
     return Question(
-        id=record.id, text=text, media=record.video, answer=answer, group=record.video,
+        id=record.id,
+        text=text,
+        media=record.video,
+        answer=answer,
+        group=record.video,
         options=tuple(map(bare, record.options)) if apart else (),
         categories={"format": record.format, "aspect": record.aspect, "type": record.kind},
         extra={"record": record},
-    )  # fmt: skip
+    )

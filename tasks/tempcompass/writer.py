@@ -16,9 +16,13 @@ from harness.world.quiz import QA
 from harness.world.shapes import World
 
 ASPECT = {
-    "direction": "direction", "speed": "speed", "order": "order", "order3": "order",
-    "leaves": "action", "end_relation": "attribute_change",
-}  # fmt: skip
+    "direction": "direction",
+    "speed": "speed",
+    "order": "order",
+    "order3": "order",
+    "leaves": "action",
+    "end_relation": "attribute_change",
+}
 COLUMNS = dict.fromkeys(("video_id", "question", "answer", "dim"), "text")
 JUDGED = dict.fromkeys(("mc_question", "mc_answer"), "text")
 """What the hub's table of captions has besides: what a judge is asked about a caption."""
@@ -30,8 +34,11 @@ def write(world: World, root: Path) -> None:
     folder = root / "tempcompass"
     examples = asked(world, "test")
     formats: dict[str, dict[str, Any]] = {
-        "multi-choice": {}, "yes_no": {}, "caption_matching": {}, "captioning": {},
-    }  # fmt: skip
+        "multi-choice": {},
+        "yes_no": {},
+        "caption_matching": {},
+        "captioning": {},
+    }
     meta = {}
     for number, (scene, questions) in enumerate(examples):
         video = name(scene)
@@ -57,8 +64,13 @@ def _rows(plain: Mapping[str, Any], choices: Mapping[str, Any]) -> Iterator[dict
         for aspect, questions in aspects.items():
             first = choices[video][aspect][0]
             for one in questions:
-                yield {**one, "video_id": video, "dim": aspect, "mc_question": first["question"],
-                       "mc_answer": first["answer"]}  # fmt: skip
+                yield {
+                    **one,
+                    "video_id": video,
+                    "dim": aspect,
+                    "mc_question": first["question"],
+                    "mc_answer": first["answer"],
+                }
 
 
 def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
@@ -67,24 +79,39 @@ def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
     said = question.answer if number % 2 else wrong
     told = [f"Information {line.replace('. ', ': ', 1)}" for line in lettered(question.options)]
     return {
-        "multi-choice": {"question": "\n".join([question.text, *lettered(question.options)]),
-                         "answer": right},
-        "yes_no": {"question": f"{question.text} Is it: {said}?",
-                   "answer": "yes" if said == question.answer else "no"},
+        "multi-choice": {
+            "question": "\n".join([question.text, *lettered(question.options)]),
+            "answer": right,
+        },
+        "yes_no": {
+            "question": f"{question.text} Is it: {said}?",
+            "answer": "yes" if said == question.answer else "no",
+        },
         "caption_matching": _matching(question, wrong, number),
-        "captioning": {"question": "\n".join([
-            f"Say what fits the video, of what answers this: {question.text}", *told,
-            "Generated Caption:"]), "answer": right},
-    }  # fmt: skip
+        "captioning": {
+            "question": "\n".join(
+                [
+                    f"Say what fits the video, of what answers this: {question.text}",
+                    *told,
+                    "Generated Caption:",
+                ]
+            ),
+            "answer": right,
+        },
+    }
 
 
 def _matching(question: QA, wrong: str, number: int) -> dict[str, str]:
     kind, marks = NAMES[number % len(NAMES)]
     pair = [str(question.answer), wrong] if number % 2 else [wrong, str(question.answer)]
-    lines = [f"{kind} {mark}: {question.text} It is {option}."
-             for mark, option in zip(marks, pair, strict=True)]  # fmt: skip
-    return {"question": "\n".join(["Which fits the video better?", *lines]),
-            "answer": lines[pair.index(str(question.answer))]}  # fmt: skip
+    lines = [
+        f"{kind} {mark}: {question.text} It is {option}."
+        for mark, option in zip(marks, pair, strict=True)
+    ]
+    return {
+        "question": "\n".join(["Which fits the video better?", *lines]),
+        "answer": lines[pair.index(str(question.answer))],
+    }
 
 
 def _write(path: Path, plain: Any) -> None:

@@ -19,8 +19,11 @@ class Sampled:
 
     def __post_init__(self) -> None:
         if (self.number is not None and self.number < 1) or self.seed < 0:
-            raise UsageError("sample of a training set", expected="sample ≥ 1 and seed ≥ 0",
-                             found=f"{self.number} and {self.seed}")  # fmt: skip
+            raise UsageError(
+                "sample of a training set",
+                expected="sample ≥ 1 and seed ≥ 0",
+                found=f"{self.number} and {self.seed}",
+            )
 
     def places(self, total: int, name: str) -> frozenset[int]:
         """Which of `total` places belong to the sample of the set of this name."""

@@ -73,8 +73,12 @@ class QuestionSet:
         return Sample(
             id=question.id,
             query=Query(
-                id=query_id(question.id), text=question.problem, media=(self._media(question),),
-                forms=(question.form,), options=question.options, objects=self.objects(question),
+                id=query_id(question.id),
+                text=question.problem,
+                media=(self._media(question),),
+                forms=(question.form,),
+                options=question.options,
+                objects=self.objects(question),
                 problem_type=question.kind,
             ),
             target=Target(
@@ -82,9 +86,12 @@ class QuestionSet:
                 extra={"problem_type": question.kind, **_written(question), **self.more(question)},
             ),
             group=question.path,
-            categories={"type": question.kind, "source": question.source or "unknown",
-                        "medium": "video" if question.video else "image"},
-        )  # fmt: skip
+            categories={
+                "type": question.kind,
+                "source": question.source or "unknown",
+                "medium": "video" if question.video else "image",
+            },
+        )
 
     def _media(self, question: Question) -> Media:
         if question.video:

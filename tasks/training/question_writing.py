@@ -25,7 +25,12 @@ def record(question: QA, number: int, *, path: str, video: bool, source: str) ->
 def free_form(number: int, text: str, answer: str, *, path: str, source: str) -> dict[str, Any]:
     """One record that is answered in a word, about a picture."""
     return {
-        "problem_id": number, "problem": text, "data_type": "image", "problem_type": "free-form",
-        "options": [], "solution": f"<answer>{answer}</answer>", "path": path,
+        "problem_id": number,
+        "problem": text,
+        "data_type": "image",
+        "problem_type": "free-form",
+        "options": [],
+        "solution": f"<answer>{answer}</answer>",
+        "path": path,
         "data_source": source,
-    }  # fmt: skip
+    }

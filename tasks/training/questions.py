@@ -26,17 +26,26 @@ from harness.tasks.video_qa.options import texts
 from harness.types import Answer, AnswerForm, Box, Box3D
 
 FORMS: Mapping[str, AnswerForm] = {
-    "multiple choice": AnswerForm.CHOICE, "numerical": AnswerForm.NUMBER,
-    "regression": AnswerForm.NUMBER, "free-form": AnswerForm.TEXT, "OCR": AnswerForm.TEXT,
-    "IoU": AnswerForm.BOXES, "IoU 3D": AnswerForm.BOX_3D,
-}  # fmt: skip
+    "multiple choice": AnswerForm.CHOICE,
+    "numerical": AnswerForm.NUMBER,
+    "regression": AnswerForm.NUMBER,
+    "free-form": AnswerForm.TEXT,
+    "OCR": AnswerForm.TEXT,
+    "IoU": AnswerForm.BOXES,
+    "IoU 3D": AnswerForm.BOX_3D,
+}
 """The form of answer of each `problem_type`; the last two are STV-205k's."""
 
 VIDEO_R1 = ("multiple choice", "numerical", "regression", "free-form", "OCR")
 """The types that Video-R1's and SpaceR's files have."""
 
-NEEDED = {"problem_id": "number", "problem": "question", "data_type": "image or video",
-          "problem_type": "what is asked for", "solution": "answer in its tags"}  # fmt: skip
+NEEDED = {
+    "problem_id": "number",
+    "problem": "question",
+    "data_type": "image or video",
+    "problem_type": "what is asked for",
+    "solution": "answer in its tags",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +126,22 @@ def listed(path: Path) -> Iterator[tuple[str, Any]]:
         try:
             value, place = decoder.raw_decode(whole, place)
         except (ValueError, RecursionError) as error:
-            raise DataError(where, expected="complete JSON", found=str(error),
-                            fix="It may have been cut while it was copied: fetch it again."
-                            ) from error  # fmt: skip
+            raise DataError(
+                where,
+                expected="complete JSON",
+                found=str(error),
+                fix="It may have been cut while it was copied: fetch it again.",
+            ) from error
         yield where, value
         number, place = number + 1, _blanks(whole, place)
         if whole[place : place + 1] == ",":
             place = _blanks(whole, place + 1)
         elif whole[place : place + 1] != "]":
-            raise DataError(f"{path}, after entry {number - 1}", expected="',' or ']'",
-                            found=repr(whole[place : place + 20]))  # fmt: skip
+            raise DataError(
+                f"{path}, after entry {number - 1}",
+                expected="',' or ']'",
+                found=repr(whole[place : place + 20]),
+            )
 
 
 def _blanks(whole: str, place: int) -> int:
@@ -145,8 +160,9 @@ def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) ->
         field(plain, key, (str, int), where)
     kind, medium = text(plain, "problem_type", where), text(plain, "data_type", where)
     if kind not in kinds:
-        raise DataError(f"{where}: 'problem_type'", expected=f"one of {', '.join(kinds)}",
-                        found=repr(kind)[:40])  # fmt: skip
+        raise DataError(
+            f"{where}: 'problem_type'", expected=f"one of {', '.join(kinds)}", found=repr(kind)[:40]
+        )
     if medium not in ("image", "video"):
         raise DataError(f"{where}: 'data_type'", expected="image or video", found=repr(medium)[:40])
     options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
@@ -219,7 +235,10 @@ def _numbers(said: str, count: int, what: str) -> list[float]:
         numbers = loads_strict(said)
     except ParseError as error:
         raise DataError(what, expected=f"[{count} numbers]", found=said[:60]) from error
-    if not (isinstance(numbers, list) and len(numbers) == count
-            and all(type(one) in (int, float) and abs(one) < 1e9 for one in numbers)):  # fmt: skip
+    if not (
+        isinstance(numbers, list)
+        and len(numbers) == count
+        and all(type(one) in (int, float) and abs(one) < 1e9 for one in numbers)
+    ):
         raise DataError(what, expected=f"[{count} numbers]", found=said[:60])
     return [float(one) for one in numbers]

@@ -53,8 +53,9 @@ def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
     assert sample.target is not None, "training truth is public"
     if prediction.answer is None:
         return {"found@0.5": Mean(0.0), "mIoU": Mean(0.0)}
-    found, iou = found_objects(sample.target.answer.boxes or (), prediction.answer.boxes or (),
-                               inclusive=True)  # fmt: skip
+    found, iou = found_objects(
+        sample.target.answer.boxes or (), prediction.answer.boxes or (), inclusive=True
+    )
     return {"found@0.5": Mean(found), "mIoU": Mean(iou)}
 
 
@@ -104,15 +105,18 @@ OBJECTS = {
         name="train/objects",
         score=score_objects,
         metrics=(
-            Metric("found@0.5", about="objects with IoU > 0.5 after a one-to-one assignment, over "
-                   "the larger number of boxes"),
+            Metric(
+                "found@0.5",
+                about="objects with IoU > 0.5 after a one-to-one assignment, over "
+                "the larger number of boxes",
+            ),
             Metric("mIoU", about="sum of assigned IoU over the larger number of boxes"),
         ),
         headline="found@0.5",
         ceiling=Ceiling(value=1.0),
         about="ours, for training curves: boxes against boxes",
     )
-}  # fmt: skip
+}
 ANSWERS = {
     "train/answers": Protocol(
         name="train/answers",

@@ -20,15 +20,22 @@ from harness.world.raster import render, visible_masks
 from harness.world.scene import Background, Scene
 from harness.world.shapes import World
 
-COLUMNS = {"id": "string", "problem": "string", "solution": "string", "image": "image",
-           "img_height": "int64", "img_width": "int64"}  # fmt: skip
+COLUMNS = {
+    "id": "string",
+    "problem": "string",
+    "solution": "string",
+    "image": "image",
+    "img_height": "int64",
+    "img_width": "int64",
+}
 
 
 def scenes(world: World) -> list[Scene]:
     """`size` stills of `train`, before a plain background: their large pictures pack well."""
     chosen = world.scenes("still", "train")[: world.size]
-    return [replace(scene, background=Background("plain", scene.background.seed))
-            for scene in chosen]  # fmt: skip
+    return [
+        replace(scene, background=Background("plain", scene.background.seed)) for scene in chosen
+    ]
 
 
 def picture(scene: Scene, name: str) -> dict[str, Any]:
@@ -77,10 +84,12 @@ def circles(mask: BoolArray, scene: Scene, count: int) -> list[list[int]]:
 def objects(scene: Scene, referents: Sequence[int]) -> str:
     """The solution of VisionReasoner's table."""
     masks = visible_masks(scene)
-    return json.dumps([
-        {"bbox_2d": box_of(masks[one], scene), "point_2d": circles(masks[one], scene, 1)[0]}
-        for one in referents
-    ])  # fmt: skip
+    return json.dumps(
+        [
+            {"bbox_2d": box_of(masks[one], scene), "point_2d": circles(masks[one], scene, 1)[0]}
+            for one in referents
+        ]
+    )
 
 
 def one_object(scene: Scene, referent: int) -> str:

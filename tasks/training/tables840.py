@@ -24,8 +24,12 @@ from harness.tasks.spatial.tables import records, text
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target, query_id
 
 SIDE = 840  # pixels, of width and height
-COLUMNS = {"id": "name of the sample", "problem": "what is asked for", "solution": "the objects",
-           "image": "picture of 840 × 840"}  # fmt: skip
+COLUMNS = {
+    "id": "name of the sample",
+    "problem": "what is asked for",
+    "solution": "the objects",
+    "image": "picture of 840 × 840",
+}
 OPTIONAL = {"img_height": "height before", "img_width": "width before"}
 
 
@@ -65,8 +69,11 @@ class Row:
         except MediaError as error:
             return lost(error, size=(SIDE, SIDE))
         if media.size != (SIDE, SIDE):
-            raise DataError(f"{self.where}: 'image'", expected=f"{SIDE} × {SIDE} pixels",
-                            found="{} × {}".format(*media.size))  # fmt: skip
+            raise DataError(
+                f"{self.where}: 'image'",
+                expected=f"{SIDE} × {SIDE} pixels",
+                found="{} × {}".format(*media.size),
+            )
         return media
 
 
@@ -110,8 +117,11 @@ def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]
                 continue
             seen[row.id] += 1
             again = seen[row.id]
-            yield row if again == 1 else Row(f"{row.id}#{again}", row.problem, row.solution,
-                                             row.encoded, row.where)  # fmt: skip
+            yield (
+                row
+                if again == 1
+                else Row(f"{row.id}#{again}", row.problem, row.solution, row.encoded, row.where)
+            )
 
 
 def _row(plain: Mapping[str, Any], where: str, parse: Parse) -> Row:
@@ -179,8 +189,9 @@ def whole(numbers: Any, count: int, where: str) -> list[int]:
         and len(numbers) == count
         and all(type(one) is int and 0 <= one <= SIDE for one in numbers)
     ):
-        raise DataError(where, expected=f"{count} whole numbers from 0 to {SIDE}",
-                        found=repr(numbers)[:60])  # fmt: skip
+        raise DataError(
+            where, expected=f"{count} whole numbers from 0 to {SIDE}", found=repr(numbers)[:60]
+        )
     return list(numbers)
 
 
@@ -195,8 +206,9 @@ def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
     """
     left, top, right, bottom = plain = whole(numbers, 4, where)
     if right < left or bottom < top:
-        raise DataError(where, expected="[x1, y1, x2, y2] with x1 ≤ x2 and y1 ≤ y2",
-                        found=repr(plain))  # fmt: skip
+        raise DataError(
+            where, expected="[x1, y1, x2, y2] with x1 ≤ x2 and y1 ≤ y2", found=repr(plain)
+        )
     return Box(float(left), float(top), float(right), float(bottom)), plain
 
 

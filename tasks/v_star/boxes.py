@@ -93,7 +93,9 @@ def from_boxes(boxes: Sequence[Box], frames: int) -> Mapping[str, list[float]]:
     """
     if len(boxes) != frames:
         raise ParseError(
-            '"boxes"', expected=f"{frames} of them, one a second of the video",
-            found=f"{len(boxes)}", fix='With where=text an "answer" may name seconds.',
-        )  # fmt: skip
+            '"boxes"',
+            expected=f"{frames} of them, one a second of the video",
+            found=f"{len(boxes)}",
+            fix='With where=text an "answer" may name seconds.',
+        )
     return from_track(boxes)

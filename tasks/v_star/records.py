@@ -70,21 +70,29 @@ def _record(item: Any, where: str, seen: Counter[str]) -> Record:
     width, height = (field(item, side, int, where) for side in ("width", "height"))
     rate, frames = number(item, "fps", where), number(item, "frame_count", where)
     if rate <= 0 or frames <= 0 or width <= 0 or height <= 0:
-        raise DataError(f"{where}: 'fps', 'frame_count', 'width', 'height'", expected="more than 0",
-                        found=f"{rate}, {frames}, {width}, {height}")  # fmt: skip
+        raise DataError(
+            f"{where}: 'fps', 'frame_count', 'width', 'height'",
+            expected="more than 0",
+            found=f"{rate}, {frames}, {width}, {height}",
+        )
     domain = item.get("domain")
     return Record(
-        id=str(video) if again == 1 else f"{video}#{again}", video=str(video),
+        id=str(video) if again == 1 else f"{video}#{again}",
+        video=str(video),
         domain=domain if isinstance(domain, str) and domain else "unknown",
-        size=(width, height), length=round(frames / rate, 2),
-        question=text(item, "question", where), answer=text(item, "answer", where),
+        size=(width, height),
+        length=round(frames / rate, 2),
+        question=text(item, "question", where),
+        answer=text(item, "answer", where),
         temporal_question=text(item, "temporal_question", where),
         interval=_interval(field(item, "timestamps", list, where), where),
         spatial_question=text(item, "spatial_question", where),
         spatial_question_2=text(item, "spatial_question_2", where),
-        boxes=tuple(_box(one, f"{where}, box {place}") for place, one in
-                    enumerate(field(item, "bboxes", list, where))),
-    )  # fmt: skip
+        boxes=tuple(
+            _box(one, f"{where}, box {place}")
+            for place, one in enumerate(field(item, "bboxes", list, where))
+        ),
+    )
 
 
 def _interval(value: list[Any], where: str) -> Interval:

@@ -143,14 +143,17 @@ def _reached(samples: Iterable[Sample]) -> float:
 ABOUT: Mapping[str, str] = {
     "Acc": "share of answers to what that the judge rates 2 or 3 of 3",
     "rating": "mean rating, from 0 to 3",
-    "m_tIoU": "mean temporal IoU", "m_vIoU": "mean of boxes' IoU over annotated seconds",
-    "R1@": "share with at least this temporal IoU", "AP@": "share of boxes with at least this IoU",
-    "what&": "share that is right in all of these", "when&": "share that is right in all of these",
-    "AM": "mean of Acc, m_tIoU and m_vIoU", "mAM": "AM, mean of both chains; where papers "
-    "print one number for V-STaR, it is mLGM × 100",
+    "m_tIoU": "mean temporal IoU",
+    "m_vIoU": "mean of boxes' IoU over annotated seconds",
+    "R1@": "share with at least this temporal IoU",
+    "AP@": "share of boxes with at least this IoU",
+    "what&": "share that is right in all of these",
+    "when&": "share that is right in all of these",
+    "AM": "mean of Acc, m_tIoU and m_vIoU",
+    "mAM": "AM, mean of both chains; where papers print one number for V-STaR, it is mLGM × 100",
     "LGM": "minus the mean of ln(1 - x) over the three",
     "mLGM": "LGM, mean of both chains; × 100 it is the number that Video-STR's Table 1 prints",
-}  # fmt: skip
+}
 
 
 def _described(metric: Metric) -> Metric:
@@ -163,9 +166,12 @@ def with_rubric(protocol: Protocol, rubric: str) -> Protocol:
     """The protocol, its answers graded by this rubric."""
     reading: Reading = "strict" if protocol.name.endswith("strict") else "official"
     return replace(
-        protocol, rubric=rubric, score=Scoring(reading, rubric), reads=partial(reads, reading),
+        protocol,
+        rubric=rubric,
+        score=Scoring(reading, rubric),
+        reads=partial(reads, reading),
         judged=partial(Scoring, reading, rubric),
-    )  # fmt: skip
+    )
 
 
 OFFICIAL = Protocol(

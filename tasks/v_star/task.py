@@ -88,10 +88,13 @@ def v_star(
         annotations=(path,),
         check=partial(_check, source),
         arguments={
-            "split": split, "protocol": protocol, "prompt": prompt, "where": where,
+            "split": split,
+            "protocol": protocol,
+            "prompt": prompt,
+            "where": where,
             "rubric": rubric,
         },
-    )  # fmt: skip
+    )
 
 
 def _samples(source: Source) -> Iterator[Sample]:
@@ -130,8 +133,9 @@ def _media(record: Record, files: Files, videos: Path) -> Media:
     path = files.find(record.video)
     where = videos if path is None else path.parent
     name = f"{record.video}.mp4" if path is None else path.name
-    return video_or_lost((where,), name, EACH_SECOND, size=record.size,
-                         frames=max(1, round(record.length)))  # fmt: skip
+    return video_or_lost(
+        (where,), name, EACH_SECOND, size=record.size, frames=max(1, round(record.length))
+    )
 
 
 def _sample(record: Record, step: str, media: Media, source: Source) -> Sample:
@@ -139,20 +143,24 @@ def _sample(record: Record, step: str, media: Media, source: Source) -> Sample:
     return Sample(
         id=f"{record.id}/{step}",
         query=Query(
-            id=query_id(f"{record.id}/{step}"), text=_text(record, step, source), media=(media,),
+            id=query_id(f"{record.id}/{step}"),
+            text=_text(record, step, source),
+            media=(media,),
             forms=(form,),
         ),
         target=Target(
             answer=answer,
             extra={
-                "step": step, "question": record.question, "interval": record.interval,
+                "step": step,
+                "question": record.question,
+                "interval": record.interval,
                 "boxes": record.boxes,
             },
         ),
         unit=record.id,
         group=record.video,
         categories={"domain": record.domain, "duration": record.duration},
-    )  # fmt: skip
+    )
 
 
 def _truth(record: Record, step: str, media: Media, where: Where) -> tuple[Answer, AnswerForm]:
@@ -171,15 +179,25 @@ def _text(record: Record, step: str, source: Source) -> str:
     spatial = step in ("where", "where2")
     words: Any = templates("harness.tasks.v_star")
     wording = words["official" if spatial and source.where == "text" else source.prompt][step]
-    questions = {"what": record.question, "where": record.spatial_question,
-                 "where2": record.spatial_question_2}  # fmt: skip
+    questions = {
+        "what": record.question,
+        "where": record.spatial_question,
+        "where2": record.spatial_question_2,
+    }
     whole = list(record.seconds)
-    return str(wording.format(
-        question=questions.get(step, record.temporal_question), length=record.length,
-        seconds=whole, first=whole[0] if whole else 0, last=whole[-1] if whole else 0,
-        count=len(record.boxes), width=record.size[0], height=record.size[1],
-        boxes=[list(box) for _, box in record.boxes],
-    ))  # fmt: skip
+    return str(
+        wording.format(
+            question=questions.get(step, record.temporal_question),
+            length=record.length,
+            seconds=whole,
+            first=whole[0] if whole else 0,
+            last=whole[-1] if whole else 0,
+            count=len(record.boxes),
+            width=record.size[0],
+            height=record.size[1],
+            boxes=[list(box) for _, box in record.boxes],
+        )
+    )
 
 
 def _check(source: Source) -> Iterator[Problem]:

@@ -34,22 +34,31 @@ def _item(scene: Scene, place: int) -> dict[str, Any]:
     index, words = things[place % len(things)]
     thing, seen = scene.things[index], interval(scene, index)
     return {
-        "vid": _name(scene), "domain": "Shapes", "fps": float(RATE), "width": scene.width,
-        "height": scene.height, "frame_count": scene.frames,
+        "vid": _name(scene),
+        "domain": "Shapes",
+        "fps": float(RATE),
+        "width": scene.width,
+        "height": scene.height,
+        "frame_count": scene.frames,
         "question": f"Is the {words} small, medium or large?",
-        "chain": "", "object": words, "answer": f"It is {thing.size}.",
+        "chain": "",
+        "object": words,
+        "answer": f"It is {thing.size}.",
         "temporal_question": f"When is the {words} in the picture?",
         "timestamps": [seen.start, seen.end],
         "spatial_question": f"Where is the {words} while it is in the picture?",
         "spatial_question_2": f"Where is the {words}?",
         "bboxes": [_box(scene, index, frame) for frame in visible_frames(scene, index)],
-    }  # fmt: skip
+    }
 
 
 def _box(scene: Scene, index: int, frame: int) -> dict[str, int]:
     rows, columns = visible_masks(scene, frame)[index].nonzero()
     return {
-        "timestamp": frame // RATE, "frame_index": frame,
-        "xmin": int(columns.min()), "ymin": int(rows.min()),
-        "xmax": int(columns.max()) + 1, "ymax": int(rows.max()) + 1,
-    }  # fmt: skip
+        "timestamp": frame // RATE,
+        "frame_index": frame,
+        "xmin": int(columns.min()),
+        "ymin": int(rows.min()),
+        "xmax": int(columns.max()) + 1,
+        "ymax": int(rows.max()) + 1,
+    }

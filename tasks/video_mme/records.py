@@ -14,9 +14,13 @@ SUFFIXES = (".mp4", ".MP4", ".mkv", ".webm")
 JSON = "videomme.json"
 OF_VIDEO = ("duration", "domain", "sub_category")
 FIELDS = Fields(
-    id="{question_id}", media="{videoID}", options="options", lettered=True,
-    categories={name: name for name in (*OF_VIDEO, "task_type")}, known={"duration": DURATIONS},
-)  # fmt: skip
+    id="{question_id}",
+    media="{videoID}",
+    options="options",
+    lettered=True,
+    categories={name: name for name in (*OF_VIDEO, "task_type")},
+    known={"duration": DURATIONS},
+)
 
 
 def files(place: Path) -> tuple[Path, ...]:

@@ -63,24 +63,44 @@ def video_mme(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     if subtitles == "shown" and frames is None:
-        raise UsageError("video_mme(subtitles=shown)", expected="frames=…, the rule for the frames "
-                         "whose subtitles are shown", found="none")  # fmt: skip
+        raise UsageError(
+            "video_mme(subtitles=shown)",
+            expected="frames=…, the rule for the frames whose subtitles are shown",
+            found="none",
+        )
     place = folder(data / "video_mme", fix=FIX)
     found = files(place)
     if not found:
-        raise DataError(f"folder {place}", expected="videomme/test-*.parquet or videomme.json",
-                        found="no such file", fix=FIX)  # fmt: skip
+        raise DataError(
+            f"folder {place}",
+            expected="videomme/test-*.parquet or videomme.json",
+            found="no such file",
+            fix=FIX,
+        )
     videos = Videos((place / "data", place / "videos"), Shown(frames), SUFFIXES)
     told = Told(place, videos, subtitles, prompt)
     asked = Asked(
-        files=found, read=lambda: _chosen(found, duration), open=videos.open,
-        problems=told.problems, text=told, apart=prompt == "question",
+        files=found,
+        read=lambda: _chosen(found, duration),
+        open=videos.open,
+        problems=told.problems,
+        text=told,
+        apart=prompt == "question",
         as_text=prompt == "official",
-    )  # fmt: skip
-    return question_task(asked, "video_mme", version=2, protocol=scoring, split=split, arguments={
-        "duration": duration, "subtitles": subtitles, "prompt": prompt,
-        "frames": str(videos.shown),
-    })  # fmt: skip
+    )
+    return question_task(
+        asked,
+        "video_mme",
+        version=2,
+        protocol=scoring,
+        split=split,
+        arguments={
+            "duration": duration,
+            "subtitles": subtitles,
+            "prompt": prompt,
+            "frames": str(videos.shown),
+        },
+    )
 
 
 def _chosen(paths: tuple[Path, ...], duration: Duration) -> Iterator[Question | DataError]:
@@ -144,8 +164,10 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 PROTOCOLS = letter_protocols(
-    "videomme", video_mme_choice, score=score_official,
+    "videomme",
+    video_mme_choice,
+    score=score_official,
     accuracy=f"{ACCURACY}, of those with a readable reply",
     official="eval_your_results.py: the first of A to D counts; unreadable replies are left out",
     strict="only a letter that the reply states counts, and every question",
-)  # fmt: skip
+)

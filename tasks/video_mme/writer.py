@@ -21,10 +21,13 @@ DOMAIN = "Knowledge"
 OF_VIDEO = ("video_id", "videoID", "duration", "domain", "sub_category", "url")
 OF_QUESTION = ("question_id", "task_type", "question", "options", "answer")
 TYPES = {
-    "direction": "Action Recognition", "speed": "Action Reasoning", "order": "Temporal Reasoning",
-    "order3": "Temporal Perception", "leaves": "Object Recognition",
+    "direction": "Action Recognition",
+    "speed": "Action Reasoning",
+    "order": "Temporal Reasoning",
+    "order3": "Temporal Perception",
+    "leaves": "Object Recognition",
     "end_relation": "Spatial Perception",
-}  # fmt: skip
+}
 
 
 def write(world: World, root: Path) -> None:
@@ -50,20 +53,28 @@ def write(world: World, root: Path) -> None:
 def _videos(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of the table by video, as the official result files nest them."""
     return [
-        {**{key: first[key] for key in OF_VIDEO},
-         "questions": [{key: row[key] for key in OF_QUESTION} for row in (first, *rest)]}
+        {
+            **{key: first[key] for key in OF_VIDEO},
+            "questions": [{key: row[key] for key in OF_QUESTION} for row in (first, *rest)],
+        }
         for first, *rest in (list(each) for _, each in groupby(rows, lambda row: row["videoID"]))
-    ]  # fmt: skip
+    ]
 
 
 def _row(scene: Scene, question: QA, number: int, place: int) -> dict[str, Any]:
     return {
-        "video_id": f"{number:03d}", "duration": DURATIONS[number % 3], "domain": DOMAIN,
-        "sub_category": "Astronomy", "url": "https://shapes.invalid", "videoID": name(scene),
-        "question_id": f"{number:03d}-{place}", "task_type": TYPES[question.kind],
-        "question": question.text, "options": lettered(question.options),
+        "video_id": f"{number:03d}",
+        "duration": DURATIONS[number % 3],
+        "domain": DOMAIN,
+        "sub_category": "Astronomy",
+        "url": "https://shapes.invalid",
+        "videoID": name(scene),
+        "question_id": f"{number:03d}-{place}",
+        "task_type": TYPES[question.kind],
+        "question": question.text,
+        "options": lettered(question.options),
         "answer": question.letter,
-    }  # fmt: skip
+    }
 
 
 def _subtitles(scene: Scene) -> str:

@@ -23,12 +23,16 @@ def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
     for letter, option in zip(LETTERS, options, strict=False):
         match = LETTERED.match(option)
         if match is None or match[1] != letter:
-            raise DataError(f"{where}: option {letter}", expected="texts that begin with A., B., …",
-                            found=repr(option)[:60])  # fmt: skip
+            raise DataError(
+                f"{where}: option {letter}",
+                expected="texts that begin with A., B., …",
+                found=repr(option)[:60],
+            )
         found.append(match[2].strip())
     if not 2 <= len(options) == len(found):
-        raise DataError(f"{where}: options", expected=f"2 to {len(LETTERS)}",
-                        found=str(len(options)))  # fmt: skip
+        raise DataError(
+            f"{where}: options", expected=f"2 to {len(LETTERS)}", found=str(len(options))
+        )
     return tuple(found)
 
 

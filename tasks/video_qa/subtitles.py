@@ -43,8 +43,11 @@ def srt(path: Path) -> list[Line]:
             continue
         times = rows[1].split(" --> ")
         if len(times) != 2:
-            raise DataError(f"{path}, part {number}", expected='"00:00:01,000 --> 00:00:02,500"',
-                            found=repr(rows[1])[:60])  # fmt: skip
+            raise DataError(
+                f"{path}, part {number}",
+                expected='"00:00:01,000 --> 00:00:02,500"',
+                found=repr(rows[1])[:60],
+            )
         start, end = (_clock(time, f"{path}, part {number}") for time in times)
         found[start, end] = " ".join(rows[2:])
     return [Line(start, end, text) for (start, end), text in found.items()]
@@ -53,8 +56,9 @@ def srt(path: Path) -> list[Line]:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise DataError(f"subtitles {path}", expected=f"at most {MAX_BYTES} bytes",
-                            found="more")  # fmt: skip
+            raise DataError(
+                f"subtitles {path}", expected=f"at most {MAX_BYTES} bytes", found="more"
+            )
         return read_text(path, "utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"subtitles {path}", expected="a SubRip file", found=str(error)) from error
@@ -105,16 +109,18 @@ def listed(path: Path, *, start: float, duration: float) -> list[Line]:
     plain = read_json(path)
     if not isinstance(plain, list):
         raise DataError(f"subtitles {path}", expected="a list", found=type(plain).__name__)
-    return [_listed(one, start, duration, f"{path}, line {number}")
-            for number, one in enumerate(plain)]  # fmt: skip
+    return [
+        _listed(one, start, duration, f"{path}, line {number}") for number, one in enumerate(plain)
+    ]
 
 
 def _listed(plain: Any, start: float, duration: float, where: str) -> Line:
     if isinstance(plain, dict) and "timestamp" in plain:
         times = field(plain, "timestamp", list, where)
         if len(times) != 2 or type(times[0]) not in (int, float):
-            raise DataError(f"{where}: 'timestamp'", expected="two numbers of seconds",
-                            found=repr(times)[:60])  # fmt: skip
+            raise DataError(
+                f"{where}: 'timestamp'", expected="two numbers of seconds", found=repr(times)[:60]
+            )
         # The official reader takes any end that is no fraction for the end of the clip.
         end = times[1] if isinstance(times[1], float) else duration
         return Line(times[0] - start, end - start, field(plain, "text", str, where))
@@ -127,8 +133,9 @@ def _seconds(text: str, where: str) -> float:
         hours, minutes, seconds = text.split(":")
         value = int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     except ValueError as error:
-        raise DataError(where, expected="a time such as 00:01:02.5", found=repr(text)[:40]
-                        ) from error  # fmt: skip
+        raise DataError(
+            where, expected="a time such as 00:01:02.5", found=repr(text)[:40]
+        ) from error
     return value
 
 

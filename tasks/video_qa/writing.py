@@ -60,8 +60,12 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[
     import pyarrow as pa
     from pyarrow import parquet
 
-    types = {"text": pa.string(), "texts": pa.list_(pa.string()), "whole": pa.int64(),
-             "real": pa.float64()}  # fmt: skip
+    types = {
+        "text": pa.string(),
+        "texts": pa.list_(pa.string()),
+        "whole": pa.int64(),
+        "real": pa.float64(),
+    }
     schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
     cells = [{name: row[name] for name in columns} for row in rows]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,11 +14,16 @@ from harness.tasks.spatial.tables import listed_ids
 Split = Literal["full", "debiased", "pruned", "tiny"]
 
 FIELDS = Fields(
-    id="{id}", media="{dataset}/{scene_name}.mp4", group="{dataset}/{scene_name}",
-    answer="ground_truth", options="options", lettered=True, most=8,
+    id="{id}",
+    media="{dataset}/{scene_name}.mp4",
+    group="{dataset}/{scene_name}",
+    answer="ground_truth",
+    options="options",
+    lettered=True,
+    most=8,
     categories={"type": "question_type", "dataset": "dataset"},
     known={"question_type": (*CHOICE_TYPES, *NUMBER_TYPES)},
-)  # fmt: skip
+)
 NUMBERS = replace(FIELDS, options="", form="number", positive=True)
 COLUMNS = FIELDS.columns
 

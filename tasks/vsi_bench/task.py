@@ -76,19 +76,31 @@ def vsi_bench(
     place = folder(data / "vsi_bench", fix=FIX)
     listed = listing(place, split)
     if listed is None:
-        raise DataError(f"folder {place}", expected=f"the files of the subset {split}",
-                        found="no such files", fix=FIX)  # fmt: skip
+        raise DataError(
+            f"folder {place}",
+            expected=f"the files of the subset {split}",
+            found="no such files",
+            fix=FIX,
+        )
     videos = Videos((place,), Shown(frames))
     forms = (AnswerForm.NUMBER,) if form == "numeric" else (AnswerForm.CHOICE, AnswerForm.NUMBER)
     asked = Asked(
-        files=listed.annotations, read=partial(read, listed, only_numbers=form == "numeric"),
-        open=videos.open, problems=videos.problems, text=partial(_text, prompt),
+        files=listed.annotations,
+        read=partial(read, listed, only_numbers=form == "numeric"),
+        open=videos.open,
+        problems=videos.problems,
+        text=partial(_text, prompt),
         apart=prompt == "question",
-    )  # fmt: skip
+    )
     return question_task(
-        asked, "vsi_bench", version=2, protocol=scoring, split=split, forms=forms,
+        asked,
+        "vsi_bench",
+        version=2,
+        protocol=scoring,
+        split=split,
+        forms=forms,
         arguments={"form": form, "prompt": prompt, "frames": str(videos.shown)},
-    )  # fmt: skip
+    )
 
 
 def _text(prompt: Prompt, question: Question, media: Media) -> str:

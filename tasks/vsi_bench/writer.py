@@ -58,20 +58,30 @@ def _row(scene: Scene, number: int) -> dict[str, Any]:
     question = ASKED[kind](scene)
     text = digits(float(question.answer)) if question.is_number else question.letter
     return {
-        "id": number, "dataset": DATASET, "scene_name": f"{scene.index:08d}",
-        "question_type": kind, "question": question.text, "ground_truth": text,
+        "id": number,
+        "dataset": DATASET,
+        "scene_name": f"{scene.index:08d}",
+        "question_type": kind,
+        "question": question.text,
+        "ground_truth": text,
         "options": None if question.is_number else lettered(question),
-    }  # fmt: skip
+    }
 
 
 def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = pa.schema([
-        ("id", pa.int64()), ("dataset", pa.string()), ("scene_name", pa.string()),
-        ("question_type", pa.string()), ("question", pa.string()), ("ground_truth", pa.string()),
-        ("options", pa.list_(pa.string())),
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("dataset", pa.string()),
+            ("scene_name", pa.string()),
+            ("question_type", pa.string()),
+            ("question", pa.string()),
+            ("ground_truth", pa.string()),
+            ("options", pa.list_(pa.string())),
+        ]
+    )
     table = pa.Table.from_pylist(rows, schema=schema)
     parquet.write_table(table, path, compression="zstd")

@@ -131,21 +131,48 @@ class Harness:
     def _data(self) -> dict[Path, bytes]:
         return contents(self.folder / "data")
 
-    def eval(self, *arguments: Any, tasks: str = "", model: str = "whole_frame",
-             out: str = "runs", code: int | None = None) -> Done:  # fmt: skip
+    def eval(
+        self,
+        *arguments: Any,
+        tasks: str = "",
+        model: str = "whole_frame",
+        out: str = "runs",
+        code: int | None = None,
+    ) -> Done:
         """`harness eval` on the data of the test, with one JSON value as output."""
         asked = tasks or ",".join(self.benchmarks)
-        return self("eval", "--model", model, "--tasks", asked, "--data", self.folder / "data",
-                    "--out", self.folder / out, "--quiet", "--json", *arguments,
-                    code=code)  # fmt: skip
+        return self(
+            "eval",
+            "--model",
+            model,
+            "--tasks",
+            asked,
+            "--data",
+            self.folder / "data",
+            "--out",
+            self.folder / out,
+            "--quiet",
+            "--json",
+            *arguments,
+            code=code,
+        )
 
     def score(self, rows: Any, *arguments: Any, tasks: str = "", code: int | None = None) -> Done:
         """`harness score` of a predictions file with these rows (or these bytes)."""
         path = self.folder / "said.jsonl"
         path.write_bytes(rows if isinstance(rows, bytes) else lines(rows))
-        return self("score", "--tasks", tasks or ",".join(self.benchmarks), "--data",
-                    self.folder / "data", "--predictions", path, "--json", *arguments,
-                    code=code)  # fmt: skip
+        return self(
+            "score",
+            "--tasks",
+            tasks or ",".join(self.benchmarks),
+            "--data",
+            self.folder / "data",
+            "--predictions",
+            path,
+            "--json",
+            *arguments,
+            code=code,
+        )
 
     @property
     def benchmarks(self) -> list[str]:

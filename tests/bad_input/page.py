@@ -26,9 +26,13 @@ NOT_YET = (
     (18, "no, two or unclosed `<execute>` tags", "the sandbox"),
     (27, "code that loops, forks, or reads secrets", "the sandbox"),
     (28, "code that prints a forged result or a pickle", "the sandbox"),
-    (40, "no sandbox, no Java, a library of the wrong version", "the sandbox; without Java caption "
-     "metrics end with code 6, which no test here holds them to"),
-)  # fmt: skip
+    (
+        40,
+        "no sandbox, no Java, a library of the wrong version",
+        "the sandbox; without Java caption "
+        "metrics end with code 6, which no test here holds them to",
+    ),
+)
 HEAD = """# Bad input
 
 What happens to whoever hands in something bad, from a file that was cut to a disk that is full.

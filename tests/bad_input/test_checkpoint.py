@@ -81,8 +81,12 @@ def named(held, part):
     return next(name for name in held if part in name)
 
 
-@case(23, "logits that are NaN", "a failed sample (model) that names the token; after 20 in a row "
-      "the run ends with code 4", code=0)  # fmt: skip
+@case(
+    23,
+    "logits that are NaN",
+    "a failed sample (model) that names the token; after 20 in a row the run ends with code 4",
+    code=0,
+)
 def test_logits_that_are_no_numbers_fail_the_sample(harness, checkpoint, ask):
     def spoil(held):
         held[named(held, "lm_head")][:] = float("nan")
@@ -92,8 +96,12 @@ def test_logits_that_are_no_numbers_fail_the_sample(harness, checkpoint, ask):
     assert found["failures"]["model"] == found["n_total"] == 2
 
 
-@case(29, "pickled weights (`.bin`, `.pt`) whose loading would run code", "refused; never "
-      "unpickled", code=4)  # fmt: skip
+@case(
+    29,
+    "pickled weights (`.bin`, `.pt`) whose loading would run code",
+    "refused; never unpickled",
+    code=4,
+)
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pth", "x.ckpt"])
 def test_pickled_weights_are_never_loaded(harness, checkpoint, ask, name):
     (checkpoint / "model.safetensors").unlink()
@@ -101,8 +109,9 @@ def test_pickled_weights_are_never_loaded(harness, checkpoint, ask, name):
     ask().says(str(checkpoint), name, "pickled weights", "Convert them to safetensors")
 
 
-@case(29, "pickles and scripts beside whole weights", "not opened; the answers are the same",
-      code=0)  # fmt: skip
+@case(
+    29, "pickles and scripts beside whole weights", "not opened; the answers are the same", code=0
+)
 def test_pickles_and_scripts_beside_the_weights_are_not_opened(harness, checkpoint, ask):
     before = ask(out="before").task("counting")
     trap = pickle.dumps(Trap(harness.folder / "canary"))
@@ -115,38 +124,65 @@ def test_pickles_and_scripts_beside_the_weights_are_not_opened(harness, checkpoi
     assert ask().task("counting") == before
 
 
-@case(30, "safetensors that are cut or whose header lies", "refused before anything is loaded; "
-      "names the file", code=4)  # fmt: skip
+@case(
+    30,
+    "safetensors that are cut or whose header lies",
+    "refused before anything is loaded; names the file",
+    code=4,
+)
 @pytest.mark.parametrize("damage", ["cut", "empty", "header", "length", "nested", "offsets"])
 def test_damaged_safetensors_are_refused(checkpoint, ask, damage):
     path = checkpoint / "model.safetensors"
     raw = path.read_bytes()
     nested = b'{"a": ' + b"[" * 100_000
     offsets = b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 400]}}'
-    path.write_bytes({
-        "cut": raw[:-100], "empty": b"", "header": raw[:10] + b"\xff" * 10 + raw[20:],
-        "length": b"\xff" * 8 + raw[8:],
-        "nested": len(nested).to_bytes(8, "little") + nested,
-        "offsets": len(offsets).to_bytes(8, "little") + offsets + b"0000",
-    }[damage])  # fmt: skip
+    path.write_bytes(
+        {
+            "cut": raw[:-100],
+            "empty": b"",
+            "header": raw[:10] + b"\xff" * 10 + raw[20:],
+            "length": b"\xff" * 8 + raw[8:],
+            "nested": len(nested).to_bytes(8, "little") + nested,
+            "offsets": len(offsets).to_bytes(8, "little") + offsets + b"0000",
+        }[damage]
+    )
     ask().says(str(path), "a complete safetensors file", "cut off")
 
 
-@case(31, "weights that are missing, too many, or of another shape", "refused; they are listed, "
-      "and none is filled in", code=4)  # fmt: skip
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda held: held.pop(named(held, "layers.0.input")), "missing keys: model.language_model"),
-    (lambda held: held.update(extra=held[named(held, "norm")].clone()), "unexpected keys: extra"),
-    (lambda held: held.update({named(held, "lm_head"): held[named(held, "norm")].clone()}),
-     "expected to load it"),
-])  # fmt: skip
+@case(
+    31,
+    "weights that are missing, too many, or of another shape",
+    "refused; they are listed, and none is filled in",
+    code=4,
+)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda held: held.pop(named(held, "layers.0.input")),
+            "missing keys: model.language_model",
+        ),
+        (
+            lambda held: held.update(extra=held[named(held, "norm")].clone()),
+            "unexpected keys: extra",
+        ),
+        (
+            lambda held: held.update({named(held, "lm_head"): held[named(held, "norm")].clone()}),
+            "expected to load it",
+        ),
+    ],
+)
 def test_weights_must_be_exactly_those_of_the_architecture(checkpoint, ask, change, words):
     tensors(checkpoint / "model.safetensors", change)
     ask().says(str(checkpoint), words)
 
 
-@case(32, "a configuration that asks for code of the checkpoint (`auto_map`)", "refused; the code "
-      "does not run", code=4)  # fmt: skip
+@case(
+    32,
+    "a configuration that asks for code of the checkpoint (`auto_map`)",
+    "refused; the code does not run",
+    code=4,
+)
 @pytest.mark.parametrize("name", ["config.json", "processor_config.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("nested", [False, True])
 def test_code_of_a_checkpoint_never_runs(harness, checkpoint, ask, edit, name, nested):
@@ -156,8 +192,12 @@ def test_code_of_a_checkpoint_never_runs(harness, checkpoint, ask, edit, name, n
     ask().says(name, "auto_map", "runs no such code")
 
 
-@case(32, "a chat template that reaches for Python", "stopped by the template's sandbox: failed "
-      "samples", code=0)  # fmt: skip
+@case(
+    32,
+    "a chat template that reaches for Python",
+    "stopped by the template's sandbox: failed samples",
+    code=0,
+)
 def test_a_chat_template_cannot_reach_python(harness, checkpoint, ask):
     path = checkpoint / "chat_template.jinja"
     command = f"touch {harness.folder / 'canary'}"
@@ -167,8 +207,12 @@ def test_a_chat_template_cannot_reach_python(harness, checkpoint, ask):
     assert found["failures"]["model"] == 2
 
 
-@case(33, "a sharded checkpoint of which a part is missing or lies elsewhere", "refused; names the "
-      "part", code=4)  # fmt: skip
+@case(
+    33,
+    "a sharded checkpoint of which a part is missing or lies elsewhere",
+    "refused; names the part",
+    code=4,
+)
 @pytest.mark.parametrize("part", ["model-00002-of-00002.safetensors", "../../x.safetensors"])
 def test_a_missing_shard_is_named(checkpoint, ask, part):
     index = {"weight_map": {"a": "model.safetensors", "b": part}}
@@ -176,12 +220,22 @@ def test_a_missing_shard_is_named(checkpoint, ask, part):
     ask().says(str(checkpoint), part, "Fetch the checkpoint again")
 
 
-@case(67, "a folder that is no checkpoint, a name that is not in the cache", "refused; says that "
-      "nothing is downloaded", code=4)  # fmt: skip
-@pytest.mark.parametrize(("name", "words"), [
-    ("/nowhere", "no such folder"), ("nobody/nothing", "harness downloads nothing by itself"),
-    ("a/b/c", "no such folder"), ("{file}", "found a file"), ("{empty}", "found No such file"),
-])  # fmt: skip
+@case(
+    67,
+    "a folder that is no checkpoint, a name that is not in the cache",
+    "refused; says that nothing is downloaded",
+    code=4,
+)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("/nowhere", "no such folder"),
+        ("nobody/nothing", "harness downloads nothing by itself"),
+        ("a/b/c", "no such folder"),
+        ("{file}", "found a file"),
+        ("{empty}", "found No such file"),
+    ],
+)
 def test_what_is_no_checkpoint_is_refused(harness, counting, monkeypatch, name, words):
     monkeypatch.setenv("HF_HOME", str(harness.folder / "cache"))
     (harness.folder / "file").write_text("")
@@ -192,18 +246,27 @@ def test_what_is_no_checkpoint_is_refused(harness, counting, monkeypatch, name, 
     harness.eval(model=f"qwen_vl(checkpoint={place})", tasks="counting").says("checkpoint", words)
 
 
-@case(68, "configurations that are damaged, or of an unknown architecture", "refused; names the "
-      "file, or says what must be declared", code=4)  # fmt: skip
-@pytest.mark.parametrize(("name", "text", "words"), [
-    ("config.json", "{", "config.json"), ("config.json", "[]", "config.json"),
-    ("config.json", None, "config.json"), ("config.json", '{"model_type": "new"}', "coordinates="),
-    ("generation_config.json", "{", "generation_config.json"),
-    ("generation_config.json", '{"repetition_penalty": "x"}', "'repetition_penalty'"),
-    ("tokenizer.json", "{", "processor of checkpoint"),
-    ("tokenizer.json", None, "processor of checkpoint"),
-    ("processor_config.json", None, "processor of checkpoint"),
-    ("adapter_config.json", "{}", "whole weights and adapter_config.json"),
-])  # fmt: skip
+@case(
+    68,
+    "configurations that are damaged, or of an unknown architecture",
+    "refused; names the file, or says what must be declared",
+    code=4,
+)
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("config.json", "{", "config.json"),
+        ("config.json", "[]", "config.json"),
+        ("config.json", None, "config.json"),
+        ("config.json", '{"model_type": "new"}', "coordinates="),
+        ("generation_config.json", "{", "generation_config.json"),
+        ("generation_config.json", '{"repetition_penalty": "x"}', "'repetition_penalty'"),
+        ("tokenizer.json", "{", "processor of checkpoint"),
+        ("tokenizer.json", None, "processor of checkpoint"),
+        ("processor_config.json", None, "processor of checkpoint"),
+        ("adapter_config.json", "{}", "whole weights and adapter_config.json"),
+    ],
+)
 def test_a_damaged_configuration_is_refused(checkpoint, ask, name, text, words):
     path = checkpoint / name
     path.unlink() if text is None else path.write_text(text)
@@ -246,17 +309,27 @@ def adapted(harness, counting, checkpoint, adapter, tmp_path):
     return asked, folder
 
 
-@case(107, "an adapter that was trained on another base", "refused; names both; `any_base=true` "
-      "takes it", code=4)  # fmt: skip
+@case(
+    107,
+    "an adapter that was trained on another base",
+    "refused; names both; `any_base=true` takes it",
+    code=4,
+)
 def test_an_adapter_of_another_base_is_refused(adapted, edit):
     asked, folder = adapted
-    edit(folder / "adapter_config.json",
-         lambda plain: plain.update(base_model_name_or_path="somebody/other"))  # fmt: skip
+    edit(
+        folder / "adapter_config.json",
+        lambda plain: plain.update(base_model_name_or_path="somebody/other"),
+    )
     asked().says("somebody/other", "any_base=true")
 
 
-@case(107, "an adapter whose weights are of another shape, missing, or pickled", "refused; nothing "
-      "is filled in and nothing unpickled", code=4)  # fmt: skip
+@case(
+    107,
+    "an adapter whose weights are of another shape, missing, or pickled",
+    "refused; nothing is filled in and nothing unpickled",
+    code=4,
+)
 @pytest.mark.parametrize("damage", ["shape", "missing", "pickled"])
 def test_a_damaged_adapter_is_refused(harness, adapted, damage):
     asked, folder = adapted
@@ -275,8 +348,12 @@ def test_a_damaged_adapter_is_refused(harness, adapted, damage):
     asked(any_base="true").says("adapter")
 
 
-@case(108, "a tokenizer without the tokens that stand for pictures", "refused; names the token",
-      code=4)  # fmt: skip
+@case(
+    108,
+    "a tokenizer without the tokens that stand for pictures",
+    "refused; names the token",
+    code=4,
+)
 def test_a_tokenizer_without_a_needed_token_is_refused(checkpoint, ask, edit):
     def without(plain):
         plain["added_tokens"] = [
@@ -297,8 +374,12 @@ def test_trust_in_remote_code_cannot_be_asked_for(harness, counting, checkpoint)
         harness.eval(model=model, tasks="counting").says("trust_remote_code")
 
 
-@case(40, "torch or transformers that are not installed", "refused before the first sample; says "
-      "what to install", code=6)  # fmt: skip
+@case(
+    40,
+    "torch or transformers that are not installed",
+    "refused before the first sample; says what to install",
+    code=6,
+)
 @pytest.mark.parametrize("module", ["torch", "transformers"])
 def test_a_missing_package_is_named(ask, monkeypatch, module):
     import sys
@@ -307,8 +388,12 @@ def test_a_missing_package_is_named(ask, monkeypatch, module):
     ask().says(f"the package '{module}'", "not installed", 'pip install "visual-reasoning-harness[')
 
 
-@case(118, "a chat template that loops for ever", "stopped after ten seconds; names the template",
-      code=4)  # fmt: skip
+@case(
+    118,
+    "a chat template that loops for ever",
+    "stopped after ten seconds; names the template",
+    code=4,
+)
 def test_a_chat_template_without_end_is_stopped(checkpoint, ask, monkeypatch):
     monkeypatch.setattr("harness.models.backends.inputs.RENDERING", 0.5)
     rounds = "".join(f"{{% for {name} in range(99999) %}}" for name in "abcd")

@@ -5,65 +5,120 @@ import pytest
 case = pytest.mark.case
 
 
-@case(34, "a name or an argument that is mistyped, also inside another", "refused; the nearest "
-      "right one is suggested", code=2)  # fmt: skip
-@pytest.mark.parametrize(("model", "task", "words"), [
-    ("whole_frmae", "counting", "Did you mean whole_frame"),
-    ("whole_frame", "countnig", "Did you mean counting"),
-    ("random(sead=1)", "counting", "Did you mean seed"),
-    ("whole_frame", "counting(splt=pixmo_val)", "Did you mean split"),
-    ("qwen_vl(backend=stord)", "counting", "Did you mean stored"),
-    ("qwen_vl(backend=stored(fil=x))", "counting", "Did you mean file"),
-    ("qwen_vl(backend=stored,segmenter=grabcuts)", "counting", "Did you mean grabcut"),
-    ("whole_frame", "reason_seg(split=dev)", "'train' or 'val' or 'test'"),
-    ("whole_frame", "reason_seg(protocol=seg/lissa)", "seg/lisa or seg/lisa@cv4.11"),
-])  # fmt: skip
+@case(
+    34,
+    "a name or an argument that is mistyped, also inside another",
+    "refused; the nearest right one is suggested",
+    code=2,
+)
+@pytest.mark.parametrize(
+    ("model", "task", "words"),
+    [
+        ("whole_frmae", "counting", "Did you mean whole_frame"),
+        ("whole_frame", "countnig", "Did you mean counting"),
+        ("random(sead=1)", "counting", "Did you mean seed"),
+        ("whole_frame", "counting(splt=pixmo_val)", "Did you mean split"),
+        ("qwen_vl(backend=stord)", "counting", "Did you mean stored"),
+        ("qwen_vl(backend=stored(fil=x))", "counting", "Did you mean file"),
+        ("qwen_vl(backend=stored,segmenter=grabcuts)", "counting", "Did you mean grabcut"),
+        ("whole_frame", "reason_seg(split=dev)", "'train' or 'val' or 'test'"),
+        ("whole_frame", "reason_seg(protocol=seg/lissa)", "seg/lisa or seg/lisa@cv4.11"),
+    ],
+)
 def test_a_mistyped_name_is_corrected(harness, reason_seg, counting, model, task, words):
     harness.eval(model=model, tasks=task).says(words)
 
 
-@case(34, "a metric, a kind of plugins or a command that is not there", "refused; says which "
-      "there are", code=2)  # fmt: skip
-@pytest.mark.parametrize("arguments", [
-    ("list", "taks"), ("list", "tasks", "reasonseg"), ("evla",), ("eval", "--modle", "x"),
-    ("data", "make", "shaeps", "--out", "x"), (),
-])  # fmt: skip
+@case(
+    34,
+    "a metric, a kind of plugins or a command that is not there",
+    "refused; says which there are",
+    code=2,
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "taks"),
+        ("list", "tasks", "reasonseg"),
+        ("evla",),
+        ("eval", "--modle", "x"),
+        ("data", "make", "shaeps", "--out", "x"),
+        (),
+    ],
+)
 def test_a_mistyped_command_is_refused(harness, arguments):
     done = harness(*arguments) if arguments else None
     if done is not None:
         done.says("harness")
 
 
-@case(35, "a value of the wrong type in a SPEC", "refused; names the argument and what it takes",
-      code=2)  # fmt: skip
-@pytest.mark.parametrize(("model", "words"), [
-    ("random(seed=x)", "a whole number"), ("random(seed=1e-4)", "a whole number"),
-    ("random(seed=true)", "a whole number"), ("random(seed=1e400)", "a whole number"),
-    ("random(batch_size=0)", "at least 1"), ("random(seed=99999999999999999999)", "a whole number"),
-    ("qwen_vl(checkpoint=/x,backend=transformers(temperature=nan))", "a number"),
-    ("qwen_vl(backend=stored(coordinates=cm))", "'pixels' or 'thousandths'"),
-    ("replay", "a value for file"), ("qwen_vl", "a value for checkpoint"),
-])  # fmt: skip
+@case(
+    35,
+    "a value of the wrong type in a SPEC",
+    "refused; names the argument and what it takes",
+    code=2,
+)
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("random(seed=x)", "a whole number"),
+        ("random(seed=1e-4)", "a whole number"),
+        ("random(seed=true)", "a whole number"),
+        ("random(seed=1e400)", "a whole number"),
+        ("random(batch_size=0)", "at least 1"),
+        ("random(seed=99999999999999999999)", "a whole number"),
+        ("qwen_vl(checkpoint=/x,backend=transformers(temperature=nan))", "a number"),
+        ("qwen_vl(backend=stored(coordinates=cm))", "'pixels' or 'thousandths'"),
+        ("replay", "a value for file"),
+        ("qwen_vl", "a value for checkpoint"),
+    ],
+)
 def test_a_value_of_the_wrong_type_is_refused(harness, counting, model, words):
     harness.eval(model=model, tasks="counting").says(words)
 
 
 @case(35, "a SPEC that is not closed, empty, twice, or endless", "refused; shows where", code=2)
-@pytest.mark.parametrize("model", [
-    "random(", "random)", "random(seed=1", "", "a b", "random,", "random(seed=1,seed=2)", "((((",
-    "x" * 20_000, "a(b=" * 500 + ")" * 500, "random(seed)", "random(=1)", "é", "random(seed='1)",
-    "\0", "../x",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        "random(",
+        "random)",
+        "random(seed=1",
+        "",
+        "a b",
+        "random,",
+        "random(seed=1,seed=2)",
+        "((((",
+        "x" * 20_000,
+        "a(b=" * 500 + ")" * 500,
+        "random(seed)",
+        "random(=1)",
+        "é",
+        "random(seed='1)",
+        "\0",
+        "../x",
+    ],
+)
 def test_a_malformed_spec_is_refused(harness, counting, model):
     harness.eval(model=model, tasks="counting").says("expected", "found")
 
 
-@case(35, "`--workers 0`, negative, fractional or textual numbers", "refused; says the least",
-      code=2)  # fmt: skip
-@pytest.mark.parametrize(("option", "value"), [
-    ("--workers", "0"), ("--workers", "-3"), ("--workers", "1.5"), ("--workers", "two"),
-    ("--batch-size", "0"), ("--seed", "-1"), ("--seed", "1e-4"), ("--seed", "9" * 5000),
-])  # fmt: skip
+@case(
+    35, "`--workers 0`, negative, fractional or textual numbers", "refused; says the least", code=2
+)
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--workers", "0"),
+        ("--workers", "-3"),
+        ("--workers", "1.5"),
+        ("--workers", "two"),
+        ("--batch-size", "0"),
+        ("--seed", "-1"),
+        ("--seed", "1e-4"),
+        ("--seed", "9" * 5000),
+    ],
+)
 def test_numbers_on_the_command_line_have_bounds(harness, counting, option, value):
     harness.eval(option, value, tasks="counting").says(option)
 
@@ -74,9 +129,14 @@ def configured(harness, counting):
 
     def run(text, *arguments, **options):
         path = harness.folder / "run.toml"
-        plain = {"model": '"whole_frame"', "tasks": '"counting"', "quiet": "true", "json": "true",
-                 "data": repr(str(harness.folder / "data")),
-                 "out": repr(str(harness.folder / "runs"))}  # fmt: skip
+        plain = {
+            "model": '"whole_frame"',
+            "tasks": '"counting"',
+            "quiet": "true",
+            "json": "true",
+            "data": repr(str(harness.folder / "data")),
+            "out": repr(str(harness.folder / "runs")),
+        }
         key = text.split("=")[0].strip() if isinstance(text, str) else ""
         lines = [f"{name} = {value}" for name, value in plain.items() if name != key]
         raw = text if isinstance(text, bytes) else "\n".join([*lines, text]).encode()
@@ -86,24 +146,52 @@ def configured(harness, counting):
     return run
 
 
-@case(34, "an unknown key in a configuration file", "refused; the nearest right one is suggested",
-      code=2)  # fmt: skip
-@pytest.mark.parametrize(("text", "words"), [
-    ("sead = 1", "Did you mean seed"), ("batchsize = 1", "Did you mean batch-size"),
-    ("[eval]\nseed = 1", "none of that name"), ('function = "x"', "none of that name"),
-    ('config = "x"', "none of that name"),
-])  # fmt: skip
+@case(
+    34,
+    "an unknown key in a configuration file",
+    "refused; the nearest right one is suggested",
+    code=2,
+)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sead = 1", "Did you mean seed"),
+        ("batchsize = 1", "Did you mean batch-size"),
+        ("[eval]\nseed = 1", "none of that name"),
+        ('function = "x"', "none of that name"),
+        ('config = "x"', "none of that name"),
+    ],
+)
 def test_an_unknown_key_is_refused(configured, text, words):
     configured(text).says("run.toml", words)
 
 
 @case(35, "a configuration file with a value of the wrong type", "refused; names the key", code=2)
-@pytest.mark.parametrize("text", [
-    'seed = "1e-4"', "seed = 1e-4", "seed = nan", "seed = true", 'workers = "2"', 'quiet = "yes"',
-    'batch-size = "many"', "batch-size = 1.5", "batch-size = nan", "batch-size = true",
-    "subset = 5", "tasks = 5", "tasks = [1]", "data = 5", 'out = ["a"]', "json = {a = 1}",
-    "seed = -1", "workers = 0", "tasks = []", "model = []",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        'seed = "1e-4"',
+        "seed = 1e-4",
+        "seed = nan",
+        "seed = true",
+        'workers = "2"',
+        'quiet = "yes"',
+        'batch-size = "many"',
+        "batch-size = 1.5",
+        "batch-size = nan",
+        "batch-size = true",
+        "subset = 5",
+        "tasks = 5",
+        "tasks = [1]",
+        "data = 5",
+        'out = ["a"]',
+        "json = {a = 1}",
+        "seed = -1",
+        "workers = 0",
+        "tasks = []",
+        "model = []",
+    ],
+)
 def test_a_key_of_the_wrong_type_is_refused(configured, text):
     configured(text).says(text.split(" = ")[0].replace("batch-size", "batch"), "expected", "found")
 
@@ -122,15 +210,20 @@ def test_a_configuration_that_is_not_there_is_refused(harness, name):
     )
 
 
-@case(69, "`--tasks` typed beside a configuration file that has tasks", "what is typed wins, "
-      "wholly", code=0)  # fmt: skip
+@case(
+    69,
+    "`--tasks` typed beside a configuration file that has tasks",
+    "what is typed wins, wholly",
+    code=0,
+)
 def test_what_is_typed_replaces_what_is_configured(harness, configured):
     done = configured('tasks = ["reason_seg", "mevis"]', "--tasks", "counting", "--seed", "3")
     assert list(done.json["tasks"]) == ["counting"]
 
 
-@case(69, "a configuration file with every kind of value", "means what the same options mean",
-      code=0)  # fmt: skip
+@case(
+    69, "a configuration file with every kind of value", "means what the same options mean", code=0
+)
 def test_a_right_configuration_is_taken(harness, configured):
     text = 'batch-size = 2\nsubset = "first2"\nseed = 3\nworkers = 1\nallow-missing = true'
     typed = ("--batch-size", 2, "--subset", "first2", "--seed", 3)
@@ -138,13 +231,22 @@ def test_a_right_configuration_is_taken(harness, configured):
 
 
 @case(70, "an option that is needed and not given", "refused; says what it is for", code=2)
-@pytest.mark.parametrize(("missing", "words"), [
-    ("--model", "NAME"), ("--tasks", "NAME"), ("--data", "one folder a benchmark"),
-    ("--out", "a folder for the runs"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("--model", "NAME"),
+        ("--tasks", "NAME"),
+        ("--data", "one folder a benchmark"),
+        ("--out", "a folder for the runs"),
+    ],
+)
 def test_what_is_needed_is_said(harness, counting, missing, words):
-    given = {"--model": "whole_frame", "--tasks": "counting", "--data": harness.folder / "data",
-             "--out": harness.folder / "runs"}  # fmt: skip
+    given = {
+        "--model": "whole_frame",
+        "--tasks": "counting",
+        "--data": harness.folder / "data",
+        "--out": harness.folder / "runs",
+    }
     rest = [part for name, value in given.items() if name != missing for part in (name, value)]
     harness("eval", *rest).says(missing, words, "found")
 
@@ -154,19 +256,42 @@ def test_what_is_needed_is_said(harness, counting, missing, words):
 def test_a_root_that_is_no_folder_is_refused(harness, name):
     (harness.folder / "file").write_text("")
     path = harness.folder / name
-    done = harness("eval", "--model", "whole_frame", "--tasks", "counting", "--data", path,
-                   "--out", harness.folder / "runs")  # fmt: skip
+    done = harness(
+        "eval",
+        "--model",
+        "whole_frame",
+        "--tasks",
+        "counting",
+        "--data",
+        path,
+        "--out",
+        harness.folder / "runs",
+    )
     done.says(f"--data {path}", "a folder", "harness data make shapes")
 
 
-@case(72, "`--subset first0`, a form that is none, a file that is missing, empty or no text",
-      "refused; shows the three forms", code=2)  # fmt: skip
-@pytest.mark.parametrize(("name", "words"), [
-    ("first0", "at least one sample"), ("seed3-0", "at least one sample"), ("frist7", "first<N>"),
-    ("first", "first<N>"), ("none.txt", "first<N>"), ("x" * 5000, "first<N>"), ("", "first<N>"),
-    ("{folder}", "first<N>"), ("{empty}", "at least one id"), ("{binary}", "UTF-8"),
-    ("{unknown}", "1 others, such as 'x'"),
-])  # fmt: skip
+@case(
+    72,
+    "`--subset first0`, a form that is none, a file that is missing, empty or no text",
+    "refused; shows the three forms",
+    code=2,
+)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("first0", "at least one sample"),
+        ("seed3-0", "at least one sample"),
+        ("frist7", "first<N>"),
+        ("first", "first<N>"),
+        ("none.txt", "first<N>"),
+        ("x" * 5000, "first<N>"),
+        ("", "first<N>"),
+        ("{folder}", "first<N>"),
+        ("{empty}", "at least one id"),
+        ("{binary}", "UTF-8"),
+        ("{unknown}", "1 others, such as 'x'"),
+    ],
+)
 def test_a_subset_that_is_none_is_refused(harness, counting, name, words):
     files = {"empty": b"\n\n", "binary": b"\xff\xfe\0", "unknown": b"0\nx\n"}
     for stem, raw in files.items():
@@ -198,8 +323,12 @@ def test_an_output_folder_that_is_a_file_is_refused(harness, counting, command):
     assert path.read_text() == "mine"
 
 
-@case(75, "`harness data make` into a folder that holds something", "refused; what is there stays",
-      code=2)  # fmt: skip
+@case(
+    75,
+    "`harness data make` into a folder that holds something",
+    "refused; what is there stays",
+    code=2,
+)
 def test_a_world_is_not_made_over_something(harness, contents):
     (harness.folder / "full").mkdir()
     (harness.folder / "full" / "x").write_text("mine")
@@ -209,20 +338,32 @@ def test_a_world_is_not_made_over_something(harness, contents):
     assert contents(harness.folder / "full") == {harness.folder / "full" / "x": b"mine"}
 
 
-@case(76, "a sample that the run does not have, for `harness explain`", "refused; says whose ids "
-      "they are", code=5)  # fmt: skip
+@case(
+    76,
+    "a sample that the run does not have, for `harness explain`",
+    "refused; says whose ids they are",
+    code=5,
+)
 def test_explaining_an_unknown_sample_is_refused(harness, counting):
     harness.eval(tasks="counting", code=0)
     harness("explain", harness.run, "nothing").says("'nothing'", "8 samples of counting")
 
 
 @case(77, "a level or a loss of the gate that is none", "refused", code=2)
-@pytest.mark.parametrize("given", [
-    ("--level", "nan"), ("--level", "2"), ("--level", "0"), ("--max-loss", "nan"),
-    ("--max-loss", "-1"), ("--max-loss", "x"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--level", "nan"),
+        ("--level", "2"),
+        ("--level", "0"),
+        ("--max-loss", "nan"),
+        ("--max-loss", "-1"),
+        ("--max-loss", "x"),
+    ],
+)
 def test_the_gates_numbers_have_bounds(harness, counting, given):
     harness.eval(tasks="counting", code=0)
     runs = harness.folder / "runs"
-    harness("board", "check", "--baseline", runs, "--candidate", runs, *given).says("loss" if
-            "loss" in given[0] else "level")  # fmt: skip
+    harness("board", "check", "--baseline", runs, "--candidate", runs, *given).says(
+        "loss" if "loss" in given[0] else "level"
+    )

@@ -34,8 +34,12 @@ class Trap:
         return os.system, (f"touch {self.canary}",)
 
 
-@case(1, "an annotation file that was cut", "refused before the model is built; names the file and "
-      "the byte", code=3)  # fmt: skip
+@case(
+    1,
+    "an annotation file that was cut",
+    "refused before the model is built; names the file and the byte",
+    code=3,
+)
 @pytest.mark.parametrize("cut", [0, 1, 20])
 def test_a_cut_annotation_is_found_before_the_model_is_built(harness, reason_seg, plugin, cut):
     plugin("models", toy="def toy(): raise AssertionError('the model was built')")
@@ -46,8 +50,12 @@ def test_a_cut_annotation_is_found_before_the_model_is_built(harness, reason_seg
     assert not (harness.folder / "runs").exists()
 
 
-@case(1, "an annotation file cut where many videos share it", "refused; names the file and the "
-      "byte", code=3)  # fmt: skip
+@case(
+    1,
+    "an annotation file cut where many videos share it",
+    "refused; names the file and the byte",
+    code=3,
+)
 @pytest.mark.parametrize("name", ["meta_expressions.json", "mask_dict.json"])
 def test_a_cut_file_of_all_annotations_is_refused(harness, mevis, name):
     whole = (mevis / name).read_bytes()
@@ -64,8 +72,13 @@ def test_all_missing_files_are_listed(harness, reason_seg):
     assert not (harness.folder / "runs").exists()
 
 
-@case(2, "missing pictures, with `--allow-missing`", "their samples are failures of the "
-      "infrastructure, counted in every score; a note lists the files", code=0)  # fmt: skip
+@case(
+    2,
+    "missing pictures, with `--allow-missing`",
+    "their samples are failures of the "
+    "infrastructure, counted in every score; a note lists the files",
+    code=0,
+)
 @pytest.mark.parametrize("damage", ["missing", "no picture"])
 def test_allowed_gaps_are_failed_samples(harness, reason_seg, damage):
     whole = harness.eval(out="whole").task("reason_seg")
@@ -79,8 +92,12 @@ def test_allowed_gaps_are_failed_samples(harness, reason_seg, damage):
     assert found["metrics"]["gIoU"] < whole["metrics"]["gIoU"]
 
 
-@case(2, "a video without its frames, with `--allow-missing`", "its samples are failures of the "
-      "infrastructure", code=0)  # fmt: skip
+@case(
+    2,
+    "a video without its frames, with `--allow-missing`",
+    "its samples are failures of the infrastructure",
+    code=0,
+)
 @pytest.mark.parametrize("keep", [0, 1, 7])
 def test_a_video_that_is_not_whole_fails_all_its_samples(harness, mevis, keep):
     folder = sorted((mevis / "JPEGImages").iterdir())[0]
@@ -92,15 +109,23 @@ def test_a_video_that_is_not_whole_fails_all_its_samples(harness, mevis, keep):
     assert found["n_total"] == sum(len(video["expressions"]) for video in videos.values())
 
 
-@case(2, "missing pictures, when predictions are scored", "refused: the sample is never dropped",
-      code=3)  # fmt: skip
+@case(
+    2,
+    "missing pictures, when predictions are scored",
+    "refused: the sample is never dropped",
+    code=3,
+)
 def test_scoring_refuses_a_benchmark_that_is_not_whole(harness, reason_seg):
     (reason_seg / "val_00001.jpg").unlink()
     harness.score([{"id": "val_00000", "no_target": True}]).says("val_00001", "expected a file")
 
 
-@case(3, "a picture that is cut after its header", "never decoded in part: a failed sample, "
-      "counted and named", code=0)  # fmt: skip
+@case(
+    3,
+    "a picture that is cut after its header",
+    "never decoded in part: a failed sample, counted and named",
+    code=0,
+)
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_a_cut_picture_is_a_failed_sample(harness, reason_seg, share):
     path = reason_seg / "val_00001.jpg"
@@ -125,16 +150,24 @@ def bomb(width, height):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + data + chunk(b"IEND", b"")
 
 
-@case(4, "a picture whose header says 100 000 × 100 000", "refused by its header; nothing is "
-      "decoded", code=3)  # fmt: skip
+@case(
+    4,
+    "a picture whose header says 100 000 × 100 000",
+    "refused by its header; nothing is decoded",
+    code=3,
+)
 @pytest.mark.parametrize("size", [(100_000, 100_000), (16_384, 16_385), (0, 5)])
 def test_a_decompression_bomb_is_refused_by_its_header(harness, reason_seg, size):
     (reason_seg / "val_00001.jpg").write_bytes(bomb(*size))
     harness.eval().says("val_00001", "size" if all(size) else "PNG or JPEG")
 
 
-@case(7, "a palette PNG mask that was saved in colours", "refused: its values are no objects' "
-      "numbers any more; names the file", code=3)  # fmt: skip
+@case(
+    7,
+    "a palette PNG mask that was saved in colours",
+    "refused: its values are no objects' numbers any more; names the file",
+    code=3,
+)
 def test_a_mask_in_colours_is_refused(harness, shapes):
     place = harness.folder / "data" / "ref_davis17"
     shutil.copytree(shapes / "ref_davis17", place)
@@ -145,8 +178,12 @@ def test_a_mask_in_colours_is_refused(harness, shapes):
     harness.eval().says(str(path), "a picture of mode RGB", "without converting colours")
 
 
-@case(5, "turned by EXIF, CMYK, grey, 16 bits, transparent, palette", "one conversion for all, "
-      "applied to size and pixels alike", code=0)  # fmt: skip
+@case(
+    5,
+    "turned by EXIF, CMYK, grey, 16 bits, transparent, palette",
+    "one conversion for all, applied to size and pixels alike",
+    code=0,
+)
 @pytest.mark.parametrize("kind", ["exif", "CMYK", "L", "16 bits", "RGBA", "P"])
 def test_unusual_pictures_are_converted_in_one_way(harness, reason_seg, kind):
     path = reason_seg / "val_00001.jpg"
@@ -185,8 +222,12 @@ def test_frames_of_different_sizes_are_refused(harness, mevis):
     harness.eval().says(path.parent.name, "2 different sizes")
 
 
-@case(8, "run-lengths that do not add up", "refused before C code decodes them; names "
-      "annotation, frame and sum", code=3)  # fmt: skip
+@case(
+    8,
+    "run-lengths that do not add up",
+    "refused before C code decodes them; names annotation, frame and sum",
+    code=3,
+)
 @pytest.mark.parametrize("counts", ["5", "", "é0", [7], [-5, 10], "P" * 30, "0" * 10_000])
 def test_run_lengths_that_do_not_add_up_are_refused(harness, mevis, edit, counts):
     edit(mevis / "mask_dict.json", lambda masks: first_mask(masks).update(counts=counts))
@@ -200,19 +241,36 @@ def test_an_impossible_size_of_a_mask_is_refused(harness, mevis, edit, size):
     harness.eval().says("mask_dict.json", "annotation", "frame", "size")
 
 
-@case(10, "a polygon without points, with NaN, or far outside", "refused; names the file and the "
-      "shape", code=3)  # fmt: skip
-@pytest.mark.parametrize("points", [
-    [], [[1, 2], [float("nan"), 3]], [[1, 2], [1e300, 3]], [[1, 2, 3]], [["1", 2]], None, 5,
-])  # fmt: skip
+@case(
+    10,
+    "a polygon without points, with NaN, or far outside",
+    "refused; names the file and the shape",
+    code=3,
+)
+@pytest.mark.parametrize(
+    "points",
+    [
+        [],
+        [[1, 2], [float("nan"), 3]],
+        [[1, 2], [1e300, 3]],
+        [[1, 2, 3]],
+        [["1", 2]],
+        None,
+        5,
+    ],
+)
 def test_a_malformed_polygon_is_refused(harness, reason_seg, points):
     shapes = [{"label": "target", "points": points}]
     (reason_seg / "val_00001.json").write_text(json.dumps(annotation(shapes=shapes)))
     harness.eval().says("val_00001", "shape 0", "finite numbers", "found")
 
 
-@case(10, "a polygon of one or two points, or partly outside", "painted as LISA paints it: a "
-      "pixel, a line, the part inside", code=0)  # fmt: skip
+@case(
+    10,
+    "a polygon of one or two points, or partly outside",
+    "painted as LISA paints it: a pixel, a line, the part inside",
+    code=0,
+)
 @pytest.mark.parametrize(
     ("points", "area"),
     [([[3, 4]], 1), ([[3, 4], [7, 4]], 5), ([[-9, -9], [3, -9], [3, 2], [-9, 2]], 12)],
@@ -245,8 +303,9 @@ def rewrite(place, change):
     parquet.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
 
-@case(11, "a key twice in one JSON object", "refused: the first would be lost without a word",
-      code=3)  # fmt: skip
+@case(
+    11, "a key twice in one JSON object", "refused: the first would be lost without a word", code=3
+)
 def test_a_video_that_is_listed_twice_is_refused(harness, mevis):
     path = mevis / "meta_expressions.json"
     videos = json.loads(path.read_text())["videos"]
@@ -256,8 +315,13 @@ def test_a_video_that_is_listed_twice_is_refused(harness, mevis):
     harness.eval().says(str(path), name, "twice")
 
 
-@case(12, "a sample in which nothing is meant", "the protocol's rule: an empty mask is right "
-      "with seg/lisa, and scores 0 with seg/visionreasoner", code=0)  # fmt: skip
+@case(
+    12,
+    "a sample in which nothing is meant",
+    "the protocol's rule: an empty mask is right "
+    "with seg/lisa, and scores 0 with seg/visionreasoner",
+    code=0,
+)
 @pytest.mark.parametrize(("protocol", "right"), [("seg/lisa", 1.0), ("seg/visionreasoner", 0.0)])
 def test_an_empty_truth_follows_the_protocol(harness, reason_seg, protocol, right):
     (reason_seg / "val_00001.json").write_text(json.dumps(annotation(shapes=[])))
@@ -265,9 +329,14 @@ def test_an_empty_truth_follows_the_protocol(harness, reason_seg, protocol, righ
     task = f"reason_seg(protocol={protocol})"
     found = harness.score(rows, "--subset", only(harness, "val_00001"), tasks=task)
     assert found.task("reason_seg")["metrics"]["gIoU"] == pytest.approx(right, abs=1e-4)
-    failed = harness.score([{"id": "val_00001", "reply": "none"}], "--model",
-                           "qwen_vl(backend=stored,segmenter=box)", "--subset",
-                           only(harness, "val_00001"), tasks=task)  # fmt: skip
+    failed = harness.score(
+        [{"id": "val_00001", "reply": "none"}],
+        "--model",
+        "qwen_vl(backend=stored,segmenter=box)",
+        "--subset",
+        only(harness, "val_00001"),
+        tasks=task,
+    )
     assert failed.task("reason_seg")["metrics"]["gIoU"] == 0, "no answer is not the answer nothing"
 
 
@@ -277,8 +346,12 @@ def only(harness, *ids):
     return path
 
 
-@case(13, "a video of no frames, or with more masks than frames", "refused; nothing is cut to "
-      "fit", code=3)  # fmt: skip
+@case(
+    13,
+    "a video of no frames, or with more masks than frames",
+    "refused; nothing is cut to fit",
+    code=3,
+)
 @pytest.mark.parametrize("left", [0, 3])
 def test_frames_and_masks_must_be_as_many(harness, mevis, edit, left):
     def cut(plain):
@@ -290,8 +363,12 @@ def test_frames_and_masks_must_be_as_many(harness, mevis, edit, left):
     harness.eval().says("meta_expressions.json" if left == 0 else "annotation", *words)
 
 
-@case(14, "`../`, absolute paths or control characters in annotations", "refused; the path is "
-      "never opened", code=3)  # fmt: skip
+@case(
+    14,
+    "`../`, absolute paths or control characters in annotations",
+    "refused; the path is never opened",
+    code=3,
+)
 @pytest.mark.parametrize("name", ["../../../etc/passwd", "/etc", "a\\b", "a\0b", "", "..", 5])
 @pytest.mark.parametrize("what", ["video", "frame"])
 def test_a_name_that_leaves_its_folder_is_refused(harness, mevis, edit, name, what):
@@ -312,10 +389,14 @@ def test_a_name_that_leaves_its_folder_is_refused(harness, mevis, edit, name, wh
 @case(14, "`../` in a table's column of file names", "refused; names the file and the row", code=3)
 def test_a_picture_outside_its_folder_is_refused(harness, shapes, bench, counting):
     place = counting.parent / "pixmo-count"
-    schema = pa.schema([
-        ("image_sha256", pa.string()), ("count", pa.int64()), ("label", pa.string()),
-        ("points", pa.list_(pa.struct([("x", pa.float64()), ("y", pa.float64())]))),
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            ("image_sha256", pa.string()),
+            ("count", pa.int64()),
+            ("label", pa.string()),
+            ("points", pa.list_(pa.struct([("x", pa.float64()), ("y", pa.float64())]))),
+        ]
+    )
     row = {"image_sha256": "../../x", "count": 1, "label": "cats", "points": None}
     (place / "data").mkdir(parents=True)
     parquet.write_table(
@@ -324,8 +405,12 @@ def test_a_picture_outside_its_folder_is_refused(harness, shapes, bench, countin
     harness.eval(tasks="counting(split=pixmo_train)").says("row 0", "'../../x'", "inside it")
 
 
-@case(15, "loading scripts, pickles and `.npy` objects beside the data", "never opened, never run",
-      code=0)  # fmt: skip
+@case(
+    15,
+    "loading scripts, pickles and `.npy` objects beside the data",
+    "never opened, never run",
+    code=0,
+)
 def test_code_beside_the_data_is_never_run(harness, reason_seg, mevis, counting, monkeypatch):
     trap = pickle.dumps(Trap(harness.folder / "canary"))
     script = f"open({str(harness.folder / 'canary')!r}, 'w')"
@@ -341,8 +426,9 @@ def test_code_beside_the_data_is_never_run(harness, reason_seg, mevis, counting,
     monkeypatch.chdir(reason_seg)
     found = harness.eval(tasks="reason_seg,mevis,counting")
     assert all(one["n_failed"] == 0 for one in found.json["tasks"].values())
-    harness("data", "check", "--tasks", "reason_seg,mevis,counting", "--data",
-            harness.folder / "data")  # fmt: skip
+    harness(
+        "data", "check", "--tasks", "reason_seg,mevis,counting", "--data", harness.folder / "data"
+    )
 
 
 @case(15, "an Arrow extension type with a pickle in a Parquet file", "read as plain data", code=0)
@@ -359,16 +445,24 @@ def test_an_extension_type_with_a_pickle_is_plain_data(harness, counting):
     assert harness.eval(tasks="counting").task("counting")["n_failed"] == 0
 
 
-@case(15, "an EPS file that is called `.jpg`", "refused: only raster formats are opened, so that "
-      "no file reaches Ghostscript", code=3)  # fmt: skip
+@case(
+    15,
+    "an EPS file that is called `.jpg`",
+    "refused: only raster formats are opened, so that no file reaches Ghostscript",
+    code=3,
+)
 def test_a_picture_that_is_a_program_is_refused(harness, reason_seg):
     page = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 100 100\n%%EndComments\nshowpage\n%%EOF\n"
     (reason_seg / "val_00001.jpg").write_text(page)
     harness.eval().says("val_00001", "PNG or JPEG", "not a picture")
 
 
-@case(16, "data that changed since a run was made", "not resumed and not scored again; both "
-      "fingerprints are shown", code=5)  # fmt: skip
+@case(
+    16,
+    "data that changed since a run was made",
+    "not resumed and not scored again; both fingerprints are shown",
+    code=5,
+)
 def test_changed_data_is_not_resumed(harness, reason_seg, edit, contents):
     harness.eval(code=0)
     before = contents(harness.run)
@@ -378,15 +472,27 @@ def test_changed_data_is_not_resumed(harness, reason_seg, edit, contents):
     assert contents(harness.run) == before
 
 
-@case(41, "text that is no JSON, or JSON that is no annotation", "refused; names the file, the "
-      "field, what was expected and found", code=3)  # fmt: skip
-@pytest.mark.parametrize(("text", "words"), [
-    ("[]", "'text'"), ("5", "'text'"), ("{}", "'text'"), ('{"text": "a"}', "expected list"),
-    ('{"text": ["a"], "is_sentence": 1, "shapes": []}', "'is_sentence'"),
-    ('{"text": [""], "is_sentence": true, "shapes": []}', "first not blank"),
-    ('{"text": ["a\\ud800"], "is_sentence": true, "shapes": []}', "surrogate"),
-    ("[" * 100_000, "too many levels"), ("1" * 5000, "4300 digits"), ("\0" * 50, "JSON"),
-])  # fmt: skip
+@case(
+    41,
+    "text that is no JSON, or JSON that is no annotation",
+    "refused; names the file, the field, what was expected and found",
+    code=3,
+)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[]", "'text'"),
+        ("5", "'text'"),
+        ("{}", "'text'"),
+        ('{"text": "a"}', "expected list"),
+        ('{"text": ["a"], "is_sentence": 1, "shapes": []}', "'is_sentence'"),
+        ('{"text": [""], "is_sentence": true, "shapes": []}', "first not blank"),
+        ('{"text": ["a\\ud800"], "is_sentence": true, "shapes": []}', "surrogate"),
+        ("[" * 100_000, "too many levels"),
+        ("1" * 5000, "4300 digits"),
+        ("\0" * 50, "JSON"),
+    ],
+)
 def test_an_annotation_of_another_form_is_refused(harness, reason_seg, text, words):
     (reason_seg / "val_00001.json").write_text(text)
     harness.eval().says("val_00001.json", words)
@@ -400,16 +506,26 @@ def test_a_byte_order_mark_is_skipped(harness, reason_seg):
     assert harness.eval().task("reason_seg")["metrics"] == whole["metrics"]
 
 
-@case(43, "expressions without text, videos without expressions, lists for objects", "refused; "
-      "names the video and the expression", code=3)  # fmt: skip
-@pytest.mark.parametrize("change", [
-    lambda plain: {"videos": []}, lambda plain: [], lambda plain: {"videos": {}},
-    lambda plain: expression(plain).pop("exp"), lambda plain: expression(plain).update(anno_id=3),
-    lambda plain: expression(plain).update(anno_id=[10**6]),
-    lambda plain: expression(plain).update(exp="a\ud800"),
-    lambda plain: next(iter(plain["videos"].values())).update(expressions={"0": 3}),
-    lambda plain: next(iter(plain["videos"].values())).update(frames="00000"),
-])  # fmt: skip
+@case(
+    43,
+    "expressions without text, videos without expressions, lists for objects",
+    "refused; names the video and the expression",
+    code=3,
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain: {"videos": []},
+        lambda plain: [],
+        lambda plain: {"videos": {}},
+        lambda plain: expression(plain).pop("exp"),
+        lambda plain: expression(plain).update(anno_id=3),
+        lambda plain: expression(plain).update(anno_id=[10**6]),
+        lambda plain: expression(plain).update(exp="a\ud800"),
+        lambda plain: next(iter(plain["videos"].values())).update(expressions={"0": 3}),
+        lambda plain: next(iter(plain["videos"].values())).update(frames="00000"),
+    ],
+)
 def test_a_malformed_list_of_expressions_is_refused(harness, mevis, edit, change):
     def apply(plain):
         changed = change(plain)
@@ -424,8 +540,12 @@ def expression(plain):
     return next(iter(video["expressions"].values()))
 
 
-@case(44, "a Parquet file that is cut, empty, or of other columns", "refused; names the file and "
-      "what is missing", code=3)  # fmt: skip
+@case(
+    44,
+    "a Parquet file that is cut, empty, or of other columns",
+    "refused; names the file and what is missing",
+    code=3,
+)
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "columns", "no UTF-8"])
 def test_a_damaged_table_is_refused(harness, counting, damage):
     (path,) = counting.glob("data/*.parquet")
@@ -443,20 +563,34 @@ def test_a_damaged_table_is_refused(harness, counting, damage):
     harness.eval(tasks="counting").says(path.name, words)
 
 
-@case(45, "rows without a question or a number, or with a damaged picture", "refused; names the "
-      "row and the column", code=3)  # fmt: skip
-@pytest.mark.parametrize(("field", "value"), [
-    ("text", None), ("text", "  "), ("count", None), ("count", -1),
-    ("image", {"bytes": b"junk", "path": "x.png"}),
-])  # fmt: skip
+@case(
+    45,
+    "rows without a question or a number, or with a damaged picture",
+    "refused; names the row and the column",
+    code=3,
+)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("text", None),
+        ("text", "  "),
+        ("count", None),
+        ("count", -1),
+        ("image", {"bytes": b"junk", "path": "x.png"}),
+    ],
+)
 def test_a_malformed_row_is_refused(harness, counting, field, value):
     rewrite(counting, lambda rows: rows[1].update({field: value}))
     done = harness.eval(tasks="counting")
     done.says("record '1'" if field == "image" else f"row 1: {field}", "expected", "found")
 
 
-@case(45, "rows that lost their picture", "left out, as in the published lists; how many is in the "
-      "run's record", code=0)  # fmt: skip
+@case(
+    45,
+    "rows that lost their picture",
+    "left out, as in the published lists; how many is in the run's record",
+    code=0,
+)
 def test_rows_without_a_picture_are_left_out_and_recorded(harness, counting):
     rewrite(counting, lambda rows: rows[1].update(image=None))
     assert harness.eval(tasks="counting").task("counting")["n_total"] == 7
@@ -468,18 +602,32 @@ def test_rows_without_a_picture_are_left_out_and_recorded(harness, counting):
 @pytest.mark.parametrize("below", [".", "ReasonSeg", "ReasonSeg/val"])
 def test_the_benchmarks_own_folder_as_the_root_is_said(harness, reason_seg, below):
     own = harness.folder / "data" / "reason_seg"
-    done = harness("eval", "--model", "whole_frame", "--tasks", "reason_seg", "--data",
-                   own / below, "--out", harness.folder / "runs")  # fmt: skip
+    done = harness(
+        "eval",
+        "--model",
+        "whole_frame",
+        "--tasks",
+        "reason_seg",
+        "--data",
+        own / below,
+        "--out",
+        harness.folder / "runs",
+    )
     done.says("expected the folder that holds reason_seg/", f"Give --data {own.parent}")
 
 
-@case(47, "an empty data folder", "refused; names the folder that was looked for and says how the "
-      "data is had", code=3)  # fmt: skip
+@case(
+    47,
+    "an empty data folder",
+    "refused; names the folder that was looked for and says how the data is had",
+    code=3,
+)
 @pytest.mark.parametrize("task", ["reason_seg", "mevis", "counting", "reason_seg(split=test)"])
 def test_an_empty_root_is_refused(harness, task):
     (harness.folder / "data").mkdir()
-    harness.eval(tasks=task).says(str(harness.folder / "data"), "official layout", "found nothing",
-                                  "harness list tasks")  # fmt: skip
+    harness.eval(tasks=task).says(
+        str(harness.folder / "data"), "official layout", "found nothing", "harness list tasks"
+    )
 
 
 @case(48, "an empty folder of a split", "refused; names the folder", code=3)
@@ -494,15 +642,30 @@ def test_blanks_and_accents_in_paths_are_fine(harness, reason_seg):
     odd = harness.folder / "Daten für Tests" / "数据 (1)"
     odd.parent.mkdir()
     (harness.folder / "data").rename(odd)
-    done = harness("eval", "--model", "whole_frame", "--tasks", "reason_seg", "--data", odd,
-                   "--out", odd / "läufe", "--quiet", "--json")  # fmt: skip
+    done = harness(
+        "eval",
+        "--model",
+        "whole_frame",
+        "--tasks",
+        "reason_seg",
+        "--data",
+        odd,
+        "--out",
+        odd / "läufe",
+        "--quiet",
+        "--json",
+    )
     assert done.task("reason_seg")["n_failed"] == 0
     (run,) = (odd / "läufe").rglob("results.json")
     assert harness("score", run.parent, "--json").json["tasks"]
 
 
-@case(114, "a FIFO, a socket or a device in the place of a picture, an annotation or a table",
-      "refused; names the file; it is never waited for", code=3)  # fmt: skip
+@case(
+    114,
+    "a FIFO, a socket or a device in the place of a picture, an annotation or a table",
+    "refused; names the file; it is never waited for",
+    code=3,
+)
 @pytest.mark.parametrize("kind", ["fifo", "socket", "device"])
 @pytest.mark.parametrize("name", ["val_00001.jpg", "val_00001.json"])
 def test_what_is_no_file_is_not_waited_for(harness, reason_seg, in_time, tmp_path, kind, name):
@@ -528,15 +691,23 @@ def test_a_fifo_is_no_table(harness, counting, in_time):
     harness.eval().says(path.name, "a FIFO")
 
 
-@case(115, "a Parquet file of millions of rows in one group", "refused before a row is read; "
-      "names the file, the limit and the number", code=3)  # fmt: skip
+@case(
+    115,
+    "a Parquet file of millions of rows in one group",
+    "refused before a row is read; names the file, the limit and the number",
+    code=3,
+)
 def test_a_table_without_end_is_refused(harness, counting):
     (path,) = counting.glob("data/*.parquet")
     table = parquet.read_table(path)
     many = 2_000_000
-    flat = {name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(many, np.int32)), one)
-            for name, one in (("image_url", pa.array(["a"])),)}  # fmt: skip
-    columns = {name: flat.get(name, pa.nulls(many, table.schema.field(name).type))
-               for name in table.column_names}  # fmt: skip
+    flat = {
+        name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(many, np.int32)), one)
+        for name, one in (("image_url", pa.array(["a"])),)
+    }
+    columns = {
+        name: flat.get(name, pa.nulls(many, table.schema.field(name).type))
+        for name in table.column_names
+    }
     parquet.write_table(pa.table(columns), path, row_group_size=many)
     harness.eval().says(path.name, "rows", str(many))

@@ -18,13 +18,33 @@ def start(harness, command, request):
     """Starts `harness eval` as a process of its own."""
 
     def started(*arguments, model="random", code=None, **options):
-        line = [sys.executable, "-B", "-m", "harness", "eval", "--model", model, "--tasks",
-                *harness.benchmarks, "--data", harness.folder / "data", "--out",
-                harness.folder / "runs", "--quiet", "--json", *arguments]  # fmt: skip
+        line = [
+            sys.executable,
+            "-B",
+            "-m",
+            "harness",
+            "eval",
+            "--model",
+            model,
+            "--tasks",
+            *harness.benchmarks,
+            "--data",
+            harness.folder / "data",
+            "--out",
+            harness.folder / "runs",
+            "--quiet",
+            "--json",
+            *arguments,
+        ]
         done = subprocess.run(
-            list(map(str, line)), capture_output=True, text=True, cwd=harness.folder,
-            env=command.environment(), timeout=60, **options,
-        )  # fmt: skip
+            list(map(str, line)),
+            capture_output=True,
+            text=True,
+            cwd=harness.folder,
+            env=command.environment(),
+            timeout=60,
+            **options,
+        )
         expected = harness.expected if code is None else code
         assert done.returncode == expected, done.stderr
         assert "Traceback" not in done.stderr
@@ -49,11 +69,21 @@ def limited(size):
     return limit
 
 
-@case(38, "a disk that is full, at any moment", "stops with the file's name; what was finished is "
-      "kept, and the same command goes on to the undisturbed results", code=5)  # fmt: skip
-@pytest.mark.parametrize(("size", "name"), [
-    (0, "lease.json"), (200, "manifest.json"), (2500, "samples.0.1.jsonl"),
-])  # fmt: skip
+@case(
+    38,
+    "a disk that is full, at any moment",
+    "stops with the file's name; what was finished is "
+    "kept, and the same command goes on to the undisturbed results",
+    code=5,
+)
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [
+        (0, "lease.json"),
+        (200, "manifest.json"),
+        (2500, "samples.0.1.jsonl"),
+    ],
+)
 def test_a_full_disk_stops_the_run_and_loses_nothing(harness, mevis, start, size, name):
     done = start("--batch-size", 2, preexec_fn=limited(size))
     assert name in done.stderr and "run the same command again" in done.stderr
@@ -69,15 +99,20 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(harness, mevis, start, size
     assert journal.read_bytes().startswith(kept[: kept.rfind(b"\n") + 1]), "finished work was lost"
 
 
-@case(38, "a disk that is full when the scores are written", "no results.json; the old one stays "
-      "as it was", code=5)  # fmt: skip
+@case(
+    38,
+    "a disk that is full when the scores are written",
+    "no results.json; the old one stays as it was",
+    code=5,
+)
 def test_a_full_disk_at_the_end_leaves_no_half_of_a_result(harness, counting, tmp_path):
     if os.geteuid() != 0 or not Path("/dev/shm").is_dir():
         pytest.skip("a small file system can only be made by root")
     place = tmp_path / "runs"
     place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", place],
-                          capture_output=True)  # fmt: skip
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", place], capture_output=True
+    )
     if made.returncode:
         pytest.skip("no file system may be mounted here")
     try:
@@ -107,18 +142,25 @@ def test_a_folder_that_cannot_be_written_is_named(harness, counting, command):
     else:
         harness.eval(tasks="counting", code=0)
         done = (
-            harness("board", "build", "--runs", runs, "--out", out) if command == "board"
+            harness("board", "build", "--runs", runs, "--out", out)
+            if command == "board"
             else harness("explain", harness.run, "0", "--image", f"{out}.png")
-        )  # fmt: skip
+        )
     done.says(out, "expected to write it")
 
 
-@case(39, "a batch that does not fit into memory", "tried in halves; a single sample that does not "
-      "fit is a failure of the infrastructure", code=0)  # fmt: skip
+@case(
+    39,
+    "a batch that does not fit into memory",
+    "tried in halves; a single sample that does not fit is a failure of the infrastructure",
+    code=0,
+)
 @pytest.mark.parametrize("error", ["OutOfMemory('full')", "MemoryError()", "OutOfMemoryError()"])
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_batches_are_halved_until_they_fit(harness, counting, plugin, error, most):
-    plugin("models", toy=f"""
+    plugin(
+        "models",
+        toy=f"""
 class OutOfMemoryError(RuntimeError):
     "Called as torch calls its own."
 
@@ -132,7 +174,8 @@ class Small(Model):
 
 def toy():
     return Small(counts, batch_size=8)
-""")  # fmt: skip
+""",
+    )
     found = harness.eval(model="toy", tasks="counting").task("counting")
     failed = 8 if most == 0 else 0
     assert found["failures"]["infrastructure"] == found["n_failed"] == failed
@@ -150,12 +193,20 @@ def toy():
 """
 
 
-@case(39, "a worker process that is killed or hangs over a sample", "replaced; after two the batch "
-      "is a failure of the infrastructure, and a later run tries it again", code=0)  # fmt: skip
-@pytest.mark.parametrize(("death", "options"), [
-    ("os.kill(os.getpid(), signal.SIGKILL)", ("--workers", 2)),
-    ("import time; time.sleep(60)", ("--timeout", 1)),
-])  # fmt: skip
+@case(
+    39,
+    "a worker process that is killed or hangs over a sample",
+    "replaced; after two the batch "
+    "is a failure of the infrastructure, and a later run tries it again",
+    code=0,
+)
+@pytest.mark.parametrize(
+    ("death", "options"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", ("--workers", 2)),
+        ("import time; time.sleep(60)", ("--timeout", 1)),
+    ],
+)
 def test_a_batch_that_no_worker_survives_is_a_failure(harness, counting, plugin, death, options):
     from harness.types import query_id
 
@@ -167,14 +218,22 @@ def test_a_batch_that_no_worker_survives_is_a_failure(harness, counting, plugin,
     assert "worker processes ended on this batch" in shown["failure"]
 
 
-@case(39, "a run without workers that is killed", "the same command goes on to the undisturbed "
-      "results", code=-9)  # fmt: skip
+@case(
+    39,
+    "a run without workers that is killed",
+    "the same command goes on to the undisturbed results",
+    code=-9,
+)
 def test_a_killed_run_goes_on(harness, counting, plugin, command, start):
     from harness.types import query_id
 
-    place = plugin("models", toy=DYING.format(
-        death="os.environ.get('DIE') and os.kill(os.getpid(), signal.SIGKILL)", first=query_id("5")
-    ))  # fmt: skip
+    place = plugin(
+        "models",
+        toy=DYING.format(
+            death="os.environ.get('DIE') and os.kill(os.getpid(), signal.SIGKILL)",
+            first=query_id("5"),
+        ),
+    )
     command.path.append(place)
     os.environ["DIE"] = "1"
     try:
@@ -190,7 +249,9 @@ def test_a_killed_run_goes_on(harness, counting, plugin, command, start):
 
 @case(96, "Ctrl-C", "code 130; what was finished is kept and the same command goes on", code=130)
 def test_an_interrupt_is_said_and_loses_nothing(harness, counting, plugin, monkeypatch):
-    plugin("models", toy="""
+    plugin(
+        "models",
+        toy="""
 def toy():
     def answer(query):
         if query.id.startswith(os.environ.get("STOP", "none")):
@@ -198,7 +259,8 @@ def toy():
         return Answer(count=3)
 
     return Model(answer)
-""")  # fmt: skip
+""",
+    )
     from harness.types import query_id
 
     monkeypatch.setenv("STOP", query_id("5"))
@@ -212,8 +274,12 @@ def toy():
     assert journal.read_bytes() == kept
 
 
-@case(97, "modules such as `torch.py` or `multiprocessing.py` in the current folder", "not run: "
-      "neither by workers nor by `harness doctor`", code=0)  # fmt: skip
+@case(
+    97,
+    "modules such as `torch.py` or `multiprocessing.py` in the current folder",
+    "not run: neither by workers nor by `harness doctor`",
+    code=0,
+)
 def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
     quick = harness.folder / "quick"
     quick.mkdir()
@@ -224,14 +290,34 @@ def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
         path.write_text(f"open({str(harness.folder / 'canary')!r}, 'w')")
     entry = "import sys; from harness.cli.main import main; sys.exit(main())"
     for arguments in (
-        ("eval", "--model", "whole_frame", "--tasks", "counting", "--data", place, "--out",
-         harness.folder / "runs", "--workers", 2, "--quiet", "--json"), ("doctor", "--json"),
-    ):  # fmt: skip
+        (
+            "eval",
+            "--model",
+            "whole_frame",
+            "--tasks",
+            "counting",
+            "--data",
+            place,
+            "--out",
+            harness.folder / "runs",
+            "--workers",
+            2,
+            "--quiet",
+            "--json",
+        ),
+        ("doctor", "--json"),
+    ):
         # As the installed command does, whose first place to look is not the current folder.
         line = [sys.executable, "-P", "-c", entry, *map(str, arguments)]
         paths = os.pathsep.join(filter(None, [str(quick), os.environ.get("PYTHONPATH")]))
-        done = subprocess.run(line, capture_output=True, text=True, cwd=place, timeout=60,
-                              env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
+        done = subprocess.run(
+            line,
+            capture_output=True,
+            text=True,
+            cwd=place,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
         assert done.returncode == 0, done.stderr
         assert not (harness.folder / "canary").exists()
 
@@ -239,8 +325,9 @@ def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
 @case(98, "a reader of a pipe that goes away", "ends quietly", code=0)
 def test_a_closed_pipe_is_no_error(harness, command):
     line = f"{sys.executable} -m harness list models | head -n 0"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True,
-                          env=command.environment(), timeout=60)  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=command.environment(), timeout=60
+    )
     assert done.returncode == 0 and done.stderr == ""
 
 
@@ -249,7 +336,8 @@ def test_memory_that_is_too_small_to_begin_is_named(harness, tmp_path):
     line = [sys.executable, "-m", "harness", "data", "make", "shapes", "--out", tmp_path / "a"]
     limited = f"ulimit -v 300000; exec {shlex.join(map(str, line))}"
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, env=environment,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-c", limited], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.returncode == harness.expected, done.stderr
     assert "memory" in done.stderr and "ulimit" in done.stderr and "Traceback" not in done.stderr

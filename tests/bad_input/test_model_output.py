@@ -24,8 +24,14 @@ def read(harness, counting):
 
     def reading(reply, *, tasks="counting"):
         begin = time.perf_counter()
-        done = harness.score([{"id": "0", "reply": reply}], "--model", READER, "--out",
-                             harness.folder / "runs", tasks=tasks)  # fmt: skip
+        done = harness.score(
+            [{"id": "0", "reply": reply}],
+            "--model",
+            READER,
+            "--out",
+            harness.folder / "runs",
+            tasks=tasks,
+        )
         assert time.perf_counter() - begin < 5
         shown = harness("explain", harness.run, "0", "--json").json
         found = done.task("counting")
@@ -48,14 +54,23 @@ def test_an_empty_reply_is_a_failure(read, reply):
     is_failure(read, reply, "expected <answer>…</answer>")
 
 
-@case(18, "no, two or unclosed `<answer>` tags", "none or an unclosed one: a failed sample; of two "
-      "the first counts", code=0)  # fmt: skip
-@pytest.mark.parametrize(("reply", "words"), [
-    ("I see three.", "expected <answer>"), (f"[{ITEM}]", "expected <answer>"),
-    (f"<answer>[{ITEM}]", "not closed"), ("</answer><answer>", "not closed"),
-    (said(f"[{ITEM}]").replace("answer", "ANSWER"), "expected <answer>"),
-    ("<execute>print(1)</execute>", "expected <answer>"),
-])  # fmt: skip
+@case(
+    18,
+    "no, two or unclosed `<answer>` tags",
+    "none or an unclosed one: a failed sample; of two the first counts",
+    code=0,
+)
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ("I see three.", "expected <answer>"),
+        (f"[{ITEM}]", "expected <answer>"),
+        (f"<answer>[{ITEM}]", "not closed"),
+        ("</answer><answer>", "not closed"),
+        (said(f"[{ITEM}]").replace("answer", "ANSWER"), "expected <answer>"),
+        ("<execute>print(1)</execute>", "expected <answer>"),
+    ],
+)
 def test_an_answer_without_its_tags_is_a_failure(read, reply, words):
     is_failure(read, reply, words)
 
@@ -66,28 +81,58 @@ def test_of_two_answers_the_first_counts(read):
     assert failures == 0 and prediction["answer"]["count"] == 0
 
 
-@case(19, "NaN, Infinity, keys twice or text behind JSON in a reply", "a failed sample; the "
-      "message says which", code=0)  # fmt: skip
-@pytest.mark.parametrize(("answer", "words"), [
-    (f"[{ITEM}]".replace("300", "NaN"), "NaN"), (f"[{ITEM}]".replace("300", "Infinity"), "Infin"),
-    (f"[{ITEM}]".replace("300", "1e999"), "finite"), (f"[{ITEM}] I think", "Extra data"),
-    (f"[{ITEM}]".replace("point_2d", "bbox_2d"), "twice"), ("null", "a list"), ("{}", "a list"),
-    ("__import__('os').system('touch canary')", "JSON"), ("", "JSON"), ("[5]", "object 1"),
-])  # fmt: skip
+@case(
+    19,
+    "NaN, Infinity, keys twice or text behind JSON in a reply",
+    "a failed sample; the message says which",
+    code=0,
+)
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (f"[{ITEM}]".replace("300", "NaN"), "NaN"),
+        (f"[{ITEM}]".replace("300", "Infinity"), "Infin"),
+        (f"[{ITEM}]".replace("300", "1e999"), "finite"),
+        (f"[{ITEM}] I think", "Extra data"),
+        (f"[{ITEM}]".replace("point_2d", "bbox_2d"), "twice"),
+        ("null", "a list"),
+        ("{}", "a list"),
+        ("__import__('os').system('touch canary')", "JSON"),
+        ("", "JSON"),
+        ("[5]", "object 1"),
+    ],
+)
 def test_a_reply_is_read_strictly(read, answer, words):
     is_failure(read, said(answer), words)
 
 
-@case(20, "a box with x2 < x1, of three numbers, of text or of truth values", "a failed sample; "
-      "edges are never swapped", code=0)  # fmt: skip
-@pytest.mark.parametrize("box", ["[300, 20, 10, 400]", "[10, 20, 300]", '["1", 2, 3, 4]',
-                                 "[true, 2, 3, 4]", "[10, 20, 10, 400]", "10"])  # fmt: skip
+@case(
+    20,
+    "a box with x2 < x1, of three numbers, of text or of truth values",
+    "a failed sample; edges are never swapped",
+    code=0,
+)
+@pytest.mark.parametrize(
+    "box",
+    [
+        "[300, 20, 10, 400]",
+        "[10, 20, 300]",
+        '["1", 2, 3, 4]',
+        "[true, 2, 3, 4]",
+        "[10, 20, 10, 400]",
+        "10",
+    ],
+)
 def test_a_box_that_is_none_is_a_failure(read, box):
     is_failure(read, said(f"[{ITEM}]".replace("[10, 20, 300, 400]", box)), "bbox_2d")
 
 
-@case(20, "a box that is partly or wholly outside, or of numbers from 0 to 1", "taken as pixels of "
-      "the canvas and clipped to it: no scale is guessed", code=0)  # fmt: skip
+@case(
+    20,
+    "a box that is partly or wholly outside, or of numbers from 0 to 1",
+    "taken as pixels of the canvas and clipped to it: no scale is guessed",
+    code=0,
+)
 @pytest.mark.parametrize("box", ["-10, -20, 300, 400", "1e8, 1e8, 2e8, 2e8", "0.1, 0.2, 0.3, 0.4"])
 def test_a_box_outside_is_clipped(read, box):
     prediction, failures = read(said(f"[{ITEM}]".replace("10, 20, 300, 400", box)))
@@ -105,38 +150,63 @@ def test_boxes_beyond_the_limit_are_noted(read):
     assert len(read_again) > MAX_TEXT
 
 
-@case(21, "a reply of 10 MB", "cut after 200 000 characters for reading and for the record, which "
-      "says so", code=0)  # fmt: skip
-@pytest.mark.parametrize("reply", [
-    "a" * 10**7, "<answer>" + " " * 10**7, said("[" + ", ".join([ITEM] * 100_000) + "]"),
-    "<think>" * 10**6, "```json" * 10**6,
-])  # fmt: skip
+@case(
+    21,
+    "a reply of 10 MB",
+    "cut after 200 000 characters for reading and for the record, which says so",
+    code=0,
+)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "a" * 10**7,
+        "<answer>" + " " * 10**7,
+        said("[" + ", ".join([ITEM] * 100_000) + "]"),
+        "<think>" * 10**6,
+        "```json" * 10**6,
+    ],
+)
 def test_a_huge_reply_is_cut(read, reply):
     prediction, failures = read(reply)
     assert failures == 1 and len(prediction["replies"][0]) < MAX_TEXT + 100
     assert prediction["replies"][0].endswith("characters cut]")
 
 
-@case(22, "10⁵ digits or 10⁵ levels of nesting in a reply", "a failed sample, found before "
-      "parsing", code=0)  # fmt: skip
-@pytest.mark.parametrize(("answer", "words"), [
-    ("[" * 100_000, "64 levels"), ('{"a": ' * 20_000 + "1" + "}" * 20_000, "64 levels"),
-    (f"[{ITEM}]".replace("300", "9" * 100_000), "64 digits"),
-])  # fmt: skip
+@case(
+    22,
+    "10⁵ digits or 10⁵ levels of nesting in a reply",
+    "a failed sample, found before parsing",
+    code=0,
+)
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("[" * 100_000, "64 levels"),
+        ('{"a": ' * 20_000 + "1" + "}" * 20_000, "64 levels"),
+        (f"[{ITEM}]".replace("300", "9" * 100_000), "64 digits"),
+    ],
+)
 def test_depth_and_digits_are_bounded(read, answer, words):
     is_failure(read, said(answer), words)
 
 
-@case(24, "logits or confidences given as a mask", "refused with the name of the type: a threshold "
-      "is the model's to choose; the sample fails", code=0)  # fmt: skip
+@case(
+    24,
+    "logits or confidences given as a mask",
+    "refused with the name of the type: a threshold is the model's to choose; the sample fails",
+    code=0,
+)
 def test_a_mask_of_logits_is_a_failure(harness, reason_seg, plugin):
-    plugin("models", toy="""
+    plugin(
+        "models",
+        toy="""
 def toy():
     def answer(query):
         logits = np.full(query.size[::-1], -3.5, np.float32)
         return Answer(masks=(Rle.from_array(logits),))
     return Model(answer)
-""")  # fmt: skip
+""",
+    )
     found = harness.eval(model="toy").says("float32", "threshold").task("reason_seg")
     assert found["failures"]["model"] == found["n_total"] == 8
     import numpy as np
@@ -149,24 +219,39 @@ def toy():
     assert Rle.from_array(np.array([[0, 255], [0, 1]], np.uint8)).area == 2
 
 
-@case(25, "a mask of another size or too few masks from a model", "the sample fails; the message "
-      "has both sizes", code=0)  # fmt: skip
-@pytest.mark.parametrize(("masks", "words"), [
-    ("(Rle.empty(3, 4),) * len(query.media[0])", "a mask of 4 × 3 pixels"),
-    ("(Rle.empty(*query.size[::-1]),) * 3", "3 masks for 8 frame(s)"), ("()", "0 masks"),
-    ("None", "no mask_track in the answer"),
-])  # fmt: skip
+@case(
+    25,
+    "a mask of another size or too few masks from a model",
+    "the sample fails; the message has both sizes",
+    code=0,
+)
+@pytest.mark.parametrize(
+    ("masks", "words"),
+    [
+        ("(Rle.empty(3, 4),) * len(query.media[0])", "a mask of 4 × 3 pixels"),
+        ("(Rle.empty(*query.size[::-1]),) * 3", "3 masks for 8 frame(s)"),
+        ("()", "0 masks"),
+        ("None", "no mask_track in the answer"),
+    ],
+)
 def test_masks_of_a_model_are_checked(harness, mevis, plugin, masks, words):
-    plugin("models", toy=f"""
+    plugin(
+        "models",
+        toy=f"""
 def toy():
     return Model(lambda query: Answer(masks={masks}, count=3))
-""")  # fmt: skip
+""",
+    )
     found = harness.eval(model="toy").says(words).task("mevis")
     assert found["failures"]["model"] == found["n_total"] == 8
 
 
-@case(26, "lone surrogates, NUL and bytes that are no UTF-8 in a reply", "replaced in the record; "
-      "read as they are replaced", code=0)  # fmt: skip
+@case(
+    26,
+    "lone surrogates, NUL and bytes that are no UTF-8 in a reply",
+    "replaced in the record; read as they are replaced",
+    code=0,
+)
 def test_text_that_is_no_unicode_is_replaced(read, harness):
     prediction, failures = read("a\ud800\0b" + said(f"[{ITEM}]"))
     assert failures == 0 and prediction["answer"]["count"] == 1
@@ -202,10 +287,16 @@ def test_a_stored_reply_that_is_missing_is_no_fault_of_the_model(harness, reason
 
 
 @case(66, "a damaged file of stored replies", "refused; names the line", code=3)
-@pytest.mark.parametrize(("text", "words"), [
-    ("{", "line 1"), ('{"id": 5, "reply": "x"}', "line 1"), ('{"id": "a", "reply": 5}', "line 1"),
-    ('{"id": "a", "reply": "x"}\n{"id": "a", "reply": "y"}', "line 2"), ("[" * 10**5, "line 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "line 1"),
+        ('{"id": 5, "reply": "x"}', "line 1"),
+        ('{"id": "a", "reply": 5}', "line 1"),
+        ('{"id": "a", "reply": "x"}\n{"id": "a", "reply": "y"}', "line 2"),
+        ("[" * 10**5, "line 1"),
+    ],
+)
 def test_a_damaged_file_of_replies_is_refused(harness, reason_seg, text, words):
     path = harness.folder / "stored.jsonl"
     path.write_text(text)

@@ -33,8 +33,9 @@ def test_every_file_of_tests_has_its_part_of_the_page(made):
 def test_every_test_is_a_case(made):
     for name in made.ROOMS:
         text = (HERE / name).read_text(encoding="utf-8")
-        tests = {line[4:].partition("(")[0] for line in text.splitlines()
-                 if line.startswith("def test_")}  # fmt: skip
+        tests = {
+            line[4:].partition("(")[0] for line in text.splitlines() if line.startswith("def test_")
+        }
         assert tests == {one.test.partition("::")[2] for one in made.cases(HERE / name)}
 
 

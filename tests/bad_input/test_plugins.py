@@ -10,14 +10,23 @@ def model(body, **settings):
     return f"def toy():\n    {body}\n    return Model(answer{given})\n"
 
 
-@case(87, "a plugin whose module raises when it is imported", "refused; names the plugin, the "
-      "exception and its line", code=4)  # fmt: skip
-@pytest.mark.parametrize(("code", "words", "workers"), [
-    ("1 / 0", "ZeroDivisionError: division by zero (toys_of_a_test.py, line", 1),
-    ("1 / 0", "ZeroDivisionError: division by zero (toys_of_a_test.py, line", 2),
-    ("def toy(:", "SyntaxError", 1), ("raise SystemExit(0)", "SystemExit", 1),
-    ("from harness.types import Nothing", "ImportError", 1), ("", "has no attribute 'toy'", 1),
-])  # fmt: skip
+@case(
+    87,
+    "a plugin whose module raises when it is imported",
+    "refused; names the plugin, the exception and its line",
+    code=4,
+)
+@pytest.mark.parametrize(
+    ("code", "words", "workers"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero (toys_of_a_test.py, line", 1),
+        ("1 / 0", "ZeroDivisionError: division by zero (toys_of_a_test.py, line", 2),
+        ("def toy(:", "SyntaxError", 1),
+        ("raise SystemExit(0)", "SystemExit", 1),
+        ("from harness.types import Nothing", "ImportError", 1),
+        ("", "has no attribute 'toy'", 1),
+    ],
+)
 def test_a_module_that_raises_is_blamed(harness, counting, plugin, code, words, workers):
     plugin("models", toy=code)
     done = harness.eval("--workers", workers, model="toy", tasks="counting")
@@ -25,61 +34,95 @@ def test_a_module_that_raises_is_blamed(harness, counting, plugin, code, words, 
     assert not list((harness.folder / "runs").rglob("results.json"))
 
 
-@case(88, "a plugin that needs a package which is not installed", "refused at once, also if it is "
-      "only needed by the first sample; names the package", code=6)  # fmt: skip
-@pytest.mark.parametrize("code", [
-    "import no_such_package", "def toy():\n    import no_such_package",
-    model("def answer(query):\n        import no_such_package"),
-])  # fmt: skip
+@case(
+    88,
+    "a plugin that needs a package which is not installed",
+    "refused at once, also if it is only needed by the first sample; names the package",
+    code=6,
+)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import no_such_package",
+        "def toy():\n    import no_such_package",
+        model("def answer(query):\n        import no_such_package"),
+    ],
+)
 def test_a_missing_package_is_named(harness, counting, plugin, code):
     plugin("models", toy=code)
     harness.eval(model="toy", tasks="counting").says("toy", "'no_such_package'", "not installed")
 
 
 @case(89, "a model that cannot be built, described or prepared", "refused; names the line", code=4)
-@pytest.mark.parametrize("code", [
-    "def toy():\n    1 / 0", "def toy():\n    raise SystemExit(0)",
-    "def toy():\n    return None", "def toy():\n    return Model(counts, batch_size=0)",
-    "def toy():\n    return Model(counts, description={'weights': object()})",
-    "def toy():\n    return Model(counts, description={'loss': float('nan')})",
-    "def toy():\n    made = Model(counts)\n    made.prepare = lambda: 1 / 0\n    return made",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def toy():\n    1 / 0",
+        "def toy():\n    raise SystemExit(0)",
+        "def toy():\n    return None",
+        "def toy():\n    return Model(counts, batch_size=0)",
+        "def toy():\n    return Model(counts, description={'weights': object()})",
+        "def toy():\n    return Model(counts, description={'loss': float('nan')})",
+        "def toy():\n    made = Model(counts)\n    made.prepare = lambda: 1 / 0\n    return made",
+    ],
+)
 def test_a_model_that_cannot_be_built_is_blamed(harness, counting, plugin, code):
     plugin("models", toy=code)
     harness.eval(model="toy", tasks="counting").says("model", "expected", "found")
     assert not list((harness.folder / "runs").rglob("results.json"))
 
 
-@case(90, "a model that raises on every sample", "failed samples; after 20 in a row the run ends, "
-      "and `--retry-failed` goes on", code=4)  # fmt: skip
+@case(
+    90,
+    "a model that raises on every sample",
+    "failed samples; after 20 in a row the run ends, and `--retry-failed` goes on",
+    code=4,
+)
 def test_a_model_that_only_raises_is_given_up(harness, plugin, shapes):
     plugin("models", toy=model("answer = raises(RuntimeError('no idea'))"))
-    done = harness("eval", "--model", "toy", "--tasks", "counting(split=pixmo_train)", "--data",
-                   shapes, "--out", harness.folder / "runs", "--quiet")  # fmt: skip
+    done = harness(
+        "eval",
+        "--model",
+        "toy",
+        "--tasks",
+        "counting(split=pixmo_train)",
+        "--data",
+        shapes,
+        "--out",
+        harness.folder / "runs",
+        "--quiet",
+    )
     done.says("20 samples in a row", "RuntimeError: no idea", "--retry-failed")
     assert not list((harness.folder / "runs").rglob("results.json"))
 
 
-@case(91, "a model that raises, exits, recurses, or answers nonsense", "failed samples (model), "
-      "counted; a note says why if there is nothing else", code=0)  # fmt: skip
-@pytest.mark.parametrize(("body", "words"), [
-    ("answer = raises(ValueError('no'))", "ValueError: no (toys_of_a_test.py, line"),
-    ("answer = raises(SystemExit(0))", "SystemExit"),
-    ("answer = lambda query: answer(query)", "RecursionError"),
-    ("answer = lambda query: None", "either an answer or a failure"),
-    ("answer = lambda query: 5", "'int' object has no attribute"),
-    ("answer = lambda query: Answer()", "no count in the answer"),
-    ("answer = lambda query: Answer(count=-1)", "no whole number"),
-    ("answer = lambda query: Answer(count=10**400)", "no whole number"),
-    ("answer = lambda query: Answer(count='3')", "no whole number"),
-    ("answer = lambda query: Answer(count=3.0)", "no whole number"),
-    ("answer = lambda query: Answer(count=np.int64(3))", "no whole number"),
-    ("answer = lambda query: Answer(boxes=(Box(np.float32(1), 2, 3, 4),))", "float32"),
-    ("answer = lambda query: Answer(boxes=(Box(float('nan'), 2, 3, 4),))", "not finite"),
-    ("answer = lambda query: Answer(boxes=(Box(3, 2, 1, 4),))", "without area"),
-    ("answer = lambda query: Answer(boxes=((1, 2),))", "has no attribute"),
-    ("answer = lambda query: Answer(masks=(Rle(2, 2, '5'),))", "MaskError"),
-])  # fmt: skip
+@case(
+    91,
+    "a model that raises, exits, recurses, or answers nonsense",
+    "failed samples (model), counted; a note says why if there is nothing else",
+    code=0,
+)
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("answer = raises(ValueError('no'))", "ValueError: no (toys_of_a_test.py, line"),
+        ("answer = raises(SystemExit(0))", "SystemExit"),
+        ("answer = lambda query: answer(query)", "RecursionError"),
+        ("answer = lambda query: None", "either an answer or a failure"),
+        ("answer = lambda query: 5", "'int' object has no attribute"),
+        ("answer = lambda query: Answer()", "no count in the answer"),
+        ("answer = lambda query: Answer(count=-1)", "no whole number"),
+        ("answer = lambda query: Answer(count=10**400)", "no whole number"),
+        ("answer = lambda query: Answer(count='3')", "no whole number"),
+        ("answer = lambda query: Answer(count=3.0)", "no whole number"),
+        ("answer = lambda query: Answer(count=np.int64(3))", "no whole number"),
+        ("answer = lambda query: Answer(boxes=(Box(np.float32(1), 2, 3, 4),))", "float32"),
+        ("answer = lambda query: Answer(boxes=(Box(float('nan'), 2, 3, 4),))", "not finite"),
+        ("answer = lambda query: Answer(boxes=(Box(3, 2, 1, 4),))", "without area"),
+        ("answer = lambda query: Answer(boxes=((1, 2),))", "has no attribute"),
+        ("answer = lambda query: Answer(masks=(Rle(2, 2, '5'),))", "MaskError"),
+    ],
+)
 def test_whatever_a_model_does_each_sample_is_counted(harness, counting, plugin, body, words):
     plugin("models", toy=model(body))
     done = harness.eval(model="toy", tasks="counting")
@@ -87,24 +130,36 @@ def test_whatever_a_model_does_each_sample_is_counted(harness, counting, plugin,
     assert found["failures"]["model"] == found["n_failed"] == found["n_total"] == 8
 
 
-@case(92, "a task whose reader, check, scorer, ceiling or builder raises", "refused; names the "
-      "task, the exception and its line; of the scorer also the sample", code=3)  # fmt: skip
-@pytest.mark.parametrize(("code", "words"), [
-    ("raise RuntimeError('no')", "task 'toy'"),
-    ("return counting(data, check=lambda: 1 / 0)", "the check of counting"),
-    ("""
+@case(
+    92,
+    "a task whose reader, check, scorer, ceiling or builder raises",
+    "refused; names the task, the exception and its line; of the scorer also the sample",
+    code=3,
+)
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("raise RuntimeError('no')", "task 'toy'"),
+        ("return counting(data, check=lambda: 1 / 0)", "the check of counting"),
+        (
+            """
     def samples():
         yield from list(counting(data).samples())[:2]
         raise KeyError('where')
-    return counting(data, samples=samples)""", "the samples of counting"),
-    ("return scored(data, score=lambda unit, said: 1 / 0)", "the scorer of counting, on '0'"),
-    ("return scored(data, score=lambda unit, said: None)", "the scorer of counting, on '0'"),
-    ("return scored(data, score=lambda unit, said: {'accuracy': Mean('1')})", "on '0'"),
-    ("return scored(data, score=lambda unit, said: {'nothing': Mean(1)})", "on '0'"),
-    ("return scored(data, ceiling=Ceiling(value=lambda samples: 1 / 0))", "the metrics of"),
-])  # fmt: skip
+    return counting(data, samples=samples)""",
+            "the samples of counting",
+        ),
+        ("return scored(data, score=lambda unit, said: 1 / 0)", "the scorer of counting, on '0'"),
+        ("return scored(data, score=lambda unit, said: None)", "the scorer of counting, on '0'"),
+        ("return scored(data, score=lambda unit, said: {'accuracy': Mean('1')})", "on '0'"),
+        ("return scored(data, score=lambda unit, said: {'nothing': Mean(1)})", "on '0'"),
+        ("return scored(data, ceiling=Ceiling(value=lambda samples: 1 / 0))", "the metrics of"),
+    ],
+)
 def test_a_task_that_raises_is_blamed(harness, counting, plugin, code, words):
-    plugin("tasks", toy=f"""
+    plugin(
+        "tasks",
+        toy=f"""
 def scored(data, **changes):
     task = counting(data)
     return replace(task, protocol=replace(task.protocol, **changes))
@@ -112,19 +167,27 @@ def scored(data, **changes):
 
 def toy(data):
     {code}
-""")  # fmt: skip
+""",
+    )
     harness.eval(tasks="toy").says(words, "expected", "found")
     assert not list((harness.folder / "runs").rglob("results.json"))
 
 
-@case(93, "a scorer or a metric that gives NaN or infinity", "refused; names the sample and the "
-      "metric: no number is made of it", code=3)  # fmt: skip
+@case(
+    93,
+    "a scorer or a metric that gives NaN or infinity",
+    "refused; names the sample and the metric: no number is made of it",
+    code=3,
+)
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 def test_a_score_that_is_no_number_is_refused(harness, counting, plugin, value):
-    plugin("metrics", toy=f"""
+    plugin(
+        "metrics",
+        toy=f"""
 def toy():
     return ExtraMetric(Metric("odd"), lambda unit, said: {{"odd": Mean(float("{value}"))}})
-""")  # fmt: skip
+""",
+    )
     done = harness.eval("--metrics", "toy", tasks="counting")
     done.says("the scorer of counting, on '0'", "score 'odd'", "finite numbers")
     assert not list((harness.folder / "runs").rglob("results.json"))
@@ -136,15 +199,20 @@ def test_annotations_that_cannot_be_resolved_are_blamed(harness, counting, plugi
     harness.eval(model="toy(size=4)", tasks="counting").says("model 'toy'", "NameError")
 
 
-@case(95, "an error that nobody foresaw", "one line with the exception and its place, code 70; "
-      "HARNESS_TRACEBACK=1 shows the rest", code=70)  # fmt: skip
+@case(
+    95,
+    "an error that nobody foresaw",
+    "one line with the exception and its place, code 70; HARNESS_TRACEBACK=1 shows the rest",
+    code=70,
+)
 def test_what_nobody_foresaw_is_one_line(harness, counting, monkeypatch):
     def fail(*_, **__):
         raise LookupError("out of the blue")
 
     monkeypatch.setattr("harness.provenance.collect", fail)
-    harness.eval(tasks="counting").says("LookupError: out of the blue (test_plugins.py, line",
-                                        "HARNESS_TRACEBACK=1")  # fmt: skip
+    harness.eval(tasks="counting").says(
+        "LookupError: out of the blue (test_plugins.py, line", "HARNESS_TRACEBACK=1"
+    )
     monkeypatch.setenv("HARNESS_TRACEBACK", "1")
     with pytest.raises(LookupError):
         harness.eval(tasks="counting")

@@ -32,8 +32,9 @@ def full(height, width):
     return Rle.full(height, width).to_json()
 
 
-@case(25, "masks for too few or too many frames", "refused; names the line and both numbers",
-      code=3)  # fmt: skip
+@case(
+    25, "masks for too few or too many frames", "refused; names the line and both numbers", code=3
+)
 @pytest.mark.parametrize("count", [0, 7, 9])
 def test_a_mask_a_frame_is_needed(harness, mevis, count):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
@@ -41,8 +42,12 @@ def test_a_mask_a_frame_is_needed(harness, mevis, count):
     harness.score(rows).says("line 1", f"{video}/0", "8 masks, one a frame", f"{count} of them")
 
 
-@case(25, "pictures of masks whose names are not the frames'", "refused; names what is missing and "
-      "what is too much", code=3)  # fmt: skip
+@case(
+    25,
+    "pictures of masks whose names are not the frames'",
+    "refused; names what is missing and what is too much",
+    code=3,
+)
 @pytest.mark.parametrize("pattern", ["{}.png", "{:05}.jpg", "{:04}.png"])
 def test_a_picture_is_a_frame_by_its_name(harness, mevis, pattern):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
@@ -70,8 +75,12 @@ def test_null_is_an_empty_mask(harness, mevis):
     assert found["n_scored"] == 1 and found["failures"]["infrastructure"] == found["n_total"] - 1
 
 
-@case(8, "run-lengths that do not add up, in predictions", "refused before C code decodes them; "
-      "names the line, the id and the frame", code=3)  # fmt: skip
+@case(
+    8,
+    "run-lengths that do not add up, in predictions",
+    "refused before C code decodes them; names the line, the id and the frame",
+    code=3,
+)
 @pytest.mark.parametrize("counts", ["5", "", "é0", "P" * 30, [1, 2], [-5, 10], [True, 3], None, 5])
 def test_run_lengths_are_checked_before_they_are_decoded(harness, wide, counts):
     name, width, height = wide
@@ -79,8 +88,12 @@ def test_run_lengths_are_checked_before_they_are_decoded(harness, wide, counts):
     harness.score(rows).says("line 1", name, "frame 0", "expected", "found")
 
 
-@case(8, "run-lengths with a letter that is no ASCII", "refused; it is not read as another letter",
-      code=3)  # fmt: skip
+@case(
+    8,
+    "run-lengths with a letter that is no ASCII",
+    "refused; it is not read as another letter",
+    code=3,
+)
 def test_a_letter_beyond_ascii_is_not_read_as_another(harness, wide):
     name, width, height = wide
     text = encode_runs([15, width * height - 15])
@@ -91,40 +104,57 @@ def test_a_letter_beyond_ascii_is_not_read_as_another(harness, wide):
     harness.score(rows).says("line 1", name, "frame 0", "characters from '0' to 'o'")
 
 
-@case(9, "masks of 10⁶ × 10⁶ or of negative size, in predictions", "refused; names the line",
-      code=3)  # fmt: skip
+@case(
+    9, "masks of 10⁶ × 10⁶ or of negative size, in predictions", "refused; names the line", code=3
+)
 @pytest.mark.parametrize("size", [[10**6, 10**6], [-1, 5], [0, 0], [1.5, 2], 7, ["1", "2"], None])
 def test_an_impossible_size_is_refused(harness, wide, size):
     rows = [{"id": wide[0], "masks": [{"size": size, "counts": "5"}]}]
     harness.score(rows).says("line 1", wide[0], "frame 0", "size")
 
 
-@case(19, "NaN, Infinity, 1e999, a key twice or text behind the object", "refused; names the line",
-      code=3)  # fmt: skip
-@pytest.mark.parametrize(("row", "words"), [
-    ('{"id": "0", "boxes": [[1, 2, NaN, 4]]}', "NaN"),
-    ('{"id": "0", "boxes": [[1, 2, Infinity, 4]]}', "Infinity"),
-    ('{"id": "0", "boxes": [[1e999, 2, 1, 4]]}', "finite"),
-    ('{"id": "0", "answer": 3, "answer": 4}', "'answer' twice"),
-    ('{"id": "0", "answer": 3} and more', "Extra data"),
-    ('{"id": "0", "answer": 3}{"id": "1", "answer": 3}', "Extra data"),
-])  # fmt: skip
+@case(
+    19,
+    "NaN, Infinity, 1e999, a key twice or text behind the object",
+    "refused; names the line",
+    code=3,
+)
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ('{"id": "0", "boxes": [[1, 2, NaN, 4]]}', "NaN"),
+        ('{"id": "0", "boxes": [[1, 2, Infinity, 4]]}', "Infinity"),
+        ('{"id": "0", "boxes": [[1e999, 2, 1, 4]]}', "finite"),
+        ('{"id": "0", "answer": 3, "answer": 4}', "'answer' twice"),
+        ('{"id": "0", "answer": 3} and more', "Extra data"),
+        ('{"id": "0", "answer": 3}{"id": "1", "answer": 3}', "Extra data"),
+    ],
+)
 def test_json_is_read_strictly(harness, counting, row, words):
     harness.score(row.encode(), tasks="counting").says("said.jsonl, line 1", words)
 
 
-@case(20, "boxes without area, of three numbers, or for a question about masks", "refused; edges "
-      "are never swapped", code=3)  # fmt: skip
+@case(
+    20,
+    "boxes without area, of three numbers, or for a question about masks",
+    "refused; edges are never swapped",
+    code=3,
+)
 @pytest.mark.parametrize("box", [[9, 2, 1, 4], [1, 4, 9, 2], [1, 1, 1, 1], [1, 2, 3], ["1"] * 4])
 def test_a_box_without_area_is_refused(harness, counting, box):
     harness.score([{"id": "0", "boxes": [box]}], tasks="counting").says("line 1", "id '0'", "box")
 
 
 @case(21, "more than 100 000 boxes, or a count beyond a thousand million", "refused", code=3)
-@pytest.mark.parametrize("row", [
-    {"boxes": [[1, 2, 3, 4]] * 100_001}, {"answer": 10**10}, {"answer": 10**400},
-    {"points": [[1, 2]] * 100_001},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"boxes": [[1, 2, 3, 4]] * 100_001},
+        {"answer": 10**10},
+        {"answer": 10**400},
+        {"points": [[1, 2]] * 100_001},
+    ],
+)
 def test_there_are_bounds(harness, counting, row):
     harness.score([{"id": "0", **row}], tasks="counting").says("line 1", "id '0'", "000")
 
@@ -155,25 +185,46 @@ def test_masks_at_another_scale_are_refused(harness, wide):
     done.says("line 1", "as the picture is", "never resized")
 
 
-@case(52, "a file of a mask that is cut, of another size, in colours or of several values of grey, "
-      "or a pickle as .npy", "refused by name; never resized, never unpickled", code=3)  # fmt: skip
-@pytest.mark.parametrize(("end", "content", "words"), [
-    (".png", lambda size: encode_png(np.zeros(size[::-1], np.uint8))[:50], "a complete PNG"),
-    (".png", lambda size: encode_png(np.zeros(size, np.uint8)), "as the image is"),
-    (".png", lambda size: encode_png(np.indices(size[::-1], np.uint8)[0]), "one value besides 0"),
-    (".png", lambda size: encode_png(np.zeros((*size[::-1], 3), np.uint8)), "mode RGB"),
-    (".npy", lambda size: pickle.dumps(Canary()), "numpy.save"),
-    (".npy", lambda size: npy(np.full(size[::-1], Canary(), object)), "array of numbers"),
-    (".npy", lambda size: npy(np.full(size[::-1], 1.5)), "from 0 to 1"),
-    (".npy", lambda size: npy(np.zeros(size[::-1]))[:-1], "array of numbers"),
-])  # fmt: skip
+@case(
+    52,
+    "a file of a mask that is cut, of another size, in colours or of several values of grey, "
+    "or a pickle as .npy",
+    "refused by name; never resized, never unpickled",
+    code=3,
+)
+@pytest.mark.parametrize(
+    ("end", "content", "words"),
+    [
+        (".png", lambda size: encode_png(np.zeros(size[::-1], np.uint8))[:50], "a complete PNG"),
+        (".png", lambda size: encode_png(np.zeros(size, np.uint8)), "as the image is"),
+        (
+            ".png",
+            lambda size: encode_png(np.indices(size[::-1], np.uint8)[0]),
+            "one value besides 0",
+        ),
+        (".png", lambda size: encode_png(np.zeros((*size[::-1], 3), np.uint8)), "mode RGB"),
+        (".npy", lambda size: pickle.dumps(Canary()), "numpy.save"),
+        (".npy", lambda size: npy(np.full(size[::-1], Canary(), object)), "array of numbers"),
+        (".npy", lambda size: npy(np.full(size[::-1], 1.5)), "from 0 to 1"),
+        (".npy", lambda size: npy(np.zeros(size[::-1]))[:-1], "array of numbers"),
+    ],
+)
 def test_a_file_that_tells_no_mask_is_refused(harness, wide, end, content, words):
     name, *size = wide
     path = harness.folder / "tree" / f"{name}{end}"
     path.parent.mkdir()
     path.write_bytes(content(tuple(size)))
-    harness("score", "--tasks", "reason_seg", "--data", harness.folder / "data", "--format",
-            "mask-tree", "--predictions", path.parent).says(path.name, words)  # fmt: skip
+    harness(
+        "score",
+        "--tasks",
+        "reason_seg",
+        "--data",
+        harness.folder / "data",
+        "--format",
+        "mask-tree",
+        "--predictions",
+        path.parent,
+    ).says(path.name, words)
 
 
 class Canary:
@@ -188,17 +239,27 @@ def npy(values):
 
 
 @case(53, "an id twice, or a number for an id", "refused; names the line", code=3)
-@pytest.mark.parametrize(("rows", "words"), [
-    ([{"id": "0", "answer": 1}, {"id": "0", "answer": 1}], "line 2: id '0'"),
-    ([{"id": 0, "answer": 1}], "a text"), ([{"answer": 1}], "a text"), ([["0", 1]], "a text"),
-    ([{"id": None, "answer": 1}], "a text"), ([{"id": "\ud800", "answer": 1}], "whole characters"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"id": "0", "answer": 1}, {"id": "0", "answer": 1}], "line 2: id '0'"),
+        ([{"id": 0, "answer": 1}], "a text"),
+        ([{"answer": 1}], "a text"),
+        ([["0", 1]], "a text"),
+        ([{"id": None, "answer": 1}], "a text"),
+        ([{"id": "\ud800", "answer": 1}], "whole characters"),
+    ],
+)
 def test_an_id_is_text_and_occurs_once(harness, counting, rows, words):
     harness.score(rows, tasks="counting").says(words)
 
 
-@case(54, "a byte-order mark, CRLF, blank lines, no newline at the end", "read as if they were not "
-      "there", code=0)  # fmt: skip
+@case(
+    54,
+    "a byte-order mark, CRLF, blank lines, no newline at the end",
+    "read as if they were not there",
+    code=0,
+)
 def test_marks_and_line_ends_change_nothing(harness, counting):
     rows = [json.dumps({"id": str(number), "answer": number}) for number in range(4)]
     plain = harness.score("\n".join(rows).encode(), tasks="counting").task("counting")
@@ -207,8 +268,12 @@ def test_marks_and_line_ends_change_nothing(harness, counting):
     assert plain["n_scored"] == 4
 
 
-@case(55, "a gzip or zip file, UTF-16, one JSON list, indented JSON", "refused; says what a line "
-      "must be, or to unpack it", code=3)  # fmt: skip
+@case(
+    55,
+    "a gzip or zip file, UTF-16, one JSON list, indented JSON",
+    "refused; says what a line must be, or to unpack it",
+    code=3,
+)
 @pytest.mark.parametrize("form", ["gzip", "zip", "utf-16", "list", "indented", "nul"])
 def test_other_forms_are_refused(harness, counting, form):
     rows = [{"id": str(number), "answer": number} for number in range(4)]
@@ -231,8 +296,16 @@ def test_an_endless_line_is_not_read_whole(harness, counting):
         file.truncate(8 * MAX_LINE)  # takes no room on the disk
     tracemalloc.start()
     try:
-        done = harness("score", "--tasks", "counting", "--data", harness.folder / "data",
-                       "--predictions", path, "--json")  # fmt: skip
+        done = harness(
+            "score",
+            "--tasks",
+            "counting",
+            "--data",
+            harness.folder / "data",
+            "--predictions",
+            path,
+            "--json",
+        )
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -244,43 +317,63 @@ def test_an_endless_line_is_not_read_whole(harness, counting):
 @pytest.mark.parametrize("name", ["", "none.jsonl"])
 def test_predictions_must_be_a_file(harness, counting, name):
     path = harness.folder / name
-    done = harness("score", "--tasks", "counting", "--data", harness.folder / "data",
-                   "--predictions", path, "--json")  # fmt: skip
+    done = harness(
+        "score",
+        "--tasks",
+        "counting",
+        "--data",
+        harness.folder / "data",
+        "--predictions",
+        path,
+        "--json",
+    )
     done.says(f"predictions {path}", "expected a file", "found")
 
 
-@case(58, "an empty predictions file", "refused: nothing was predicted, not everything wrongly",
-      code=3)  # fmt: skip
+@case(
+    58,
+    "an empty predictions file",
+    "refused: nothing was predicted, not everything wrongly",
+    code=3,
+)
 @pytest.mark.parametrize("raw", [b"", b"\n\n \n", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_refused(harness, counting, raw):
     harness.score(raw, tasks="counting").says("said.jsonl", "at least one line")
 
 
-@case(59, "a sample without a line", "a failure of the infrastructure, counted in the score",
-      code=0)  # fmt: skip
+@case(
+    59, "a sample without a line", "a failure of the infrastructure, counted in the score", code=0
+)
 def test_a_sample_without_a_line_fails(harness, counting):
     found = harness.score([{"id": "0", "answer": 3}], tasks="counting").task("counting")
     assert found["failures"]["infrastructure"] == found["n_failed"] == found["n_total"] - 1 == 7
 
 
-@case(60, "boxes for masks, masks for a count, two kinds, an unknown field", "refused; says what "
-      "fits the question", code=3)  # fmt: skip
-@pytest.mark.parametrize(("task", "row", "words"), [
-    ("reason_seg", {"id": "val_00000", "boxes": [[1, 2, 3, 4]]}, "masks or no_target"),
-    ("reason_seg", {"id": "val_00000", "answer": "B"}, "masks or no_target"),
-    ("counting", {"id": "0", "masks": [None]}, "answer or boxes or points"),
-    ("counting", {"id": "0", "answer": "3"}, "a whole number"),
-    ("counting", {"id": "0", "answer": 3.0}, "a whole number"),
-    ("counting", {"id": "0", "answer": True}, "a whole number"),
-    ("counting", {"id": "0", "answer": -1}, "a whole number"),
-    ("counting", {"id": "0", "no_target": "yes"}, "expected true"),
-    ("counting", {"id": "0", "answer": 3, "boxes": []}, "exactly one of"),
-    ("counting", {"id": "0", "count": 3}, "exactly one of"),
-    ("counting", {"id": "0"}, "exactly one of"),
-    ("counting", {"id": "0", "box_scores": [1], "boxes": 5}, "box_scores"),
-    ("counting", {"id": "0", "box_scores": [1], "boxes": [[1, 2, 3, 4]] * 2}, "box_scores"),
-    ("counting", {"id": "0", "reply": 5}, "text or a list of texts"),
-])  # fmt: skip
+@case(
+    60,
+    "boxes for masks, masks for a count, two kinds, an unknown field",
+    "refused; says what fits the question",
+    code=3,
+)
+@pytest.mark.parametrize(
+    ("task", "row", "words"),
+    [
+        ("reason_seg", {"id": "val_00000", "boxes": [[1, 2, 3, 4]]}, "masks or no_target"),
+        ("reason_seg", {"id": "val_00000", "answer": "B"}, "masks or no_target"),
+        ("counting", {"id": "0", "masks": [None]}, "answer or boxes or points"),
+        ("counting", {"id": "0", "answer": "3"}, "a whole number"),
+        ("counting", {"id": "0", "answer": 3.0}, "a whole number"),
+        ("counting", {"id": "0", "answer": True}, "a whole number"),
+        ("counting", {"id": "0", "answer": -1}, "a whole number"),
+        ("counting", {"id": "0", "no_target": "yes"}, "expected true"),
+        ("counting", {"id": "0", "answer": 3, "boxes": []}, "exactly one of"),
+        ("counting", {"id": "0", "count": 3}, "exactly one of"),
+        ("counting", {"id": "0"}, "exactly one of"),
+        ("counting", {"id": "0", "box_scores": [1], "boxes": 5}, "box_scores"),
+        ("counting", {"id": "0", "box_scores": [1], "boxes": [[1, 2, 3, 4]] * 2}, "box_scores"),
+        ("counting", {"id": "0", "reply": 5}, "text or a list of texts"),
+    ],
+)
 def test_a_row_must_fit_its_question(harness, bench, task, row, words):
     bench(task)
     more = ["--model", "qwen_vl(backend=stored)"] if "reply" in row else []
@@ -294,14 +387,19 @@ def test_replies_need_a_reader(harness, counting, model):
     harness.score(rows, *model, tasks="counting").says("qwen_vl(backend=stored)")
 
 
-@case(62, "predictions for a split whose truth is hidden", "refused; says what writes the server's "
-      "file", code=3)  # fmt: skip
+@case(
+    62,
+    "predictions for a split whose truth is hidden",
+    "refused; says what writes the server's file",
+    code=3,
+)
 def test_hidden_truth_cannot_be_scored(harness, shapes):
     (video,) = list(videos_of(shapes))[:1]
     path = harness.folder / "said.jsonl"
     path.write_text(json.dumps({"id": f"{video}/0", "no_target": True}))
-    done = harness("score", "--tasks", "mevis(split=valid)", "--data", shapes,
-                   "--predictions", path, "--json")  # fmt: skip
+    done = harness(
+        "score", "--tasks", "mevis(split=valid)", "--data", shapes, "--predictions", path, "--json"
+    )
     done.says("truth to score against", "the organisers keep it", "harness eval")
 
 

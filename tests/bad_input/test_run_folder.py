@@ -29,11 +29,19 @@ def again(harness, *arguments, **options):
     return harness.eval(*arguments, model="random", tasks="counting", **options)
 
 
-@case(36, "going on with another seed, subset, batch or version of a task", "refused; shows old → "
-      "new; the old run stays", code=5)  # fmt: skip
-@pytest.mark.parametrize(("option", "value", "words"), [
-    ("--seed", 7, "seed: 0 → 7"), ("--batch-size", 3, "batch_size: 64 → 3"),
-])  # fmt: skip
+@case(
+    36,
+    "going on with another seed, subset, batch or version of a task",
+    "refused; shows old → new; the old run stays",
+    code=5,
+)
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--seed", 7, "seed: 0 → 7"),
+        ("--batch-size", 3, "batch_size: 64 → 3"),
+    ],
+)
 def test_another_configuration_is_not_mixed_in(harness, finished, contents, option, value, words):
     before = contents(finished)
     again(harness, option, value).says("begun with something else", words, "--restart")
@@ -49,8 +57,12 @@ def test_an_old_run_is_set_aside_whole(harness, finished, contents):
     assert {name: after[name] for name in before} == before
 
 
-@case(37, "two evaluations at once into one folder", "the second is refused; says which process "
-      "holds it", code=5)  # fmt: skip
+@case(
+    37,
+    "two evaluations at once into one folder",
+    "the second is refused; says which process holds it",
+    code=5,
+)
 def test_two_writers_are_refused(harness, finished, contents):
     with lease(finished):
         before = contents(finished)
@@ -59,10 +71,16 @@ def test_two_writers_are_refused(harness, finished, contents):
     again(harness, code=0)
 
 
-@case(37, "two evaluations at once, as two commands", "one ends with 0, the other with 5; the "
-      "results are whole", code=5)  # fmt: skip
+@case(
+    37,
+    "two evaluations at once, as two commands",
+    "one ends with 0, the other with 5; the results are whole",
+    code=5,
+)
 def test_of_two_commands_one_runs(harness, counting, plugin, command):
-    place = plugin("models", toy="""
+    place = plugin(
+        "models",
+        toy="""
 def toy():
     import time
 
@@ -71,16 +89,35 @@ def toy():
         return Answer(count=3)
 
     return Model(answer)
-""")  # fmt: skip
+""",
+    )
     command.path.append(place)
-    line = [sys.executable, "-m", "harness", "eval", "--model", "toy", "--tasks", "counting",
-            "--data", str(harness.folder / "data"), "--out", str(harness.folder / "runs"),
-            "--quiet", "--json"]  # fmt: skip
+    line = [
+        sys.executable,
+        "-m",
+        "harness",
+        "eval",
+        "--model",
+        "toy",
+        "--tasks",
+        "counting",
+        "--data",
+        str(harness.folder / "data"),
+        "--out",
+        str(harness.folder / "runs"),
+        "--quiet",
+        "--json",
+    ]
     started = [
-        subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                         env=command.environment())
+        subprocess.Popen(
+            line,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=command.environment(),
+        )
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     ended = [(process.communicate(timeout=60), process.returncode) for process in started]
     assert sorted(code for _, code in ended) == [0, 5]
     ((_, err),) = [output for output, code in ended if code == 5]
@@ -88,8 +125,12 @@ def toy():
     assert json.loads((harness.run / "results.json").read_text())["n_scored"] == 8
 
 
-@case(78, "results.json that was deleted", "written again from the journal, byte for byte; no "
-      "sample is predicted again", code=0)  # fmt: skip
+@case(
+    78,
+    "results.json that was deleted",
+    "written again from the journal, byte for byte; no sample is predicted again",
+    code=0,
+)
 def test_lost_results_are_scored_again_from_the_journal(harness, finished):
     kept = {name: (finished / name).read_bytes() for name in ("results.json", "scores.jsonl")}
     for name in kept:
@@ -116,18 +157,33 @@ def test_a_journal_of_another_run_is_refused(harness, finished, manifest, conten
         harness("explain", finished, "0").says("samples.0.7.jsonl")
 
 
-@case(80, "a manifest that is cut, no object, of another version or without a field", "refused; "
-      "names the file and says how to begin anew", code=5)  # fmt: skip
-@pytest.mark.parametrize("text", ["", '{"version": 1', "[]", "{}", '{"version": 0}',
-                                  '{"version": 1}', '{"version": 1, "task": 3}'])  # fmt: skip
+@case(
+    80,
+    "a manifest that is cut, no object, of another version or without a field",
+    "refused; names the file and says how to begin anew",
+    code=5,
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"version": 1',
+        "[]",
+        "{}",
+        '{"version": 0}',
+        '{"version": 1}',
+        '{"version": 1, "task": 3}',
+    ],
+)
 def test_a_damaged_manifest_is_refused_everywhere(harness, finished, contents, text):
     (finished / "manifest.json").write_text(text)
     before = contents(finished)
     commands = [
-        ("score", finished), ("explain", finished, "0"),
+        ("score", finished),
+        ("explain", finished, "0"),
         ("board", "build", "--runs", finished, "--out", harness.folder / "board"),
         ("board", "check", "--baseline", finished, "--candidate", finished),
-    ]  # fmt: skip
+    ]
     for arguments in commands:
         harness(*arguments).says(str(finished), "--restart")
     again(harness).says(str(finished), "--restart")
@@ -135,13 +191,27 @@ def test_a_damaged_manifest_is_refused_everywhere(harness, finished, contents, t
     again(harness, "--restart", code=0)
 
 
-@case(81, "results or scores that are cut or of another form", "refused by boards and the gate; "
-      "the same evaluation writes them again", code=5)  # fmt: skip
-@pytest.mark.parametrize(("name", "text"), [
-    ("results.json", "[]"), ("results.json", "{}"), ("results.json", '{"a'), ("results.json", ""),
-    ("scores.jsonl", '{"a'), ("scores.jsonl", "[]\n"), ("scores.jsonl", '{"unit": 3}\n'),
-    ("scores.jsonl", "null\n"), ("scores.jsonl", "3\n"), ("scores.jsonl", "[" * 9999),
-])  # fmt: skip
+@case(
+    81,
+    "results or scores that are cut or of another form",
+    "refused by boards and the gate; the same evaluation writes them again",
+    code=5,
+)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("results.json", "[]"),
+        ("results.json", "{}"),
+        ("results.json", '{"a'),
+        ("results.json", ""),
+        ("scores.jsonl", '{"a'),
+        ("scores.jsonl", "[]\n"),
+        ("scores.jsonl", '{"unit": 3}\n'),
+        ("scores.jsonl", "null\n"),
+        ("scores.jsonl", "3\n"),
+        ("scores.jsonl", "[" * 9999),
+    ],
+)
 def test_damaged_results_are_refused_and_written_again(harness, finished, name, text):
     whole = (finished / name).read_bytes()
     (finished / name).write_text(text)
@@ -153,9 +223,13 @@ def test_damaged_results_are_refused_and_written_again(harness, finished, name, 
     assert (finished / name).read_bytes() == whole
 
 
-@case(81, "results, scores or a reply in the journal that were changed after the run was finished",
-      "boards and the gate name the file; `harness score RUN` ends with 1; an evaluation replaces "
-      "numbers only with `--rescore`", code=5)  # fmt: skip
+@case(
+    81,
+    "results, scores or a reply in the journal that were changed after the run was finished",
+    "boards and the gate name the file; `harness score RUN` ends with 1; an evaluation replaces "
+    "numbers only with `--rescore`",
+    code=5,
+)
 @pytest.mark.parametrize("name", ["results.json", "scores.jsonl", "samples.0.1.jsonl"])
 def test_a_file_that_was_changed_is_named(harness, finished, name):
     path = finished / name
@@ -178,8 +252,13 @@ def test_a_file_that_was_changed_is_named(harness, finished, name):
     harness(*board, code=0)
 
 
-@case(81, "a manifest that was changed or is lost", "refused by boards and the gate; the same "
-      "evaluation writes what follows from the run, and refuses the rest", code=5)  # fmt: skip
+@case(
+    81,
+    "a manifest that was changed or is lost",
+    "refused by boards and the gate; the same "
+    "evaluation writes what follows from the run, and refuses the rest",
+    code=5,
+)
 @pytest.mark.parametrize("change", ["deviations", "subset", "lost"])
 def test_a_manifest_that_was_changed_is_refused(harness, finished, edit, change):
     path = finished / "manifest.json"
@@ -200,8 +279,12 @@ def test_a_manifest_that_was_changed_is_refused(harness, finished, edit, change)
         harness(*board, code=0)
 
 
-@case(81, "a number in a score that is no number, or larger than a number can be", "refused; names "
-      "the file", code=5)  # fmt: skip
+@case(
+    81,
+    "a number in a score that is no number, or larger than a number can be",
+    "refused; names the file",
+    code=5,
+)
 @pytest.mark.parametrize("number", ["null", "[]", "{}", "1" + "0" * 400, "NaN", '"1"'])
 def test_a_score_that_is_no_number_is_refused(harness, finished, number):
     path = finished / "scores.jsonl"
@@ -211,8 +294,12 @@ def test_a_score_that_is_no_number_is_refused(harness, finished, number):
     harness("board", "check", "--baseline", finished, "--candidate", finished).says(str(path))
 
 
-@case(114, "a FIFO in the place of results or scores of a run, or of a file of ids", "refused; "
-      "names the file; it is never waited for", code=5)  # fmt: skip
+@case(
+    114,
+    "a FIFO in the place of results or scores of a run, or of a file of ids",
+    "refused; names the file; it is never waited for",
+    code=5,
+)
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
 @pytest.mark.parametrize("name", ["results.json", "scores.jsonl", "ids"])
 def test_a_fifo_in_a_run_is_not_waited_for(harness, finished, in_time, name):
@@ -222,12 +309,22 @@ def test_a_fifo_in_a_run_is_not_waited_for(harness, finished, in_time, name):
     if name == "ids":
         again(harness, "--subset", path, code=2).says("ids")
     else:
-        harness("board", "build", "--runs", finished, "--out", harness.folder / "board",
-                ).says(str(path))  # fmt: skip
+        harness(
+            "board",
+            "build",
+            "--runs",
+            finished,
+            "--out",
+            harness.folder / "board",
+        ).says(str(path))
 
 
-@case(81, "a finished run of a version that kept no checksums", "refused by boards and the gate; "
-      "the same evaluation adds them, without predicting", code=5)  # fmt: skip
+@case(
+    81,
+    "a finished run of a version that kept no checksums",
+    "refused by boards and the gate; the same evaluation adds them, without predicting",
+    code=5,
+)
 def test_a_run_without_checksums_is_refused_until_it_is_evaluated_again(harness, finished):
     (finished / "checksums.json").unlink()
     board = ("board", "build", "--runs", finished, "--out", harness.folder / "board")
@@ -238,8 +335,13 @@ def test_a_run_without_checksums_is_refused_until_it_is_evaluated_again(harness,
     harness(*board, code=0)
 
 
-@case(81, "a number in results.json that was changed by hand", "`harness score RUN` shows old and "
-      "new and ends with 1; an evaluation replaces it only with `--rescore`", code=5)  # fmt: skip
+@case(
+    81,
+    "a number in results.json that was changed by hand",
+    "`harness score RUN` shows old and "
+    "new and ends with 1; an evaluation replaces it only with `--rescore`",
+    code=5,
+)
 def test_a_changed_number_is_noticed(harness, finished, edit):
     whole = (finished / "results.json").read_bytes()
     edit(finished / "results.json", lambda plain: plain["metrics"].update(accuracy=0.99))
@@ -252,8 +354,12 @@ def test_a_changed_number_is_noticed(harness, finished, edit):
     assert (finished / "results.json").read_bytes() == whole
 
 
-@case(82, "a journal that is missing or has a damaged line", "what is left counts; the rest is "
-      "predicted again, to the same results", code=0)  # fmt: skip
+@case(
+    82,
+    "a journal that is missing or has a damaged line",
+    "what is left counts; the rest is predicted again, to the same results",
+    code=0,
+)
 @pytest.mark.parametrize("damage", ["missing", "cut", "bit", "zeros", "glued"])
 def test_a_damaged_journal_costs_only_what_is_damaged(harness, finished, damage):
     results = (finished / "results.json").read_bytes()
@@ -261,9 +367,11 @@ def test_a_damaged_journal_costs_only_what_is_damaged(harness, finished, damage)
     raw = path.read_bytes()
     middle = raw.index(b"\n", len(raw) // 2) + 1
     damaged = {
-        "cut": raw[:-7], "bit": raw[: middle + 90] + bytes([raw[middle + 90] ^ 1])
-        + raw[middle + 91 :], "zeros": raw[:middle] + b"\0" * 500, "glued": raw[:-1] + raw[-50:],
-    }  # fmt: skip
+        "cut": raw[:-7],
+        "bit": raw[: middle + 90] + bytes([raw[middle + 90] ^ 1]) + raw[middle + 91 :],
+        "zeros": raw[:middle] + b"\0" * 500,
+        "glued": raw[:-1] + raw[-50:],
+    }
     path.unlink() if damage == "missing" else path.write_bytes(damaged[damage])
     done = again(harness)
     assert (finished / "results.json").read_bytes() == results
@@ -280,11 +388,18 @@ def test_what_reads_needs_the_whole_journal(harness, finished):
 
 
 @case(83, "a timing.json or a lease that is damaged", "of no consequence", code=0)
-@pytest.mark.parametrize(("name", "text"), [
-    ("timing.json", "[]"), ("timing.json", '{"attempts": 5}'), ("timing.json", '{"attempts": [1]}'),
-    ("timing.json", ""), ("lease.json", '{"host": "x", "pid": 1, "beat": "now"}'),
-    ("lease.json", "[]"), ("lease.json", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("timing.json", "[]"),
+        ("timing.json", '{"attempts": 5}'),
+        ("timing.json", '{"attempts": [1]}'),
+        ("timing.json", ""),
+        ("lease.json", '{"host": "x", "pid": 1, "beat": "now"}'),
+        ("lease.json", "[]"),
+        ("lease.json", ""),
+    ],
+)
 def test_damaged_side_files_do_no_harm(harness, finished, name, text):
     results = (finished / "results.json").read_bytes()
     (finished / name).write_text(text)
@@ -292,8 +407,12 @@ def test_damaged_side_files_do_no_harm(harness, finished, name, text):
     assert (finished / "results.json").read_bytes() == results
 
 
-@case(84, "a lease of another machine that shows signs of life", "refused until it is silent for a "
-      "minute", code=5)  # fmt: skip
+@case(
+    84,
+    "a lease of another machine that shows signs of life",
+    "refused until it is silent for a minute",
+    code=5,
+)
 def test_a_living_lease_of_another_machine_is_respected(harness, finished):
     other = {"host": socket.gethostname() + "x", "pid": 7, "beat": time.time()}
     (finished / "lease.json").write_text(json.dumps(other))
@@ -322,8 +441,12 @@ def test_a_moved_data_root_is_said(harness, finished):
     assert done.json["tasks"]
 
 
-@case(119, "going on after a picture changed that was answered for, at the same length and time",
-      "refused; names the picture; `--restart` begins anew", code=5)  # fmt: skip
+@case(
+    119,
+    "going on after a picture changed that was answered for, at the same length and time",
+    "refused; names the picture; `--restart` begins anew",
+    code=5,
+)
 def test_a_changed_picture_is_not_mixed_in(harness, reason_seg):
     first = harness.eval(code=0).task("reason_seg")
     path = reason_seg / "val_00001.jpg"

@@ -77,9 +77,16 @@ def ask(harness, counting):
 
     def asked(faults, *, out="runs", url="", network=None, **settings):
         with serving(network or Right(), faults=faults) as served:
-            given = {"base_url": url or served.url, "model": served.model, "wait": 0.01,
-                     "coordinates": "thousandths", "retries": 1, "concurrency": 1,
-                     "timeout": 20.0, **settings}  # fmt: skip
+            given = {
+                "base_url": url or served.url,
+                "model": served.model,
+                "wait": 0.01,
+                "coordinates": "thousandths",
+                "retries": 1,
+                "concurrency": 1,
+                "timeout": 20.0,
+                **settings,
+            }
             words = ",".join(f"{name}={value}" for name, value in given.items())
             model = f"qwen_vl(backend=openai({words}),segmenter=box)"
             done = harness.eval("--subset", "first2", model=model, tasks="counting", out=out)
@@ -93,13 +100,25 @@ def ask(harness, counting):
     return asked
 
 
-PASSING = ["500", "503", "429", "closes", "closes_half_way", "garbage", "no_json", "no_object",
-           "no_choices"]  # fmt: skip
+PASSING = [
+    "500",
+    "503",
+    "429",
+    "closes",
+    "closes_half_way",
+    "garbage",
+    "no_json",
+    "no_object",
+    "no_choices",
+]
 
 
-@case(109, "a server that answers 429 or 5xx, resets or closes half-way, or streams garbage",
-      "tried again; then its sample is a failure of the infrastructure, and the others count",
-      code=0)  # fmt: skip
+@case(
+    109,
+    "a server that answers 429 or 5xx, resets or closes half-way, or streams garbage",
+    "tried again; then its sample is a failure of the infrastructure, and the others count",
+    code=0,
+)
 @pytest.mark.parametrize("fault", PASSING)
 def test_what_a_server_fails_at_is_the_infrastructures(ask, fault):
     found = ask([fault, fault]).task("counting")
@@ -113,22 +132,34 @@ def test_what_passes_changes_no_number(ask, fault):
     assert ask([fault]).task("counting") == ask([], out="undisturbed").task("counting")
 
 
-@case(109, "a server that hangs, or sends a byte now and then", "left after `timeout` seconds in "
-      "all, then as above", code=0)  # fmt: skip
+@case(
+    109,
+    "a server that hangs, or sends a byte now and then",
+    "left after `timeout` seconds in all, then as above",
+    code=0,
+)
 @pytest.mark.parametrize("fault", ["hang", "trickle"])
 def test_a_server_that_does_not_end_is_left(ask, fault):
     found = ask([fault], timeout=3.0, retries=0).task("counting")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 1
 
 
-@case(110, "a server that is not there", "refused before the first sample; says how one is started",
-      code=6)  # fmt: skip
+@case(
+    110,
+    "a server that is not there",
+    "refused before the first sample; says how one is started",
+    code=6,
+)
 def test_a_server_that_is_not_there_is_missing(ask):
     ask([], url="http://127.0.0.1:9/v1").says("http://127.0.0.1:9/v1", "vllm serve")
 
 
-@case(111, "an empty reply of a server, or one of 10 MB", "a failed sample (parse), cut in the "
-      "record", code=0)  # fmt: skip
+@case(
+    111,
+    "an empty reply of a server, or one of 10 MB",
+    "a failed sample (parse), cut in the record",
+    code=0,
+)
 @pytest.mark.parametrize("fault", ["empty", "null", "huge"])
 def test_an_empty_or_huge_reply_is_the_models_failure(harness, ask, fault):
     found = ask([fault]).task("counting")
@@ -136,23 +167,36 @@ def test_an_empty_or_huge_reply_is_the_models_failure(harness, ask, fault):
     assert sum(path.stat().st_size for path in harness.run.rglob("*") if path.is_file()) < 2**20
 
 
-@case(111, "an answer of more than 32 MiB, or a request that is refused (400)", "a failed sample "
-      "(model); not tried again", code=0)  # fmt: skip
+@case(
+    111,
+    "an answer of more than 32 MiB, or a request that is refused (400)",
+    "a failed sample (model); not tried again",
+    code=0,
+)
 @pytest.mark.parametrize("fault", ["endless", "400"])
 def test_a_request_that_is_refused_is_the_models_failure(ask, fault):
     found = ask([fault, ""]).task("counting")
     assert found["failures"]["model"] == found["n_failed"] == 1
 
 
-@case(112, "a key, an address or a model that the server does not know, another model's name in "
-      "an answer, a redirection", "ends the run: no request would fare better", code=2)  # fmt: skip
+@case(
+    112,
+    "a key, an address or a model that the server does not know, another model's name in "
+    "an answer, a redirection",
+    "ends the run: no request would fare better",
+    code=2,
+)
 @pytest.mark.parametrize("fault", ["401", "403", "404", "302", "wrong_model"])
 def test_what_no_request_survives_ends_the_run(ask, fault):
     ask(repeat(fault)).says("server http://127.0.0.1")
 
 
-@case(113, "a server whose reply does not depend on the request", "not a thing that harness can "
-      "know: its own tests tell such a server apart", code=0)  # fmt: skip
+@case(
+    113,
+    "a server whose reply does not depend on the request",
+    "not a thing that harness can know: its own tests tell such a server apart",
+    code=0,
+)
 @pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit", "stop"])
 def test_a_server_that_does_not_look_is_told_apart(ask, ignored):
     with pytest.raises(AssertionError, match="not the reply to this request"):
@@ -184,8 +228,12 @@ def letters(text):
     return "".join(one for one in text.casefold() if one.isalnum())
 
 
-@case(120, "a server that says the key in its reply or an error, whole, apart or spelled out",
-      "taken out before it is journalled or shown: `***`", code=0)  # fmt: skip
+@case(
+    120,
+    "a server that says the key in its reply or an error, whole, apart or spelled out",
+    "taken out before it is journalled or shown: `***`",
+    code=0,
+)
 @pytest.mark.parametrize("spelled", SPELLED)
 def test_a_key_that_a_server_says_is_kept_nowhere(harness, ask, monkeypatch, spelled):
     monkeypatch.setenv("TESTS_KEY", KEY)
@@ -212,8 +260,12 @@ def test_escapes_of_a_server_do_not_reach_the_terminal(ask, status):
     assert not any(sign in done.err + done.out for sign in "\x1b\x07\x9b")
 
 
-@case(122, "a server whose list of models is empty of sense", "said once; how a server is started",
-      code=6)  # fmt: skip
+@case(
+    122,
+    "a server whose list of models is empty of sense",
+    "said once; how a server is started",
+    code=6,
+)
 @pytest.mark.parametrize("listed", [b"", b"garbage", b"[]", b"7"])
 def test_a_list_of_models_that_is_none_is_said_once(ask, listed, monkeypatch):
     from chat_server import Handler

@@ -76,8 +76,12 @@ def spoil(path, kind):
 KINDS = ["missing", "empty", "cut", "cut at its end", "an error page", "sound alone"]
 
 
-@case(99, "a video file that is missing, empty, cut, no video, or has sound alone", "refused "
-      "before the model is built; names the file", code=3)  # fmt: skip
+@case(
+    99,
+    "a video file that is missing, empty, cut, no video, or has sound alone",
+    "refused before the model is built; names the file",
+    code=3,
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_video_that_cannot_be_read_is_refused(harness, video, plugin, kind):
     plugin("models", toy="def toy(): raise AssertionError('the model was built')")
@@ -86,8 +90,12 @@ def test_a_video_that_cannot_be_read_is_refused(harness, video, plugin, kind):
     assert not (harness.folder / "runs").exists()
 
 
-@case(99, "a video file that cannot be read, with `--allow-missing`", "its samples are failures of "
-      "the infrastructure, counted in every score", code=0)  # fmt: skip
+@case(
+    99,
+    "a video file that cannot be read, with `--allow-missing`",
+    "its samples are failures of the infrastructure, counted in every score",
+    code=0,
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_samples_of_a_video_that_cannot_be_read_are_counted(harness, video, plugin, kind):
     plugin("models", toy=LOOKS)
@@ -96,8 +104,12 @@ def test_samples_of_a_video_that_cannot_be_read_are_counted(harness, video, plug
     assert found["n_failed"] == found["failures"]["infrastructure"] == found["n_total"] == 3
 
 
-@case(99, "a video file that is damaged inside", "met where it is decoded: failed samples of the "
-      "infrastructure", code=0)  # fmt: skip
+@case(
+    99,
+    "a video file that is damaged inside",
+    "met where it is decoded: failed samples of the infrastructure",
+    code=0,
+)
 def test_damage_inside_a_video_is_a_failed_sample(harness, video, plugin):
     plugin("models", toy=LOOKS)
     write(video, size=(320, 240), stamps=range(0, 3000, 100))
@@ -110,10 +122,15 @@ def test_damage_inside_a_video_is_a_failed_sample(harness, video, plugin):
     assert found["failures"]["infrastructure"] == found["n_total"] == 3
 
 
-@case(100, "a playlist or a list of other files instead of a video", "refused: no other file is "
-      "opened", code=3)  # fmt: skip
-@pytest.mark.parametrize("text", ["#EXTM3U\n#EXTINF:9,\n{0}\n#EXT-X-ENDLIST\n",
-                                  "ffconcat version 1.0\nfile '{0}'\n"])  # fmt: skip
+@case(
+    100,
+    "a playlist or a list of other files instead of a video",
+    "refused: no other file is opened",
+    code=3,
+)
+@pytest.mark.parametrize(
+    "text", ["#EXTM3U\n#EXTINF:9,\n{0}\n#EXT-X-ENDLIST\n", "ffconcat version 1.0\nfile '{0}'\n"]
+)
 def test_a_list_of_files_is_no_video(harness, video, text):
     other = harness.folder / "other.mp4"
     shutil.copy(video, other)
@@ -121,8 +138,12 @@ def test_a_list_of_files_is_no_video(harness, video, text):
     harness.eval().says(video.name)
 
 
-@case(101, "a video that is turned, of a variable rate, or of odd sizes", "works: frames are "
-      "turned, times are those of presentation", code=0)  # fmt: skip
+@case(
+    101,
+    "a video that is turned, of a variable rate, or of odd sizes",
+    "works: frames are turned, times are those of presentation",
+    code=0,
+)
 @pytest.mark.parametrize("kind", ["turned", "variable", "odd"])
 def test_odd_videos_are_fine(harness, video, plugin, kind):
     plugin("models", toy=LOOKS)
@@ -146,8 +167,9 @@ def test_subtitles_that_cannot_be_read_are_named(harness, video):
     harness.eval(tasks="video_mme(subtitles=all)").says(path.name, "part 1")
 
 
-@case(103, "a name of a video that leaves the benchmark's folder", "refused; names the record",
-      code=3)  # fmt: skip
+@case(
+    103, "a name of a video that leaves the benchmark's folder", "refused; names the record", code=3
+)
 def test_a_video_outside_is_not_opened(harness, video):
     import pyarrow as pa
     from pyarrow import parquet
@@ -187,12 +209,28 @@ def result_file(harness, *changes):
 
 
 def scored(harness, path, *more, format="video-mme", code=None):
-    return harness("score", "--tasks", "video_mme", "--data", harness.folder / "data", "--format",
-                   format, "--predictions", path, "--json", *more, code=code)  # fmt: skip
+    return harness(
+        "score",
+        "--tasks",
+        "video_mme",
+        "--data",
+        harness.folder / "data",
+        "--format",
+        format,
+        "--predictions",
+        path,
+        "--json",
+        *more,
+        code=code,
+    )
 
 
-@case(105, "another evaluation's file with questions that are not the task's", "refused; how many, "
-      "and which; `--allow-extra` leaves them out and records them", code=3)  # fmt: skip
+@case(
+    105,
+    "another evaluation's file with questions that are not the task's",
+    "refused; how many, and which; `--allow-extra` leaves them out and records them",
+    code=3,
+)
 def test_foreign_questions_are_refused(harness, video):
     path = result_file(harness, (3, {"question_id": "900-1", "response": "B"}))
     scored(harness, path).says("1 others", "900-1", "--allow-extra")
@@ -203,15 +241,23 @@ def test_foreign_questions_are_refused(harness, video):
     assert told["matched"] == 3 and "900-1" in told["unmatched"][0]
 
 
-@case(105, "another evaluation's file with two replies to one question", "refused; names "
-      "both places", code=3)  # fmt: skip
+@case(
+    105,
+    "another evaluation's file with two replies to one question",
+    "refused; names both places",
+    code=3,
+)
 def test_two_replies_to_a_question_are_refused(harness, video):
     path = result_file(harness, (3, {"question_id": "001-1", "response": "B"}))
     scored(harness, path).says("001-1", "another one")
 
 
-@case(105, "another evaluation's file in another format than was said", "refused; names the file",
-      code=3)  # fmt: skip
+@case(
+    105,
+    "another evaluation's file in another format than was said",
+    "refused; names the file",
+    code=3,
+)
 @pytest.mark.parametrize("format", ["lmms-eval", "sti", "vlmevalkit", "vsi", "tempcompass"])
 def test_another_format_than_was_said(harness, video, format):
     path = result_file(harness)
@@ -226,8 +272,13 @@ def test_a_pickled_table_is_never_opened(harness, video):
     scored(harness, path, format="vlmevalkit").says("pickle", "not opened")
 
 
-def sheet(path, rows='<row r="1"><c r="A1" t="inlineStr"><is><t>index</t></is></c></row>', *,
-          head="", more=None):  # fmt: skip
+def sheet(
+    path,
+    rows='<row r="1"><c r="A1" t="inlineStr"><is><t>index</t></is></c></row>',
+    *,
+    head="",
+    more=None,
+):
     """A spreadsheet with one sheet of these rows, as Excel writes it."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -255,14 +306,23 @@ NESTED = '<!DOCTYPE a [<!ENTITY a "x"><!ENTITY b "&a;&a;">]>'
 OUTSIDE = '<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 
 
-@case(116, "a spreadsheet whose XML declares entities, nested or of other files, or that unpacks "
-      "to more than 64 MiB", "refused before its XML is parsed", code=3)  # fmt: skip
-@pytest.mark.parametrize(("given", "words"), [
-    ({"head": NESTED}, "entities"), ({"head": OUTSIDE}, "entities"),
-    ({"head": NESTED.encode("utf-16").decode("latin-1")}, "entities"),
-    ({"more": {"xl/t.xml": " " * 2**19 + NESTED}}, "entities"),
-    ({"more": {"xl/t.xml": " " * (2**26 + 1)}}, "at most"),
-])  # fmt: skip
+@case(
+    116,
+    "a spreadsheet whose XML declares entities, nested or of other files, or that unpacks "
+    "to more than 64 MiB",
+    "refused before its XML is parsed",
+    code=3,
+)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"head": NESTED}, "entities"),
+        ({"head": OUTSIDE}, "entities"),
+        ({"head": NESTED.encode("utf-16").decode("latin-1")}, "entities"),
+        ({"more": {"xl/t.xml": " " * 2**19 + NESTED}}, "entities"),
+        ({"more": {"xl/t.xml": " " * (2**26 + 1)}}, "at most"),
+    ],
+)
 def test_a_spreadsheet_that_would_grow_is_refused(harness, video, given, words):
     path = harness.folder / "results.xlsx"
     sheet(path, **given)
@@ -280,16 +340,24 @@ def test_a_damaged_spreadsheet_is_refused(harness, video, damage):
     scored(harness, path, format="vlmevalkit").says("results.xlsx", "complete .xlsx")
 
 
-@case(117, "a cell with thousands of digits in a table of predictions", "no row's number; read as "
-      "any other text", code=3)  # fmt: skip
+@case(
+    117,
+    "a cell with thousands of digits in a table of predictions",
+    "no row's number; read as any other text",
+    code=3,
+)
 def test_a_cell_of_thousands_of_digits_is_text(harness, video):
     path = harness.folder / "results.tsv"
     path.write_text(f"index\tprediction\n{'9' * 5000}\tA\n")
     scored(harness, path, format="vlmevalkit").says("results.tsv")
 
 
-@case(114, "a FIFO in the place of a video or of a file of predictions", "refused; names the file",
-      code=3)  # fmt: skip
+@case(
+    114,
+    "a FIFO in the place of a video or of a file of predictions",
+    "refused; names the file",
+    code=3,
+)
 def test_a_fifo_is_no_video_and_no_predictions(harness, video, plugin):
     path = harness.folder / "results.tsv"
     os.mkfifo(path)

@@ -18,8 +18,16 @@ from harness.cli.main import build_parser, main
 from harness.cli.tables import folded
 
 FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
-KEYS = {"headline", "metrics", "breakdowns", "protocol", "ceiling", "n_total", "n_scored",
-        "n_failed"}  # fmt: skip
+KEYS = {
+    "headline",
+    "metrics",
+    "breakdowns",
+    "protocol",
+    "ceiling",
+    "n_total",
+    "n_scored",
+    "n_failed",
+}
 
 
 def parsers(parser, name="harness"):
@@ -83,23 +91,52 @@ def test_a_card_is_shown_by_name_and_a_typo_is_corrected(command):
 def evaluated(shapes, tmp_path_factory):
     """Runs of three models on the three tasks."""
     out = tmp_path_factory.mktemp("runs")
-    code = main(["eval", "--model", "saliency,random,whole_frame", "--tasks",
-                 "reason_seg,mevis,counting", "--data", str(shapes), "--out", str(out),
-                 "--quiet"])  # fmt: skip
+    code = main(
+        [
+            "eval",
+            "--model",
+            "saliency,random,whole_frame",
+            "--tasks",
+            "reason_seg,mevis,counting",
+            "--data",
+            str(shapes),
+            "--out",
+            str(out),
+            "--quiet",
+        ]
+    )
     assert code == 0
     return out
 
 
 def test_eval_prints_one_json_object(command, shapes):
-    shown = command.json("eval", "--model", "whole_frame", "--tasks", "reason_seg,counting",
-                         "--data", shapes, "--out", "runs")  # fmt: skip
+    shown = command.json(
+        "eval",
+        "--model",
+        "whole_frame",
+        "--tasks",
+        "reason_seg,counting",
+        "--data",
+        shapes,
+        "--out",
+        "runs",
+    )
     assert set(shown) == {"model", "tasks"} and set(shown["tasks"]) == {"reason_seg", "counting"}
     for one in shown["tasks"].values():
         assert set(one) >= KEYS
         assert one["n_scored"] + one["n_failed"] == one["n_total"] == 8
         assert isinstance(one["metrics"][one["headline"]], float)
-    again = command.json("eval", "--model", "whole_frame", "--tasks", "reason_seg,counting",
-                         "--data", shapes, "--out", "runs")  # fmt: skip
+    again = command.json(
+        "eval",
+        "--model",
+        "whole_frame",
+        "--tasks",
+        "reason_seg,counting",
+        "--data",
+        shapes,
+        "--out",
+        "runs",
+    )
     assert again == shown
 
 
@@ -263,11 +300,25 @@ def test_board_and_gate_work_on_runs(command, evaluated):
     assert built.returncode == 0, built.stderr
     page = (command.folder / "board" / "board.html").read_text()
     assert "http://" not in page.replace("http://www.w3.org", "") and "saliency" in page
-    same = command("board", "check", "--baseline", evaluated / "saliency", "--candidate",
-                   evaluated / "saliency")  # fmt: skip
+    same = command(
+        "board",
+        "check",
+        "--baseline",
+        evaluated / "saliency",
+        "--candidate",
+        evaluated / "saliency",
+    )
     assert same.returncode == 0, same.stdout
-    worse = command("board", "check", "--baseline", evaluated / "saliency", "--candidate",
-                    evaluated / "whole_frame", "--level", "0.5")  # fmt: skip
+    worse = command(
+        "board",
+        "check",
+        "--baseline",
+        evaluated / "saliency",
+        "--candidate",
+        evaluated / "whole_frame",
+        "--level",
+        "0.5",
+    )
     assert worse.returncode == 1 and "FAILED" in worse.stdout
 
 
@@ -291,9 +342,14 @@ def test_what_actors_get_may_stand_in_a_config(tmp_path):
     assert read_config(tmp_path / "c.toml", known=known) == {"worker_gpus": 1, "worker_wait": 600}
 
 
-@pytest.mark.parametrize(("option", "value"), [
-    ("--worker-gpus", "-1"), ("--worker-wait", "0"), ("--worker-wait", "nan"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--worker-gpus", "-1"),
+        ("--worker-wait", "0"),
+        ("--worker-wait", "nan"),
+    ],
+)
 def test_what_actors_cannot_get_is_refused(option, value, tmp_path, capsys):
     asked = ["eval", "--model", "whole_frame", "--tasks", "counting", "--data", str(tmp_path)]
     assert main([*asked, "--out", str(tmp_path / "runs"), f"{option}={value}"]) == 2
@@ -364,8 +420,9 @@ def test_folders_of_runs_are_readable_and_never_the_same_for_two_specs():
 
 
 def test_a_world_of_some_benchmarks_has_only_those(command):
-    made = command.json("data", "make", "shapes", "--out", "some", "--size", "1",
-                        "--tasks", "counting,mevis")  # fmt: skip
+    made = command.json(
+        "data", "make", "shapes", "--out", "some", "--size", "1", "--tasks", "counting,mevis"
+    )
     assert made["tasks"] == ["counting", "mevis"]
     held = {path.name for path in (command.folder / "some").iterdir()}
     assert held == {"counting", "mevis", "shapes.json"}

@@ -162,8 +162,23 @@ def test_info_tells_sizes_licence_categories_and_an_example(capsys):
 
 
 def evaluated(root, out, subset, capsys, task="reason_seg"):
-    code = main(["eval", "--model", "whole_frame", "--tasks", task, "--data", str(root), "--out",
-                 str(out), "--subset", subset, "--quiet", "--json"])  # fmt: skip
+    code = main(
+        [
+            "eval",
+            "--model",
+            "whole_frame",
+            "--tasks",
+            task,
+            "--data",
+            str(root),
+            "--out",
+            str(out),
+            "--subset",
+            subset,
+            "--quiet",
+            "--json",
+        ]
+    )
     said = capsys.readouterr()
     assert code == 0, said.err
     (path,) = out.rglob("manifest.json")

@@ -14,8 +14,10 @@ from harness.models.qwen_vl import locate
 from harness.run.plan import samples_of
 from harness.types import AnswerForm
 
-ANSWER = ('<think>it moves</think><answer>[{"bbox_2d": [84, 84, 420, 420], "point_pos": '
-          '[200, 200, 1], "point_neg": [600, 600, 0]}]</answer>')  # fmt: skip
+ANSWER = (
+    '<think>it moves</think><answer>[{"bbox_2d": [84, 84, 420, 420], "point_pos": '
+    '[200, 200, 1], "point_neg": [600, 600, 0]}]</answer>'
+)
 VOTES = 5
 ROOT = Path(__file__).resolve().parents[2] / "tasks" / "mevis" / "example"
 
@@ -45,14 +47,27 @@ def replies(mevis, tmp_path_factory):
 def explained(tmp_path, capsys):
     def told(model, sample):
         out = tmp_path / "runs"
-        code = main(["eval", "--model", model, "--tasks", "mevis", "--data", str(ROOT), "--out",
-                     str(out), "--subset", "first1", "--quiet"])  # fmt: skip
+        code = main(
+            [
+                "eval",
+                "--model",
+                model,
+                "--tasks",
+                "mevis",
+                "--data",
+                str(ROOT),
+                "--out",
+                str(out),
+                "--subset",
+                "first1",
+                "--quiet",
+            ]
+        )
         assert code == 0
         (manifest,) = out.rglob("manifest.json")
         capsys.readouterr()
         picture = tmp_path / "look.png"
-        code = main(["explain", str(manifest.parent), sample.id, "--image", str(picture),
-                     "--json"])  # fmt: skip
+        code = main(["explain", str(manifest.parent), sample.id, "--image", str(picture), "--json"])
         assert code == 0
         return json.loads(capsys.readouterr().out), np.asarray(Image.open(picture))
 
@@ -63,16 +78,16 @@ def perception(backend):
     return f"videoseg_r1(segmenter=box,propagator=still,backend={backend})"
 
 
-def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(
-    explained, mevis, replies
-):  # fmt: skip
+def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(explained, mevis, replies):
     sample = mevis[0]
     assert sample.query.forms == (AnswerForm.MASK_TRACK,)
     times = sample.query.media[0].times()
     shown, _ = explained(perception(f"stored(file={replies})"), sample)
     assert [key for key in shown if key.startswith("prompt")] == [
-        "prompt 1 to 5", "prompt 6 to 10", "prompt 11"
-    ]  # fmt: skip
+        "prompt 1 to 5",
+        "prompt 6 to 10",
+        "prompt 11",
+    ]
     assert "In which stretch of the video" in shown["prompt 1 to 5"]
     assert f"from {times[2]:.1f} s to {times[3]:.1f} s" in shown["prompt 6 to 10"]
     assert shown["prompt 11"].startswith(
@@ -119,19 +134,52 @@ def pictures():
 def of_picture(tmp_path, capsys, pictures):
     """What is told of a run in which a network said `reply` to every question about pictures."""
 
-    def told(reply, *, model="qwen_vl(prompt=locate,segmenter=box,backend=stored(file={}))",
-             between=lambda said: None, json_=True, image=None, number=0):  # fmt: skip
+    def told(
+        reply,
+        *,
+        model="qwen_vl(prompt=locate,segmenter=box,backend=stored(file={}))",
+        between=lambda said: None,
+        json_=True,
+        image=None,
+        number=0,
+    ):
         said, out = tmp_path / "said.jsonl", tmp_path / "runs"
-        said.write_text("".join(json.dumps({"id": one.id, "reply": reply}) + "\n"
-                                for one in pictures))  # fmt: skip
-        assert main(["eval", "--model", model.format(said), "--tasks", "reason_seg", "--data",
-                     str(PICTURES), "--out", str(out), "--quiet"]) == 0  # fmt: skip
+        said.write_text(
+            "".join(json.dumps({"id": one.id, "reply": reply}) + "\n" for one in pictures)
+        )
+        assert (
+            main(
+                [
+                    "eval",
+                    "--model",
+                    model.format(said),
+                    "--tasks",
+                    "reason_seg",
+                    "--data",
+                    str(PICTURES),
+                    "--out",
+                    str(out),
+                    "--quiet",
+                ]
+            )
+            == 0
+        )
         (manifest,) = out.rglob("manifest.json")
         between(said)
         capsys.readouterr()
         more = [] if image is None else ["--image", str(image)]
-        assert main(["explain", str(manifest.parent), pictures[number].id, *more,
-                     *(["--json"] if json_ else [])]) == 0  # fmt: skip
+        assert (
+            main(
+                [
+                    "explain",
+                    str(manifest.parent),
+                    pictures[number].id,
+                    *more,
+                    *(["--json"] if json_ else []),
+                ]
+            )
+            == 0
+        )
         text = capsys.readouterr().out
         return json.loads(text) if json_ else text
 
@@ -146,16 +194,22 @@ def test_votes_objects_and_what_the_segmenter_is_told_are_read_again(explained, 
     shown, _ = explained(perception(f"stored(file={replies})"), mevis[0])
     *votes, said = shown["parse"]
     assert {(one["form"], one["error"]) for one in votes} == {
-        ("a stretch of time", None), ("the place of a frame", None)
-    }  # fmt: skip
+        ("a stretch of time", None),
+        ("the place of a frame", None),
+    }
     assert {one["answer"] for one in votes[VOTES:]} == {"percent 100"}
     assert (said["form"], said["frame"], said["think"], said["error"]) == (
-        "mask_track", 3, "it moves", None
-    )  # fmt: skip
+        "mask_track",
+        3,
+        "it moves",
+        None,
+    )
     (one,) = said["objects"]
     assert one["said"] == {
-        "box": [84, 84, 420, 420], "positive": [[200, 200]], "negative": [[600, 600]]
-    }  # fmt: skip
+        "box": [84, 84, 420, 420],
+        "positive": [[200, 200]],
+        "negative": [[600, 600]],
+    }
     width, height = mevis[0].query.size
     assert one["picture"]["box"] == [
         int(edge * side / 840 + 0.5)
@@ -223,8 +277,9 @@ def test_a_reading_that_has_changed_since_the_run_is_told(of_picture, monkeypatc
     def nothing(reply, *, strict=False):
         return ParseResult()
 
-    shown = of_picture(fenced([10, 10, 60, 60]),
-                       between=lambda _: monkeypatch.setattr(locate, "parse", nothing))  # fmt: skip
+    shown = of_picture(
+        fenced([10, 10, 60, 60]), between=lambda _: monkeypatch.setattr(locate, "parse", nothing)
+    )
     assert not shown["read_as_recorded"] and shown["reread"].startswith("DIFFERS")
     assert "no_target: recorded False, now True" in shown["reread"]
 

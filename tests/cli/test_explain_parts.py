@@ -29,12 +29,15 @@ def test_equal_answers_do_not_differ_and_masks_are_compared_by_their_presence():
     assert differences(said(masks=(MASK,)), said(count=1))[-1] == "masks: recorded, not said now"
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ({"count": 3}, {"count": 4}),
-    ({"choice": "A"}, {"choice": "B"}),
-    ({"boxes": (BOX,)}, {"boxes": ()}),
-    ({"count": 0}, {"count": 0, "no_target": True}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"count": 3}, {"count": 4}),
+        ({"choice": "A"}, {"choice": "B"}),
+        ({"boxes": (BOX,)}, {"boxes": ()}),
+        ({"count": 0}, {"count": 0, "no_target": True}),
+    ],
+)
 def test_answers_that_differ_are_told_with_the_field(old, new):
     (line,) = differences(said(**old), said(**new))
     assert line.startswith(("count", "choice", "boxes", "no_target")) and "recorded" in line
@@ -67,12 +70,15 @@ def test_a_mask_is_told_by_area_box_and_pieces():
     assert table["size"] == [30, 20]
     (row,) = table["frames"]
     assert row["prediction"] == {
-        "area": 40, "share": pytest.approx(40 / 600), "box": [0, 0, 25, 14], "pieces": 2
-    }  # fmt: skip
+        "area": 40,
+        "share": pytest.approx(40 / 600),
+        "box": [0, 0, 25, 14],
+        "pieces": 2,
+    }
     assert row["truth"]["pieces"] == 1 and row["iou"] == 0.5
-    assert "2 pieces; truth 20 pixels (3.3 %), box [0, 0, 5, 4], 1 piece; IoU 0.500" in lines(
-        table
-    )[1]  # fmt: skip
+    assert (
+        "2 pieces; truth 20 pixels (3.3 %), box [0, 0, 5, 4], 1 piece; IoU 0.500" in lines(table)[1]
+    )
 
 
 def test_pixels_that_touch_by_a_corner_are_one_piece():

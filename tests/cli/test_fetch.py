@@ -47,8 +47,10 @@ class Hub(BaseHTTPRequestHandler):
         asked = path.partition("/revision/" if about else "/resolve/")[2].partition("/")[0]
         commit = asked if asked in (COMMIT, MOVED) else state["commit"]
         if about and "/tree/" in path:
-            rows = [{"type": "file", "path": name, "size": len(data), "oid": tag(data)}
-                    for name, data in files.items()]  # fmt: skip
+            rows = [
+                {"type": "file", "path": name, "size": len(data), "oid": tag(data)}
+                for name, data in files.items()
+            ]
             return self.say(200, json.dumps(rows).encode())
         if about:
             siblings = [{"rfilename": name} for name in files]
@@ -104,11 +106,20 @@ def hub(monkeypatch):
     """A hub on this machine with LongVideoBench's example, and an environment that points to it."""
     pytest.importorskip("huggingface_hub")
     place = TASKS / "long_video_bench" / "example" / "long_video_bench"
-    files = {str(path.relative_to(place)): path.read_bytes()
-             for path in place.rglob("*") if path.is_file()}  # fmt: skip
+    files = {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in place.rglob("*")
+        if path.is_file()
+    }
     with served({NAME: files, **SHARED}) as server:
-        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "http_proxy",
-                     "https_proxy", "all_proxy"):  # fmt: skip
+        for name in (
+            "HF_HUB_OFFLINE",
+            "TRANSFORMERS_OFFLINE",
+            "HF_TOKEN",
+            "http_proxy",
+            "https_proxy",
+            "all_proxy",
+        ):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         yield server
@@ -139,8 +150,13 @@ def test_files_are_fetched_at_a_commit_that_is_kept(command, hub, tmp_path):
     done = fetched(command, tmp_path, "--json")
     assert done.returncode == 0, done.stderr
     (one,) = json.loads(done.stdout)["repositories"]
-    assert one == {"repository": NAME, "revision": "main", "commit": COMMIT,
-                   "folder": ".", "files": len(hub.state["repositories"][NAME])}  # fmt: skip
+    assert one == {
+        "repository": NAME,
+        "revision": "main",
+        "commit": COMMIT,
+        "folder": ".",
+        "files": len(hub.state["repositories"][NAME]),
+    }
     checked = command("data", "check", "long_video_bench", "--data", tmp_path, "--json")
     (shown,) = json.loads(checked.stdout)
     assert shown["problems"] == [] and shown["fetched"][0]["commit"] == COMMIT
@@ -180,15 +196,20 @@ def test_a_token_comes_from_the_environment_alone(command, hub, tmp_path, monkey
     assert fetched(command, tmp_path / "b").returncode == 0
     tokens = {token for _, path, token in hub.asked if path.startswith("/api/datasets/")}
     assert tokens == {"Bearer hf_from_the_environment"}
-    assert not any("hf_from" in path.read_text("utf-8", "replace")
-                   for path in (tmp_path / "b").rglob("*.json"))  # fmt: skip
+    assert not any(
+        "hf_from" in path.read_text("utf-8", "replace") for path in (tmp_path / "b").rglob("*.json")
+    )
 
 
 @pytest.mark.parametrize(
     ("refuse", "words"),
-    [((403, "GatedRepo"), "Accept its terms"), ((404, "RepoNotFound"), "HF_TOKEN is needed"),
-     ((404, "RevisionNotFound"), "the revision main"), ((500, ""), "goes on where")],
-)  # fmt: skip
+    [
+        ((403, "GatedRepo"), "Accept its terms"),
+        ((404, "RepoNotFound"), "HF_TOKEN is needed"),
+        ((404, "RevisionNotFound"), "the revision main"),
+        ((500, ""), "goes on where"),
+    ],
+)
 def test_what_the_hub_refuses_is_said(command, hub, tmp_path, refuse, words):
     hub.state["refuse"] = refuse
     done = fetched(command, tmp_path)
@@ -275,8 +296,9 @@ def brought(command, task, root, *more):
 
 def test_files_of_a_family_go_to_its_folder_and_share_its_record(command, hub, tmp_path):
     assert brought(command, "grefcoco", tmp_path).returncode == 0
-    done = brought(command, "refcoco", tmp_path, "--only", "refcoco_val", "--only",
-                   "refcoco_val_all")  # fmt: skip
+    done = brought(
+        command, "refcoco", tmp_path, "--only", "refcoco_val", "--only", "refcoco_val_all"
+    )
     assert done.returncode == 0, done.stderr
     root = tmp_path / "refer_seg"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["refer_seg"]
@@ -314,8 +336,10 @@ def test_four_tasks_of_one_repository_fetch_it_once(command, hub, tmp_path):
 def test_the_check_tells_only_what_was_fetched_for_the_task(tmp_path):
     place = tmp_path / "own" / "refer_seg"
     place.mkdir(parents=True)
-    entries = [{"repository": name, "revision": "main", "commit": COMMIT, "folder": "x", "files": 1}
-               for name in ("FudanCVL/gRefCOCO", "Ricky06662/refcoco_val")]  # fmt: skip
+    entries = [
+        {"repository": name, "revision": "main", "commit": COMMIT, "folder": "x", "files": 1}
+        for name in ("FudanCVL/gRefCOCO", "Ricky06662/refcoco_val")
+    ]
     (place / RECORD).write_text(json.dumps({"version": 1, "repositories": entries}))
     for task, name in (("grefcoco", "FudanCVL/gRefCOCO"), ("refcoco", "Ricky06662/refcoco_val")):
         assert [one["repository"] for one in recorded(tmp_path / "own", card_of(task))] == [name]
@@ -350,8 +374,16 @@ def test_hubs_in_cards_are_whole():
 
 
 def test_every_card_says_where_its_data_is_had():
-    without = {"jitbench", "llm_seg40k", "mevis", "ref_davis17", "ref_youtube_vos", "revos",
-               "shapes_qa", "shapes_referring"}  # fmt: skip
+    without = {
+        "jitbench",
+        "llm_seg40k",
+        "mevis",
+        "ref_davis17",
+        "ref_youtube_vos",
+        "revos",
+        "shapes_qa",
+        "shapes_referring",
+    }
     cards = {card.name: card for card in map(Card.read, TASKS.glob("*/card.toml"))}
     assert {name for name, card in cards.items() if card.hub is None} == without
     assert all(f"ROOT/{card.folder}" in card.data or "ROOT" in card.data for card in cards.values())

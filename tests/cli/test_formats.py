@@ -22,8 +22,19 @@ REPLIES = ("The best answer is {0}.", "({0}) it is", "I do not know")
 
 
 def scored(capsys, path, *more, task="long_video_bench", root=EXAMPLE):
-    code = main(["score", "--tasks", task, "--data", str(root), "--predictions", str(path),
-                 "--json", *map(str, more)])  # fmt: skip
+    code = main(
+        [
+            "score",
+            "--tasks",
+            task,
+            "--data",
+            str(root),
+            "--predictions",
+            str(path),
+            "--json",
+            *map(str, more),
+        ]
+    )
     said = capsys.readouterr()
     assert code == 0, said.err
     return json.loads(said.out)["tasks"][task.partition("(")[0]]
@@ -33,22 +44,27 @@ def scored(capsys, path, *more, task="long_video_bench", root=EXAMPLE):
 def told():
     """(id, question, reply) of the example's three samples."""
     samples = build("tasks", "long_video_bench", EXAMPLE).samples()
-    return [(one.id, one.query.text, text.format(one.target.extra["letter"]))
-            for one, text in zip(samples, REPLIES, strict=True)]  # fmt: skip
+    return [
+        (one.id, one.query.text, text.format(one.target.extra["letter"]))
+        for one, text in zip(samples, REPLIES, strict=True)
+    ]
 
 
 @pytest.fixture
 def ours(tmp_path, told):
     path = tmp_path / "ours.jsonl"
-    path.write_text("".join(json.dumps({"id": name, "reply": text}) + "\n"
-                            for name, _, text in told))  # fmt: skip
+    path.write_text(
+        "".join(json.dumps({"id": name, "reply": text}) + "\n" for name, _, text in told)
+    )
     return path
 
 
 def test_lmms_evals_log_scores_as_our_lines_do(capsys, tmp_path, told, ours):
     path = tmp_path / "x_samples_longvideobench_val_v.jsonl"
-    rows = [{"doc_id": place, "input": f"{asked}\nA. …\nAnswer.", "target": "A",
-             "filtered_resps": text} for place, (_, asked, text) in enumerate(told)]  # fmt: skip
+    rows = [
+        {"doc_id": place, "input": f"{asked}\nA. …\nAnswer.", "target": "A", "filtered_resps": text}
+        for place, (_, asked, text) in enumerate(told)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     expected = scored(capsys, ours, "--model", "qwen_vl(backend=stored)")
     assert scored(capsys, path, "--format", "lmms-eval") == expected
@@ -68,9 +84,16 @@ def test_lmms_evals_logs_of_counts_are_read_as_its_tasks_read_them(capsys, tmp_p
     samples = list(build("tasks", "counting", root).samples())
     path = tmp_path / f"20260101_samples_{log}.jsonl"
     for reply, read in COUNTS[log].items():
-        rows = [{"doc_id": row, "input": f"{one.query.text}\nAnswer with a single number.",
-                 "target": str(one.target.answer.count), "acc": 0.0,
-                 "filtered_resps": reply} for row, one in enumerate(samples)]  # fmt: skip
+        rows = [
+            {
+                "doc_id": row,
+                "input": f"{one.query.text}\nAnswer with a single number.",
+                "target": str(one.target.answer.count),
+                "acc": 0.0,
+                "filtered_resps": reply,
+            }
+            for row, one in enumerate(samples)
+        ]
         path.write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)))
         found = scored(capsys, path, "--format", "lmms-eval", task="counting", root=root)
         right = sum(one.target.answer.count == read for one in samples) / len(samples)
@@ -92,11 +115,25 @@ def test_answers_in_words_are_scored_without_the_videos(capsys, tmp_path, ours):
     for path in root.rglob("*.mp4"):
         path.unlink()
     arguments = ["--model", "qwen_vl(backend=stored)"]
-    whole, found = (scored(capsys, ours, "--allow-missing", *arguments, root=one)
-                    for one in (EXAMPLE, root))  # fmt: skip
+    whole, found = (
+        scored(capsys, ours, "--allow-missing", *arguments, root=one) for one in (EXAMPLE, root)
+    )
     assert {**found, "usage": None} == {**whole, "usage": None} and whole["n_failed"] == 1
-    assert main(["score", "--tasks", "long_video_bench", "--data", str(root), "--predictions",
-                 str(ours), *arguments]) == 3  # fmt: skip
+    assert (
+        main(
+            [
+                "score",
+                "--tasks",
+                "long_video_bench",
+                "--data",
+                str(root),
+                "--predictions",
+                str(ours),
+                *arguments,
+            ]
+        )
+        == 3
+    )
 
 
 def test_a_tree_of_pictures_scores_as_run_lengths_do(capsys, tmp_path, shapes):
@@ -112,8 +149,9 @@ def test_a_tree_of_pictures_scores_as_run_lengths_do(capsys, tmp_path, shapes):
     path = tmp_path / "ours.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     expected = scored(capsys, path, task="mevis", root=shapes)
-    found = scored(capsys, tree, "--format", "png-tree", "--out", tmp_path / "runs", task="mevis",
-                   root=shapes)  # fmt: skip
+    found = scored(
+        capsys, tree, "--format", "png-tree", "--out", tmp_path / "runs", task="mevis", root=shapes
+    )
     assert found == expected and 0 < found["metrics"]["J&F"] < 1
     (manifest,) = (tmp_path / "runs").rglob("manifest.json")
     assert json.loads(manifest.read_text())["model"]["description"]["format"] == "png-tree"
@@ -141,8 +179,18 @@ def test_masks_of_images_as_files_score_as_run_lengths_do(capsys, tmp_path, shap
     path = tmp_path / "ours.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     expected = scored(capsys, path, task="reason_seg", root=shapes)
-    found = scored(capsys, tree, "--format", "mask-tree", "--threshold", "0.3", "--out",
-                   tmp_path / "runs", task="reason_seg", root=shapes)  # fmt: skip
+    found = scored(
+        capsys,
+        tree,
+        "--format",
+        "mask-tree",
+        "--threshold",
+        "0.3",
+        "--out",
+        tmp_path / "runs",
+        task="reason_seg",
+        root=shapes,
+    )
     assert found == expected and 0 < found["metrics"]["gIoU"] < 1
     (manifest,) = (tmp_path / "runs").rglob("manifest.json")
     assert json.loads(manifest.read_text())["model"]["description"]["threshold"] == 0.3
@@ -150,13 +198,31 @@ def test_masks_of_images_as_files_score_as_run_lengths_do(capsys, tmp_path, shap
     assert again["metrics"] != found["metrics"]
 
 
-@pytest.mark.parametrize("more", [
-    ["--format", "mask-tree", "--threshold", "1"], ["--format", "mask-tree", "--threshold", "nan"],
-    ["--format", "png-tree", "--threshold", "0.5"], ["--threshold", "0.5"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--format", "mask-tree", "--threshold", "1"],
+        ["--format", "mask-tree", "--threshold", "nan"],
+        ["--format", "png-tree", "--threshold", "0.5"],
+        ["--threshold", "0.5"],
+    ],
+)
 def test_a_threshold_is_one_of_probabilities(capsys, tmp_path, shapes, more):
-    assert main(["score", "--tasks", "reason_seg", "--data", str(shapes), "--predictions",
-                 str(tmp_path), *more]) == 2  # fmt: skip
+    assert (
+        main(
+            [
+                "score",
+                "--tasks",
+                "reason_seg",
+                "--data",
+                str(shapes),
+                "--predictions",
+                str(tmp_path),
+                *more,
+            ]
+        )
+        == 2
+    )
     assert "--threshold" in capsys.readouterr().err
 
 

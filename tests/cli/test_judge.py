@@ -41,8 +41,9 @@ class Grader:
 def grader(monkeypatch):
     made = Grader()
     build = judges.build_judge
-    monkeypatch.setattr(judges, "build_judge",
-                        lambda text: made if text == "grader" else build(text))  # fmt: skip
+    monkeypatch.setattr(
+        judges, "build_judge", lambda text: made if text == "grader" else build(text)
+    )
     from harness.cli import score
 
     monkeypatch.setattr(score, "build_judge", judges.build_judge)
@@ -57,10 +58,17 @@ def said(example_of, tmp_path):
     for item in items:
         seen[item["vid"]] = seen.get(item["vid"], 0) + 1
         unit = item["vid"] + (f"#{seen[item['vid']]}" if seen[item["vid"]] > 1 else "")
-        boxes = {str(box["timestamp"]): [box["xmin"], box["ymin"], box["xmax"], box["ymax"]]
-                 for box in item["bboxes"]}  # fmt: skip
-        answers = {"what": "a" * (len(lines) + 2), "when": item["timestamps"],
-                   "where": json.dumps(boxes), "where2": "{}", "when2": [0, 1]}  # fmt: skip
+        boxes = {
+            str(box["timestamp"]): [box["xmin"], box["ymin"], box["xmax"], box["ymax"]]
+            for box in item["bboxes"]
+        }
+        answers = {
+            "what": "a" * (len(lines) + 2),
+            "when": item["timestamps"],
+            "where": json.dumps(boxes),
+            "where2": "{}",
+            "when2": [0, 1],
+        }
         lines += [{"id": f"{unit}/{step}", "answer": answer} for step, answer in answers.items()]
     path = tmp_path / "said.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -86,7 +94,7 @@ def run(capsys, *arguments, code=0):
         (["--judge", "stored(file=/nowhere/verdicts.jsonl)"], "a file of verdicts"),
         (["--judge", "chat(backend=transformers(checkpoint=/nowhere))"], "/nowhere"),
     ],
-)  # fmt: skip
+)
 def test_a_judge_that_is_absent_or_cannot_be_had_is_told_before_anything_runs(
     capsys, example_of, tmp_path, said, judge, said_of_it
 ):
@@ -100,14 +108,35 @@ def test_a_judge_that_is_absent_or_cannot_be_had_is_told_before_anything_runs(
 
 def test_a_judge_that_nothing_needs_is_a_mistake(capsys, example_of, grader, tmp_path, said):
     data = example_of.parents[1] / "sti_bench" / "example"
-    error = run(capsys, "score", "--predictions", said, "--tasks", "sti_bench", "--data", data,
-                "--judge", "grader", code=2)  # fmt: skip
+    error = run(
+        capsys,
+        "score",
+        "--predictions",
+        said,
+        "--tasks",
+        "sti_bench",
+        "--data",
+        data,
+        "--judge",
+        "grader",
+        code=2,
+    )
     assert "a task whose answers are judged" in error and grader.asked == 0
 
 
 def test_verdicts_are_kept_in_the_run_and_replayed(capsys, example_of, grader, tmp_path, said):
-    command = ["eval", "--model", f"replay(file={said})", "--tasks", TASK, "--data", example_of,
-               "--out", tmp_path / "runs", "--json"]  # fmt: skip
+    command = [
+        "eval",
+        "--model",
+        f"replay(file={said})",
+        "--tasks",
+        TASK,
+        "--data",
+        example_of,
+        "--out",
+        tmp_path / "runs",
+        "--json",
+    ]
     first = run(capsys, *command, "--judge", "grader")["tasks"]["v_star"]
     assert grader.asked == 3 and first["metrics"]["Acc"] == pytest.approx(2 / 3)
     (folder,) = {path.parent for path in (tmp_path / "runs").rglob("results.json")}
@@ -131,8 +160,20 @@ def test_verdicts_are_kept_in_the_run_and_replayed(capsys, example_of, grader, t
 def test_another_judge_is_another_run_but_may_score_again(
     capsys, example_of, grader, tmp_path, said
 ):
-    command = ["eval", "--model", f"replay(file={said})", "--tasks", TASK, "--data", example_of,
-               "--out", tmp_path / "runs", "--json", "--judge", "grader"]  # fmt: skip
+    command = [
+        "eval",
+        "--model",
+        f"replay(file={said})",
+        "--tasks",
+        TASK,
+        "--data",
+        example_of,
+        "--out",
+        tmp_path / "runs",
+        "--json",
+        "--judge",
+        "grader",
+    ]
     run(capsys, *command)
     grader.name = "grader(v=2)"
     error = run(capsys, *command, code=5)
@@ -148,8 +189,20 @@ def test_stored_verdicts_score_a_file_without_a_network(capsys, example_of, tmp_
     items = json.loads((example_of / "v_star" / "V_STaR_test.json").read_text())
     for place, item in enumerate(items):
         judge.judge("graded", item["question"], "a" * (5 * place + 2), item["answer"])
-    command = ["score", "--predictions", said, "--tasks", TASK, "--data", example_of, "--json",
-               "--out", tmp_path / "runs", "--judge", f"stored(file={kept})"]  # fmt: skip
+    command = [
+        "score",
+        "--predictions",
+        said,
+        "--tasks",
+        TASK,
+        "--data",
+        example_of,
+        "--json",
+        "--out",
+        tmp_path / "runs",
+        "--judge",
+        f"stored(file={kept})",
+    ]
     found = run(capsys, *command)["tasks"]["v_star"]
     assert found["metrics"]["Acc"] == pytest.approx(2 / 3)
     (folder,) = {path.parent for path in (tmp_path / "runs").rglob("results.json")}
@@ -163,12 +216,34 @@ def test_stored_verdicts_score_a_file_without_a_network(capsys, example_of, tmp_
 def test_a_config_may_name_the_judge(capsys, example_of, grader, tmp_path, said):
     config = tmp_path / "config.toml"
     config.write_text('judge = "grader"\n')
-    found = run(capsys, "score", "--predictions", said, "--tasks", TASK, "--data", example_of,
-                "--config", config, "--json")  # fmt: skip
+    found = run(
+        capsys,
+        "score",
+        "--predictions",
+        said,
+        "--tasks",
+        TASK,
+        "--data",
+        example_of,
+        "--config",
+        config,
+        "--json",
+    )
     assert found["tasks"]["v_star"]["metrics"]["Acc"] is not None and grader.asked == 3
     config.write_text("judge = 3\n")
-    assert "text" in run(capsys, "score", "--predictions", said, "--tasks", TASK, "--data",
-                         example_of, "--config", config, code=2)  # fmt: skip
+    assert "text" in run(
+        capsys,
+        "score",
+        "--predictions",
+        said,
+        "--tasks",
+        TASK,
+        "--data",
+        example_of,
+        "--config",
+        config,
+        code=2,
+    )
 
 
 def test_a_judge_that_fails_while_scoring_ends_with_an_error(capsys, example_of, grader, said):
@@ -176,8 +251,19 @@ def test_a_judge_that_fails_while_scoring_ends_with_an_error(capsys, example_of,
         raise ModelError("judge grader", expected="a reply", found="none")
 
     grader.judge = fails
-    error = run(capsys, "score", "--predictions", said, "--tasks", TASK, "--data", example_of,
-                "--judge", "grader", code=3)  # fmt: skip
+    error = run(
+        capsys,
+        "score",
+        "--predictions",
+        said,
+        "--tasks",
+        TASK,
+        "--data",
+        example_of,
+        "--judge",
+        "grader",
+        code=3,
+    )
     assert "judge grader" in error
 
 
@@ -187,8 +273,10 @@ class ReadsOptions:
     batch_size = 4
 
     def generate(self, requests):
-        return [ChatReply(text=self.reply(request.text), prompt_tokens=1, completion_tokens=1)
-                for request in requests]  # fmt: skip
+        return [
+            ChatReply(text=self.reply(request.text), prompt_tokens=1, completion_tokens=1)
+            for request in requests
+        ]
 
     @staticmethod
     def reply(text):
@@ -230,15 +318,31 @@ def test_captions_are_judged_by_the_shipped_rubric_through_the_commands(
     file.write_text("".join(lines))
     common = ["--tasks", spec, "--data", data, "--json"]
     judge = f"chat(backend=openai(model=served,coordinates=pixels,base_url={network.url}))"
-    found = run(capsys, "score", "--predictions", file,
-                *common, "--judge", f"remembered(judge={judge},file={kept})")["tasks"]  # fmt: skip
+    found = run(
+        capsys,
+        "score",
+        "--predictions",
+        file,
+        *common,
+        "--judge",
+        f"remembered(judge={judge},file={kept})",
+    )["tasks"]
     right = len(samples) - len(captions) + 1
     assert found["tempcompass"]["metrics"]["avg"] == pytest.approx(right / len(samples))
     assert len(network.asked) == len(captions)
     for asked in network.asked:
         assert (asked.get("max_tokens") or asked["max_completion_tokens"]) >= 128
-    again = run(capsys, "eval", "--model", f"replay(file={file})", *common, "--out", runs,
-                "--judge", f"stored(file={kept})")["tasks"]  # fmt: skip
+    again = run(
+        capsys,
+        "eval",
+        "--model",
+        f"replay(file={file})",
+        *common,
+        "--out",
+        runs,
+        "--judge",
+        f"stored(file={kept})",
+    )["tasks"]
     assert again["tempcompass"]["metrics"] == found["tempcompass"]["metrics"]
     (folder,) = {path.parent for path in runs.rglob("results.json")}
     assert not run(capsys, "score", folder, "--data", data, "--json")["tasks"]["tempcompass"][
@@ -249,23 +353,47 @@ def test_captions_are_judged_by_the_shipped_rubric_through_the_commands(
 
 @pytest.mark.parametrize(
     ("form", "right", "unread"),
-    [("Answer: {}. it", 1, 0), ("{}. it", 1, 0), ("None of them", 0, 0), ("Answer: {}", 0, 1),
-     ("({}) it", 0, 1), ("no idea", 0, 1)],
-)  # fmt: skip
+    [
+        ("Answer: {}. it", 1, 0),
+        ("{}. it", 1, 0),
+        ("None of them", 0, 0),
+        ("Answer: {}", 0, 1),
+        ("({}) it", 0, 1),
+        ("no idea", 0, 1),
+    ],
+)
 def test_verdicts_that_choose_nothing_are_counted(
     capsys, monkeypatch, network, tmp_path, form, right, unread
 ):
     data, spec, samples, captions, lines = compass("captioning")
     truth = {one.target.extra["record"].about for one in captions}
     letters = {question: answer[0] for question, answer in truth}
-    monkeypatch.setattr(ReadsOptions, "reply", staticmethod(lambda text: form.format(
-        next(letter for question, letter in letters.items() if question in text))))  # fmt: skip
+    monkeypatch.setattr(
+        ReadsOptions,
+        "reply",
+        staticmethod(
+            lambda text: form.format(
+                next(letter for question, letter in letters.items() if question in text)
+            )
+        ),
+    )
     file = tmp_path / "said.jsonl"
     lines = [json.dumps({"id": one.id, "answer": "a caption"}) + "\n" for one in samples]
     file.write_text("".join(lines))
     judge = f"chat(backend=openai(model=served,coordinates=pixels,base_url={network.url}))"
-    found = run(capsys, "score", "--predictions", file, "--tasks", spec, "--data", data, "--json",
-                "--judge", judge)["tasks"]["tempcompass"]["metrics"]  # fmt: skip
+    found = run(
+        capsys,
+        "score",
+        "--predictions",
+        file,
+        "--tasks",
+        spec,
+        "--data",
+        data,
+        "--json",
+        "--judge",
+        judge,
+    )["tasks"]["tempcompass"]["metrics"]
     assert (found["avg"], found["unreadable verdicts"]) == (right, unread)
 
 
@@ -291,8 +419,19 @@ def test_every_shipped_rubric_runs_through_the_command(
 
 
 def test_a_task_that_grades_refuses_a_rubric_without_a_scale(capsys, example_of, said):
-    error = run(capsys, "score", "--predictions", said, "--data", example_of, "--judge", "x",
-                "--tasks", "v_star(rubric=tempcompass_caption)", code=2)  # fmt: skip
+    error = run(
+        capsys,
+        "score",
+        "--predictions",
+        said,
+        "--data",
+        example_of,
+        "--judge",
+        "x",
+        "--tasks",
+        "v_star(rubric=tempcompass_caption)",
+        code=2,
+    )
     assert "tempcompass_caption" in error and "scale" in error
 
 
@@ -300,8 +439,21 @@ def test_what_papers_print_of_v_star_stands_beside_the_headline(
     capsys, example_of, grader, tmp_path, said
 ):
     runs, board = tmp_path / "runs", tmp_path / "board"
-    found = run(capsys, "score", "--predictions", said, "--tasks", TASK, "--data", example_of,
-                "--judge", "grader", "--out", runs, "--json")["tasks"]["v_star"]  # fmt: skip
+    found = run(
+        capsys,
+        "score",
+        "--predictions",
+        said,
+        "--tasks",
+        TASK,
+        "--data",
+        example_of,
+        "--judge",
+        "grader",
+        "--out",
+        runs,
+        "--json",
+    )["tasks"]["v_star"]
     assert list(found["metrics"])[:2] == ["mAM", "mLGM"]
     (folder,) = {path.parent for path in runs.rglob("results.json")}
     assert main(["score", str(folder)]) == 0

@@ -124,13 +124,20 @@ def test_the_model_that_was_named_to_evaluate_it_is_the_record(folder):
 
 
 UNREADABLE = {
-    "none": None, "empty": "", "no JSON": "{", "a list": "[]", "deep": "[" * 100_000,
+    "none": None,
+    "empty": "",
+    "no JSON": "{",
+    "a list": "[]",
+    "deep": "[" * 100_000,
     "no fields": {"version": VERSION, "model": {"spec": SPEC}},
     "another version": manifest_of(SPEC, version=0),
-    "no model": manifest_of(SPEC, model=None), "no spec": manifest_of(SPEC, model={}),
-    "no text": manifest_of(3), "no SPEC": manifest_of("dr2seg(canvas"), "a text": "\"dr2seg\"",
+    "no model": manifest_of(SPEC, model=None),
+    "no spec": manifest_of(SPEC, model={}),
+    "no text": manifest_of(3),
+    "no SPEC": manifest_of("dr2seg(canvas"),
+    "a text": '"dr2seg"',
     "large": json.dumps(manifest_of(SPEC)) + " " * LARGEST,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
@@ -151,8 +158,11 @@ def test_other_models_and_models_without_such_a_checkpoint_are_as_typed(folder):
 def test_the_innermost_checkpoint_counts_as_it_does_for_backends(folder, tmp_path):
     written(tmp_path / "other" / "manifest.json", manifest_of("dr2seg(canvas=56)"))
     inner, other = f"transformers(checkpoint={folder})", f"checkpoint={tmp_path / 'other'}"
-    for given in (f"backend=altered(pictures=grey,chat={inner})", f"{other},backend={inner}",
-                  f"backend=altered({other},chat={inner})"):  # fmt: skip
+    for given in (
+        f"backend=altered(pictures=grey,chat={inner})",
+        f"{other},backend={inner}",
+        f"backend=altered({other},chat={inner})",
+    ):
         assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
     given = f"{other},backend=altered(pictures=grey)"
     assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},canvas=56)"
@@ -193,8 +203,9 @@ def test_a_checkpoint_in_the_cache_of_hugging_face_is_known_too(tmp_path, monkey
     for revision, canvas in (("main", 56), ("late", 84)):
         commit = revision[0] * 40
         written(cached / "refs" / revision, commit)
-        written(cached / "snapshots" / commit / "harness.json",
-                manifest_of(f"dr2seg(canvas={canvas})"))  # fmt: skip
+        written(
+            cached / "snapshots" / commit / "harness.json", manifest_of(f"dr2seg(canvas={canvas})")
+        )
     for more, canvas in (("", 56), (",backend=transformers(revision=late)", 84)):
         whole = as_trained(parse(f"dr2seg(checkpoint=me/name{more})"))
         assert whole.arguments["canvas"] == canvas
@@ -235,18 +246,31 @@ def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
 
 
 REPLIES = (
-    ("val_00000", "17, 20, 99, 110"), ("val_00001", "60, 30, 150, 92"),
+    ("val_00000", "17, 20, 99, 110"),
+    ("val_00001", "60, 30, 150, 92"),
     ("val_00002", "10, 5, 120, 81"),
-)  # fmt: skip
+)
 
 
 def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
     """Evaluated, replayed and scored, the same replies have the same score: boxes on 168 x 168."""
     file = tmp_path / "said.jsonl"
-    file.write_text("".join(json.dumps({"id": name, "reply": (
-        f"<think>x</think><description>y</description><answer>[{{\"bbox_2d\": [{box}], "
-        "\"point_2d\": [60, 60]}]</answer>"
-    )}) + "\n" for name, box in REPLIES))  # fmt: skip
+    file.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "id": name,
+                    "reply": (
+                        "<think>x</think><description>y</description>"
+                        f'<answer>[{{"bbox_2d": [{box}], '
+                        '"point_2d": [60, 60]}]</answer>'
+                    ),
+                }
+            )
+            + "\n"
+            for name, box in REPLIES
+        )
+    )
     more = "segmenter=box,propagator=still"
     data = ["--tasks", "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "runs"), "--json"]
     reader = f"dr2seg(checkpoint={folder},backend=stored,{more})"
@@ -254,9 +278,16 @@ def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
         "asked": ["eval", "--model", reader.replace("=stored", f"=stored(file={file})")],
         "replayed": ["eval", "--model", f"replay(file={file},model={reader})"],
         "scored": ["score", "--predictions", str(file), "--model", reader],
-        "typed": ["score", "--predictions", str(file), "--name", "typed", "--model",
-                  reader.replace(more, f"{more},canvas=840")],
-    }  # fmt: skip
+        "typed": [
+            "score",
+            "--predictions",
+            str(file),
+            "--name",
+            "typed",
+            "--model",
+            reader.replace(more, f"{more},canvas=840"),
+        ],
+    }
     metrics = {}
     for name, line in lines.items():
         quiet = ["--quiet"] if line[0] == "eval" else []
@@ -279,8 +310,9 @@ def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
 
 def test_verify_reads_replies_as_they_were_asked(folder, monkeypatch, capsys):
     readers = []
-    monkeypatch.setattr("harness.cli.verify.verify_task",
-                        lambda task, reader: readers.append(reader) or [])  # fmt: skip
+    monkeypatch.setattr(
+        "harness.cli.verify.verify_task", lambda task, reader: readers.append(reader) or []
+    )
     model = f"dr2seg(checkpoint={folder},backend=stored,segmenter=box)"
     line = ["verify", "--tasks", "reason_seg", "--data", str(DATA), "--json", "--model"]
     assert main([*line, model]) == 0
@@ -303,9 +335,24 @@ def test_a_sweep_names_its_models_as_they_are_evaluated(folder, tmp_path, monkey
     typed = []
     monkeypatch.setattr(command_line, "evaluate", lambda given: typed.extend(given.model) or 0)
     base = f"dr2seg(checkpoint={folder})"
-    assert main(["sweep", "--model", base, "--vary", "prompt=short,paper",
-                 "--tasks", "t", "--data", ".", "--out",
-                 str(tmp_path / "s")]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "sweep",
+                "--model",
+                base,
+                "--vary",
+                "prompt=short,paper",
+                "--tasks",
+                "t",
+                "--data",
+                ".",
+                "--out",
+                str(tmp_path / "s"),
+            ]
+        )
+        == 0
+    )
     assert typed == [base, f"dr2seg(checkpoint={folder},prompt=paper)"]
     plain = sweep_of(tmp_path / "s" / "run")
     assert plain["base"] == str(as_trained(parse(base)))
@@ -321,9 +368,18 @@ def test_a_run_says_what_was_taken_and_keeps_the_whole_model(folder, tmp_path, c
     given = f"checkpoint={folder},frames=2,max_new_tokens=4"
     whole = f"dr2seg({given},canvas=168,prompt=short)"
     line = [
-        "eval", "--model", f"dr2seg({given})", "--tasks", "reason_seg", "--data", str(DATA),
-        "--out", str(tmp_path / "runs"), "--quiet", "--json",
-    ]  # fmt: skip
+        "eval",
+        "--model",
+        f"dr2seg({given})",
+        "--tasks",
+        "reason_seg",
+        "--data",
+        str(DATA),
+        "--out",
+        str(tmp_path / "runs"),
+        "--quiet",
+        "--json",
+    ]
     assert main(line) == 0
     first = capsys.readouterr()
     assert "note: dr2seg with the checkpoint" in first.err

@@ -51,10 +51,20 @@ class Kept:
 
 def row(sample, place, text="a reply", **more):
     return {
-        "task": "reason_seg", "sample": sample, "rollout": place, "canvas": [1000, 1000],
-        "text": text, "tokens": 1234, "cut": False, "terms": {"total": 2.5, "format": 1.0},
-        "frame": 0, "boxes": [], "points": [], "advantage": -0.75, **more,
-    }  # fmt: skip
+        "task": "reason_seg",
+        "sample": sample,
+        "rollout": place,
+        "canvas": [1000, 1000],
+        "text": text,
+        "tokens": 1234,
+        "cut": False,
+        "terms": {"total": 2.5, "format": 1.0},
+        "frame": 0,
+        "boxes": [],
+        "points": [],
+        "advantage": -0.75,
+        **more,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -108,23 +118,54 @@ def near(shown, colour):
 
 def test_the_page_tells_everything_about_a_reply(trained, samples, capsys):
     first, second, _ = samples
-    folder = trained([
-        (1, row(first, 0, "one", second="asked again", cut=True)),
-        (1, row(first, 1, "two", advantage=0.75, unread="no tags")),
-        (4, row(second, 0, "three", advantage=None)),
-    ])  # fmt: skip
+    folder = trained(
+        [
+            (1, row(first, 0, "one", second="asked again", cut=True)),
+            (1, row(first, 1, "two", advantage=0.75, unread="no tags")),
+            (4, row(second, 0, "three", advantage=None)),
+        ]
+    )
     said = " ".join(page_of(folder).said)
-    for part in ("Step 1", "Step 4", first, samples[first].query.text, "one", "asked again",
-                 "Reply, 1,234 tokens, cut off", "total", "2.500", "format", "1.000", "−0.750",
-                 "+0.750", "no tags", "three", "truth: mask of", "–"):  # fmt: skip
+    for part in (
+        "Step 1",
+        "Step 4",
+        first,
+        samples[first].query.text,
+        "one",
+        "asked again",
+        "Reply, 1,234 tokens, cut off",
+        "total",
+        "2.500",
+        "format",
+        "1.000",
+        "−0.750",
+        "+0.750",
+        "no tags",
+        "three",
+        "truth: mask of",
+        "–",
+    ):
         assert part in said, part
     assert capsys.readouterr().out == f"{folder / 'rollouts.html'}\n"
 
 
 def test_what_a_network_wrote_is_text_and_nothing_is_fetched(trained, samples):
     first = next(iter(samples))
-    folder = trained([(1, row(first, 0, HOSTILE, second=HOSTILE, unread=HOSTILE,
-                              terms={HOSTILE: 1.0, "total": 1.0}))])  # fmt: skip
+    folder = trained(
+        [
+            (
+                1,
+                row(
+                    first,
+                    0,
+                    HOSTILE,
+                    second=HOSTILE,
+                    unread=HOSTILE,
+                    terms={HOSTILE: 1.0, "total": 1.0},
+                ),
+            )
+        ]
+    )
     page = page_of(folder)
     assert not page.of("script") and not page.of("link") and not page.of("iframe")
     assert all(one["src"].startswith("data:image/jpeg;base64,") for one in page.of("img"))
@@ -178,10 +219,11 @@ def test_an_instance_in_two_parts_is_drawn_as_one(samples):
 def test_a_number_has_no_places_to_draw(samples):
     sample = next(iter(samples.values()))
     query = replace(sample.query, forms=(AnswerForm.COUNT,))
-    for form, answer, boxes in ((AnswerForm.COUNT, Answer(count=3), None),
-                                (AnswerForm.TEXT, Answer(text="x"), None),
-                                (AnswerForm.BOXES, Answer(boxes=(Box(1, 2, 3, 4),)),
-                                 (Box(1, 2, 3, 4),))):  # fmt: skip
+    for form, answer, boxes in (
+        (AnswerForm.COUNT, Answer(count=3), None),
+        (AnswerForm.TEXT, Answer(text="x"), None),
+        (AnswerForm.BOXES, Answer(boxes=(Box(1, 2, 3, 4),)), (Box(1, 2, 3, 4),)),
+    ):
         made = replace(sample, query=replace(query, forms=(form,)), target=Target(answer=answer))
         assert truth_on(0, made).boxes == boxes
 
@@ -232,8 +274,16 @@ def test_a_sample_that_is_gone_and_rows_of_before_are_shown_as_far_as_they_go(tr
     assert len(page.of("img")) == 1 and "no such sample any more" in " ".join(page.said)
 
 
-@pytest.mark.parametrize("wrong", [{"boxes": [[0, 0, 1]]}, {"boxes": [[0, 0, 1, float("nan")]]},
-                                   {"terms": None}, {"points": 3}, {"tokens": "many"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"boxes": [[0, 0, 1]]},
+        {"boxes": [[0, 0, 1, float("nan")]]},
+        {"terms": None},
+        {"points": 3},
+        {"tokens": "many"},
+    ],
+)
 def test_rollouts_that_were_tampered_with_are_refused(tmp_path, wrong):
     file = Curve(tmp_path / "rollouts.jsonl")
     file.append(7, row("a", 0, **wrong))

@@ -40,8 +40,21 @@ def evaluate(tmp_path, monkeypatch):
 
     def evaluated(known, *more):
         monkeypatch.setattr(splits, "trained_by", lambda model: known)
-        return main(["eval", "--model", "saliency", "--tasks", "reason_seg", "--data", str(DATA),
-                     "--out", str(tmp_path / "runs"), "--quiet", *more])  # fmt: skip
+        return main(
+            [
+                "eval",
+                "--model",
+                "saliency",
+                "--tasks",
+                "reason_seg",
+                "--data",
+                str(DATA),
+                "--out",
+                str(tmp_path / "runs"),
+                "--quiet",
+                *more,
+            ]
+        )
 
     return evaluated
 
@@ -136,8 +149,10 @@ def test_an_adapter_was_trained_on_what_its_training_was(tmp_path, rows):
     (training / "manifest.json").write_text("{}")
     write_samples(training / "samples.jsonl", rows)
     for named, found in (
-        (training / "adapter", training), (training, training), (copied, copied),
-    ):  # fmt: skip
+        (training / "adapter", training),
+        (training, training),
+        (copied, copied),
+    ):
         spec = parse(f"m(checkpoint=none/none,backend=transformers(adapter={named}))")
         assert list(checkpoints(spec)) == [found]
         assert trained_by(spec) == (None if named == copied else rows)
@@ -145,10 +160,14 @@ def test_an_adapter_was_trained_on_what_its_training_was(tmp_path, rows):
 
 @pytest.mark.parametrize(
     "plain",
-    [{}, [], {"n_total": 3, "samples": 4, "pictures": 0, "examples": [], "alike": 0},
-     {"n_total": 3, "samples": "1", "pictures": 0, "examples": [], "alike": 0},
-     {"n_total": 3, "samples": 1, "pictures": 0, "examples": [], "more": 0}],
-)  # fmt: skip
+    [
+        {},
+        [],
+        {"n_total": 3, "samples": 4, "pictures": 0, "examples": [], "alike": 0},
+        {"n_total": 3, "samples": "1", "pictures": 0, "examples": [], "alike": 0},
+        {"n_total": 3, "samples": 1, "pictures": 0, "examples": [], "more": 0},
+    ],
+)
 def test_a_flag_that_was_tampered_with_is_refused(tmp_path, plain):
     (tmp_path / "trained_on.json").write_text(json.dumps(plain))
     with pytest.raises(StoreError, match=r"trained_on\.json"):

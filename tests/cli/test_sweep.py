@@ -12,8 +12,9 @@ from harness.spec import parse
 
 def test_values_are_read_as_in_a_spec():
     assert values("frames=4,fps(rate=2,max_frames=8),none") == (
-        "frames", (4, parse("fps(rate=2,max_frames=8)"), None),
-    )  # fmt: skip
+        "frames",
+        (4, parse("fps(rate=2,max_frames=8)"), None),
+    )
     for text in ("frames", "=4", "a b=1"):
         with pytest.raises(UsageError, match="SETTING=VALUE"):
             values(text)
@@ -53,8 +54,20 @@ def test_one_at_a_time_keeps_the_base_and_a_grid_is_every_combination():
 
 def test_the_board_says_how_much_hangs_on_a_setting(command, shapes, tmp_path):
     out = tmp_path / "runs"
-    done = command("sweep", "--model", "random(seed=1)", "--vary", "seed=2,3", "--tasks",
-                   "reason_seg", "--data", shapes, "--out", out, "--quiet")  # fmt: skip
+    done = command(
+        "sweep",
+        "--model",
+        "random(seed=1)",
+        "--vary",
+        "seed=2,3",
+        "--tasks",
+        "reason_seg",
+        "--data",
+        shapes,
+        "--out",
+        out,
+        "--quiet",
+    )
     assert done.returncode == 0, done.stderr
     assert len(list(out.rglob("results.json"))) == 3
     command("board", "build", "--runs", out, "--out", tmp_path / "board")
@@ -62,8 +75,19 @@ def test_the_board_says_how_much_hangs_on_a_setting(command, shapes, tmp_path):
     (line,) = [line for line in text.splitlines() if "Sensitivity" in line]
     assert "over 3 settings of seed; paired difference" in line
     assert "Sensitivity" in (tmp_path / "board" / "board.html").read_text()
-    other = command("sweep", "--model", "random", "--vary", "seed=9", "--tasks", "reason_seg",
-                    "--data", shapes, "--out", out)  # fmt: skip
+    other = command(
+        "sweep",
+        "--model",
+        "random",
+        "--vary",
+        "seed=9",
+        "--tasks",
+        "reason_seg",
+        "--data",
+        shapes,
+        "--out",
+        out,
+    )
     assert other.returncode == UsageError.exit_code and "another sweep" in other.stderr
 
 

@@ -92,9 +92,22 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     (origin,) = read_origins(out / "eval" / "reason_seg")
     assert (origin.name, origin.folder, origin.steps, origin.seed) == ("out", "../..", 3, 7)
 
-    code = main(["eval", "--model", f"qwen_vl(checkpoint={out},max_new_tokens=8)", "--tasks",
-                 "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "runs"), "--json",
-                 "--seed", "7"])  # fmt: skip
+    code = main(
+        [
+            "eval",
+            "--model",
+            f"qwen_vl(checkpoint={out},max_new_tokens=8)",
+            "--tasks",
+            "reason_seg",
+            "--data",
+            str(DATA),
+            "--out",
+            str(tmp_path / "runs"),
+            "--json",
+            "--seed",
+            "7",
+        ]
+    )
     assert code == 0
     again = said(capsys)["tasks"]["reason_seg"]
     assert again["trained_on"] == kept
@@ -103,8 +116,23 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     assert [one.folder for one in read_origins(run)] == ["../../../out"]
 
     board = tmp_path / "board"
-    assert main(["board", "build", "--runs", str(tmp_path / "runs"), "--runs", str(out / "eval"),
-                 "--out", str(board), "--no-gallery", "--json"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "board",
+                "build",
+                "--runs",
+                str(tmp_path / "runs"),
+                "--runs",
+                str(out / "eval"),
+                "--out",
+                str(board),
+                "--no-gallery",
+                "--json",
+            ]
+        )
+        == 0
+    )
     rows = json.loads((board / "board.json").read_text())["tables"][0]["rows"]
     assert [row["training"]["link"] for row in rows] == ["../out/manifest.json"] * 2
 
@@ -183,8 +211,9 @@ def judged(line, tmp_path, monkeypatch):
     line[line.index("--data") + 1] = str(root)
     made = Grader()
     build = judges.build_judge
-    monkeypatch.setattr(judges, "build_judge",
-                        lambda text: made if text == "grader" else build(text))  # fmt: skip
+    monkeypatch.setattr(
+        judges, "build_judge", lambda text: made if text == "grader" else build(text)
+    )
     return [*line, "--eval-tasks", "v_star(where=text,prompt=official)"], made
 
 
@@ -244,9 +273,11 @@ def test_a_used_folder_is_refused_and_going_on_needs_the_same_settings(line, cap
 
 def test_settings_of_a_file_give_way_to_what_is_typed(line, capsys, tmp_path, monkeypatch):
     config = tmp_path / "mine.toml"
-    config.write_text('learning_rate = 1e-4\nmax_steps = 50\nseed = 9\n'
-                      'lr_scheduler_type = "constant_with_warmup"\n'
-                      'eval-tasks = ["reason_seg"]\n')  # fmt: skip
+    config.write_text(
+        "learning_rate = 1e-4\nmax_steps = 50\nseed = 9\n"
+        'lr_scheduler_type = "constant_with_warmup"\n'
+        'eval-tasks = ["reason_seg"]\n'
+    )
     assert main([*line, "--config", str(config), "--json"]) == 0
     shown = said(capsys)
     settings = shown["method"]["settings"]
@@ -396,9 +427,11 @@ def test_an_interrupted_training_goes_on(line, capsys, tmp_path):
     line[line.index("max_steps=3")] = "max_steps=400"
     out = tmp_path / "out"
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *line], stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "harness", *line],
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     try:
         deadline = time.monotonic() + 240
         while not (out / "curve.jsonl").exists() or not (out / "curve.jsonl").read_text():
@@ -422,10 +455,22 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
     given = "save_steps=1,per_device_train_batch_size=2,report_to=none"
     line[line.index(given)] = given.replace("train_batch_size=2", "train_batch_size=1")
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2",
-         "--standalone", "-m", "harness", *line],
-        capture_output=True, text=True, timeout=500, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc_per_node",
+            "2",
+            "--standalone",
+            "-m",
+            "harness",
+            *line,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stderr
     together = Training.open(tmp_path / "two")
     assert together.manifest["processes"] == 2
@@ -435,27 +480,59 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", [
-    ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
-    ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
-     "--mixed_precision", "no", "--dynamo_backend", "no"],
-], ids=["torch", "accelerate"])  # fmt: skip
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
+        [
+            "accelerate.commands.launch",
+            "--multi_gpu",
+            "--num_processes",
+            "2",
+            "--num_machines",
+            "1",
+            "--mixed_precision",
+            "no",
+            "--dynamo_backend",
+            "no",
+        ],
+    ],
+    ids=["torch", "accelerate"],
+)
 def test_two_processes_make_the_groups_and_the_step_of_one(tiny_qwen, tmp_path, launcher):
     settings = (
         "num_generations=4,generation_batch_size=8,per_device_train_batch_size=4,max_completion_length=6,max_steps=1,reward=random,"
         "noise=keyed,loss_type=grpo,beta=0.05,entropy_coef=0,report_to=none,"
         "keep_rollouts=2,learning_rate=0.003"
     )
-    line = ["-m", "harness", "train", "--method", "visionreasoner", "--seed", "3", "--quiet",
-            "--model", f"visionreasoner(checkpoint={tiny_qwen})", "--train-tasks", "reason_seg",
-            "--data", str(DATA), "--set", settings, "--out"]  # fmt: skip
+    line = [
+        "-m",
+        "harness",
+        "train",
+        "--method",
+        "visionreasoner",
+        "--seed",
+        "3",
+        "--quiet",
+        "--model",
+        f"visionreasoner(checkpoint={tiny_qwen})",
+        "--train-tasks",
+        "reason_seg",
+        "--data",
+        str(DATA),
+        "--set",
+        settings,
+        "--out",
+    ]
     made = {}
     for name, launch in (("alone", []), ("together", ["-m", *launcher])):
         done = subprocess.run(
             [sys.executable, *launch, *line, str(tmp_path / name)],
-            capture_output=True, text=True, timeout=500,
+            capture_output=True,
+            text=True,
+            timeout=500,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         made[name] = Training.open(tmp_path / name)
     assert made["together"].manifest["processes"] == 2
@@ -463,11 +540,16 @@ def test_two_processes_make_the_groups_and_the_step_of_one(tiny_qwen, tmp_path, 
     assert one["grad_norm"] > 0
     shared = {key for key in one if key in two and "clip" not in key}
     assert {"reward", "grad_norm", "completions/mean_length"} <= shared
-    assert {key: two[key] for key in shared} == pytest.approx({key: one[key] for key in shared},
-                                                              rel=1e-3, abs=1e-6)  # fmt: skip
-    kept = {name: [json.loads(line) for line in (training.folder / "rollouts.jsonl").open()]
-            for name, training in made.items()}  # fmt: skip
-    written = {name: {(row["sample"], row["rollout"]): row["text"] for row in rows}
-               for name, rows in kept.items()}  # fmt: skip
+    assert {key: two[key] for key in shared} == pytest.approx(
+        {key: one[key] for key in shared}, rel=1e-3, abs=1e-6
+    )
+    kept = {
+        name: [json.loads(line) for line in (training.folder / "rollouts.jsonl").open()]
+        for name, training in made.items()
+    }
+    written = {
+        name: {(row["sample"], row["rollout"]): row["text"] for row in rows}
+        for name, rows in kept.items()
+    }
     assert (len(written["alone"]), len(written["together"])) == (8, 4)  # the first one's share
     assert written["together"].items() <= written["alone"].items()

@@ -25,20 +25,32 @@ VIDEO = pixels([np.zeros((SIDE, SIDE, 3), np.uint8)] * 2, times=(0.0, 1.0), is_v
 IMAGE = pixels([np.zeros((SIDE, SIDE, 3), np.uint8)], times=(0.0,), is_video=False, id="i")
 FRAMES = ("00000", "00005")
 # Of each of two videos: one is asked with words around it, one is a part of another.
-ASKED = ("Which way does it move?", "How many are there?", "Is it so?",
-         "The dog turns round.  Is it so?")  # fmt: skip
+ASKED = (
+    "Which way does it move?",
+    "How many are there?",
+    "Is it so?",
+    "The dog turns round.  Is it so?",
+)
 
 
 def sample(number):
     video, place = divmod(number, len(ASKED))
     text = ASKED[place] if place else f"These are frames of a video.\n{ASKED[place]}"
-    query = Query(id=query_id(str(number)), text=text, media=(VIDEO,), forms=(AnswerForm.CHOICE,),
-                  options=("a", "b"))  # fmt: skip
+    query = Query(
+        id=query_id(str(number)),
+        text=text,
+        media=(VIDEO,),
+        forms=(AnswerForm.CHOICE,),
+        options=("a", "b"),
+    )
     return Sample(
-        id=f"v{video}/{place}", query=query, group=f"set/v{video}", frames=FRAMES, target=Target(
-            answer=Answer(choice="A", masks=(Rle.empty(SIDE, SIDE),) * 2)),
+        id=f"v{video}/{place}",
+        query=query,
+        group=f"set/v{video}",
+        frames=FRAMES,
+        target=Target(answer=Answer(choice="A", masks=(Rle.empty(SIDE, SIDE),) * 2)),
         categories={"format": "yes_no", "aspect": "order", "annotator": "1, first frame"},
-    )  # fmt: skip
+    )
 
 
 SAMPLES = [sample(number) for number in range(2 * len(ASKED))]
@@ -71,8 +83,13 @@ def jsonl(root, told, hidden):
 
 def logged(number, one, hidden):
     about = shown(one, hidden)
-    return {"doc_id": number, "target": "A", "input": about.get("question", ""),
-            "filtered_resps": one.id, "some_score": about}  # fmt: skip
+    return {
+        "doc_id": number,
+        "target": "A",
+        "input": about.get("question", ""),
+        "filtered_resps": one.id,
+        "some_score": about,
+    }
 
 
 def lmms(root, told, hidden):
@@ -86,8 +103,10 @@ def vsi(root, told, hidden):
 
 
 def vlmevalkit(root, told, hidden):
-    rows = [{"index": number, **shown(one, hidden), "prediction": one.id}
-            for number, one in enumerate(told)]  # fmt: skip
+    rows = [
+        {"index": number, **shown(one, hidden), "prediction": one.id}
+        for number, one in enumerate(told)
+    ]
     with (root / "x.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))
         table.writeheader()
@@ -96,8 +115,10 @@ def vlmevalkit(root, told, hidden):
 
 
 def video_mme(root, told, hidden):
-    return whole(root / "x.json", [
-        {"questions": [{"question_id": one.id, "response": one.id}]} for one in told])  # fmt: skip
+    return whole(
+        root / "x.json",
+        [{"questions": [{"question_id": one.id, "response": one.id}]} for one in told],
+    )
 
 
 def sti(root, told, hidden):
@@ -114,7 +135,8 @@ def tempcompass(root, told, hidden):
     for one in told:
         about = shown(one, {*hidden, "id", "video"})
         plain.setdefault(one.group.rpartition("/")[2], {"order": []})["order"].append(
-            {**about, "response": one.id})  # fmt: skip
+            {**about, "response": one.id}
+        )
     return whole(root / "yes_no.json", plain)
 
 
@@ -152,15 +174,29 @@ def number(one, frame):
 
 
 WRITERS = {
-    "jsonl": jsonl, "lmms-eval": lmms, "vlmevalkit": vlmevalkit, "video-mme": video_mme,
-    "tempcompass": tempcompass, "sti": sti, "vsi": vsi, "png-tree": png_tree,
-    "label-tree": label_tree, "mask-tree": mask_tree,
-}  # fmt: skip
+    "jsonl": jsonl,
+    "lmms-eval": lmms,
+    "vlmevalkit": vlmevalkit,
+    "video-mme": video_mme,
+    "tempcompass": tempcompass,
+    "sti": sti,
+    "vsi": vsi,
+    "png-tree": png_tree,
+    "label-tree": label_tree,
+    "mask-tree": mask_tree,
+}
 NEEDS = {
-    "jsonl": {"id"}, "video-mme": {"id"}, "sti": {"id"}, "png-tree": {"id"}, "label-tree": {"id"},
-    "mask-tree": {"id"}, "lmms-eval": {"id"}, "vsi": {"id"}, "vlmevalkit": {"video", "question"},
+    "jsonl": {"id"},
+    "video-mme": {"id"},
+    "sti": {"id"},
+    "png-tree": {"id"},
+    "label-tree": {"id"},
+    "mask-tree": {"id"},
+    "lmms-eval": {"id"},
+    "vsi": {"id"},
+    "vlmevalkit": {"video", "question"},
     "tempcompass": {"question"},
-}  # fmt: skip
+}
 """What has to be told for every row to be read."""
 
 
@@ -176,12 +212,16 @@ def read(name, path):
             still = {"media": (IMAGE,), "forms": (AnswerForm.MASK,)}
             asked = [replace(one, query=replace(one.query, **still)) for one in asked]
         made = list(_tree(name)(path, asked))
-        return {one.id: tuple(mask.area for mask in said.answer.masks)
-                for one, said in zip(asked, made, strict=True)}  # fmt: skip
+        return {
+            one.id: tuple(mask.area for mask in said.answer.masks)
+            for one, said in zip(asked, made, strict=True)
+        }
     samples = SAMPLES
     if name == "sti":
-        samples = [Sample(id=f"{one.id.replace('/', '|')}|0|1", query=one.query, target=one.target)
-                   for one in SAMPLES]  # fmt: skip
+        samples = [
+            Sample(id=f"{one.id.replace('/', '|')}|0|1", query=one.query, target=one.target)
+            for one in SAMPLES
+        ]
     rows = read_format(name, path, samples).rows
     return {key.removesuffix("|0|1").replace("|", "/"): rows[key].value for key in rows}
 
@@ -220,8 +260,12 @@ def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, s
 def counts(*truths):
     """Samples of a list whose ids are the numbers of its rows, all asked the same."""
     for row, truth in enumerate(truths):
-        query = Query(id=query_id(str(row)), text="How many are there?", media=(VIDEO,),
-                      forms=(AnswerForm.COUNT,))  # fmt: skip
+        query = Query(
+            id=query_id(str(row)),
+            text="How many are there?",
+            media=(VIDEO,),
+            forms=(AnswerForm.COUNT,),
+        )
         yield Sample(id=str(row), query=query, target=Target(answer=Answer(count=truth)))
 
 
@@ -234,17 +278,23 @@ def test_logs_of_counts_score_the_same_or_are_refused(tmp_path_factory, order, r
     """Rows are believed where every row's question and count are those of the sample."""
     samples = list(counts(*TRUTHS))
     rows = [
-        {"doc_id": place if renumbered else row, "input": "Count. How many are there?\nA number.",
-         "target": str(TRUTHS[row]), "filtered_resps": str(TRUTHS[row] + row % 2)}
+        {
+            "doc_id": place if renumbered else row,
+            "input": "Count. How many are there?\nA number.",
+            "target": str(TRUTHS[row]),
+            "filtered_resps": str(TRUTHS[row] + row % 2),
+        }
         for place, row in enumerate(order)
-    ]  # fmt: skip
+    ]
     path = lines(tmp_path_factory.mktemp("law") / "x_samples_countbench.jsonl", rows)
     found = read_format("lmms-eval", path, samples)
     said = {TRUTHS[int(name)]: [] for name in found.rows}
     for name, row in found.rows.items():
         said[TRUTHS[int(name)]].append(int(row.value))
-    replied = {truth: sorted(truth + row % 2 for row, one in enumerate(TRUTHS) if one == truth)
-               for truth in TRUTHS}  # fmt: skip
+    replied = {
+        truth: sorted(truth + row % 2 for row, one in enumerate(TRUTHS) if one == truth)
+        for truth in TRUTHS
+    }
     right = [sorted(said[truth]) == replied[truth] for truth in said]
     assert all(right), "replies to one count are those of another"
     in_order = all(TRUTHS[row] == TRUTHS[place] for place, row in enumerate(order))

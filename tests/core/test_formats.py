@@ -19,13 +19,22 @@ from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id
 
 PICTURE = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
-QUESTIONS = {"001-1": "Which way does it move?", "001-2": "How many are there?",
-             "002-1": "Which way does it move?", "002-2": "What colour is it?"}  # fmt: skip
+QUESTIONS = {
+    "001-1": "Which way does it move?",
+    "001-2": "How many are there?",
+    "002-1": "Which way does it move?",
+    "002-2": "What colour is it?",
+}
 
 
 def sample(name, text):
-    query = Query(id=query_id(name), text=text, media=(PICTURE,), forms=(AnswerForm.CHOICE,),
-                  options=("a", "b"))  # fmt: skip
+    query = Query(
+        id=query_id(name),
+        text=text,
+        media=(PICTURE,),
+        forms=(AnswerForm.CHOICE,),
+        options=("a", "b"),
+    )
     return Sample(id=name, query=query, target=None, group=f"video_{name[:3]}")
 
 
@@ -42,8 +51,12 @@ def said(matched):
 
 
 def lmms(number, reply, **more):
-    return {"doc_id": number, "filtered_resps": reply, "target": "A",
-            "input": f"Answer.\n{list(QUESTIONS.values())[number]}\nA. a\nB. b"} | more  # fmt: skip
+    return {
+        "doc_id": number,
+        "filtered_resps": reply,
+        "target": "A",
+        "input": f"Answer.\n{list(QUESTIONS.values())[number]}\nA. a\nB. b",
+    } | more
 
 
 def test_all_formats_can_be_asked_for():
@@ -77,11 +90,14 @@ def test_lmms_eval_by_a_question_that_one_sample_is_asked(tmp_path):
 def test_lmms_eval_by_video_and_question_in_what_a_metric_was_given(tmp_path):
     """As its TempCompass tasks log: no document, and the documents in another order than ours."""
     asked = QUESTIONS["001-1"]
-    rows = [lmms(0, video, avg_accuracy={"video_id": video, "question": asked, "dim": "direction"})
-            for video in ("video_002", "video_001")]  # fmt: skip
+    rows = [
+        lmms(0, video, avg_accuracy={"video_id": video, "question": asked, "dim": "direction"})
+        for video in ("video_002", "video_001")
+    ]
     assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)) == {
-        "001-1": "video_001", "002-1": "video_002",
-    }  # fmt: skip
+        "001-1": "video_001",
+        "002-1": "video_002",
+    }
     rows = [lmms(0, "A", avg_accuracy={"video_id": "video_009", "question": QUESTIONS["002-2"]})]
     found = read_format("lmms-eval", lines(tmp_path / "y.jsonl", rows), SAMPLES)
     assert said(found) == {} and len(found.unmatched) == 1
@@ -164,12 +180,18 @@ def test_stis_results_are_told_apart_by_video_number_and_times(tmp_path):
 @pytest.mark.parametrize("key", ["prediction", "response"])
 def test_tempcompass_predictions_by_video_aspect_and_question(tmp_path, key):
     samples = [
-        replace(sample(f"yes_no/{video}/{aspect}/{number}", text), group=video,
-                categories={"format": "yes_no", "aspect": aspect})
+        replace(
+            sample(f"yes_no/{video}/{aspect}/{number}", text),
+            group=video,
+            categories={"format": "yes_no", "aspect": aspect},
+        )
         for video, aspect, number, text in (
-            ("v", "action", 0, "Is it so?"), ("v", "action", 1, "Is it not?"),
-            ("v", "order", 0, "Is it so?"), ("w", "action", 0, "Is it so?"))
-    ]  # fmt: skip
+            ("v", "action", 0, "Is it so?"),
+            ("v", "action", 1, "Is it not?"),
+            ("v", "order", 0, "Is it so?"),
+            ("w", "action", 0, "Is it so?"),
+        )
+    ]
     path = tmp_path / "yes_no.json"
     told = [{"question": "Is it?", key: "no"}, {"question": "Is it so?", key: "yes"}]
     path.write_text(json.dumps({"v": {"action": told}}))
@@ -219,8 +241,13 @@ def test_a_table_that_was_cut_is_refused(tmp_path, cut):
 
 def test_vlmevalkits_index_tells_nothing(tmp_path):
     """Two scenes with the same questions; the table begins with the second one."""
-    samples = [replace(sample(str(number), f"These are frames of a video.\nQuestion {number % 2}?"),
-                       group=f"set/scene_{number // 2}") for number in range(4)]  # fmt: skip
+    samples = [
+        replace(
+            sample(str(number), f"These are frames of a video.\nQuestion {number % 2}?"),
+            group=f"set/scene_{number // 2}",
+        )
+        for number in range(4)
+    ]
     path = tmp_path / "x.csv"
     rows = [(index, f"scene_{1 - index // 2}", index % 2) for index in range(4)]
     path.write_text(
@@ -320,8 +347,10 @@ def test_ours_are_read_as_before(tmp_path):
 
 
 def test_options_in_the_question_do_not_hide_it(tmp_path):
-    whole = [replace(one, query=replace(one.query, text=f"{one.query.text}\nA. a\nB. b"))
-             for one in SAMPLES]  # fmt: skip
+    whole = [
+        replace(one, query=replace(one.query, text=f"{one.query.text}\nA. a\nB. b"))
+        for one in SAMPLES
+    ]
     rows = [lmms(1, "B", doc={"id": "001-2", "question": QUESTIONS["001-2"]})]
     assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), whole)) == {
         "001-2": "B"

@@ -11,9 +11,18 @@ from harness.errors import UsageError
 from harness.frames import PUBLISHED, PixelBudget, frame_policy, frame_rate
 from harness.spec import Spec
 
-RULES = ["uniform(n=7)", "linspace(n=7)", "centres(n=7)", "stride(n=7)", "qwen(n=7)",
-         "fps(rate=2)", "fps(rate=0.1,max_frames=5)", "seconds", "seconds(every=0.3,max_frames=9)",
-         *PUBLISHED]  # fmt: skip
+RULES = [
+    "uniform(n=7)",
+    "linspace(n=7)",
+    "centres(n=7)",
+    "stride(n=7)",
+    "qwen(n=7)",
+    "fps(rate=2)",
+    "fps(rate=0.1,max_frames=5)",
+    "seconds",
+    "seconds(every=0.3,max_frames=9)",
+    *PUBLISHED,
+]
 gaps = st.lists(st.floats(1e-3, 5), max_size=60)
 
 
@@ -56,8 +65,12 @@ def assert_spread_as_torch(chosen, spread):
         assert ours == round(exact) or (abs(exact % 1 - 0.5) < 2e-3 and abs(ours - exact) < 0.51)
 
 
-@given(st.integers(2, 4000), st.sampled_from([1, 10, 15, 24, 25, 30000 / 1001, 30, 60]),
-       st.sampled_from([0.5, 1.0, 2.0, 4.0]), st.sampled_from([8, 32, 768]))  # fmt: skip
+@given(
+    st.integers(2, 4000),
+    st.sampled_from([1, 10, 15, 24, 25, 30000 / 1001, 30, 60]),
+    st.sampled_from([0.5, 1.0, 2.0, 4.0]),
+    st.sampled_from([8, 32, 768]),
+)
 @settings(deadline=None)
 def test_fps_takes_as_many_frames_as_qwen_does_and_the_same(total, video_fps, rate, most):
     torch = pytest.importorskip("torch")
@@ -107,8 +120,11 @@ def test_a_number_is_the_rule_of_before():
 
 def test_the_average_rate_is_exact_for_the_usual_ones():
     assert [frame_rate(at(rate, 1000)) for rate in (25, 30, 24000 / 1001, 12.5)] == [
-        25, 30, 24000 / 1001, 12.5,
-    ]  # fmt: skip
+        25,
+        30,
+        24000 / 1001,
+        12.5,
+    ]
     assert frame_rate([0.0]) == 1 and frame_rate([2.0, 2.0]) == 1
 
 
@@ -145,10 +161,24 @@ def test_a_rule_says_all_of_itself_for_the_record():
     assert frame_policy(str(frame_policy("fps(rate=2)"))) == frame_policy("fps(rate=2)")
 
 
-@pytest.mark.parametrize("bad", ["uniform", "uniform(n=0)", "uniform(n=2.5)", "uniform(m=3)",
-                                 "fps(rate=0)", "fps(rate=-1)", "fps(rate=many)", "nonsense(n=3)",
-                                 "uniform(n=3,min_pixels=9)", "seconds(every=1e9)",
-                                 "uniform(n=3,max_pixels=0)", 0, -1])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "uniform",
+        "uniform(n=0)",
+        "uniform(n=2.5)",
+        "uniform(m=3)",
+        "fps(rate=0)",
+        "fps(rate=-1)",
+        "fps(rate=many)",
+        "nonsense(n=3)",
+        "uniform(n=3,min_pixels=9)",
+        "seconds(every=1e9)",
+        "uniform(n=3,max_pixels=0)",
+        0,
+        -1,
+    ],
+)
 def test_what_is_no_rule_is_refused(bad):
     with pytest.raises(UsageError):
         frame_policy(bad)

@@ -52,13 +52,21 @@ def maybe(strategy):
 
 
 answers = st.builds(
-    Answer, masks=maybe(masks), soft_masks=maybe(soft), boxes=maybe(boxes),
-    box_scores=maybe(numbers), points=maybe(st.builds(Point, numbers, numbers)),
-    box_track=maybe(st.none() | boxes), boxes_3d=maybe(st.builds(Box3D, *[numbers] * 6)),
-    count=st.none() | st.integers(0, 99), choice=st.none() | text, number=st.none() | numbers,
-    interval=st.none() | st.builds(Interval, numbers, numbers), text=st.none() | text,
+    Answer,
+    masks=maybe(masks),
+    soft_masks=maybe(soft),
+    boxes=maybe(boxes),
+    box_scores=maybe(numbers),
+    points=maybe(st.builds(Point, numbers, numbers)),
+    box_track=maybe(st.none() | boxes),
+    boxes_3d=maybe(st.builds(Box3D, *[numbers] * 6)),
+    count=st.none() | st.integers(0, 99),
+    choice=st.none() | text,
+    number=st.none() | numbers,
+    interval=st.none() | st.builds(Interval, numbers, numbers),
+    text=st.none() | text,
     no_target=st.booleans(),
-)  # fmt: skip
+)
 
 
 @given(answers)
@@ -77,8 +85,9 @@ def test_which_objects_the_truth_is_made_of_is_not_stored(answer, instances):
 @given(answers, st.lists(text, max_size=2), text)
 def test_a_prediction_survives_json(answer, replies, message):
     usage = Usage(prompt_tokens=1, completion_tokens=2, reasoning_tokens=3, frames=4)
-    said = Prediction(query_id="q", answer=answer, replies=tuple(replies), usage=usage,
-                      notes=("a",))  # fmt: skip
+    said = Prediction(
+        query_id="q", answer=answer, replies=tuple(replies), usage=usage, notes=("a",)
+    )
     failed = Prediction(query_id="q", failure=Failure(FailureKind.PARSE, message))
     for one in (said, failed):
         assert prediction_from_json(json.loads(json.dumps(prediction_to_json(one)))) == one
@@ -97,8 +106,9 @@ def test_a_prediction_has_an_answer_or_a_failure():
 
 
 def query(form, frames=2):
-    video = pixels([np.zeros((5, 7, 3), np.uint8)] * frames, times=range(frames), is_video=True,
-                   id="v")  # fmt: skip
+    video = pixels(
+        [np.zeros((5, 7, 3), np.uint8)] * frames, times=range(frames), is_video=True, id="v"
+    )
     return Query(id="q", text="?", media=(video,), forms=(form,))
 
 
@@ -115,13 +125,22 @@ MASK = Rle.from_array(np.eye(5, 7, dtype=bool))
 @pytest.mark.parametrize(
     ("form", "fields", "expected"),
     [
-        (AnswerForm.MASK_TRACK, {"masks": [MASK.to_json(), None]},
-         Answer(masks=(MASK, Rle.empty(5, 7)))),
+        (
+            AnswerForm.MASK_TRACK,
+            {"masks": [MASK.to_json(), None]},
+            Answer(masks=(MASK, Rle.empty(5, 7))),
+        ),
         (AnswerForm.MASK_TRACK, {"no_target": True}, Answer(no_target=True)),
-        (AnswerForm.BOXES, {"boxes": [[0, 0, 2, 2]], "box_scores": [0.5]},
-         Answer(boxes=(Box(0, 0, 2, 2),), box_scores=(0.5,))),
-        (AnswerForm.BOX_TRACK, {"boxes": [None, [0, 0, 2, 2]]},
-         Answer(box_track=(None, Box(0, 0, 2, 2)))),
+        (
+            AnswerForm.BOXES,
+            {"boxes": [[0, 0, 2, 2]], "box_scores": [0.5]},
+            Answer(boxes=(Box(0, 0, 2, 2),), box_scores=(0.5,)),
+        ),
+        (
+            AnswerForm.BOX_TRACK,
+            {"boxes": [None, [0, 0, 2, 2]]},
+            Answer(box_track=(None, Box(0, 0, 2, 2))),
+        ),
         (AnswerForm.COUNT, {"answer": 3}, Answer(count=3)),
         (AnswerForm.COUNT, {"boxes": []}, Answer(boxes=())),
         (AnswerForm.CHOICE, {"answer": "B"}, Answer(choice="B")),
@@ -130,7 +149,7 @@ MASK = Rle.from_array(np.eye(5, 7, dtype=bool))
         (AnswerForm.TEXT, {"answer": "a dog"}, Answer(text="a dog")),
         (AnswerForm.POINTS, {"points": [[1, 2]]}, Answer(points=(Point(1, 2),))),
     ],
-)  # fmt: skip
+)
 def test_each_kind_of_row_becomes_its_answer(tmp_path, form, fields, expected):
     assert row_to_answer(row(tmp_path, **fields), query(form)) == expected
 
@@ -166,10 +185,19 @@ def test_a_row_that_does_not_fit_is_an_error_with_its_place(tmp_path, form, fiel
 
 @pytest.mark.parametrize(
     "line",
-    ["{", "[]", "{}", '{"id": 3, "answer": 1}', '{"id": "a"}', '{"id": "a", "answer": NaN}',
-     '{"id": "a", "answer": 1, "boxes": []}', '{"id": "a", "anwser": 1}',
-     '{"id": "a", "boxes": [], "box_scores": [1]}', "\xff"],
-)  # fmt: skip
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"id": 3, "answer": 1}',
+        '{"id": "a"}',
+        '{"id": "a", "answer": NaN}',
+        '{"id": "a", "answer": 1, "boxes": []}',
+        '{"id": "a", "anwser": 1}',
+        '{"id": "a", "boxes": [], "box_scores": [1]}',
+        "\xff",
+    ],
+)
 def test_a_line_that_is_no_row_is_an_error_with_its_number(tmp_path, line):
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"id": "z", "answer": 1}\n\n' + line.encode("latin-1"))

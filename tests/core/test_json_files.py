@@ -10,14 +10,23 @@ from hypothesis import strategies as st
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, Listed, field, json_scanner
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(
-    st.characters(exclude_categories=["Cs"]), max_size=8)  # fmt: skip
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+)
 JSON = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(
-        st.characters(exclude_categories=["Cs"]), max_size=4), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=4), inner, max_size=4
+        )
+    ),
     max_leaves=10,
-)  # fmt: skip
+)
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 FORMS = st.sampled_from([{}, {"indent": 2}, {"ensure_ascii": False}, {"separators": (",", ":")}])
 
@@ -42,8 +51,9 @@ def entries(file):
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(KEYS, JSON, max_size=5), JSON, FORMS, st.sampled_from([1, 3, 17, 2**20]))
 def test_entries_are_those_of_the_whole_file(tmp_path_factory, plain, other, form, chunk):
-    path = written(tmp_path_factory.mktemp("json"), {"a": other, "videos": plain, "z": other},
-                   **form)  # fmt: skip
+    path = written(
+        tmp_path_factory.mktemp("json"), {"a": other, "videos": plain, "z": other}, **form
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_scanner, "CHUNK", chunk)
         file = JsonFile(path, ("videos",))
@@ -164,10 +174,13 @@ def test_a_list_is_found_by_a_field_of_its_objects(tmp_path):
 
 @pytest.mark.parametrize(
     ("things", "message"),
-    [([{"id": 1}, {"id": 2}, {"id": 1}], "'things', entry 2: 'id' 1.*second time"),
-     ([{"id": 1}, {"id": True}], "entry 1: 'id'.*int"), ([{}], "entry 0: 'id'.*none"),
-     ([5], "entry 0: 'id'.*none")],
-)  # fmt: skip
+    [
+        ([{"id": 1}, {"id": 2}, {"id": 1}], "'things', entry 2: 'id' 1.*second time"),
+        ([{"id": 1}, {"id": True}], "entry 1: 'id'.*int"),
+        ([{}], "entry 0: 'id'.*none"),
+        ([5], "entry 0: 'id'.*none"),
+    ],
+)
 def test_a_number_that_is_missing_or_comes_twice_is_named(tmp_path, things, message):
     index = JsonIndex(JsonFile(written(tmp_path, {"things": things}), ("things",)), by="id")
     for _ in range(2):  # the second time it is known

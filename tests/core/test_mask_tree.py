@@ -41,20 +41,29 @@ def saved(path, array, mode=None):
 def read(root, *names, **options):
     """Masks by id; None for a failure."""
     made = mask_tree(root, map(sample, names), **options)
-    return {name: one.answer and one.answer.masks[0].to_array()
-            for name, one in zip(names, made, strict=True)}  # fmt: skip
+    return {
+        name: one.answer and one.answer.masks[0].to_array()
+        for name, one in zip(names, made, strict=True)
+    }
 
 
 def same(found, mask):
     return np.array_equal(found, mask)
 
 
-@pytest.mark.parametrize(("end", "array", "mode"), [
-    (".png", MASK, None), (".png", MASK.astype(np.uint8), None),
-    (".png", MASK.astype(np.uint8) * 255, None), (".png", MASK.astype(np.uint8) * 255, "P"),
-    (".npy", MASK, None), (".npy", MASK.astype(np.int64), None),
-    (".npy", np.asfortranarray(MASK.astype(">u2")), None), (".npy", MASK.astype(np.float32), None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("end", "array", "mode"),
+    [
+        (".png", MASK, None),
+        (".png", MASK.astype(np.uint8), None),
+        (".png", MASK.astype(np.uint8) * 255, None),
+        (".png", MASK.astype(np.uint8) * 255, "P"),
+        (".npy", MASK, None),
+        (".npy", MASK.astype(np.int64), None),
+        (".npy", np.asfortranarray(MASK.astype(">u2")), None),
+        (".npy", MASK.astype(np.float32), None),
+    ],
+)
 def test_what_is_not_0_is_foreground(tmp_path, end, array, mode):
     saved(tmp_path / f"a{end}", array, mode)
     assert same(read(tmp_path, "a")["a"], MASK)
@@ -107,7 +116,7 @@ def test_a_file_that_tells_no_mask_is_refused_by_name(tmp_path):
         (np.zeros((HEIGHT, WIDTH, 3), np.uint8), ("a.png", "mode RGB")),
         (np.zeros((HEIGHT, WIDTH, 4), np.uint8), ("a.png", "mode RGBA")),
         (np.zeros((WIDTH, HEIGHT), np.uint8), ("a.png", "4 × 6", "6 × 4")),
-    ]:  # fmt: skip
+    ]:
         saved(png, values)
         refused(tmp_path, says=says)
     whole = saved(png, MASK).read_bytes()
@@ -116,13 +125,16 @@ def test_a_file_that_tells_no_mask_is_refused_by_name(tmp_path):
         refused(tmp_path, says=("a.png",))
     png.unlink()
     for values, says in [
-        (RAMP * 2, ("a.npy", "from 0 to 1", "0 to 2")), (RAMP - 0.5, ("a.npy", "-0.5")),
+        (RAMP * 2, ("a.npy", "from 0 to 1", "0 to 2")),
+        (RAMP - 0.5, ("a.npy", "-0.5")),
         (np.where(MASK, np.nan, RAMP), ("a.npy", "nan")),
         ((RAMP * 7).astype(np.int32), ("a.npy", "one value besides 0")),
-        (RAMP.astype(complex), ("a.npy", "complex")), (np.full(MASK.shape, "x"), ("a.npy", "U1")),
-        (MASK[None], ("a.npy", "1 × 4 × 6")), (MASK[:2], ("a.npy", "2 × 6")),
+        (RAMP.astype(complex), ("a.npy", "complex")),
+        (np.full(MASK.shape, "x"), ("a.npy", "U1")),
+        (MASK[None], ("a.npy", "1 × 4 × 6")),
+        (MASK[:2], ("a.npy", "2 × 6")),
         (np.float64(1), ("a.npy", "4 × 6")),
-    ]:  # fmt: skip
+    ]:
         saved(npy, values)
         refused(tmp_path, says=says)
 
@@ -172,8 +184,14 @@ def test_files_that_claim_one_mask_or_none_are_refused(tmp_path):
         list(mask_tree(tmp_path, [sample("a", AnswerForm.MASK_TRACK)]))
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12),
-                min_size=2, max_size=2, unique=True))  # fmt: skip
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12),
+        min_size=2,
+        max_size=2,
+        unique=True,
+    )
+)
 @example(["../up", "%2E%2E/up"])
 @example(["a//b", "a%2F%2Fb"])
 @example(["/etc", "etc"])

@@ -44,8 +44,9 @@ def test_union_and_intersection_are_those_of_arrays(mask, data):
 
 @given(any_mask, st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=5))
 def test_a_union_has_the_text_of_the_arrays_union(mask, seeds):
-    several = [mask & np.random.default_rng(seed).choice([True, False], mask.shape)
-               for seed in seeds]  # fmt: skip
+    several = [
+        mask & np.random.default_rng(seed).choice([True, False], mask.shape) for seed in seeds
+    ]
     expected = Rle.from_array(np.logical_or.reduce(several))
     first, *others = map(Rle.from_array, several)
     assert first.union(*others) == expected
@@ -199,9 +200,13 @@ def test_tracks_are_united_frame_by_frame_and_stay_as_they_are():
     np.testing.assert_array_equal(tracks[1], other)
 
 
-@pytest.mark.parametrize(("other", "said"), [
-    ((6, 9, 6), "expected 9 × 6 pixels, found 6 × 9"), ((5, 6, 9), "expected 6 frames, found 5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ((6, 9, 6), "expected 9 × 6 pixels, found 6 × 9"),
+        ((5, 6, 9), "expected 6 frames, found 5"),
+    ],
+)
 def test_tracks_that_differ_in_size_or_length_cannot_be_united(other, said):
     with pytest.raises(MaskError, match=said):
         Track(6, 6, 9).union(Track(*other))

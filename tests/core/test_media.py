@@ -78,8 +78,12 @@ def bomb(width, height):
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
-            + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b""))  # fmt: skip
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 1000))
+        + chunk(b"IEND", b"")
+    )
 
 
 def test_a_bomb_is_refused_by_its_header(tmp_path):
@@ -123,8 +127,15 @@ def test_a_handle_does_not_tell_where_its_file_lies(tmp_path):
     assert "secret" not in repr(media)
     public = {name for name in dir(media) if not name.startswith("_")}
     assert public == {
-        "fault", "frame", "frames", "id", "is_video", "size", "times", "weight",
-    }  # fmt: skip
+        "fault",
+        "frame",
+        "frames",
+        "id",
+        "is_video",
+        "size",
+        "times",
+        "weight",
+    }
 
 
 def test_handles_travel_between_processes(tmp_path):

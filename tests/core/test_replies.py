@@ -16,9 +16,22 @@ def test_the_first_tag_wins():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[1,]", "NaN", "[Infinity]", '{"a": 1, "a": 2}', "[1] and more", "1" * 100_000,
-     "[" * 100_000, '{"a":' * 50_000, "\ud800", "[" * 64 + "1" + "]" * 65, "'x'"],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[1,]",
+        "NaN",
+        "[Infinity]",
+        '{"a": 1, "a": 2}',
+        "[1] and more",
+        "1" * 100_000,
+        "[" * 100_000,
+        '{"a":' * 50_000,
+        "\ud800",
+        "[" * 64 + "1" + "]" * 65,
+        "'x'",
+    ],
+)
 def test_strict_reading_refuses_what_is_not_plain_json(text):
     with pytest.raises(ParseError):
         loads_strict(text)

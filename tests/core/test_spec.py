@@ -13,15 +13,20 @@ from harness.spec import Spec, parse, parse_list
 
 names = st.from_regex(r"\A[a-z_][a-z0-9_]{0,8}\Z")
 values = st.one_of(
-    st.integers(-(10**9), 10**9), st.booleans(), st.none(), st.text(max_size=12), names,
+    st.integers(-(10**9), 10**9),
+    st.booleans(),
+    st.none(),
+    st.text(max_size=12),
+    names,
     st.floats(allow_nan=False, allow_infinity=False),
-)  # fmt: skip
+)
 specs = st.recursive(
     st.builds(Spec, names, st.dictionaries(names, values, max_size=3)),
-    lambda inner: st.builds(Spec, names, st.dictionaries(names, st.one_of(values, inner),
-                                                         max_size=3)),
+    lambda inner: st.builds(
+        Spec, names, st.dictionaries(names, st.one_of(values, inner), max_size=3)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 def bare(value):
@@ -61,9 +66,23 @@ def test_forms_that_people_type(text, expected):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a(", "a)", "a(b)", "a(b=1", "a(b=1,b=2)", "a(=1)", "1a", "a b", "a((b=1))", "a(b='x)",
-     "a,,b", "a(" * 30 + ")" * 30, "a" * 20_000],
-)  # fmt: skip
+    [
+        "",
+        "a(",
+        "a)",
+        "a(b)",
+        "a(b=1",
+        "a(b=1,b=2)",
+        "a(=1)",
+        "1a",
+        "a b",
+        "a((b=1))",
+        "a(b='x)",
+        "a,,b",
+        "a(" * 30 + ")" * 30,
+        "a" * 20_000,
+    ],
+)
 def test_what_is_no_spec_is_an_error_that_shows_it(text):
     with pytest.raises(UsageError, match="expected"):
         parse_list(text)
@@ -90,9 +109,17 @@ def test_values_are_converted_to_the_annotated_type(value, hint, expected):
 
 @pytest.mark.parametrize(
     ("value", "hint"),
-    [("1e-4x", float), (1.5, int), (True, int), ("yes", bool), ("dev", Literal["val", "test"]),
-     (None, str), (Spec("a", {"b": 1}), str), (1, bool)],
-)  # fmt: skip
+    [
+        ("1e-4x", float),
+        (1.5, int),
+        (True, int),
+        ("yes", bool),
+        ("dev", Literal["val", "test"]),
+        (None, str),
+        (Spec("a", {"b": 1}), str),
+        (1, bool),
+    ],
+)
 def test_a_value_of_another_type_is_an_error(value, hint):
     with pytest.raises(UsageError, match="expected"):
         convert(value, hint, "plugin(key=…)")

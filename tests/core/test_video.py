@@ -30,11 +30,16 @@ WIDTH, HEIGHT = 64, 48
 EVENLY = tuple(range(0, 2400, 40))
 VARIABLE = tuple(np.cumsum([70, 40, 40, 500, 10, 10, 333, 67] * 5).tolist())
 CASES = [
-    ("libx264", "mp4", {}), ("libx264", "mkv", {}), ("libx264", "avi", {}), ("libx264", "ts", {}),
+    ("libx264", "mp4", {}),
+    ("libx264", "mkv", {}),
+    ("libx264", "avi", {}),
+    ("libx264", "ts", {}),
     ("libx264", "mov", {"x264-params": "open-gop=1:bframes=3:b-pyramid=normal"}),
-    ("mpeg4", "mp4", {"bf": "2"}), ("mpeg4", "avi", {}), ("libvpx-vp9", "webm", {}),
+    ("mpeg4", "mp4", {"bf": "2"}),
+    ("mpeg4", "avi", {}),
+    ("libvpx-vp9", "webm", {}),
     ("libvpx", "webm", {"auto-alt-ref": "1", "lag-in-frames": "16", "arnr-maxframes": "7"}),
-]  # fmt: skip
+]
 
 
 def picture(number, size=(WIDTH, HEIGHT)):
@@ -45,8 +50,17 @@ def picture(number, size=(WIDTH, HEIGHT)):
     return drawn
 
 
-def write(path, stamps=EVENLY, codec="libx264", *, size=(WIDTH, HEIGHT), pixels="yuv420p",
-          options=None, format=None, audio=False):  # fmt: skip
+def write(
+    path,
+    stamps=EVENLY,
+    codec="libx264",
+    *,
+    size=(WIDTH, HEIGHT),
+    pixels="yuv420p",
+    options=None,
+    format=None,
+    audio=False,
+):
     """A video whose frame k is shown at stamps[k] milliseconds."""
     clock = Fraction(1, 1000)
     with av.open(str(path), "w", format=format) as container:
@@ -132,8 +146,9 @@ def test_time_zero_is_where_the_file_begins_not_its_pictures(tmp_path):
     assert video_file(silent).times() == pytest.approx((0, 0.1, 0.2), abs=1e-3)
 
 
-@settings(max_examples=8, deadline=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=40), st.data())
 def test_any_frame_of_any_rhythm_is_found(tmp_path, gaps, data):
     path = write(tmp_path / "law.mp4", [0, *np.cumsum(gaps).tolist()])
@@ -166,8 +181,15 @@ def test_a_handle_says_what_it_is_and_not_where_it_lies(plain):
     assert repr(video) == "<video of 64 × 48 pixels, 60 frame(s)>"
     assert video.is_video and video.fault is None and video.weight == plain.stat().st_size
     assert {name for name in dir(video) if not name.startswith("_")} == {
-        "fault", "frame", "frames", "id", "is_video", "size", "times", "weight",
-    }  # fmt: skip
+        "fault",
+        "frame",
+        "frames",
+        "id",
+        "is_video",
+        "size",
+        "times",
+        "weight",
+    }
     for number in (-1, 60):
         with pytest.raises(MediaError, match="0 to 59"):
             video.frame(number)
@@ -366,8 +388,10 @@ def test_a_video_without_a_frame_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.mp4", "x.m3u8", "x.txt"])
 def test_a_list_of_other_files_is_not_opened(tmp_path, plain, name):
-    for text in (f"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\n{plain}\n#EXT-X-ENDLIST\n",
-                 f"ffconcat version 1.0\nfile '{plain}'\n"):  # fmt: skip
+    for text in (
+        f"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\n{plain}\n#EXT-X-ENDLIST\n",
+        f"ffconcat version 1.0\nfile '{plain}'\n",
+    ):
         (tmp_path / name).write_text(text)
         with pytest.raises(MediaError):
             video_file(tmp_path / name)
@@ -483,8 +507,15 @@ def test_processes_share_the_disk_cache(tmp_path, plain):
         "print(sum(int(frame.sum()) for frame in frames))"
     )
     environment = {**os.environ, "HARNESS_FRAME_CACHE": str(tmp_path)}
-    started = [subprocess.Popen([sys.executable, "-c", code, str(plain)], env=environment,
-                                stdout=subprocess.PIPE, text=True) for _ in range(3)]  # fmt: skip
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(plain)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
     said = {process.communicate(timeout=60)[0].strip() for process in started}
     assert said == {str(sum(int(frame.sum()) for frame in decoded(plain)))}
     assert len(list(tmp_path.rglob("*.npy"))) == 60 and not list(tmp_path.rglob("*.part"))

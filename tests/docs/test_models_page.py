@@ -17,8 +17,14 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OPTION = re.compile(r'--(model|tasks) (?:"([^"]*)"|(\S+))')
 INLINE = re.compile(r"`([a-z_0-9]+\([^`]*\))`")
-KINDS = {"backend": "backends", "sampler": "backends", "chat": "backends", "model": "models",
-         "segmenter": "segmenters", "propagator": "propagators"}  # fmt: skip
+KINDS = {
+    "backend": "backends",
+    "sampler": "backends",
+    "chat": "backends",
+    "model": "models",
+    "segmenter": "segmenters",
+    "propagator": "propagators",
+}
 """Of what kind the plugin is that a parameter names."""
 TRAINERS = PAGE.parents[1] / "trainers"
 RESULTS = PAGE.parents[2] / "shared" / "paper_results.csv"
@@ -37,9 +43,14 @@ def commands():
 
 MODELS = sorted({text for kind, text in commands() if kind == "model"})
 TASKS = sorted({text for kind, text in commands() if kind == "tasks"})
-TABLE = sorted({text for text in INLINE.findall(PAGE.read_text("utf-8"))
-                if not re.search(r"…|\\\||=[,)]|\(\)", text)
-                and text.partition("(")[0] in plugins.installed("models")})  # fmt: skip
+TABLE = sorted(
+    {
+        text
+        for text in INLINE.findall(PAGE.read_text("utf-8"))
+        if not re.search(r"…|\\\||=[,)]|\(\)", text)
+        and text.partition("(")[0] in plugins.installed("models")
+    }
+)
 
 
 def check(kind, spec):
@@ -48,8 +59,9 @@ def check(kind, spec):
     signature = inspect.signature(function).parameters
     known = {name for name, one in signature.items() if one.kind is one.KEYWORD_ONLY}
     if extra := set(spec.arguments) - known:
-        raise UsageError(f"{kind} {spec.name}", expected=f"one of {sorted(known)}",
-                         found=str(sorted(extra)))  # fmt: skip
+        raise UsageError(
+            f"{kind} {spec.name}", expected=f"one of {sorted(known)}", found=str(sorted(extra))
+        )
     hints = typing.get_type_hints(function)
     for name, value in spec.arguments.items():
         plain = plugins.convert(value, hints.get(name, typing.Any), f"{spec.name}({name}=…)")
@@ -63,15 +75,30 @@ def check(kind, spec):
 def compositions(spec):
     """The SPECs of models with a network in a SPEC: itself, or what it holds."""
     inner = [value for value in spec.arguments.values() if isinstance(value, Spec)]
-    found = [spec] if spec.name in plugins.installed("models") and plugins.accepts(
-        "models", spec.name, "backend") else []  # fmt: skip
+    found = (
+        [spec]
+        if spec.name in plugins.installed("models")
+        and plugins.accepts("models", spec.name, "backend")
+        else []
+    )
     return found + [one for part in inner for one in compositions(part)]
 
 
 def test_there_are_commands_for_every_method_with_weights():
     names = {parse_list(text)[0].name for text in MODELS}
-    assert {"qwen_vl", "seg_zero", "visionreasoner", "dr2seg", "videoseg_r1", "video_str",
-            "spacer", "video_r1", "videochat_r1", "replay", "external"} <= names  # fmt: skip
+    assert {
+        "qwen_vl",
+        "seg_zero",
+        "visionreasoner",
+        "dr2seg",
+        "videoseg_r1",
+        "video_str",
+        "spacer",
+        "video_r1",
+        "videochat_r1",
+        "replay",
+        "external",
+    } <= names
     assert len(MODELS) > 15 and len(TASKS) > 5 and TABLE
 
 
@@ -96,13 +123,16 @@ def test_a_real_checkpoint_stands_with_its_segmenter_and_propagator(text):
             assert {"segmenter", "propagator"} <= set(one.arguments), one
 
 
-@pytest.mark.parametrize(("text", "error"), [
-    ("qwen_vl(checkpont=a)", UsageError),
-    ("qwen_vl(keyframe=last)", UsageError),
-    ("qwen_vl(segmenter=sam2(chekpoint=a))", UsageError),
-    ("videoseg_r1(sampler=sam2)", UnknownPlugin),
-    ("qwen_vl(frames=fps(rate=2,mst=64))", UsageError),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("qwen_vl(checkpont=a)", UsageError),
+        ("qwen_vl(keyframe=last)", UsageError),
+        ("qwen_vl(segmenter=sam2(chekpoint=a))", UsageError),
+        ("videoseg_r1(sampler=sam2)", UnknownPlugin),
+        ("qwen_vl(frames=fps(rate=2,mst=64))", UsageError),
+    ],
+)
 def test_a_slip_on_the_page_would_be_found(text, error):
     with pytest.raises(error):
         check("models", parse(text))
@@ -155,14 +185,17 @@ def test_every_configuration_of_the_table_ships():
             assert list((TRAINERS / method / "configs").glob(pattern)), f"{method}: {pattern}"
 
 
-@pytest.mark.parametrize(("method", "table", "there"), [
-    ("One", "2", True),
-    ("Baseline One-7B-Instruct (ours) + SAM2-Large", "2", True),
-    ("One [without it]", "H3", True),
-    ("One [without it]", "2", False),
-    ("One w/o that", "4", False),
-    ("Number-One", "2", False),
-    ("Two", "2", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "table", "there"),
+    [
+        ("One", "2", True),
+        ("Baseline One-7B-Instruct (ours) + SAM2-Large", "2", True),
+        ("One [without it]", "H3", True),
+        ("One [without it]", "2", False),
+        ("One w/o that", "4", False),
+        ("Number-One", "2", False),
+        ("Two", "2", False),
+    ],
+)
 def test_a_method_without_a_row_would_be_found(method, table, there):
     assert reached(method, table, ["Three, four", "One's Tables 1, 4 and H3, with SAM 2"]) is there

@@ -10,8 +10,9 @@ from harness.run.score import Submission, score_file
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
 EXAMPLE = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
-TO_LINES, TO_FILES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"),
-                                re.DOTALL | re.MULTILINE)  # fmt: skip
+TO_LINES, TO_FILES = re.findall(
+    r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
+)
 
 
 @pytest.fixture
@@ -43,8 +44,9 @@ def test_arrays_become_files(task, masks, tmp_path):
             "probabilities": {name: 0.2 + 0.6 * mask for name, mask in masks.items()},
         },
     )
-    given = Submission(path=tmp_path / "said", name="mine", format="mask-tree",
-                       tree=_tree("mask-tree"))  # fmt: skip
+    given = Submission(
+        path=tmp_path / "said", name="mine", format="mask-tree", tree=_tree("mask-tree")
+    )
     found = score_file(task, given, folder=None)
     assert found["n_failed"] == 0 and found["metrics"]["gIoU"] == pytest.approx(1, abs=1e-4)
 

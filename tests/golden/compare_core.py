@@ -55,8 +55,9 @@ def davis() -> Iterator[Comparison]:
             found = function(*masks, void=rle(case, "void"))
             worst[name] = max(worst[name], gap(found, case[name]))
     for name, deviation in worst.items():
-        yield Comparison(f"rvos/*: {name}", "davis2017-evaluation", file["commit"],
-                         len(file["cases"]), deviation)  # fmt: skip
+        yield Comparison(
+            f"rvos/*: {name}", "davis2017-evaluation", file["commit"], len(file["cases"]), deviation
+        )
 
 
 def mevis() -> Iterator[Comparison]:
@@ -98,8 +99,9 @@ def lisa() -> Iterator[Comparison]:
     for group in file["groups"]:
         totals = Totals((Metric("gIoU", epsilon=1e-5), Metric("cIoU", epsilon=1e-10)))
         for case in group["cases"]:
-            shared, union = overlap(rle(case, "truth"), rle(case, "predicted"),
-                                    ignore=rle(case, "ignore"))  # fmt: skip
+            shared, union = overlap(
+                rle(case, "truth"), rle(case, "predicted"), ignore=rle(case, "ignore")
+            )
             iou = lisa_iou(shared, union)
             sample = max(sample, gap(iou, case["iou"]))
             totals.add({"gIoU": Mean(iou), "cIoU": Ratio(shared, union)})
@@ -107,8 +109,13 @@ def lisa() -> Iterator[Comparison]:
         values = totals.values()
         mean = max(mean, *(gap(values[name], group[name]) for name in values))
     yield Comparison("seg/lisa: IoU of a sample", "LISA validate", file["commit"], count, sample)
-    yield Comparison("seg/lisa: gIoU, cIoU (LISA adds up in float32)", "LISA validate",
-                     file["commit"], len(file["groups"]), mean)  # fmt: skip
+    yield Comparison(
+        "seg/lisa: gIoU, cIoU (LISA adds up in float32)",
+        "LISA validate",
+        file["commit"],
+        len(file["groups"]),
+        mean,
+    )
 
 
 def visionreasoner() -> Iterator[Comparison]:
@@ -116,26 +123,38 @@ def visionreasoner() -> Iterator[Comparison]:
     totals = Totals((Metric("gIoU"), Metric("cIoU"), Metric("bbox_iou")))
     for case in file["cases"]:
         shared, union = overlap(rle(case, "truth"), rle(case, "predicted"))
-        totals.add({
-            "gIoU": Mean(visionreasoner_iou(shared, union)),
-            "cIoU": Ratio(shared, union),
-            "bbox_iou": Mean(float(any_box_hits(case["box"], case["boxes"]))),
-        })  # fmt: skip
+        totals.add(
+            {
+                "gIoU": Mean(visionreasoner_iou(shared, union)),
+                "cIoU": Ratio(shared, union),
+                "bbox_iou": Mean(float(any_box_hits(case["box"], case["boxes"]))),
+            }
+        )
     values = totals.values()
     worst = max(gap(values[name], file[name]) for name in values)
-    yield Comparison("seg/visionreasoner: gIoU, cIoU, bbox_AP",
-                     "VisionReasoner calculate_iou_with_bbox.py", file["commit"],
-                     len(file["cases"]), worst)  # fmt: skip
+    yield Comparison(
+        "seg/visionreasoner: gIoU, cIoU, bbox_AP",
+        "VisionReasoner calculate_iou_with_bbox.py",
+        file["commit"],
+        len(file["cases"]),
+        worst,
+    )
     counts = read("visionreasoner/counting.json")
     rows = [row[:2] for row in counts["cases"]]
     accuracy = sum(exact(*row) for row in rows) / len(rows)
     error = sum(absolute_error(*row) for row in rows) / len(rows)
     worst = max(gap(accuracy, counts["correct_count"]), gap(error, counts["mae"]))
-    yield Comparison("count/exact", "VisionReasoner calculate_counting.py", counts["commit"],
-                     len(rows), worst)  # fmt: skip
+    yield Comparison(
+        "count/exact", "VisionReasoner calculate_counting.py", counts["commit"], len(rows), worst
+    )
     boxes = read("visionreasoner/boxes.json")
     truth, said, expected = zip(*boxes["cases"], strict=True)
     found = box_iou(truth, said)
     worst = max(gap(float(found[k, k]), value) for k, value in enumerate(expected))
-    yield Comparison("box IoU, right and bottom exclusive", "VisionReasoner compute_bbox_iou",
-                     boxes["commit"], len(boxes["cases"]), worst)  # fmt: skip
+    yield Comparison(
+        "box IoU, right and bottom exclusive",
+        "VisionReasoner compute_bbox_iou",
+        boxes["commit"],
+        len(boxes["cases"]),
+        worst,
+    )

@@ -62,8 +62,12 @@ def davis_totals(m: Modules) -> Pairs:
     scores = []
     for case in file["cases"]:
         found = davis_objects(m, case)[0]
-        scores.append({"J": Mean(float(found.j.mean()), weight=len(found.j)),
-                       "F": Mean(float(found.f.mean()), weight=len(found.f))})  # fmt: skip
+        scores.append(
+            {
+                "J": Mean(float(found.j.mean()), weight=len(found.j)),
+                "F": Mean(float(found.f.mean()), weight=len(found.f)),
+            }
+        )
     values = totals(map(Metric, "JF"), scores)
     yield from equal(values.values(), (file["totals"][name] for name in values))
 
@@ -135,8 +139,13 @@ def revos_totals(m: Modules, name: str) -> Pairs:
     for case in file["cases"]:
         group = {0: "referring", 1: "reason"}.get(case["type"])
         found = m.revos.revos_scores(*revos_tracks(case), form=FORMS[file["tool"]])
-        scores.append({f"{letter} {group}": Mean(m.revos.in_percent(value))
-                       for letter, value in zip("JFAR", found, strict=True) if group})  # fmt: skip
+        scores.append(
+            {
+                f"{letter} {group}": Mean(m.revos.in_percent(value))
+                for letter, value in zip("JFAR", found, strict=True)
+                if group
+            }
+        )
     values = totals(REVOS, scores)
     for group, row in file["totals"].items():
         for letter, expected in row.items():
@@ -145,11 +154,19 @@ def revos_totals(m: Modules, name: str) -> Pairs:
 
 REVOS = (
     *(Metric(f"{one} {group}") for group in ("referring", "reason") for one in "JFAR"),
-    *(Metric(f"{one} overall", of=(f"{one} referring", f"{one} reason"),
-             derived=lambda first, second: (first + second) / 2) for one in "JFAR"),
-    *(Metric(f"JF {group}", of=(f"J {group}", f"F {group}"),
-             derived=lambda j, f: (j + f) / 2) for group in ("referring", "reason", "overall")),
-)  # fmt: skip
+    *(
+        Metric(
+            f"{one} overall",
+            of=(f"{one} referring", f"{one} reason"),
+            derived=lambda first, second: (first + second) / 2,
+        )
+        for one in "JFAR"
+    ),
+    *(
+        Metric(f"JF {group}", of=(f"J {group}", f"F {group}"), derived=lambda j, f: (j + f) / 2)
+        for group in ("referring", "reason", "overall")
+    ),
+)
 
 
 def revos_visa(m: Modules) -> Pairs:

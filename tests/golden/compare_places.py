@@ -59,8 +59,11 @@ def vstar_samples(m: Modules) -> Comparison:
 VSTAR_NAMES = {
     "acc_vqa": "Acc",
     "avg_all_score": "rating",
-    **{f"r1_iou{int(t * 100)}{x}": f"R1@{t}_{x[1:] or 1}"
-       for t in (0.3, 0.5, 0.7) for x in ("", "_2")},
+    **{
+        f"r1_iou{int(t * 100)}{x}": f"R1@{t}_{x[1:] or 1}"
+        for t in (0.3, 0.5, 0.7)
+        for x in ("", "_2")
+    },
     **{f"mean_temporal_iou{x}": f"m_tIoU{x[1:] or 1}" for x in ("", "_2")},
     **{f"mean_miou{x}": f"m_vIoU{x[1:] or 1}" for x in ("", "_2")},
     **{f"vqa_temp{x}": f"what&when{x[1:] or 1}" for x in ("", "_2")},
@@ -73,7 +76,7 @@ VSTAR_NAMES = {
     "LGM": "LGM1",
     "LGM2": "LGM2",
     "mLGM": "mLGM",
-}  # fmt: skip
+}
 """Our name of each variable that the official code prints."""
 
 
@@ -105,8 +108,9 @@ def vstar_intervals(m: Modules) -> Comparison:
 
 def vstar_replies(m: Modules) -> Comparison:
     file = read("vstar/intervals.json")
-    wrong = [float(list(m.vstar.interval_in(reply) or []) != found)
-             for reply, found in file["replies"]]  # fmt: skip
+    wrong = [
+        float(list(m.vstar.interval_in(reply) or []) != found) for reply, found in file["replies"]
+    ]
     return line("vstar: times in replies", "inference_demo.py", file, wrong)
 
 

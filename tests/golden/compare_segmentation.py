@@ -81,15 +81,17 @@ def expressions(m: Modules) -> Iterator[tuple[dict[str, Any], list[Any]]]:
 
 def lisa_referring(m: Modules) -> Pairs:
     for case, counts in expressions(m):
-        yield from equal((sum(one[place] for one in counts) for place in (0, 1)),
-                         (case["I"], case["U"]))  # fmt: skip
+        yield from equal(
+            (sum(one[place] for one in counts) for place in (0, 1)), (case["I"], case["U"])
+        )
 
 
 def lisa_referring_totals(m: Modules) -> Pairs:
     file = read("lisa/referring.json")
     every = [one for _, counts in expressions(m) for one in counts]
-    found = totals(LISA, ({"gIoU": Mean(m.overlap.lisa_iou(*one)), "cIoU": Ratio(*one)}
-                          for one in every))  # fmt: skip
+    found = totals(
+        LISA, ({"gIoU": Mean(m.overlap.lisa_iou(*one)), "cIoU": Ratio(*one)} for one in every)
+    )
     yield from equal(found.values(), (file[name] for name in found))
 
 
@@ -145,8 +147,11 @@ def rela_scores(m: Modules, case: dict[str, Any]) -> dict[str, Any]:
         return {**scores, "N_acc": Ratio(case["said"], 1)}
     reached = m.overlap.precision_at(credit.iou, thresholds=m.generalised.THRESHOLDS)
     shares = zip(m.generalised.THRESHOLDS, reached, strict=True)
-    return {**scores, "T_acc": Ratio(not case["said"], 1),
-            **{f"Pr@{threshold}": Mean(float(share)) for threshold, share in shares}}  # fmt: skip
+    return {
+        **scores,
+        "T_acc": Ratio(not case["said"], 1),
+        **{f"Pr@{threshold}": Mean(float(share)) for threshold, share in shares},
+    }
 
 
 def nonobject_samples(m: Modules) -> Pairs:
@@ -172,8 +177,13 @@ def nonobject_totals(m: Modules) -> Pairs:
         scores = []
         for case in group["cases"]:
             credit, hit = nonobject(m, case)
-            scores.append({"gIoU": Mean(credit.iou), "bbox_iou": Mean(hit),
-                           "cIoU": Ratio(credit.intersection, credit.union)})  # fmt: skip
+            scores.append(
+                {
+                    "gIoU": Mean(credit.iou),
+                    "bbox_iou": Mean(hit),
+                    "cIoU": Ratio(credit.intersection, credit.union),
+                }
+            )
             if masks(case, "truth")[0].area == 0:
                 scores[-1]["N-Acc"] = Ratio(not case["boxes"], 1)
         found = totals(map(Metric, group["totals"]), scores)
@@ -219,13 +229,16 @@ CHECKS: dict[str, tuple[str, str, Callable[[Modules], Pairs]]] = {
         ("res/rela: samples", "rela/samples.json", rela_samples),
         ("res/rela: all numbers", "rela/samples.json", rela_totals),
         ("res/visionreasoner-nonobj: samples", "visionreasoner/nonobject.json", nonobject_samples),
-        ("res/visionreasoner-nonobj: all numbers", "visionreasoner/nonobject.json",
-         nonobject_totals),
+        (
+            "res/visionreasoner-nonobj: all numbers",
+            "visionreasoner/nonobject.json",
+            nonobject_totals,
+        ),
         ("rec/grec: generalised IoU", "grefcoco/boxes.json", grec_pairs),
         ("rec/grec: F1 of a sample", "grefcoco/boxes.json", grec_samples),
         ("rec/grec: F1_score, N_acc, T_acc", "grefcoco/boxes.json", grec_totals),
     )
-}  # fmt: skip
+}
 
 
 def comparisons() -> Iterator[Comparison]:

@@ -64,8 +64,13 @@ def metric(modules: Any, *, name: str) -> Comparison:
 
 
 def _line(what: str, tool: str, cases: int, deviation: float) -> Comparison:
-    return Comparison(what, f"pycocoevalcap {tool}", read("captions/pycocoevalcap.json")["commit"],
-                      cases, deviation)  # fmt: skip
+    return Comparison(
+        what,
+        f"pycocoevalcap {tool}",
+        read("captions/pycocoevalcap.json")["commit"],
+        cases,
+        deviation,
+    )
 
 
 CHECKS: Mapping[str, Callable[[Any], Comparison]] = {
@@ -86,8 +91,13 @@ def bertscore() -> Comparison:
         found = scorer.score(case["said"], case["references"])
         true = (case["P"], case["R"], case["F1"])
         worst = max(worst, *(gap(a, b) for a, b in zip(found, true, strict=True)))
-    return Comparison(f"{scorer.name}: P, R, F1 (float32)", "bert-score score()", file["commit"],
-                      len(file["cases"]), max(worst, BERT_BOUND))  # fmt: skip
+    return Comparison(
+        f"{scorer.name}: P, R, F1 (float32)",
+        "bert-score score()",
+        file["commit"],
+        len(file["cases"]),
+        max(worst, BERT_BOUND),
+    )
 
 
 def comparisons() -> Iterator[Comparison]:

@@ -157,13 +157,21 @@ def lisa_overlap(official: Path) -> None:
                 seen[self.name].append(float(val[1]))
                 super().update(val, n)
 
-        function = compiled(official / "LISA/train_ds.py", ["validate"], {
-            "torch": torch, "tqdm": types.SimpleNamespace(tqdm=iter), "dict_to_cuda": dict,
-            "AverageMeter": Meter, "Summary": tool.Summary,
-            # torch counts whole numbers on a GPU only; as floats below 2^24 they are the same
-            "intersectionAndUnionGPU": lambda output, target, *rest, **options:
-                tool.intersectionAndUnionGPU(output.float(), target.float(), *rest, **options),
-        })["validate"]  # fmt: skip
+        function = compiled(
+            official / "LISA/train_ds.py",
+            ["validate"],
+            {
+                "torch": torch,
+                "tqdm": types.SimpleNamespace(tqdm=iter),
+                "dict_to_cuda": dict,
+                "AverageMeter": Meter,
+                "Summary": tool.Summary,
+                # torch counts whole numbers on a GPU only; as floats below 2^24 they are the same
+                "intersectionAndUnionGPU": lambda output, target, *rest, **options: (
+                    tool.intersectionAndUnionGPU(output.float(), target.float(), *rest, **options)
+                ),
+            },
+        )["validate"]
         args = types.SimpleNamespace(precision="fp32", local_rank=1)
         blank = torch.zeros(1)
         queries = [{"images": blank, "images_clip": blank, "case": case} for case in group]
@@ -205,8 +213,13 @@ def visionreasoner(official: Path) -> None:
         case |= {"I": row["intersection"], "U": row["union"], "iou": float(item["iou"])}
         case["hit"] = row["bbox_iou"]
     totals = {name: float(inside[name]) for name in ("gIoU", "cIoU", "bbox_iou")}
-    write("visionreasoner/overlap.json", "VisionReasoner", "evaluation/evaluation_segmentation.py "
-          "and calculate_iou_with_bbox.py", **totals, cases=cases)  # fmt: skip
+    write(
+        "visionreasoner/overlap.json",
+        "VisionReasoner",
+        "evaluation/evaluation_segmentation.py and calculate_iou_with_bbox.py",
+        **totals,
+        cases=cases,
+    )
 
 
 def visionreasoner_boxes(official: Path) -> None:
@@ -229,8 +242,13 @@ def visionreasoner_boxes(official: Path) -> None:
         [row["gt_count"], row["pred_count"], int(item["correct_count"]), item["mae"], item["rmse"]]
         for row, item in zip(rows, inside["all_counts"], strict=True)
     ]
-    write("visionreasoner/counting.json", "VisionReasoner", "evaluation/calculate_counting.py",
-          **totals, cases=errors)  # fmt: skip
+    write(
+        "visionreasoner/counting.json",
+        "VisionReasoner",
+        "evaluation/calculate_counting.py",
+        **totals,
+        cases=errors,
+    )
 
 
 def seg_zero(official: Path) -> None:

@@ -40,8 +40,14 @@ def video_mme(official: Path) -> None:
         rows.append([duration, reply, answer, module.extract_characters_regex(reply)])
         task = str(rng.choice(module.TASK_CATEGORIES))
         question = {"task_type": task, "answer": answer, "response": reply}
-        results.append({"duration": duration, "domain": module.CATEGORIES[place % 6],
-                        "sub_category": "Law", "questions": [question]})  # fmt: skip
+        results.append(
+            {
+                "duration": duration,
+                "domain": module.CATEGORIES[place % 6],
+                "sub_category": "Law",
+                "questions": [question],
+            }
+        )
     with tempfile.TemporaryDirectory() as folder, watching("eval_your_results") as seen:
         path = Path(folder, "results.json")
         path.write_text(json.dumps(results))
@@ -51,9 +57,13 @@ def video_mme(official: Path) -> None:
         totals[duration] = [
             int(sum(kind[name] for kind in kinds.values())) for name in ("correct", "answered")
         ]
-    write("video_mme/choices.json", "parse_answer",
-          "eval_your_results.py: [duration, reply, answer, letter], [correct, answered]",
-          totals=totals, cases=rows)  # fmt: skip
+    write(
+        "video_mme/choices.json",
+        "parse_answer",
+        "eval_your_results.py: [duration, reply, answer, letter], [correct, answered]",
+        totals=totals,
+        cases=rows,
+    )
 
 
 def longvideobench(official: Path) -> None:
@@ -65,29 +75,46 @@ def longvideobench(official: Path) -> None:
         drawn.append(asked["id"])
         return choices.seeded_choice(asked["id"], letters)
 
-    names = ["parse_multi_choice_response", "longvideobench_process_results", "eval_multi_choice",
-             "evaluate_longvideobench", "calculate_ins_level_acc",
-             "longvideobench_aggregate_results"]  # fmt: skip
+    names = [
+        "parse_multi_choice_response",
+        "longvideobench_process_results",
+        "eval_multi_choice",
+        "evaluate_longvideobench",
+        "calculate_ins_level_acc",
+        "longvideobench_aggregate_results",
+    ]
     functions = parts(
-        official / "lmms-eval/lmms_eval/tasks/longvideobench/utils.py", names, re=re,
-        random=types.SimpleNamespace(choice=choice), eval_logger=Silent(), defaultdict=defaultdict,
-    )  # fmt: skip
+        official / "lmms-eval/lmms_eval/tasks/longvideobench/utils.py",
+        names,
+        re=re,
+        random=types.SimpleNamespace(choice=choice),
+        eval_logger=Silent(),
+        defaultdict=defaultdict,
+    )
     rng = np.random.default_rng(SEED + 1)
     rows, results = [], []
     for place, reply in enumerate(choice_replies(rng, 500)):
         asked["id"], count = f"video_{place}", int(rng.integers(2, 6))
         right = int(rng.integers(count))
-        doc = {"id": asked["id"], "duration_group": [15, 60, 600, 3600][place % 4],
-               "question_category": ["E2O", "T3O"][place % 2], "correct_choice": right}  # fmt: skip
+        doc = {
+            "id": asked["id"],
+            "duration_group": [15, 60, 600, 3600][place % 4],
+            "question_category": ["E2O", "T3O"][place % 2],
+            "correct_choice": right,
+        }
         doc |= {f"option{i}": "x" if i < count else "N/A" for i in range(5)}
         result = functions["longvideobench_process_results"](doc, [reply])["lvb_acc"]
         results.append(result)
         letter = None if asked["id"] in drawn else result["parsed_pred"]
         rows.append([asked["id"], reply, count, result["answer"], letter])
     accuracy = functions["longvideobench_aggregate_results"](results)
-    write("longvideobench/choices.json", "lmms-eval",
-          "tasks/longvideobench/utils.py: [id, reply, options, answer, letter or null for a draw]",
-          accuracy=accuracy, cases=rows)  # fmt: skip
+    write(
+        "longvideobench/choices.json",
+        "lmms-eval",
+        "tasks/longvideobench/utils.py: [id, reply, options, answer, letter or null for a draw]",
+        accuracy=accuracy,
+        cases=rows,
+    )
 
 
 def sti_bench(official: Path) -> None:
@@ -95,8 +122,11 @@ def sti_bench(official: Path) -> None:
     path = official / "STI-Bench/opensource_test.py"
     functions = parts(path, ["ANSWER_PATTERNS", "extract_answer"], re=re)
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    rules = [node for node in ast.walk(tree)
-             if isinstance(node, ast.Lambda) and "model_out" in ast.unparse(node)]  # fmt: skip
+    rules = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda) and "model_out" in ast.unparse(node)
+    ]
     rule = eval(ast.unparse(rules[0]))
     rng = np.random.default_rng(SEED + 2)
     rows = []
@@ -104,8 +134,12 @@ def sti_bench(official: Path) -> None:
         said = functions["extract_answer"](reply) or reply.strip()
         letters = [x for x in "ABCDE" if said and rule({"model_out": said, "ans": x})]
         rows.append([reply, letters[0] if letters else None])
-    write("sti_bench/choices.json", "STI-Bench",
-          "opensource_test.py: [reply, answer that it meets]", cases=rows)  # fmt: skip
+    write(
+        "sti_bench/choices.json",
+        "STI-Bench",
+        "opensource_test.py: [reply, answer that it meets]",
+        cases=rows,
+    )
 
 
 def vsi_bench(official: Path) -> None:
@@ -135,11 +169,17 @@ def vsi_bench(official: Path) -> None:
             output = seen[0]["output"]
         else:
             output = module._compute_all_subscores(docs)
-        totals = {key.partition("_accuracy")[0].partition("_MRA")[0]: float(value)
-                  for key, value in output.items()}  # fmt: skip
-        write(f"vsi_bench/{name}.json", tool,
-              "tasks/vsibench/utils.py: [type, reply, truth, score]",
-              totals=totals, cases=rows)  # fmt: skip
+        totals = {
+            key.partition("_accuracy")[0].partition("_MRA")[0]: float(value)
+            for key, value in output.items()
+        }
+        write(
+            f"vsi_bench/{name}.json",
+            tool,
+            "tasks/vsibench/utils.py: [type, reply, truth, score]",
+            totals=totals,
+            cases=rows,
+        )
 
 
 def vsi_numbers(official: Path) -> None:
@@ -152,8 +192,12 @@ def vsi_numbers(official: Path) -> None:
         chosen = [words[int(place)] for place in rng.integers(len(words), size=rng.integers(1, 8))]
         replies.append(" ".join(chosen))
     rows = [[reply, module.extract_number(reply)] for reply in replies if len(reply) < 500]
-    write("vsi_bench/numbers.json", "lmms-eval", "tasks/vsibench/utils.py: [reply, number]",
-          cases=rows)  # fmt: skip
+    write(
+        "vsi_bench/numbers.json",
+        "lmms-eval",
+        "tasks/vsibench/utils.py: [reply, number]",
+        cases=rows,
+    )
 
 
 def spar_bench(official: Path) -> None:
@@ -180,10 +224,17 @@ def spar_bench(official: Path) -> None:
         rows.append([task, str(reply), answer, float(score)])
     with watching("sparbench_aggregate_results") as seen:
         module.sparbench_aggregate_results(docs)
-    totals = {re.sub("_(accuracy|MRA:.5:.95:.05|vci_metric)$", "", key): float(value)
-              for key, value in seen[0]["output"].items()}  # fmt: skip
-    write("spar/scores.json", "spar", "tasks/sparbench/utils.py: [task, reply, answer, score]",
-          totals=totals, cases=rows)  # fmt: skip
+    totals = {
+        re.sub("_(accuracy|MRA:.5:.95:.05|vci_metric)$", "", key): float(value)
+        for key, value in seen[0]["output"].items()
+    }
+    write(
+        "spar/scores.json",
+        "spar",
+        "tasks/sparbench/utils.py: [task, reply, answer, score]",
+        totals=totals,
+        cases=rows,
+    )
 
 
 def temp_compass(official: Path) -> None:
@@ -191,14 +242,25 @@ def temp_compass(official: Path) -> None:
     folder = official / "TempCompass"
     sys.path.insert(0, str(folder))
     printing = whole(folder / "utils/eval_utils.py").print_result
-    kinds = {"action": ["fine-grained action", "coarse-grained action"],
-             "direction": ["object motion", "camera motion"],
-             "speed": ["absolute speed", "relative speed"],
-             "attribute_change": ["color & light change", "size & shape change", "combined change",
-                                  "other change"]}  # fmt: skip
-    meta = {str(turn): {"eval_dim": {aspect: {"type": names[turn % len(names)]}
-                                     for aspect, names in kinds.items()}}
-            for turn in range(4)}  # fmt: skip
+    kinds = {
+        "action": ["fine-grained action", "coarse-grained action"],
+        "direction": ["object motion", "camera motion"],
+        "speed": ["absolute speed", "relative speed"],
+        "attribute_change": [
+            "color & light change",
+            "size & shape change",
+            "combined change",
+            "other change",
+        ],
+    }
+    meta = {
+        str(turn): {
+            "eval_dim": {
+                aspect: {"type": names[turn % len(names)]} for aspect, names in kinds.items()
+            }
+        }
+        for turn in range(4)
+    }
     formats: dict[str, Callable[[np.random.Generator], tuple[str, str, Any]]] = {
         "multi-choice": multiple_choice_case,
         "yes_no": yes_no_case,
@@ -224,29 +286,47 @@ def temp_compass(official: Path) -> None:
             with watching("print_result") as seen:
                 printing(results)
         rows = [
-            [aspect, case["question"], case["answer"], case["prediction"],
-             result["rating"] if result["match_success"] else None]
+            [
+                aspect,
+                case["question"],
+                case["answer"],
+                case["prediction"],
+                result["rating"] if result["match_success"] else None,
+            ]
             for video, aspects in raw.items()
             for aspect, cases in aspects.items()
             for case, result in zip(cases, results[video][aspect], strict=True)
-        ]  # fmt: skip
-        write(f"tempcompass/{name}.json", "TempCompass",
-              f"eval_{name}.py --disable_llm: [aspect, question, answer, reply, rating or null]",
-              totals=seen[0]["result_asp"], cases=rows)  # fmt: skip
+        ]
+        write(
+            f"tempcompass/{name}.json",
+            "TempCompass",
+            f"eval_{name}.py --disable_llm: [aspect, question, answer, reply, rating or null]",
+            totals=seen[0]["result_asp"],
+            cases=rows,
+        )
     rule = whole(folder / "eval_captioning.py").parse_llm_output
     rng = np.random.default_rng(SEED + 8)
     rows = []
     for _ in range(200):
         answer = str(rng.choice(OPTIONS))
         said = str(rng.choice([*OPTIONS, "", "invalid_request_error", "A. and B.", "C", "none"]))
-        forms = ("{}", "Reasoning: it says so\nAnswer: {}", "My Answer: {}",
-                 "Answer: {}\nReasoning: x", "Answer: none\n  Answer: {}  ")  # fmt: skip
+        forms = (
+            "{}",
+            "Reasoning: it says so\nAnswer: {}",
+            "My Answer: {}",
+            "Answer: {}\nReasoning: x",
+            "Answer: none\n  Answer: {}  ",
+        )
         form = str(rng.choice(forms))
         judgement = said if said in ("", "invalid_request_error") else form.format(said)
         judgement = spoilt(rng, judgement)
         rows.append([judgement, answer, rule(judgement, answer)["rating"]])
-    write("tempcompass/captioning.json", "TempCompass",
-          "eval_captioning.py: [judgement, answer, rating]", cases=rows)  # fmt: skip
+    write(
+        "tempcompass/captioning.json",
+        "TempCompass",
+        "eval_captioning.py: [judgement, answer, rating]",
+        cases=rows,
+    )
 
 
 def picked(rng: np.random.Generator, replies: list[str | None]) -> str | None:
@@ -257,8 +337,22 @@ def picked(rng: np.random.Generator, replies: list[str | None]) -> str | None:
 
 def multiple_choice_case(rng: np.random.Generator) -> tuple[str, str, Any]:
     answer = str(rng.choice(OPTIONS))
-    replies = [answer, answer[0], f"{answer[0]}.", f"{answer[0]}) x", f" {answer}</s>", None,
-               *OPTIONS, *"ABCDE", "B) no", "D. no", answer[3:], "", "A: no", "(A)"]  # fmt: skip
+    replies = [
+        answer,
+        answer[0],
+        f"{answer[0]}.",
+        f"{answer[0]}) x",
+        f" {answer}</s>",
+        None,
+        *OPTIONS,
+        *"ABCDE",
+        "B) no",
+        "D. no",
+        answer[3:],
+        "",
+        "A: no",
+        "(A)",
+    ]
     return "Which?\n" + "\n".join(OPTIONS), answer, picked(rng, replies)
 
 
@@ -283,14 +377,25 @@ def caption_case(rng: np.random.Generator) -> tuple[str, str, Any]:
     head, kind, names = CAPTIONS[int(rng.integers(len(CAPTIONS)))]
     sentences = ["A man runs.", "A man sits: still.", "Nobody moves."]
     first, second = rng.permutation(len(sentences))[:2]
-    options = [f"{kind} {name}: {sentences[place]}"
-               for name, place in zip(names, (first, second), strict=True)]  # fmt: skip
+    options = [
+        f"{kind} {name}: {sentences[place]}"
+        for name, place in zip(names, (first, second), strict=True)
+    ]
     answer = str(rng.choice(options))
     replies = [
-        *options, *(option.split(": ")[1] for option in options), *names, f"{kind} {names[0]}",
-        f"{kind} {names[1]}.", f"{names[0]}.", f"(b) {sentences[first]}", "neither", "", None,
-        f"{options[0]}</s>", f"{names[1]}) {options[1].split(': ')[1]}",
-    ]  # fmt: skip
+        *options,
+        *(option.split(": ")[1] for option in options),
+        *names,
+        f"{kind} {names[0]}",
+        f"{kind} {names[1]}.",
+        f"{names[0]}.",
+        f"(b) {sentences[first]}",
+        "neither",
+        "",
+        None,
+        f"{options[0]}</s>",
+        f"{names[1]}) {options[1].split(': ')[1]}",
+    ]
     return "\n".join([head, *options]), answer, picked(rng, replies)
 
 

@@ -70,8 +70,9 @@ def unsupervised_case(rng: np.random.Generator, number: int) -> tuple[Any, Any]:
 
 def numbered(labels: Any) -> list[dict[str, str]]:
     """For each frame the run-length of each label but 0."""
-    return [{str(value): rle(frame == value) for value in np.unique(frame) if value}
-            for frame in labels]  # fmt: skip
+    return [
+        {str(value): rle(frame == value) for value in np.unique(frame) if value} for frame in labels
+    ]
 
 
 def save_davis(folder: Path, name: str, labels: Any) -> None:
@@ -101,8 +102,13 @@ def davis(official: Path) -> None:
             for path in (root / "JPEGImages/480p" / name).iterdir():
                 path.rename(path.with_suffix(".jpg"))  # only counted
             save_davis(found, name, predicted)
-            cases.append({"size": list(truth.shape[1:]), "truth": numbered(truth),
-                          "predicted": numbered(predicted)})  # fmt: skip
+            cases.append(
+                {
+                    "size": list(truth.shape[1:]),
+                    "truth": numbered(truth),
+                    "predicted": numbered(predicted),
+                }
+            )
         with contextlib.redirect_stderr(io.StringIO()):
             results = DAVISEvaluation(str(root), "unsupervised", "val").evaluate(str(found))
     for name, case in zip(names, cases, strict=True):
@@ -110,15 +116,23 @@ def davis(official: Path) -> None:
             values = results[letter]["M_per_object"].items()
             case[letter] = [float(mean) for key, mean in values if key.rpartition("_")[0] == name]
     totals = {letter: float(np.mean(results[letter]["M"])) for letter in "JF"}
-    write("davis2017/unsupervised.json", "davis2017-evaluation", "davis2017/evaluation.py",
-          "J and F of each object, in the order of the proposals, and their means",
-          totals=totals, cases=cases)  # fmt: skip
+    write(
+        "davis2017/unsupervised.json",
+        "davis2017-evaluation",
+        "davis2017/evaluation.py",
+        "J and F of each object, in the order of the proposals, and their means",
+        totals=totals,
+        cases=cases,
+    )
 
 
 def argmax(official: Path) -> None:
     """The object that has each pixel, by ReferFormer's lines."""
-    lines = statements(official / "ReferFormer/inference_davis.py",
-                       "t, h, w = anno_masks.shape", "out_masks = out_masks.detach()")  # fmt: skip
+    lines = statements(
+        official / "ReferFormer/inference_davis.py",
+        "t, h, w = anno_masks.shape",
+        "out_masks = out_masks.detach()",
+    )
     rng = np.random.default_rng(SEED + 6)
     cases = []
     for number in range(40):
@@ -128,12 +142,21 @@ def argmax(official: Path) -> None:
         masks = torch.tensor(levels.astype(np.float32) / np.float32(255))
         if number % 4 == 0:
             masks = masks.round(decimals=1)
-        names = {"torch": torch, "np": np, "args": types.SimpleNamespace(device="cpu"),
-                 "anno_masks": masks.clone()}  # fmt: skip
+        names = {
+            "torch": torch,
+            "np": np,
+            "args": types.SimpleNamespace(device="cpu"),
+            "anno_masks": masks.clone(),
+        }
         exec(lines, names)
         cases.append({"confidences": masks.tolist(), "labels": names["out_masks"].tolist()})
-    write("referformer/argmax.json", "ReferFormer", "inference_davis.py sub_processor",
-          "labels of pixels from confidences of objects, float32", cases=cases)  # fmt: skip
+    write(
+        "referformer/argmax.json",
+        "ReferFormer",
+        "inference_davis.py sub_processor",
+        "labels of pixels from confidences of objects, float32",
+        cases=cases,
+    )
 
 
 def revos_world(rng: np.random.Generator) -> dict[str, Any]:
@@ -154,12 +177,19 @@ def revos_world(rng: np.random.Generator) -> dict[str, Any]:
         expressions = {}
         for place in range(3):
             chosen = ids[: 1 + place] if place else ids
-            expressions[str(place)] = {"exp": "", "type_id": (number + place) % 3,
-                                       "anno_id": chosen}  # fmt: skip
+            expressions[str(place)] = {
+                "exp": "",
+                "type_id": (number + place) % 3,
+                "anno_id": chosen,
+            }
             frames = revos_truth(world, chosen, size, count)
             world["predicted"][f"{name}_{place}"] = [answer_to(frame, rng) for frame in frames]
-        world["videos"][name] = {"height": size[0], "width": size[1], "expressions": expressions,
-                                 "frames": [f"f{frame:03d}" for frame in range(count)]}  # fmt: skip
+        world["videos"][name] = {
+            "height": size[0],
+            "width": size[1],
+            "expressions": expressions,
+            "frames": [f"f{frame:03d}" for frame in range(count)],
+        }
     return world
 
 
@@ -176,39 +206,63 @@ def revos_truth(world: dict[str, Any], ids: list[int], size: tuple[int, int], co
 def revos(official: Path) -> None:
     """J, F, A and R of expressions and their means, by VISA's and by Sa2VA's scorer."""
     world = revos_world(np.random.default_rng(SEED + 7))
-    merge = compiled(official / "VISA/tools/generate_foreground_mask.py", ["merge_rle"],
-                     {"np": np, "maskUtils": __import__("pycocotools.mask").mask})  # fmt: skip
+    merge = compiled(
+        official / "VISA/tools/generate_foreground_mask.py",
+        ["merge_rle"],
+        {"np": np, "maskUtils": __import__("pycocotools.mask").mask},
+    )
     for name, video in world["videos"].items():
         ids = sorted({one for exp in video["expressions"].values() for one in exp["anno_id"]})
         tracks = [world["masks"][str(number)] for number in ids]
         masks, _ = merge["merge_rle"](tracks, video["height"], video["width"])
         world["foreground"][name] = {"masks_rle": masks}
-    found = {"VISA": revos_visa(official / "VISA", world),
-             "Sa2VA": revos_sa2va(official / "Sa2VA", world)}  # fmt: skip
+    found = {
+        "VISA": revos_visa(official / "VISA", world),
+        "Sa2VA": revos_sa2va(official / "Sa2VA", world),
+    }
     cases = []
     for name, video in world["videos"].items():
         for key, exp in video["expressions"].items():
-            cases.append({
-                "size": [video["height"], video["width"]], "video": name, "type": exp["type_id"],
-                "objects": [[mask and mask["counts"] for mask in world["masks"][str(number)]]
-                            for number in exp["anno_id"]],
-                "foreground": [mask["counts"] for mask in world["foreground"][name]["masks_rle"]],
-                "predicted": [rle(mask) for mask in world["predicted"][f"{name}_{key}"]],
-                **{tool: [float(value) for value in rows[f"{name}_{key}"]]
-                   for tool, rows in found.items()},
-            })  # fmt: skip
+            cases.append(
+                {
+                    "size": [video["height"], video["width"]],
+                    "video": name,
+                    "type": exp["type_id"],
+                    "objects": [
+                        [mask and mask["counts"] for mask in world["masks"][str(number)]]
+                        for number in exp["anno_id"]
+                    ],
+                    "foreground": [
+                        mask["counts"] for mask in world["foreground"][name]["masks_rle"]
+                    ],
+                    "predicted": [rle(mask) for mask in world["predicted"][f"{name}_{key}"]],
+                    **{
+                        tool: [float(value) for value in rows[f"{name}_{key}"]]
+                        for tool, rows in found.items()
+                    },
+                }
+            )
     for tool, script in (("VISA", "tools/eval_revos.py"), ("Sa2VA", "tools/eval/eval_revos.py")):
         names = {"np": np, "output_dict": found[tool], "exp_dict": world["videos"]}
         exec(statements(official / tool / script, "data_list = []", "results = "), names)
-        totals = {group: {key: float(value) for key, value in row.items()}
-                  for group, row in names["results"].items()}  # fmt: skip
+        totals = {
+            group: {key: float(value) for key, value in row.items()}
+            for group, row in names["results"].items()
+        }
         percents = [[row[letter] for letter in "JFAR"] for row in names["data_list"]]
-        rows = [{key: value for key, value in case.items() if key not in ("VISA", "Sa2VA")}
-                | {"scores": case[tool], "percent": percent}
-                for case, percent in zip(cases, percents, strict=True)]  # fmt: skip
-        write(f"revos/{tool.lower()}.json", tool, script,
-              "J, F, A and R of an expression, in percent, and the means of a run",
-              totals=totals, cases=rows)  # fmt: skip
+        rows = [
+            {key: value for key, value in case.items() if key not in ("VISA", "Sa2VA")}
+            | {"scores": case[tool], "percent": percent}
+            for case, percent in zip(cases, percents, strict=True)
+        ]
+        write(
+            f"revos/{tool.lower()}.json",
+            tool,
+            script,
+            "J, F, A and R of an expression, in percent, and the means of a run",
+            totals=totals,
+            cases=rows,
+        )
 
 
 def revos_visa(folder: Path, world: dict[str, Any]) -> dict[str, Any]:
@@ -220,13 +274,20 @@ def revos_visa(folder: Path, world: dict[str, Any]) -> dict[str, Any]:
             for key in video["expressions"]:
                 target = Path(place, name, key)
                 target.mkdir(parents=True)
-                for frame, mask in zip(video["frames"], world["predicted"][f"{name}_{key}"],
-                                       strict=True):  # fmt: skip
+                for frame, mask in zip(
+                    video["frames"], world["predicted"][f"{name}_{key}"], strict=True
+                ):
                     cv2.imwrite(str(target / f"{frame}.png"), mask.astype(np.uint8) * 255)
-        names = {**vars(metrics), "os": __import__("os"), "colored": lambda text, _: text,
-                 "traceback": __import__("traceback"), "exp_dict": world["videos"],
-                 "cocomask": __import__("pycocotools.mask").mask, "mask_dict": world["masks"],
-                 "mask_dict_foreground": world["foreground"]}  # fmt: skip
+        names = {
+            **vars(metrics),
+            "os": __import__("os"),
+            "colored": lambda text, _: text,
+            "traceback": __import__("traceback"),
+            "exp_dict": world["videos"],
+            "cocomask": __import__("pycocotools.mask").mask,
+            "mask_dict": world["masks"],
+            "mask_dict_foreground": world["foreground"],
+        }
         worker = compiled(folder / "tools/eval_revos.py", ["eval_queue"], names)["eval_queue"]
         worker(Queue(revos_pairs(world)), 0, results, place)
     return results
@@ -240,9 +301,14 @@ def revos_sa2va(folder: Path, world: dict[str, Any]) -> dict[str, Any]:
     for name, key in revos_pairs(world):
         masks = [Rle.from_array(mask).to_json() for mask in world["predicted"][f"{name}_{key}"]]
         predictions.setdefault(name, {})[key] = {"prediction_masks": masks}
-    names = {**vars(metrics), "cocomask": __import__("pycocotools.mask").mask,
-             "mask_pred_dict": predictions, "mask_dict_foreground": world["foreground"],
-             "exp_dict": world["videos"], "mask_dict": world["masks"]}  # fmt: skip
+    names = {
+        **vars(metrics),
+        "cocomask": __import__("pycocotools.mask").mask,
+        "mask_pred_dict": predictions,
+        "mask_dict_foreground": world["foreground"],
+        "exp_dict": world["videos"],
+        "mask_dict": world["masks"],
+    }
     worker = compiled(folder / "tools/eval/eval_revos.py", ["eval_queue"], names)["eval_queue"]
     worker(Queue(revos_pairs(world)), 0, results)
     return results
@@ -265,10 +331,16 @@ def visa_davis(official: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place, "meta.json")
         path.write_text(json.dumps(data))
-        names = compiled(script, ["get_meta_exp", "eval_queue"], {
-            **vars(metrics), "json": json, "os": __import__("os"),
-            "cocomask": __import__("pycocotools.mask").mask,
-        })  # fmt: skip
+        names = compiled(
+            script,
+            ["get_meta_exp", "eval_queue"],
+            {
+                **vars(metrics),
+                "json": json,
+                "os": __import__("os"),
+                "cocomask": __import__("pycocotools.mask").mask,
+            },
+        )
         names["exp_dict"] = names["get_meta_exp"](path)
         names["mask_dict"], results, cases = {}, {}, []
         for name, video in names["exp_dict"].items():
@@ -276,8 +348,16 @@ def visa_davis(official: Path) -> None:
                 (number,) = exp["anno_id"]
                 truth = [mask_of("ellipse", (15, 20), rng) for _ in range(2)]
                 names["mask_dict"][str(number)] = [Rle.from_array(mask).to_json() for mask in truth]
-                cases.append({"size": [15, 20], "video": name, "expression": key, "number": number,
-                              "truth": [rle(mask) for mask in truth], "predicted": []})  # fmt: skip
+                cases.append(
+                    {
+                        "size": [15, 20],
+                        "video": name,
+                        "expression": key,
+                        "number": number,
+                        "truth": [rle(mask) for mask in truth],
+                        "predicted": [],
+                    }
+                )
                 target = Path(place, "found", name, key)
                 target.mkdir(parents=True)
                 for frame, mask in zip(video["frames"], truth, strict=True):
@@ -289,12 +369,21 @@ def visa_davis(official: Path) -> None:
     for case in cases:
         j, f = results[f"{case['video']}_{case['expression']}"]
         case |= {"J": float(j), "F": float(f)}
-    exec_names = {"output_dict": results, "np": np, "osp": __import__("os").path,
-                  "args": types.SimpleNamespace(mevis_pred_path="", save_name="")}  # fmt: skip
+    exec_names = {
+        "output_dict": results,
+        "np": np,
+        "osp": __import__("os").path,
+        "args": types.SimpleNamespace(mevis_pred_path="", save_name=""),
+    }
     exec(statements(script, "j = [output_dict[x][0]", "results = "), exec_names)
-    write("visa/davis.json", "VISA", "tools/eval_davis17.py",
-          "the number of an expression's masks, its J and F, and the printed means",
-          totals=exec_names["results"], cases=cases)  # fmt: skip
+    write(
+        "visa/davis.json",
+        "VISA",
+        "tools/eval_davis17.py",
+        "the number of an expression's masks, its J and F, and the printed means",
+        totals=exec_names["results"],
+        cases=cases,
+    )
 
 
 def main(official: Path) -> None:

@@ -63,13 +63,28 @@ class _Inputs(dict[str, str]):
 def v_star(official: Path) -> None:
     """Every sample's numbers and the statistics that are printed; the readers of replies."""
     judge = Judge()
-    names = ["tmpl", "system_prompt", "qwen2_5_evaluation", "calculate_temporal_iou", "compute_iou",
-             "calculate_bbox_iou", "calculate_spatial_metrics", "calculate_spatial_random",
-             "evaluate_json"]  # fmt: skip
+    names = [
+        "tmpl",
+        "system_prompt",
+        "qwen2_5_evaluation",
+        "calculate_temporal_iou",
+        "compute_iou",
+        "calculate_bbox_iou",
+        "calculate_spatial_metrics",
+        "calculate_spatial_random",
+        "evaluate_json",
+    ]
     functions = parts(
-        official / "V-STaR/eval.py", names, ast=ast, np=np, math=math, json=json, model=judge,
-        tokenizer=judge, tqdm=lambda items, **_: items,
-    )  # fmt: skip
+        official / "V-STaR/eval.py",
+        names,
+        ast=ast,
+        np=np,
+        math=math,
+        json=json,
+        model=judge,
+        tokenizer=judge,
+        tqdm=lambda items, **_: items,
+    )
     rng = np.random.default_rng(SEED + 9)
     items = vstar_items(rng, 90)
     with tempfile.TemporaryDirectory() as work, inside(work):
@@ -78,14 +93,31 @@ def v_star(official: Path) -> None:
         with watching("print_stats") as seen:
             functions["evaluate_json"]("us_all.json")
         done = json.loads(Path("metrics/us_merged_v2_metrics.json").read_text())
-    keys = ("VQA_score", "temporal_IoU", "temporal_IoU_2", "spatial_mIoU", "spatial_mIoU_2",
-            "AP1@0.1:0.9", "AP2@0.1:0.9")  # fmt: skip
-    rows = [{**item, "official": [new.get(key) for key in keys]}
-            for item, new in zip(items, done, strict=True)]  # fmt: skip
-    kept = {name: value for name, value in seen[0].items()
-            if isinstance(value, (float, list)) and name != "stats"}  # fmt: skip
-    write("vstar/samples.json", "V-STaR", f"eval.py: each item with {keys}, and overall statistics",
-          totals=kept, cases=rows)  # fmt: skip
+    keys = (
+        "VQA_score",
+        "temporal_IoU",
+        "temporal_IoU_2",
+        "spatial_mIoU",
+        "spatial_mIoU_2",
+        "AP1@0.1:0.9",
+        "AP2@0.1:0.9",
+    )
+    rows = [
+        {**item, "official": [new.get(key) for key in keys]}
+        for item, new in zip(items, done, strict=True)
+    ]
+    kept = {
+        name: value
+        for name, value in seen[0].items()
+        if isinstance(value, (float, list)) and name != "stats"
+    }
+    write(
+        "vstar/samples.json",
+        "V-STaR",
+        f"eval.py: each item with {keys}, and overall statistics",
+        totals=kept,
+        cases=rows,
+    )
     times = []
     for answer in interval_answers(rng, 300):
         truth = sorted(float(value) for value in rng.integers(0, 20, 2))
@@ -93,19 +125,32 @@ def v_star(official: Path) -> None:
     reading = parts(official / "V-STaR/inference_demo.py", ["extract_timestamps"], re=re)
     texts = [*number_replies(rng, 4.5, 100), "from 3 to 7.5 s", "1 2 3", "3.-4", "a1 2"]
     replies = [[text, reading["extract_timestamps"](text)] for text in texts]
-    write("vstar/intervals.json", "V-STaR",
-          "eval.py: [truth, answer, IoU]; inference_demo.py: [reply, found]",
-          replies=replies, cases=times)  # fmt: skip
+    write(
+        "vstar/intervals.json",
+        "V-STaR",
+        "eval.py: [truth, answer, IoU]; inference_demo.py: [reply, found]",
+        replies=replies,
+        cases=times,
+    )
 
 
 def seg_zero(official: Path) -> None:
     """The accuracy reward of lists of objects."""
     path = official / "Seg-Zero/verl/utils/reward_score/vision_reasoner.py"
     reward = parts(
-        path, ["vision_reasoner_accuracy_reward", "batch_iou", "batch_l1_distance",
-               "batch_points_distance", "batch_points_in_box"],
-        re=re, json=json, np=np, linear_sum_assignment=linear_sum_assignment,
-    )["vision_reasoner_accuracy_reward"]  # fmt: skip
+        path,
+        [
+            "vision_reasoner_accuracy_reward",
+            "batch_iou",
+            "batch_l1_distance",
+            "batch_points_distance",
+            "batch_points_in_box",
+        ],
+        re=re,
+        json=json,
+        np=np,
+        linear_sum_assignment=linear_sum_assignment,
+    )["vision_reasoner_accuracy_reward"]
     rng = np.random.default_rng(SEED + 10)
     rows = []
     for truth, predicted in objects_of(rng, 400):
@@ -115,9 +160,12 @@ def seg_zero(official: Path) -> None:
         )
         score = float(reward(f"<think>t</think><answer>{said}</answer>", true))
         rows.append([truth, predicted, score])
-    write("segzero/matching.json", "Seg-Zero",
-          "verl/utils/reward_score/vision_reasoner.py: [true, predicted (box, point)…, reward]",
-          cases=rows)  # fmt: skip
+    write(
+        "segzero/matching.json",
+        "Seg-Zero",
+        "verl/utils/reward_score/vision_reasoner.py: [true, predicted (box, point)…, reward]",
+        cases=rows,
+    )
 
 
 def coco() -> None:
@@ -138,9 +186,14 @@ def coco() -> None:
             truth.dataset["categories"].append({"id": item["category"], "name": "x"})
             for left, top, right, bottom, area, crowd in item["truth"]:
                 truth.dataset["annotations"].append(
-                    {**place, "id": len(truth.dataset["annotations"]) + 1, "area": area,
-                     "bbox": [left, top, right - left, bottom - top], "iscrowd": crowd}
-                )  # fmt: skip
+                    {
+                        **place,
+                        "id": len(truth.dataset["annotations"]) + 1,
+                        "area": area,
+                        "bbox": [left, top, right - left, bottom - top],
+                        "iscrowd": crowd,
+                    }
+                )
             for left, top, right, bottom, score in item["predicted"]:
                 box = [left, top, right - left, bottom - top]
                 results.append({**place, "bbox": box, "score": score})
@@ -152,9 +205,12 @@ def coco() -> None:
             evaluator.summarize()
         shuffled = [items[place] for place in rng.permutation(len(items))]
         cases.append({"items": shuffled, "stats": evaluator.stats.tolist()})
-    write("pycocotools/detection.json", "pycocotools",
-          f"COCOeval bbox: items of one picture and category, and {detection.STATISTICS}",
-          cases=cases)  # fmt: skip
+    write(
+        "pycocotools/detection.json",
+        "pycocotools",
+        f"COCOeval bbox: items of one picture and category, and {detection.STATISTICS}",
+        cases=cases,
+    )
 
 
 def vision_reasoner(official: Path) -> None:
@@ -170,14 +226,26 @@ def vision_reasoner(official: Path) -> None:
         model = types.SimpleNamespace(
             detect_objects_batch=lambda *_, boxes=boxes: [{"thinking": "", "bboxes": boxes}]
         )
-        ids = [{"image_id": 1, "ann_id": 1, "cat_id": 1, "img_width": size[0],
-                "img_height": size[1], "bbox": [[0, 0, 1, 1]] if known else []}]  # fmt: skip
+        ids = [
+            {
+                "image_id": 1,
+                "ann_id": 1,
+                "cat_id": 1,
+                "img_width": size[0],
+                "img_height": size[1],
+                "bbox": [[0, 0, 1, 1]] if known else [],
+            }
+        ]
         outputs: list[dict[str, Any]] = []
         process(model, [None], [""], ids, outputs)
         rows.append([boxes[0], size, known, outputs[0]["score"]])
         assert Box(*boxes[0])
-    write("visionreasoner/area_score.json", "VisionReasoner",
-          "evaluation/evaluation_coco.py: [box, size, has truth, score]", cases=rows)  # fmt: skip
+    write(
+        "visionreasoner/area_score.json",
+        "VisionReasoner",
+        "evaluation/evaluation_coco.py: [box, size, has truth, score]",
+        cases=rows,
+    )
 
 
 def main(official: Path) -> None:

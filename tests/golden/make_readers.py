@@ -44,9 +44,12 @@ LISTS = {
     "countbench_visionreasoner": ("counting_countbench", "test"),
 }
 COLUMNS = {
-    "id": ("image_id", "image_sha256"), "count": ("count", "number"), "label": ("label",),
-    "text": ("question", "text"), "points": ("points",),
-}  # fmt: skip
+    "id": ("image_id", "image_sha256"),
+    "count": ("count", "number"),
+    "label": ("label",),
+    "text": ("question", "text"),
+    "points": ("points",),
+}
 
 
 def digest(array: Any) -> str:
@@ -69,11 +72,21 @@ def lisa_reader(official: Path) -> Callable[[Path, str], dict[str, dict[str, Any
     torch = MagicMock()
     torch.utils.data.Dataset = object
     stand_ins = ("conversation_lib", "CLIPImageProcessor", "ResizeLongestSide", "REFER")
-    dataset_class = official_class(official / "LISA/utils/dataset.py", "ValDataset", {
-        "os": os, "glob": __import__("glob"), "json": json, "cv2": cv2, "np": np, "torch": torch,
-        "get_mask_from_json": tool.get_mask_from_json, "DEFAULT_IMAGE_TOKEN": "",
-        **{name: MagicMock() for name in stand_ins},
-    })  # fmt: skip
+    dataset_class = official_class(
+        official / "LISA/utils/dataset.py",
+        "ValDataset",
+        {
+            "os": os,
+            "glob": __import__("glob"),
+            "json": json,
+            "cv2": cv2,
+            "np": np,
+            "torch": torch,
+            "get_mask_from_json": tool.get_mask_from_json,
+            "DEFAULT_IMAGE_TOKEN": "",
+            **{name: MagicMock() for name in stand_ins},
+        },
+    )
 
     def read(root: Path, split: str) -> dict[str, dict[str, Any]]:
         dataset = dataset_class(str(root), None, None, f"ReasonSeg|{split}")
@@ -83,9 +96,11 @@ def lisa_reader(official: Path) -> Callable[[Path, str], dict[str, dict[str, Any
             inside, _ = with_locals(dataset.__getitem__, index)
             painted = inside["mask_json"]
             found[Path(inside["image_path"]).stem] = {
-                "text": inside["text"], "is_sentence": inside["is_sentence"],
-                "size": list(painted.shape), "lisa": digest(painted),
-            }  # fmt: skip
+                "text": inside["text"],
+                "is_sentence": inside["is_sentence"],
+                "size": list(painted.shape),
+                "lisa": digest(painted),
+            }
         return found
 
     return read
@@ -95,9 +110,13 @@ def hub_reader(official: Path) -> Callable[[Path, str], dict[str, list[Any]]]:
     """The script that made the copies of ReasonSeg on the hub, up to where it would upload."""
     path = official / "Seg-Zero/evaluation_scripts/create_reasonseg_hf.py"
     names = {
-        "glob": __import__("glob"), "json": json, "cv2": cv2, "np": np, "PILImage": Image,
+        "glob": __import__("glob"),
+        "json": json,
+        "cv2": cv2,
+        "np": np,
+        "PILImage": Image,
         "tqdm": iter,
-    }  # fmt: skip
+    }
     functions = compiled(path, ["get_mask_from_json"], names)
     (main,) = (node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.If))
     body = [node for node in main.body if not _assigns(node, "data_dir", "data_split")]
@@ -138,16 +157,27 @@ def mevis(official: Path, root: Path) -> dict[str, Any]:
         db_eval_iou=lambda *_: np.zeros(1), db_eval_boundary=lambda *_: np.zeros(1)
     )
     scorer = module(official / "MeViS/tools/eval_mevis.py")
-    load = compiled(official / "MeViS/lmpm/data/datasets/mevis.py", ["load_mevis_json"], {
-        "os": os, "json": json, "tqdm": iter, "print": lambda *_: None, "logger": MagicMock(),
-        "BoxMode": MagicMock(),
-    })["load_mevis_json"]  # fmt: skip
+    load = compiled(
+        official / "MeViS/lmpm/data/datasets/mevis.py",
+        ["load_mevis_json"],
+        {
+            "os": os,
+            "json": json,
+            "tqdm": iter,
+            "print": lambda *_: None,
+            "logger": MagicMock(),
+            "BoxMode": MagicMock(),
+        },
+    )["load_mevis_json"]
     splits = {}
     for folder in sorted((root / "mevis").iterdir()):
         rows = []
         for record in load(str(folder), str(folder / "meta_expressions.json")):
-            row = {"id": f"{record['video_name']}/{record['exp_id']}", "text": record["sentence"],
-                   "frames": [Path(name).stem for name in record["file_names"]]}  # fmt: skip
+            row = {
+                "id": f"{record['video_name']}/{record['exp_id']}",
+                "text": record["sentence"],
+                "frames": [Path(name).stem for name in record["file_names"]],
+            }
             if (folder / "mask_dict.json").is_file():
                 row["truth"] = mevis_truth(scorer, folder, row)
             rows.append(row)

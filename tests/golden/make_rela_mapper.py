@@ -26,9 +26,12 @@ DETECTRON2 = "02b5c4e295e990042a714712c21dc79b731e8833"
 SEED = 20250701
 SIZES = ((48, 64), (64, 43), (480, 480), (33, 100), (640, 427), (200, 200))
 REPLACED = (
-    "torchvision", "torchvision.ops", "torchvision.ops.boxes", "torchvision.transforms",
+    "torchvision",
+    "torchvision.ops",
+    "torchvision.ops.boxes",
+    "torchvision.transforms",
     "transformers",
-)  # fmt: skip
+)
 CROWD = {"size": [1, 1], "counts": [0, 1]}
 
 
@@ -74,9 +77,12 @@ def main(official: Path) -> None:
     # 480 is IMAGE_SIZE of configs/referring_R50.yaml, on which the others are based.
     settings = MagicMock(INPUT=MagicMock(IMAGE_SIZE=480))
     mapper = mapping.RefCOCOMapper(
-        is_train=False, tfm_gens=mapping.build_transform_test(settings), image_format="RGB",
-        bert_type="", max_tokens=20,
-    )  # fmt: skip
+        is_train=False,
+        tfm_gens=mapping.build_transform_test(settings),
+        image_format="RGB",
+        bert_type="",
+        max_tokens=20,
+    )
     assert isinstance(mapper.tfm_gens[0], transforms.Resize)
     rng = np.random.default_rng(SEED)
     cases = []
@@ -88,25 +94,50 @@ def main(official: Path) -> None:
             Image.new("RGB", (width, height)).save(path)
             meant = objects(rng, (height, width), number)
             annotations = [
-                {**one, "bbox": [0, 0, 1, 1], "bbox_mode": BoxMode.XYWH_ABS, "category_id": 1,
-                 "empty": False} for one in meant
-            ]  # fmt: skip
+                {
+                    **one,
+                    "bbox": [0, 0, 1, 1],
+                    "bbox_mode": BoxMode.XYWH_ABS,
+                    "category_id": 1,
+                    "empty": False,
+                }
+                for one in meant
+            ]
             nothing = [{"bbox": None, "segmentation": None, "iscrowd": None, "empty": True}]
-            shown = mapper({
-                "file_name": path, "height": height, "width": width, "image_id": number,
-                "source": "grefcoco", "empty": not meant, "sentence": {"raw": "It"},
-                "annotations": annotations or nothing,
-            })  # fmt: skip
+            shown = mapper(
+                {
+                    "file_name": path,
+                    "height": height,
+                    "width": width,
+                    "image_id": number,
+                    "source": "grefcoco",
+                    "empty": not meant,
+                    "sentence": {"raw": "It"},
+                    "annotations": annotations or nothing,
+                }
+            )
             merged = shown["gt_mask_merged"]
             square = merged[0].numpy() > 0
             answer = np.roll(square, 1 + number % 5, axis=number % 2)  # nor is it kept
             said = bool(rng.random() < 0.3)
-            evaluator.process([shown], [{
-                "ref_seg": torch.tensor(np.stack([~answer, answer]).astype(np.float32)),
-                "nt_label": torch.tensor([1.0 - said, float(said)]),
-            }])  # fmt: skip
-            cases.append({"size": [height, width], "objects": meant, "grid": list(merged.shape),
-                          "truth": rle(square), "said": said})  # fmt: skip
+            evaluator.process(
+                [shown],
+                [
+                    {
+                        "ref_seg": torch.tensor(np.stack([~answer, answer]).astype(np.float32)),
+                        "nt_label": torch.tensor([1.0 - said, float(said)]),
+                    }
+                ],
+            )
+            cases.append(
+                {
+                    "size": [height, width],
+                    "objects": meant,
+                    "grid": list(merged.shape),
+                    "truth": rle(square),
+                    "said": said,
+                }
+            )
     found: dict[str, Any] = {}
 
     def watch(frame: Any, event: str, _: object) -> None:
@@ -119,11 +150,15 @@ def main(official: Path) -> None:
     for case, row in zip(cases, found["results_dict"], strict=True):
         case |= {"I": row["I"], "U": row["U"], "iou": row["cIoU"]}
     COMMITS["detectron2"] = DETECTRON2
-    write("rela/mapper.json", "ReLA",
-          "gres_model/data/dataset_mappers/refcoco_mapper.py and evaluation/refer_evaluation.py",
-          "the merged mask of the mapper, and what the evaluator makes of it",
-          detectron2=DETECTRON2,
-          totals={name: float(value) for name, value in totals.items()}, cases=cases)  # fmt: skip
+    write(
+        "rela/mapper.json",
+        "ReLA",
+        "gres_model/data/dataset_mappers/refcoco_mapper.py and evaluation/refer_evaluation.py",
+        "the merged mask of the mapper, and what the evaluator makes of it",
+        detectron2=DETECTRON2,
+        totals={name: float(value) for name, value in totals.items()},
+        cases=cases,
+    )
 
 
 if __name__ == "__main__":

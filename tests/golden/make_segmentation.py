@@ -41,14 +41,22 @@ def validation(folder: Path, function: str, model: Any, items: list[Any]) -> Any
 
     script = folder / ("train_ds.py" if function == "validate" else "finetune_llmseg.py")
     torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign, assignment]
-    namespace = compiled(script, [function], {
-        "torch": torch, "np": np, "tqdm": types.SimpleNamespace(tqdm=iter),
-        "dict_to_cuda": lambda item, **_: dict(item), "AverageMeter": Meter,
-        "Summary": tool.Summary,
-        # torch counts whole numbers on a GPU only; as floats below 2^24 they are the same
-        "intersectionAndUnionGPU": lambda output, target, *rest, **options:
-            tool.intersectionAndUnionGPU(output.float(), target.float(), *rest, **options),
-    })  # fmt: skip
+    namespace = compiled(
+        script,
+        [function],
+        {
+            "torch": torch,
+            "np": np,
+            "tqdm": types.SimpleNamespace(tqdm=iter),
+            "dict_to_cuda": lambda item, **_: dict(item),
+            "AverageMeter": Meter,
+            "Summary": tool.Summary,
+            # torch counts whole numbers on a GPU only; as floats below 2^24 they are the same
+            "intersectionAndUnionGPU": lambda output, target, *rest, **options: (
+                tool.intersectionAndUnionGPU(output.float(), target.float(), *rest, **options)
+            ),
+        },
+    )
     args = types.SimpleNamespace(precision="fp32", local_rank=1, eval_only=False, visualize=False)
     giou, ciou = namespace[function](items, model, 0, None, args)
     return seen, float(giou), float(ciou)
@@ -93,18 +101,34 @@ def llmseg(official: Path) -> None:
             for mask in (labels, answer)
         ]
         square.append(llmseg_item(*resized))
-        cases.append({**encoded(truth=truth, ignore=ignore), "answer_size": list(answer.shape),
-                      "predicted": rle(answer)})  # fmt: skip
+        cases.append(
+            {
+                **encoded(truth=truth, ignore=ignore),
+                "answer_size": list(answer.shape),
+                "predicted": rle(answer),
+            }
+        )
     folder = official / "LLMSeg"
     seen, giou, ciou = validation(folder, "validate_threshold", Answers(), plain)
     squares, _, nciou = validation(folder, "validate_threshold", Answers(), square)
     for place, case in enumerate(cases):
-        case |= {"I": seen["Intersec"][place], "U": seen["Union"][place],
-                 "iou": seen["gIoU"][place], "square_I": squares["Intersec"][place],
-                 "square_U": squares["Union"][place]}  # fmt: skip
-    write("llmseg/masks.json", "LLMSeg", "finetune_llmseg.py validate_threshold",
-          "counts and IoU of a sample, gIoU and cIoU, and ncIoU by the lines commented out there",
-          gIoU=giou, cIoU=ciou, ncIoU=nciou, cases=cases)  # fmt: skip
+        case |= {
+            "I": seen["Intersec"][place],
+            "U": seen["Union"][place],
+            "iou": seen["gIoU"][place],
+            "square_I": squares["Intersec"][place],
+            "square_U": squares["Union"][place],
+        }
+    write(
+        "llmseg/masks.json",
+        "LLMSeg",
+        "finetune_llmseg.py validate_threshold",
+        "counts and IoU of a sample, gIoU and cIoU, and ncIoU by the lines commented out there",
+        gIoU=giou,
+        cIoU=ciou,
+        ncIoU=nciou,
+        cases=cases,
+    )
 
 
 def referring(official: Path) -> None:
@@ -121,19 +145,39 @@ def referring(official: Path) -> None:
         sums = [np.sum(parts, axis=0).astype(np.uint8) for parts in objects]
         logits = np.where(np.stack(answers), 1.5, -1.5)
         blank = torch.zeros(1)
-        items.append({"images": blank, "images_clip": blank, "answer": {
-            "pred_masks": [torch.tensor(logits)], "gt_masks": [torch.tensor(np.stack(sums))],
-        }})  # fmt: skip
-        cases.append({"size": list(size), "objects": [[rle(part) for part in parts]
-                                  for parts in objects],
-                      "predicted": [rle(one) for one in answers]})  # fmt: skip
+        items.append(
+            {
+                "images": blank,
+                "images_clip": blank,
+                "answer": {
+                    "pred_masks": [torch.tensor(logits)],
+                    "gt_masks": [torch.tensor(np.stack(sums))],
+                },
+            }
+        )
+        cases.append(
+            {
+                "size": list(size),
+                "objects": [[rle(part) for part in parts] for parts in objects],
+                "predicted": [rle(one) for one in answers],
+            }
+        )
     seen, giou, ciou = validation(official / "LISA", "validate", Answers(), items)
     for place, case in enumerate(cases):
-        case |= {"I": seen["Intersec"][place], "U": seen["Union"][place],
-                 "iou": seen["gIoU"][place]}  # fmt: skip
-    write("lisa/referring.json", "LISA", "train_ds.py validate",
-          "sums of counts and mean IoU of a picture's expressions, gIoU and cIoU of all",
-          gIoU=giou, cIoU=ciou, cases=cases)  # fmt: skip
+        case |= {
+            "I": seen["Intersec"][place],
+            "U": seen["Union"][place],
+            "iou": seen["gIoU"][place],
+        }
+    write(
+        "lisa/referring.json",
+        "LISA",
+        "train_ds.py validate",
+        "sums of counts and mean IoU of a picture's expressions, gIoU and cIoU of all",
+        gIoU=giou,
+        cIoU=ciou,
+        cases=cases,
+    )
 
 
 def gres_sample(rng: np.random.Generator, number: int) -> tuple[Any, Any, bool, bool]:
@@ -152,10 +196,18 @@ def gres_sample(rng: np.random.Generator, number: int) -> tuple[Any, Any, bool, 
 
 def rela(official: Path) -> None:
     """The four cells of a sample, gIoU, cIoU, N_acc, T_acc and Pr@t."""
-    tool = classes(official / "ReLA/gres_model/evaluation/refer_evaluation.py",
-                   ["ReferEvaluator", "computeIoU"],
-                   {"np": np, "torch": torch, "DatasetEvaluator": object, "OrderedDict": dict,
-                    "logging": __import__("logging"), "__name__": "rela"})  # fmt: skip
+    tool = classes(
+        official / "ReLA/gres_model/evaluation/refer_evaluation.py",
+        ["ReferEvaluator", "computeIoU"],
+        {
+            "np": np,
+            "torch": torch,
+            "DatasetEvaluator": object,
+            "OrderedDict": dict,
+            "logging": __import__("logging"),
+            "__name__": "rela",
+        },
+    )
     rng = np.random.default_rng(SEED + 2)
     groups = []
     for size in (200, 60, 20):
@@ -166,20 +218,35 @@ def rela(official: Path) -> None:
             truth, answer, none, said = gres_sample(rng, number + (size == 20))
             none = none and size != 20  # the last group has no sample without target
             evaluator.process(
-                [{"image_id": number, "source": "grefcoco", "sentence": {"raw": ""},
-                  "gt_mask_merged": torch.tensor(truth.astype(np.uint8)), "empty": none}],
-                [{"ref_seg": torch.tensor(np.stack([~answer, answer]).astype(np.float32)),
-                  "nt_label": torch.tensor([1.0 - said, float(said)])}],
-            )  # fmt: skip
+                [
+                    {
+                        "image_id": number,
+                        "source": "grefcoco",
+                        "sentence": {"raw": ""},
+                        "gt_mask_merged": torch.tensor(truth.astype(np.uint8)),
+                        "empty": none,
+                    }
+                ],
+                [
+                    {
+                        "ref_seg": torch.tensor(np.stack([~answer, answer]).astype(np.float32)),
+                        "nt_label": torch.tensor([1.0 - said, float(said)]),
+                    }
+                ],
+            )
             cases.append({**encoded(truth=truth, predicted=answer), "none": none, "said": said})
         inside, results = with_locals(evaluator.evaluate)
         for case, row in zip(cases, inside["results_dict"], strict=True):
             case |= {"I": row["I"], "U": row["U"], "iou": row["cIoU"]}
         totals = {name: float(value) for name, value in results["grefcoco"].items()}
         groups.append({"totals": totals, "cases": cases})
-    write("rela/samples.json", "ReLA", "gres_model/evaluation/refer_evaluation.py",
-          "intersection, union and IoU that a sample adds, and the printed numbers",
-          groups=groups)  # fmt: skip
+    write(
+        "rela/samples.json",
+        "ReLA",
+        "gres_model/evaluation/refer_evaluation.py",
+        "intersection, union and IoU that a sample adds, and the printed numbers",
+        groups=groups,
+    )
 
 
 def nonobject(official: Path) -> None:
@@ -212,14 +279,23 @@ def nonobject(official: Path) -> None:
         functions["process_batch"](model, None, None, truths, rows, has_box)
         inside = summary(place / "calculate_iou_with_bbox_nonobj.py", rows)
         for case, row, item in zip(cases, rows, inside["all_ious"], strict=True):
-            case |= {"I": row["intersection"], "U": row["union"], "iou": float(item["iou"]),
-                     "hit": row["bbox_iou"], "right": row["non_object"]}  # fmt: skip
+            case |= {
+                "I": row["intersection"],
+                "U": row["union"],
+                "iou": float(item["iou"]),
+                "hit": row["bbox_iou"],
+                "right": row["non_object"],
+            }
         totals = {name: float(inside[name]) for name in ("gIoU", "cIoU", "bbox_iou")}
         totals["N-Acc"] = inside["non_object"] / inside["total_non_object_GT"]
         groups.append({"totals": totals, "cases": cases})
-    write("visionreasoner/nonobject.json", "VisionReasoner-JIA",
-          "evaluation/evaluation_segmentation.py and calculate_iou_with_bbox_nonobj.py",
-          "what a sample adds, and the printed numbers", groups=groups)  # fmt: skip
+    write(
+        "visionreasoner/nonobject.json",
+        "VisionReasoner-JIA",
+        "evaluation/evaluation_segmentation.py and calculate_iou_with_bbox_nonobj.py",
+        "what a sample adds, and the printed numbers",
+        groups=groups,
+    )
 
 
 class Annotations:
@@ -283,25 +359,44 @@ def grec_boxes(rng: np.random.Generator, number: int) -> tuple[Any, Any, Any]:
 def grec(official: Path) -> None:
     """F1 of each sample; the share of F1 = 1, N_acc and T_acc of all."""
     folder = official / "gRefCOCO/mdetr"
-    boxes = compiled(folder / "util/box_ops.py", ["box_iou", "generalized_box_iou"],
-                     {"torch": torch, "box_area": torchvision_box_area()})  # fmt: skip
-    evaluator = classes(folder / "datasets/refexp.py", ["RefExpEvaluator"], {
-        "copy": __import__("copy"), "np": np, "torch": torch,
-        "dist": types.SimpleNamespace(is_main_process=lambda: True),
-        "generalized_box_iou": boxes["generalized_box_iou"], "print": lambda *_: None,
-    })["RefExpEvaluator"]  # fmt: skip
+    boxes = compiled(
+        folder / "util/box_ops.py",
+        ["box_iou", "generalized_box_iou"],
+        {"torch": torch, "box_area": torchvision_box_area()},
+    )
+    evaluator = classes(
+        folder / "datasets/refexp.py",
+        ["RefExpEvaluator"],
+        {
+            "copy": __import__("copy"),
+            "np": np,
+            "torch": torch,
+            "dist": types.SimpleNamespace(is_main_process=lambda: True),
+            "generalized_box_iou": boxes["generalized_box_iou"],
+            "print": lambda *_: None,
+        },
+    )["RefExpEvaluator"]
     rng = np.random.default_rng(SEED + 4)
-    cases = [dict(zip(("truth", "predicted", "scores"), grec_boxes(rng, number), strict=True))
-             for number in range(400)]  # fmt: skip
+    cases = [
+        dict(zip(("truth", "predicted", "scores"), grec_boxes(rng, number), strict=True))
+        for number in range(400)
+    ]
     dummy = {"scores": torch.tensor([0.1]), "boxes": torch.tensor([[0.0, 0.0, 1.0, 1.0]])}
 
     def evaluate(samples: list[dict[str, Any]]) -> tuple[dict[str, Any], Any]:
         # As in MDETR, which always predicts, each picture also has a box that is not confident.
         found = evaluator(Annotations([one["truth"] for one in samples]), ("bbox",))
-        found.update({number: {
-            "scores": torch.cat([torch.tensor(one["scores"]), dummy["scores"]]),
-            "boxes": torch.cat([torch.tensor(one["predicted"]).reshape(-1, 4), dummy["boxes"]]),
-        } for number, one in enumerate(samples)})  # fmt: skip
+        found.update(
+            {
+                number: {
+                    "scores": torch.cat([torch.tensor(one["scores"]), dummy["scores"]]),
+                    "boxes": torch.cat(
+                        [torch.tensor(one["predicted"]).reshape(-1, 4), dummy["boxes"]]
+                    ),
+                }
+                for number, one in enumerate(samples)
+            }
+        )
         return with_locals(found.summarize)
 
     none: dict[str, Any] = {"truth": [], "predicted": [], "scores": []}
@@ -310,14 +405,20 @@ def grec(official: Path) -> None:
         case["f1"] = float(evaluate([*both, case])[0]["F_1"])
     for case in cases:
         if case["truth"] and case["predicted"]:
-            said, true = (torch.tensor(case[name], dtype=torch.float32)
-                          for name in ("predicted", "truth"))  # fmt: skip
+            said, true = (
+                torch.tensor(case[name], dtype=torch.float32) for name in ("predicted", "truth")
+            )
             case["giou"] = boxes["generalized_box_iou"](true, said).tolist()
             if not np.isfinite(case["giou"]).all():  # two boxes without area
                 del case["giou"]
-    write("grefcoco/boxes.json", "gRefCOCO", "mdetr/datasets/refexp.py RefExpEvaluator",
-          "F1 of a sample and generalised IoU of its pairs, and the printed numbers",
-          totals=evaluate(cases)[1], cases=cases)  # fmt: skip
+    write(
+        "grefcoco/boxes.json",
+        "gRefCOCO",
+        "mdetr/datasets/refexp.py RefExpEvaluator",
+        "F1 of a sample and generalised IoU of its pairs, and the printed numbers",
+        totals=evaluate(cases)[1],
+        cases=cases,
+    )
 
 
 def main(official: Path) -> None:

@@ -27,8 +27,15 @@ from checkouts import Silent, inside, parts, watching, whole, write
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
 SEED = 20250103
 ROUNDS = 8  # replies a question
-KEYS = ("VQA_score", "temporal_IoU", "temporal_IoU_2", "spatial_mIoU", "spatial_mIoU_2",
-        "AP1@0.1:0.9", "AP2@0.1:0.9")  # fmt: skip
+KEYS = (
+    "VQA_score",
+    "temporal_IoU",
+    "temporal_IoU_2",
+    "spatial_mIoU",
+    "spatial_mIoU_2",
+    "AP1@0.1:0.9",
+    "AP2@0.1:0.9",
+)
 
 
 def example(name: str) -> Path:
@@ -72,9 +79,14 @@ def sti_bench(official: Path) -> None:
         "task": frame.groupby("Task")["correct"].mean().to_dict(),
         "scene": frame.groupby("scene")["correct"].mean().to_dict(),
     }
-    write("readers/sti_bench.json", "STI-Bench",
-          "opensource_test.py: [id, prompt, video, scene]; [id, reply, correct]; empty is wrong",
-          totals=totals, questions=questions, cases=cases)  # fmt: skip
+    write(
+        "readers/sti_bench.json",
+        "STI-Bench",
+        "opensource_test.py: [id, prompt, video, scene]; [id, reply, correct]; empty is wrong",
+        totals=totals,
+        questions=questions,
+        cases=cases,
+    )
 
 
 def vsi_bench(official: Path) -> None:
@@ -97,11 +109,18 @@ def vsi_bench(official: Path) -> None:
                 docs.append(told)
     with watching("vsibench_aggregate_results") as seen:
         module.vsibench_aggregate_results(docs)
-    totals = {key.partition("_accuracy")[0].partition("_MRA")[0]: float(value)
-              for key, value in seen[0]["output"].items()}  # fmt: skip
-    write("readers/vsi_bench.json", "thinking-in-space",
-          "tasks/vsibench/utils.py: [id, prompt, video]; [id, reply, score]",
-          totals=totals, questions=questions, cases=cases)  # fmt: skip
+    totals = {
+        key.partition("_accuracy")[0].partition("_MRA")[0]: float(value)
+        for key, value in seen[0]["output"].items()
+    }
+    write(
+        "readers/vsi_bench.json",
+        "thinking-in-space",
+        "tasks/vsibench/utils.py: [id, prompt, video]; [id, reply, score]",
+        totals=totals,
+        questions=questions,
+        cases=cases,
+    )
 
 
 def _replies(rng: np.random.Generator, truth: str, numeric: bool) -> list[str]:
@@ -117,8 +136,10 @@ def spar_bench(official: Path) -> None:
     questions, cases, docs = [], [], []
     (path,) = example("spar_bench").glob("SPAR-Bench/data/test-*.parquet")
     for doc in pd.read_parquet(path).to_dict(orient="records"):
-        shown = [hashlib.blake2b(one["bytes"], digest_size=16).hexdigest()
-                 for one in module.sparbench_doc_to_visual(doc)]  # fmt: skip
+        shown = [
+            hashlib.blake2b(one["bytes"], digest_size=16).hexdigest()
+            for one in module.sparbench_doc_to_visual(doc)
+        ]
         prompt = module.sparbench_doc_to_text(doc, {})
         questions.append([str(doc["id"]), prompt, shown])
         for reply in _spar_replies(rng, doc):
@@ -129,11 +150,18 @@ def spar_bench(official: Path) -> None:
             docs.append(told)
     with watching("sparbench_aggregate_results") as seen:
         module.sparbench_aggregate_results(docs)
-    totals = {re.sub("_(accuracy|MRA.*|vci_metric)$", "", key): float(value)
-              for key, value in seen[0]["output"].items()}  # fmt: skip
-    write("readers/spar_bench.json", "spar",
-          "tasks/sparbench/utils.py: [id, prompt, digests of pictures]; [id, reply, score]",
-          totals=totals, questions=questions, cases=cases)  # fmt: skip
+    totals = {
+        re.sub("_(accuracy|MRA.*|vci_metric)$", "", key): float(value)
+        for key, value in seen[0]["output"].items()
+    }
+    write(
+        "readers/spar_bench.json",
+        "spar",
+        "tasks/sparbench/utils.py: [id, prompt, digests of pictures]; [id, reply, score]",
+        totals=totals,
+        questions=questions,
+        cases=cases,
+    )
 
 
 def _spar_replies(rng: np.random.Generator, doc: dict[str, Any]) -> list[str]:
@@ -152,9 +180,20 @@ def v_star(official: Path) -> None:
         return "", 1, 1
 
     steps = ["vqa", "temporal", "spatial", "spatial_2", "temporal_2"]
-    functions = parts(demo, [*(f"get_answer_{step}" for step in steps), "extract_timestamps",
-                             "fix_incomplete_json", "extract_bounding_boxes"],
-                      inference=inference, math=math, re=re, json=json, print=Silent())  # fmt: skip
+    functions = parts(
+        demo,
+        [
+            *(f"get_answer_{step}" for step in steps),
+            "extract_timestamps",
+            "fix_incomplete_json",
+            "extract_bounding_boxes",
+        ],
+        inference=inference,
+        math=math,
+        re=re,
+        json=json,
+        print=Silent(),
+    )
     items = json.loads((example("v_star") / "V_STaR_test.json").read_text("utf-8"))
     rng = np.random.default_rng(SEED + 3)
     questions, told = [], []
@@ -173,24 +212,43 @@ def v_star(official: Path) -> None:
         def __call__(self, *_: Any) -> int:
             return next(self.ratings)
 
-    names = ["calculate_temporal_iou", "compute_iou", "calculate_bbox_iou",
-             "calculate_spatial_metrics", "calculate_spatial_random", "evaluate_json"]  # fmt: skip
-    scoring = parts(official / "V-STaR/eval.py", names, ast=ast, np=np, math=math, json=json,
-                    tqdm=lambda items, **_: items, qwen2_5_evaluation=Judge())  # fmt: skip
-    with (tempfile.TemporaryDirectory() as folder, inside(folder),
-          watching("print_stats") as seen):  # fmt: skip
+    names = [
+        "calculate_temporal_iou",
+        "compute_iou",
+        "calculate_bbox_iou",
+        "calculate_spatial_metrics",
+        "calculate_spatial_random",
+        "evaluate_json",
+    ]
+    scoring = parts(
+        official / "V-STaR/eval.py",
+        names,
+        ast=ast,
+        np=np,
+        math=math,
+        json=json,
+        tqdm=lambda items, **_: items,
+        qwen2_5_evaluation=Judge(),
+    )
+    with tempfile.TemporaryDirectory() as folder, inside(folder), watching("print_stats") as seen:
         Path("metrics").mkdir()
         Path("results.json").write_text(json.dumps(told))
         scoring["evaluate_json"]("results.json")
         (written,) = Path("metrics").iterdir()
         scored = json.loads(written.read_text())
     overall = {key: value for key, value in seen[0].items() if isinstance(value, float)}
-    cases = [[one["vid"], one["replies"], one["rating"],
-              {key: done[key] for key in KEYS if key in done}]
-             for one, done in zip(told, scored, strict=True)]  # fmt: skip
-    write("readers/v_star.json", "V-STaR",
-          "inference_demo.py: [vid, prompts]; eval.py: [vid, replies, rating, scores]",
-          totals=overall, questions=questions, cases=cases)  # fmt: skip
+    cases = [
+        [one["vid"], one["replies"], one["rating"], {key: done[key] for key in KEYS if key in done}]
+        for one, done in zip(told, scored, strict=True)
+    ]
+    write(
+        "readers/v_star.json",
+        "V-STaR",
+        "inference_demo.py: [vid, prompts]; eval.py: [vid, replies, rating, scores]",
+        totals=overall,
+        questions=questions,
+        cases=cases,
+    )
 
 
 def _told(
@@ -204,12 +262,15 @@ def _told(
     spatial = [reading["extract_bounding_boxes"](reply, item, 1, 1) for reply in where]
     temporal = [reading["extract_timestamps"](reply) for reply in when]
     return {
-        **item, "answer_vqa": what,
+        **item,
+        "answer_vqa": what,
         "rating": 3 if what == item["answer"] else int(rng.integers(-1, 4)),
         "replies": [what, when[0], where[0], where[1], when[1]],
-        "answer_temporal": temporal[0], "answer_temporal_2": temporal[1],
-        "answer_spatial": spatial[0], "answer_spatial_2": spatial[1],
-    }  # fmt: skip
+        "answer_temporal": temporal[0],
+        "answer_temporal_2": temporal[1],
+        "answer_spatial": spatial[0],
+        "answer_spatial_2": spatial[1],
+    }
 
 
 def _time_reply(rng: np.random.Generator, start: float, end: float) -> str:
@@ -221,10 +282,13 @@ def _time_reply(rng: np.random.Generator, start: float, end: float) -> str:
 def _box_reply(rng: np.random.Generator, boxes: list[dict[str, Any]]) -> str:
     """Boxes near the true ones, in one of the forms that models write."""
     near = {
-        box["timestamp"]: [box[side] + int(rng.integers(-3, 4)) * int(rng.integers(0, 2))
-                           for side in ("xmin", "ymin", "xmax", "ymax")]
-        for box in boxes if rng.random() < 0.8
-    }  # fmt: skip
+        box["timestamp"]: [
+            box[side] + int(rng.integers(-3, 4)) * int(rng.integers(0, 2))
+            for side in ("xmin", "ymin", "xmax", "ymax")
+        ]
+        for box in boxes
+        if rng.random() < 0.8
+    }
     texts = {str(time): box for time, box in near.items()}
     forms = (
         json.dumps(texts),
@@ -234,9 +298,12 @@ def _box_reply(rng: np.random.Generator, boxes: list[dict[str, Any]]) -> str:
         json.dumps([{time: box} for time, box in texts.items()]),
         json.dumps([[time, box] for time, box in near.items()]),
         json.dumps({time: [box, [0, 0, 9, 9]] for time, box in texts.items()}),
-        json.dumps(texts)[:-3], json.dumps(list(near.values())), "It is nowhere.",
-        json.dumps(dict.fromkeys(texts, "left")), f"[{json.dumps(texts)}",
-    )  # fmt: skip
+        json.dumps(texts)[:-3],
+        json.dumps(list(near.values())),
+        "It is nowhere.",
+        json.dumps(dict.fromkeys(texts, "left")),
+        f"[{json.dumps(texts)}",
+    )
     return forms[int(rng.integers(len(forms)))]
 
 

@@ -54,22 +54,42 @@ COMMITS = {
 }
 WORLD = {"seed": 20250102, "size": 6}
 WRITERS = {
-    "reason_seg": write_reason_seg, "refcoco": write_refcoco, "refcoco_plus": write_refcoco_plus,
-    "refcocog": write_refcocog, "grefcoco": write_grefcoco, "llm_seg40k": write_llm_seg40k,
+    "reason_seg": write_reason_seg,
+    "refcoco": write_refcoco,
+    "refcoco_plus": write_refcoco_plus,
+    "refcocog": write_refcocog,
+    "grefcoco": write_grefcoco,
+    "llm_seg40k": write_llm_seg40k,
     "coco_detection": write_coco_detection,
-}  # fmt: skip
+}
 REFER = {
     "refcoco": ("refcoco", {"unc": ("val", "testA", "testB"), "google": ("val", "test")}),
     "refcoco_plus": ("refcoco+", {"unc": ("val", "testA", "testB")}),
     "refcocog": ("refcocog", {"umd": ("val", "test"), "google": ("val",)}),
 }
 COPIES = (
-    "reason_seg/ReasonSeg_val", "reason_seg/ReasonSeg_test", "refer_seg/refcoco_val",
-    "refer_seg/refcoco_val_all", "refer_seg/refcocoplus_testA_all", "refer_seg/refcocog_test",
-)  # fmt: skip
-PLAIN = {"os": os, "osp": osp, "json": json, "time": time, "np": np, "mask": coco,
-         "itertools": itertools, "random": random, "cv2": cv2, "glob": glob, "pickle": pickle,
-         "print": lambda *_: None, "__file__": ""}  # fmt: skip
+    "reason_seg/ReasonSeg_val",
+    "reason_seg/ReasonSeg_test",
+    "refer_seg/refcoco_val",
+    "refer_seg/refcoco_val_all",
+    "refer_seg/refcocoplus_testA_all",
+    "refer_seg/refcocog_test",
+)
+PLAIN = {
+    "os": os,
+    "osp": osp,
+    "json": json,
+    "time": time,
+    "np": np,
+    "mask": coco,
+    "itertools": itertools,
+    "random": random,
+    "cv2": cv2,
+    "glob": glob,
+    "pickle": pickle,
+    "print": lambda *_: None,
+    "__file__": "",
+}
 
 
 def odd() -> dict[str, Any]:
@@ -89,18 +109,39 @@ def odd() -> dict[str, Any]:
     ]
     said = ["  The LEFT one ", "it", "diagonal", "nothing", "corner", "Three  Pieces"]
     things = [
-        {"id": 7 + n, "image_id": 5, "category_id": 3, "iscrowd": 0, "area": 9.5,
-         "bbox": [1.5 * n + 0.25, 2.0, 3.75, 4.1], "segmentation": part}
+        {
+            "id": 7 + n,
+            "image_id": 5,
+            "category_id": 3,
+            "iscrowd": 0,
+            "area": 9.5,
+            "bbox": [1.5 * n + 0.25, 2.0, 3.75, 4.1],
+            "segmentation": part,
+        }
         for n, part in enumerate(parts)
-    ]  # fmt: skip
+    ]
     splits = ["testA", "testAB", "testB", "testA", "testAC", "testA"]
     refs = [
-        {"ref_id": n, "ann_id": 7 + n, "category_id": 3, "image_id": 5, "split": split,
-         "file_name": "COCO_train2014_000000000005_1.jpg", "sent_ids": [2 * n, 2 * n + 1],
-         "sentences": [{"sent_id": 2 * n + more, "sent": said[n] + " now" * more,
-                        "raw": said[n], "tokens": []} for more in (0, 1)]}
+        {
+            "ref_id": n,
+            "ann_id": 7 + n,
+            "category_id": 3,
+            "image_id": 5,
+            "split": split,
+            "file_name": "COCO_train2014_000000000005_1.jpg",
+            "sent_ids": [2 * n, 2 * n + 1],
+            "sentences": [
+                {
+                    "sent_id": 2 * n + more,
+                    "sent": said[n] + " now" * more,
+                    "raw": said[n],
+                    "tokens": [],
+                }
+                for more in (0, 1)
+            ],
+        }
         for n, split in enumerate(splits)
-    ]  # fmt: skip
+    ]
     images = [{"id": 5, "file_name": "COCO_train2014_000000000005.jpg", "width": 30, "height": 20}]
     categories = [{"id": 3, "name": "thing"}]
     return {
@@ -127,10 +168,17 @@ def lisa(official: Path, root: Path, dataset: str, split_by: str, split: str) ->
     torch = MagicMock()
     torch.utils.data.Dataset = object
     stand_ins = ("conversation_lib", "CLIPImageProcessor", "ResizeLongestSide")
-    dataset_class = official_class(official / "LISA/utils/dataset.py", "ValDataset", {
-        **PLAIN, "torch": torch, "REFER": refer, "DEFAULT_IMAGE_TOKEN": "",
-        **{name: MagicMock() for name in stand_ins},
-    })  # fmt: skip
+    dataset_class = official_class(
+        official / "LISA/utils/dataset.py",
+        "ValDataset",
+        {
+            **PLAIN,
+            "torch": torch,
+            "REFER": refer,
+            "DEFAULT_IMAGE_TOKEN": "",
+            **{name: MagicMock() for name in stand_ins},
+        },
+    )
     api = refer(str(root), dataset, split_by)
     reader = dataset_class(str(root), None, None, f"{dataset}|{split_by}|{split}")
     reader.preprocess = lambda picture: picture
@@ -141,9 +189,16 @@ def lisa(official: Path, root: Path, dataset: str, split_by: str, split: str) ->
         pairs = [(ref, said) for ref in inside["refs"] for said in ref["sentences"]]
         for (ref, said), text, mask in zip(pairs, inside["sents"], masks, strict=True):
             x, y, width, height = api.getRefBox(ref["ref_id"])
-            rows.append({"id": str(said["sent_id"]), "text": text, "size": list(mask.shape),
-                         "once": digest(mask == 1), "any": digest(mask > 0),
-                         "box": [x, y, x + width, y + height]})  # fmt: skip
+            rows.append(
+                {
+                    "id": str(said["sent_id"]),
+                    "text": text,
+                    "size": list(mask.shape),
+                    "once": digest(mask == 1),
+                    "any": digest(mask > 0),
+                    "box": [x, y, x + width, y + height],
+                }
+            )
     return sorted(rows, key=lambda row: int(row["id"]))
 
 
@@ -155,11 +210,16 @@ def grefcoco(official: Path, root: Path, split: str) -> list[Any]:
         merged = api.getMaskByRef(ref=ref, merge=True)
         boxes = [] if merged["empty"] else api.getRefBox(ref["ref_id"])
         rows += [
-            {"id": str(said["sent_id"]), "text": said["sent"], "empty": merged["empty"],
-             "mask": digest(merged["mask"]), "size": list(merged["mask"].shape),
-             "boxes": [[x, y, x + width, y + height] for x, y, width, height in boxes]}
+            {
+                "id": str(said["sent_id"]),
+                "text": said["sent"],
+                "empty": merged["empty"],
+                "mask": digest(merged["mask"]),
+                "size": list(merged["mask"].shape),
+                "boxes": [[x, y, x + width, y + height] for x, y, width, height in boxes],
+            }
             for said in ref["sentences"]
-        ]  # fmt: skip
+        ]
     return rows
 
 
@@ -167,20 +227,42 @@ def llm_seg(official: Path, root: Path, split: str) -> list[Any]:
     """Every question as LLM-Seg's two readers have it: by run-length, and by picture."""
     torch = MagicMock()
     torch.utils.data.Dataset = object
-    names = {**PLAIN, "torch": torch, "mask_util": coco, "F": MagicMock(),
-             "LONG_QUESTION_LIST": ["{sent}"], "SHORT_QUESTION_LIST": [""], "ANSWER_LIST": [""],
-             "DEFAULT_IMAGE_TOKEN": "", **{name: MagicMock() for name in (
-                 "conversation_lib", "CLIPImageProcessor", "ResizeLongestSide", "compute_all_iou",
-                 "compute_all_iop")}}  # fmt: skip
+    names = {
+        **PLAIN,
+        "torch": torch,
+        "mask_util": coco,
+        "F": MagicMock(),
+        "LONG_QUESTION_LIST": ["{sent}"],
+        "SHORT_QUESTION_LIST": [""],
+        "ANSWER_LIST": [""],
+        "DEFAULT_IMAGE_TOKEN": "",
+        **{
+            name: MagicMock()
+            for name in (
+                "conversation_lib",
+                "CLIPImageProcessor",
+                "ResizeLongestSide",
+                "compute_all_iou",
+                "compute_all_iop",
+            )
+        },
+    }
     place = root / "llm_seg40k"
-    given = {"json_path": str(place / f"LLMSeg-40K/{split}.json"), "tokenizer": None,
-             "vision_tower": None, "egoobjects_sam_mask_helper": MagicMock(),
-             "coco_sam_mask_helper": MagicMock(), "coco_image_dir": str(place / "coco/train2017"),
-             "ego_objects_image_dir": str(place / "ego_objects/images")}  # fmt: skip
-    by_runs = official_class(official / "LLMSeg/utils/llm_seg_dataset.py", "LLMSegDataset",
-                             dict(names))(**given)  # fmt: skip
-    drawn_class = official_class(official / "LLMSeg/utils/dataset.py", "ValDataSet_LLMSeg",
-                                 dict(names))  # fmt: skip
+    given = {
+        "json_path": str(place / f"LLMSeg-40K/{split}.json"),
+        "tokenizer": None,
+        "vision_tower": None,
+        "egoobjects_sam_mask_helper": MagicMock(),
+        "coco_sam_mask_helper": MagicMock(),
+        "coco_image_dir": str(place / "coco/train2017"),
+        "ego_objects_image_dir": str(place / "ego_objects/images"),
+    }
+    by_runs = official_class(
+        official / "LLMSeg/utils/llm_seg_dataset.py", "LLMSegDataset", dict(names)
+    )(**given)
+    drawn_class = official_class(
+        official / "LLMSeg/utils/dataset.py", "ValDataSet_LLMSeg", dict(names)
+    )
     with chdir(place):
         drawn = drawn_class(**given)
         pictures = {}
@@ -194,10 +276,17 @@ def llm_seg(official: Path, root: Path, split: str) -> list[Any]:
         by_runs.preprocess = lambda picture: picture
         inside, _ = with_locals(by_runs.__getitem__, by_runs.samples.index(sample))
         assert np.array_equal(inside["masks_np"], mask)
-        rows.append({"id": Path(sample["image_path"]).name, "text": sample["question"],
-                     "answer": sample["answer"], "source": sample["from_dataset"],
-                     "size": list(mask.shape), "runs": digest(mask),
-                     "drawn": pictures[sample["image_path"]]})  # fmt: skip
+        rows.append(
+            {
+                "id": Path(sample["image_path"]).name,
+                "text": sample["question"],
+                "answer": sample["answer"],
+                "source": sample["from_dataset"],
+                "size": list(mask.shape),
+                "runs": digest(mask),
+                "drawn": pictures[sample["image_path"]],
+            }
+        )
     return rows
 
 
@@ -210,12 +299,15 @@ def copies(folder: Path) -> Iterator[dict[str, Any]]:
             picture = np.asarray(row["image"].convert("RGB"))
             mask = np.array(row["mask"]) if "mask" in row else None
             yield {
-                "id": row["ann_id"], "image": row["image_id"], "text": row["text"],
-                "pixels": digest(picture), "size": [row["img_height"], row["img_width"]],
+                "id": row["ann_id"],
+                "image": row["image_id"],
+                "text": row["text"],
+                "pixels": digest(picture),
+                "size": [row["img_height"], row["img_width"]],
                 **({} if mask is None else {"mask": digest(mask)}),
                 **({"box": row["bbox"]} if "bbox" in row else {}),
                 **({"category": row["cat_id"]} if "cat_id" in row else {}),
-            }  # fmt: skip
+            }
 
 
 def coco_ap(official: Path, root: Path) -> dict[str, Any]:
@@ -224,8 +316,11 @@ def coco_ap(official: Path, root: Path) -> dict[str, Any]:
 
     place = root / "coco_detection"
     rng = np.random.default_rng(20250601)
-    process = compiled(official / "VisionReasoner/evaluation/evaluation_coco.py",
-                       ["process_batch"], {"np": np, "print": print})["process_batch"]  # fmt: skip
+    process = compiled(
+        official / "VisionReasoner/evaluation/evaluation_coco.py",
+        ["process_batch"],
+        {"np": np, "print": print},
+    )["process_batch"]
     said: list[Any] = []
     outputs: list[Any] = []
     with tempfile.TemporaryDirectory() as cache:
@@ -266,14 +361,17 @@ def main(official: Path) -> None:
         write_odd(by_hand)
         place = root / "refer_seg"
         found = {
-            f"{task}(split={split},split_by={split_by})": lisa(official, place, name, split_by,
-                                                               split)
+            f"{task}(split={split},split_by={split_by})": lisa(
+                official, place, name, split_by, split
+            )
             for task, (name, divided) in REFER.items()
             for split_by, splits in divided.items()
             for split in splits
-        }  # fmt: skip
-        hand = {split: lisa(official, by_hand, "refcoco", "unc", split)
-                for split in ("testA", "testB", "test")}  # fmt: skip
+        }
+        hand = {
+            split: lisa(official, by_hand, "refcoco", "unc", split)
+            for split in ("testA", "testB", "test")
+        }
         write("refer.json", ["LISA"], world=found, odd={**odd(), "read": hand})
         splits = ("train", "val", "testA", "testB")
         write(
@@ -288,8 +386,12 @@ def main(official: Path) -> None:
             world={split: llm_seg(official, root, split) for split in names},
         )
         loaded = {name: list(copies(root / name)) for name in (*COPIES, "coco_detection/coco_val")}
-        write("copies.json", ["VisionReasoner", f"datasets {datasets.__version__}"], world=loaded,
-              coco_ap=coco_ap(official, root))  # fmt: skip
+        write(
+            "copies.json",
+            ["VisionReasoner", f"datasets {datasets.__version__}"],
+            world=loaded,
+            coco_ap=coco_ap(official, root),
+        )
 
 
 if __name__ == "__main__":

@@ -45,22 +45,31 @@ def video_mme(official: Path) -> None:
     for path in sorted((place / "subtitle").glob("*.srt")):
         total, rate = times(place / "data" / f"{path.stem}.mp4")
         lines = [
-            (code["convert_time_to_frame"](start, rate), code["convert_time_to_frame"](end, rate),
-             text)
+            (
+                code["convert_time_to_frame"](start, rate),
+                code["convert_time_to_frame"](end, rate),
+                text,
+            )
             for (start, end), text in code["load_subtitles"](str(path)).items()
-        ]  # fmt: skip
+        ]
         for count in FRAMES:
             frames = np.linspace(0, total - 1, count, dtype=int).tolist()
             told = [text for start, end, text in lines if any(start <= k < end for k in frames)]
-            words = [re.findall(r'<font color="white" size=".72c">(.*?)</font>', one)[0]
-                     for one in told]  # fmt: skip
+            words = [
+                re.findall(r'<font color="white" size=".72c">(.*?)</font>', one)[0] for one in told
+            ]
             shown.append([path.stem, count, "\n".join(words)])
     rows = parquet.read_table(place / "videomme" / "test-00000-of-00001.parquet").to_pylist()
-    prompts = [[row["question_id"], row["question"] + "\n" + "\n".join(row["options"])]
-               for row in rows]  # fmt: skip
-    write("readers/video_mme.json", "lmms-eval",
-          "tasks/videomme/utils.py: [video, frames, subtitles shown]; [id, question and options]",
-          subtitles=shown, questions=prompts)  # fmt: skip
+    prompts = [
+        [row["question_id"], row["question"] + "\n" + "\n".join(row["options"])] for row in rows
+    ]
+    write(
+        "readers/video_mme.json",
+        "lmms-eval",
+        "tasks/videomme/utils.py: [video, frames, subtitles shown]; [id, question and options]",
+        subtitles=shown,
+        questions=prompts,
+    )
 
 
 def long_video_bench(official: Path) -> None:
@@ -78,18 +87,33 @@ def long_video_bench(official: Path) -> None:
             number = min(count, int(row["duration"]))
             frames = [int(int(row["duration"] * rate) / number) * k for k in range(number)]
             mixed = code["insert_subtitles_into_frames"](
-                [f"<frame {k + 1}>" for k in range(number)], [k / rate for k in frames], subtitles,
-                row["starting_timestamp_for_subtitles"], row["duration"],
-            )  # fmt: skip
+                [f"<frame {k + 1}>" for k in range(number)],
+                [k / rate for k in frames],
+                subtitles,
+                row["starting_timestamp_for_subtitles"],
+                row["duration"],
+            )
             interleaved.append([row["id"], count, frames, mixed])
         options = [f"{chr(65 + k)}. {one}" for k, one in enumerate(row["candidates"])]
-        prompts.append([row["id"], "\n".join([
-            "Question: " + row["question"], *options,
-            "Answer with the option's letter from the given choices directly.",
-        ])])  # fmt: skip
-    write("readers/long_video_bench.json", "LongVideoBench",
-          "longvideobench_dataset.py: [id, frames, their numbers, inputs]; [id, end of inputs]",
-          interleaved=interleaved, questions=prompts)  # fmt: skip
+        prompts.append(
+            [
+                row["id"],
+                "\n".join(
+                    [
+                        "Question: " + row["question"],
+                        *options,
+                        "Answer with the option's letter from the given choices directly.",
+                    ]
+                ),
+            ]
+        )
+    write(
+        "readers/long_video_bench.json",
+        "LongVideoBench",
+        "longvideobench_dataset.py: [id, frames, their numbers, inputs]; [id, end of inputs]",
+        interleaved=interleaved,
+        questions=prompts,
+    )
 
 
 if __name__ == "__main__":

@@ -70,8 +70,11 @@ def published_valid() -> tuple[dict[str, Any], dict[str, Any]]:
         }
         for number in range(VIDEOS)
     }
-    test = {name: video for number, (name, video) in enumerate(videos.items())
-            if number * 7 % VIDEOS < TESTED}  # fmt: skip
+    test = {
+        name: video
+        for number, (name, video) in enumerate(videos.items())
+        if number * 7 % VIDEOS < TESTED
+    }
     return {"videos": videos}, {"videos": test}
 
 
@@ -108,11 +111,23 @@ def visa_loader(official: Path, name: str) -> Any:
     """`load_mevis_json` or `load_refytvos_json` of VISA."""
     part = "mevis" if "mevis" in name else "refytvos"
     path = official / f"VISA/utils/d2_datasets/{part}_utils.py"
-    return compiled(path, [name, "encode_anno_mask"], {
-        "os": os, "json": json, "defaultdict": defaultdict, "np": np, "osp": os.path,
-        "Image": Image, "maskUtils": coco, "print": lambda *_: None, "tqdm": iter,
-        "ytvos_category_dict": defaultdict(int), "davis_category_dict": defaultdict(int),
-    })  # fmt: skip
+    return compiled(
+        path,
+        [name, "encode_anno_mask"],
+        {
+            "os": os,
+            "json": json,
+            "defaultdict": defaultdict,
+            "np": np,
+            "osp": os.path,
+            "Image": Image,
+            "maskUtils": coco,
+            "print": lambda *_: None,
+            "tqdm": iter,
+            "ytvos_category_dict": defaultdict(int),
+            "davis_category_dict": defaultdict(int),
+        },
+    )
 
 
 def revos(official: Path, root: Path) -> dict[str, Any]:
@@ -121,10 +136,18 @@ def revos(official: Path, root: Path) -> dict[str, Any]:
     torch.utils.data.Dataset = object
     load = visa_loader(official, "load_mevis_json")["load_mevis_json"]
     path = official / "VISA/utils/rvos_eval_dataset.py"
-    dataset_class = official_class(path, "RVOSEvalDataset", {
-        "torch": torch, "os": os, "osp": os.path, "load_mevis_json": load,
-        "tqdm": lambda items, **_: items, "REFYTVOS_VAL_VIDEOS": (),
-    })  # fmt: skip
+    dataset_class = official_class(
+        path,
+        "RVOSEvalDataset",
+        {
+            "torch": torch,
+            "os": os,
+            "osp": os.path,
+            "load_mevis_json": load,
+            "tqdm": lambda items, **_: items,
+            "REFYTVOS_VAL_VIDEOS": (),
+        },
+    )
     scorer = visa_scorer(official, "eval_revos")
     folder = root / "revos"
     scorer.mask_dict = json.loads((folder / "mask_dict.json").read_text("utf-8"))
@@ -158,12 +181,14 @@ def revos_row(scorer: Any, record: dict[str, Any], number: int) -> dict[str, Any
             scores = {}
             seen, _ = with_locals(scorer.eval_queue, Queue([(video, expression)]), 0, scores, place)
     return {
-        "id": f"{video}/{expression}", "text": record["sentence"],
+        "id": f"{video}/{expression}",
+        "text": record["sentence"],
         "frames": [Path(name).stem for name in record["file_names"]],
-        "type": entry["expressions"][expression]["type_id"], "truth": track(seen["gt_masks"]),
+        "type": entry["expressions"][expression]["type_id"],
+        "truth": track(seen["gt_masks"]),
         "foreground": track(seen["foreground_masks"]),
         "scores": [float(one) for one in scores[f"{video}_{expression}"]],
-    }  # fmt: skip
+    }
 
 
 def referformer_rows(official: Path, name: str, part: Path, meta: Path) -> Iterator[dict[str, Any]]:
@@ -172,13 +197,23 @@ def referformer_rows(official: Path, name: str, part: Path, meta: Path) -> Itera
 
     path = official / f"ReferFormer/datasets/{name}.py"
     class_name = {"ytvos": "YTVOSDataset", "davis": "DAVIS17Dataset"}[name]
-    dataset_class = official_class(path, class_name, {
-        "Dataset": object, "Path": Path, "os": os, "json": json, "np": np, "torch": torch,
-        "Image": Image, "category_dict": defaultdict(int),
-        # No frame beside the one that is asked for.
-        "random": types.SimpleNamespace(randint=lambda *_: 0),
-        "print": lambda *_: None,
-    })  # fmt: skip
+    dataset_class = official_class(
+        path,
+        class_name,
+        {
+            "Dataset": object,
+            "Path": Path,
+            "os": os,
+            "json": json,
+            "np": np,
+            "torch": torch,
+            "Image": Image,
+            "category_dict": defaultdict(int),
+            # No frame beside the one that is asked for.
+            "random": types.SimpleNamespace(randint=lambda *_: 0),
+            "print": lambda *_: None,
+        },
+    )
 
     def unchanged(pictures: Any, target: Any) -> Any:
         """As it is, and taken whether the frame shows the object or not."""
@@ -196,8 +231,12 @@ def referformer_rows(official: Path, name: str, part: Path, meta: Path) -> Itera
                 _, target = dataset[place]
                 frames.append(target["masks"][0].numpy() > 0)
                 place += 1
-            yield {"id": f"{video}/{number}", "text": target["caption"], "masks": np.stack(frames),
-                   "frames": dataset.metas[place - 1]["frames"]}  # fmt: skip
+            yield {
+                "id": f"{video}/{number}",
+                "text": target["caption"],
+                "masks": np.stack(frames),
+                "frames": dataset.metas[place - 1]["frames"],
+            }
     assert place == len(dataset.metas)
 
 
@@ -220,8 +259,11 @@ def valid_of_visa(official: Path) -> dict[str, Any]:
         meta = Path(place, "meta_expressions/valid/meta_expressions.json")
         metas, *_ = load(place, str(meta), "refytvos_valid")
     ids = sorted(f"{one['video']}/{one['exp_id']}" for one in metas)
-    return {"videos": len({one["video"] for one in metas}), "expressions": len(ids),
-            "ids": digest(np.frombuffer(json.dumps(ids).encode(), np.uint8))}  # fmt: skip
+    return {
+        "videos": len({one["video"] for one in metas}),
+        "expressions": len(ids),
+        "ids": digest(np.frombuffer(json.dumps(ids).encode(), np.uint8)),
+    }
 
 
 def ref_davis17(official: Path, root: Path) -> dict[str, Any]:
@@ -234,11 +276,19 @@ def ref_davis17(official: Path, root: Path) -> dict[str, Any]:
         said = {row["id"]: predicted(row["masks"], place) for place, row in enumerate(rows)}
         by_visa = visa_davis(official, folder / part, meta, said)
         splits[part] = {
-            "rows": [{"id": row["id"], "visa": by_visa[row["id"]],
-                      "truth": track(row.pop("masks")), **row} for row in rows],
-            "annotators": [by_davis(official, folder / part, meta, said, annotator)
-                           for annotator in range(4)],
-        }  # fmt: skip
+            "rows": [
+                {
+                    "id": row["id"],
+                    "visa": by_visa[row["id"]],
+                    "truth": track(row.pop("masks")),
+                    **row,
+                }
+                for row in rows
+            ],
+            "annotators": [
+                by_davis(official, folder / part, meta, said, annotator) for annotator in range(4)
+            ],
+        }
     return splits
 
 
@@ -254,9 +304,14 @@ def visa_davis(official: Path, part: Path, meta: Path, said: Any) -> dict[str, A
             (number,) = expression["anno_id"]
             plain = {"length": len(entry["frames"]), "frames": entry["frames"]}
             scorer.mask_dict |= encode(
-                entry["frames"], len(entry["frames"]), str(part), video,
-                int(expression["obj_id"]), number, plain,
-            )  # fmt: skip
+                entry["frames"],
+                len(entry["frames"]),
+                str(part),
+                video,
+                int(expression["obj_id"]),
+                number,
+                plain,
+            )
     with tempfile.TemporaryDirectory() as place:
         for name, masks in said.items():
             video, expression = name.rsplit("/", 1)
@@ -276,8 +331,10 @@ def by_davis(official: Path, part: Path, meta: Path, said: Any, annotator: int) 
     videos = json.loads(meta.read_text("utf-8"))["videos"]
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        for kind, source in (("JPEGImages", "JPEGImages"),
-                             ("Annotations_unsupervised", "Annotations")):  # fmt: skip
+        for kind, source in (
+            ("JPEGImages", "JPEGImages"),
+            ("Annotations_unsupervised", "Annotations"),
+        ):
             (place / "DAVIS" / kind).mkdir(parents=True)
             (place / "DAVIS" / kind / "480p").symlink_to((part / source).resolve())
         (place / "DAVIS/ImageSets/2017").mkdir(parents=True)

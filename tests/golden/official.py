@@ -53,8 +53,11 @@ def replace_scikit_image() -> None:
     ).astype(np.uint8)
     transform = types.ModuleType("skimage.transform")
     transform.resize = None  # type: ignore[attr-defined]
-    sys.modules |= {"skimage": types.ModuleType("skimage"), "skimage.morphology": morphology,
-                    "skimage.transform": transform}  # fmt: skip
+    sys.modules |= {
+        "skimage": types.ModuleType("skimage"),
+        "skimage.morphology": morphology,
+        "skimage.transform": transform,
+    }
 
 
 def module(path: Path) -> Any:
@@ -123,8 +126,13 @@ class LisaModel:
 
 def write(name: str, tool: str, source: str, **content: Any) -> None:
     """Write one golden file, a case a line."""
-    head = {"tool": tool, "commit": COMMITS[tool], "source": source, "numpy": np.__version__,
-            "opencv": cv2.__version__}  # fmt: skip
+    head = {
+        "tool": tool,
+        "commit": COMMITS[tool],
+        "source": source,
+        "numpy": np.__version__,
+        "opencv": cv2.__version__,
+    }
     path = HERE / name
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**head, **content}, ensure_ascii=False, separators=(",", ":"))

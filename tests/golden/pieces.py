@@ -27,8 +27,14 @@ COMMITS = {
 
 def write(name: str, tool: str, source: str, what: str, **content: Any) -> None:
     """Write one golden file, a case a line."""
-    head = {"tool": tool, "commit": COMMITS[tool], "source": source, "what": what,
-            "numpy": np.__version__, "torch": torch.__version__}  # fmt: skip
+    head = {
+        "tool": tool,
+        "commit": COMMITS[tool],
+        "source": source,
+        "what": what,
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+    }
     text = json.dumps({**head, **content}, ensure_ascii=False, separators=(",", ":"))
     path = HERE / name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,9 +11,26 @@ def interval_answers(rng: np.random.Generator, count: int) -> list[Any]:
     for turn in range(count):
         start, length = float(rng.integers(0, 16)), round(float(rng.random() * 9), 2)
         pair = [start, start + length]
-        forms = (pair, repr(pair), f"({start}, {length})", pair[::-1], [int(start), int(start) + 3],
-                 [], "", None, "3 to 7", [1, 2, 3], ["1", "2"], "[1", "{1: 2}", [True, 5],
-                 [start] * 2, "1, 9", "[[1, 2]]", {"a": 1})  # fmt: skip
+        forms = (
+            pair,
+            repr(pair),
+            f"({start}, {length})",
+            pair[::-1],
+            [int(start), int(start) + 3],
+            [],
+            "",
+            None,
+            "3 to 7",
+            [1, 2, 3],
+            ["1", "2"],
+            "[1",
+            "{1: 2}",
+            [True, 5],
+            [start] * 2,
+            "1, 9",
+            "[[1, 2]]",
+            {"a": 1},
+        )
         found.append(forms[turn % len(forms) if turn % 2 else int(rng.integers(5))])
     return found
 
@@ -52,15 +69,22 @@ def vstar_items(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
         boxes = [[float(round(side)) for side in box] for box in boxes_of(rng, len(times))]
         boxes = [[min(b[0], b[2]), b[1], max(b[0], b[2]), b[3]] for b in boxes]
         item: dict[str, Any] = {
-            "fps": 30.0, "frame_count": int(rng.integers(300, 9000)), "width": 640, "height": 480,
-            "domain": ["Sports", "Daily"][turn % 2], "question": "What?", "answer": "it",
+            "fps": 30.0,
+            "frame_count": int(rng.integers(300, 9000)),
+            "width": 640,
+            "height": 480,
+            "domain": ["Sports", "Daily"][turn % 2],
+            "question": "What?",
+            "answer": "it",
             "timestamps": [start, start + float(rng.integers(1, 20))],
             "bboxes": [
-                {"timestamp": time if rng.random() < 0.8 else float(time),
-                 **dict(zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))}
+                {
+                    "timestamp": time if rng.random() < 0.8 else float(time),
+                    **dict(zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True)),
+                }
                 for time, box in zip(times, boxes, strict=True)
             ],
-        }  # fmt: skip
+        }
         judgement = judgements[int(rng.integers(len(judgements)))]
         item["answer_vqa"] = f"judge says: {judgement}|" if rng.random() < 0.9 else ""
         for name in ("answer_temporal", "answer_temporal_2"):
@@ -71,12 +95,22 @@ def vstar_items(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
             if rng.random() < 0.3:
                 item[name] = interval_answers(rng, 1)[0]
         for name in ("answer_spatial", "answer_spatial_2"):
-            item[name] = {str(time): moved(rng, box, 12)
-                          for time, box in zip(times, boxes, strict=True)}  # fmt: skip
+            item[name] = {
+                str(time): moved(rng, box, 12) for time, box in zip(times, boxes, strict=True)
+            }
             for time, box in zip(times, boxes, strict=True):
-                odd = ([moved(rng, box, 60), box], [box[:3]], "box", [["a", 1, 2, 3], box], [],
-                       {"box": box}, None, box[:3], [box, "x"],
-                       [*box[:3], (box[1] + box[3]) / 2])  # fmt: skip
+                odd = (
+                    [moved(rng, box, 60), box],
+                    [box[:3]],
+                    "box",
+                    [["a", 1, 2, 3], box],
+                    [],
+                    {"box": box},
+                    None,
+                    box[:3],
+                    [box, "x"],
+                    [*box[:3], (box[1] + box[3]) / 2],
+                )
                 if rng.random() < 0.25:
                     item[name][str(time)] = odd[int(rng.integers(len(odd)))]
             if rng.random() < 0.1:
@@ -90,25 +124,40 @@ def objects_of(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
     one = ([0, 0, 99, 99], [50, 50])
     outside = ([0, 0, 99, 99], [110, 50])
     cases: list[tuple[Any, Any]] = [
-        ([one], [one]), ([([0, 0, 99, 49], [50, 50])], [one]), ([outside], [outside]),
-        ([one], [one, one]), ([([0, 0, 99, 139], [50, 50])], [one]),
-        ([([0, 0, 99, 138], [50, 50])], [one]), ([], []), ([one], []), ([], [one]),
-        ([one], [([99, 99, 0, 0], [50, 50])]), ([one], [([0, 0, 99, float("nan")], [50, 50])]),
+        ([one], [one]),
+        ([([0, 0, 99, 49], [50, 50])], [one]),
+        ([outside], [outside]),
+        ([one], [one, one]),
+        ([([0, 0, 99, 139], [50, 50])], [one]),
+        ([([0, 0, 99, 138], [50, 50])], [one]),
+        ([], []),
+        ([one], []),
+        ([], [one]),
+        ([one], [([99, 99, 0, 0], [50, 50])]),
+        ([one], [([0, 0, 99, float("nan")], [50, 50])]),
         ([one, one], [one, ([0, 0, 99, 99], [float("nan"), 50])]),
         ([one], [([0, 0, float("inf"), 99], [50, 50])]),
-        ([one], [([0, 0, 99, 99], [80, 50])]), ([one], [([0, 0, 79, 99], [79, 50])]),
-        ([one] * 130, [one] * 125), ([one] * 2, [one] * 130),
-    ]  # fmt: skip
+        ([one], [([0, 0, 99, 99], [80, 50])]),
+        ([one], [([0, 0, 79, 99], [79, 50])]),
+        ([one] * 130, [one] * 125),
+        ([one] * 2, [one] * 130),
+    ]
     while len(cases) < count:
-        truth = [([int(side) for side in box], [int(box[0]) + 20, int(box[1]) + 20])
-                 for box in boxes_of(rng, int(rng.integers(1, 7)))]  # fmt: skip
+        truth = [
+            ([int(side) for side in box], [int(box[0]) + 20, int(box[1]) + 20])
+            for box in boxes_of(rng, int(rng.integers(1, 7)))
+        ]
         said = []
         for box, point in truth:
             reach = float(rng.choice([0, 4, 12, 40]))
             near = moved(rng, [float(side) for side in box], reach)
             whole = rng.random() < 0.7
-            said.append(([int(side) if whole else side + 0.25 for side in near],
-                         [side + int(rng.normal(0, reach)) for side in point]))  # fmt: skip
+            said.append(
+                (
+                    [int(side) if whole else side + 0.25 for side in near],
+                    [side + int(rng.normal(0, reach)) for side in point],
+                )
+            )
         order = [
             int(place) for place in rng.permutation(len(said))[: rng.integers(1, len(said) + 1)]
         ]
@@ -138,8 +187,9 @@ def corpus(rng: np.random.Generator, *, pictures: int, crowd: bool, ties: bool) 
                     predicted.append([*moved(rng, box, 6), score])
             wrong = boxes_of(rng, int(rng.integers(0, 2 if picture % 5 else 60)))
             predicted += [[*box, round(float(rng.random()) / 2, 1 if ties else 6)] for box in wrong]
-            items.append({"image": picture * 7, "category": category, "truth": truth,
-                          "predicted": predicted})  # fmt: skip
+            items.append(
+                {"image": picture * 7, "category": category, "truth": truth, "predicted": predicted}
+            )
     if not any(item["predicted"] for item in items):
         items[0]["predicted"].append([0.0, 0.0, 9.0, 9.0, 0.5])
     return items

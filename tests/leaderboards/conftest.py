@@ -77,12 +77,13 @@ def mask_task(root: Path) -> Task:
                 name = f"{index}/{'roll' if 'roll' in question else 'disc'}"
                 yield Sample(
                     id=name,
-                    query=Query(id=query_id(name), text=question, media=(picture,),
-                                forms=(AnswerForm.MASK,)),
+                    query=Query(
+                        id=query_id(name), text=question, media=(picture,), forms=(AnswerForm.MASK,)
+                    ),
                     target=Target(answer=Answer(masks=(Rle.from_array(disc(*place(index))),))),
                     group=str(index),
                     categories={"colour": colour},
-                )  # fmt: skip
+                )
 
     def score(members, predictions):
         (sample,), (prediction,) = members, predictions
@@ -95,9 +96,15 @@ def mask_task(root: Path) -> Task:
         }
 
     return Task(
-        name="disc_seg", version=1, split="val", forms=(AnswerForm.MASK,),
+        name="disc_seg",
+        version=1,
+        split="val",
+        forms=(AnswerForm.MASK,),
         protocol=Protocol(
-            name="seg/lisa", score=score, headline="giou", ceiling=Ceiling(value=1.0),
+            name="seg/lisa",
+            score=score,
+            headline="giou",
+            ceiling=Ceiling(value=1.0),
             metrics=(
                 Metric("giou", about="mean IoU over samples"),
                 Metric("ciou", epsilon=1e-10, about="IoU of summed areas"),
@@ -105,8 +112,10 @@ def mask_task(root: Path) -> Task:
             ),
             about="",
         ),
-        samples=samples, annotations=(), check=lambda: (),
-    )  # fmt: skip
+        samples=samples,
+        annotations=(),
+        check=lambda: (),
+    )
 
 
 def video_task(root: Path) -> Task:
@@ -121,10 +130,14 @@ def video_task(root: Path) -> Task:
             truth = tuple(Rle.from_array(disc(*place(index, f))) for f in range(9))
             yield Sample(
                 id=f"clip{index}",
-                query=Query(id=query_id(f"clip{index}"), text="the disc that moves to the right",
-                            media=(media.frame_files(frames),), forms=(AnswerForm.MASK_TRACK,)),
+                query=Query(
+                    id=query_id(f"clip{index}"),
+                    text="the disc that moves to the right",
+                    media=(media.frame_files(frames),),
+                    forms=(AnswerForm.MASK_TRACK,),
+                ),
                 target=Target(answer=Answer(masks=truth)),
-            )  # fmt: skip
+            )
 
     def score(members, predictions):
         (sample,), (prediction,) = members, predictions
@@ -136,19 +149,31 @@ def video_task(root: Path) -> Task:
         return {"J": Mean(mean), "F": Mean(mean**0.5)}
 
     return Task(
-        name="disc_video", version=1, split="valid_u", forms=(AnswerForm.MASK_TRACK,),
+        name="disc_video",
+        version=1,
+        split="valid_u",
+        forms=(AnswerForm.MASK_TRACK,),
         protocol=Protocol(
-            name="rvos/mevis", score=score, headline="J&F", ceiling=Ceiling(value=1.0),
+            name="rvos/mevis",
+            score=score,
+            headline="J&F",
+            ceiling=Ceiling(value=1.0),
             metrics=(
                 Metric("J", about="region similarity"),
                 Metric("F", about="contour accuracy"),
-                Metric("J&F", of=("J", "F"), derived=lambda j, f: (j + f) / 2,
-                       about="mean of region similarity and contour accuracy"),
+                Metric(
+                    "J&F",
+                    of=("J", "F"),
+                    derived=lambda j, f: (j + f) / 2,
+                    about="mean of region similarity and contour accuracy",
+                ),
             ),
             about="",
         ),
-        samples=samples, annotations=(), check=lambda: (),
-    )  # fmt: skip
+        samples=samples,
+        annotations=(),
+        check=lambda: (),
+    )
 
 
 TASKS = {"disc_seg": mask_task, "disc_video": video_task}
@@ -161,25 +186,40 @@ def write_run(folder, task, *, model, predict, root, changes=None, subset=None):
     predictions = [predict(sample, number) for number, sample in enumerate(samples)]
     units = [
         UnitScore(
-            unit=sample.unit, group=sample.group, samples=(sample.id,),
-            categories=sample.categories, failed=int(prediction.failure is not None),
+            unit=sample.unit,
+            group=sample.group,
+            samples=(sample.id,),
+            categories=sample.categories,
+            failed=int(prediction.failure is not None),
             scores=task.protocol.score([sample], [prediction]),
         )
         for sample, prediction in zip(samples, predictions, strict=True)
-    ]  # fmt: skip
+    ]
     manifest = {
         "version": 1,
         "harness": "0.1.0",
-        "task": {"spec": task.name, "name": task.name, "version": task.version,
-                 "split": task.split, "protocol": task.protocol.name, "arguments": {}},
+        "task": {
+            "spec": task.name,
+            "name": task.name,
+            "version": task.version,
+            "split": task.split,
+            "protocol": task.protocol.name,
+            "arguments": {},
+        },
         "subset": subset,
         "model": {"spec": f"{model}(checkpoint=runs/{model})", "name": model, "description": {}},
         "data": {"root": str(root), "fingerprint": "f00d" * 8, "n_total": len(samples)},
         "seed": 0,
-        "provenance": {"commit": "0123456789abcdef", "dirty": False, "packages": {},
-                       "python": "3.11.9", "platform": "Linux x86_64", "device": "cpu"},
+        "provenance": {
+            "commit": "0123456789abcdef",
+            "dirty": False,
+            "packages": {},
+            "python": "3.11.9",
+            "platform": "Linux x86_64",
+            "device": "cpu",
+        },
         "config_hash": "c0ffee" * 5,
-    }  # fmt: skip
+    }
     failures = {}
     for prediction in predictions:
         if prediction.failure is not None:
@@ -192,13 +232,19 @@ def write_run(folder, task, *, model, predict, root, changes=None, subset=None):
     found = intervals(task.protocol.metrics, units, resamples=300)
     results = summarise(task, manifest, units, failures, usage, found, ceiling=1.0)
     with Writer(folder, 0, 1) as journal:
-        journal.append([
-            {"sample": sample.query.id, "prediction": prediction_to_json(prediction)}
-            for sample, prediction in zip(samples, predictions, strict=True)
-        ])  # fmt: skip
+        journal.append(
+            [
+                {"sample": sample.query.id, "prediction": prediction_to_json(prediction)}
+                for sample, prediction in zip(samples, predictions, strict=True)
+            ]
+        )
     for part, changed in (changes or {}).items():
-        places = {"manifest": manifest, "data": manifest["data"], "results": results,
-                  "arguments": manifest["task"]["arguments"]}  # fmt: skip
+        places = {
+            "manifest": manifest,
+            "data": manifest["data"],
+            "results": results,
+            "arguments": manifest["task"]["arguments"],
+        }
         places[part].update(changed)
     write_json(folder / "manifest.json", manifest)
     finish(folder, units, results)
@@ -216,17 +262,20 @@ def guesses(
         offset = shift * generator.uniform(0.3, 1.7)
         if number in failing:
             return Prediction(
-                query_id=sample.query.id, replies=(f"I cannot {HOSTILE}",),
+                query_id=sample.query.id,
+                replies=(f"I cannot {HOSTILE}",),
                 failure=Failure(kind, f"no JSON {HOSTILE}"),
-            )  # fmt: skip
+            )
         masks = [
             Rle.from_array(np.roll(mask.to_array(), round(offset), axis=1))
             for mask in sample.target.answer.masks
         ]
         return Prediction(
-            query_id=sample.query.id, answer=Answer(masks=tuple(masks)), replies=(reply,),
+            query_id=sample.query.id,
+            answer=Answer(masks=tuple(masks)),
+            replies=(reply,),
             usage=Usage(prompt_tokens=400, completion_tokens=60, reasoning_tokens=40, frames=1),
-        )  # fmt: skip
+        )
 
     return predict
 
@@ -257,8 +306,13 @@ def world(tmp_path_factory):
     }
     for name in TASKS:
         for number, (model, predict) in enumerate(models.items()):
-            write_run(made.runs / f"{name}-{number}", made.task(name), model=model,
-                      predict=predict, root=made.data)  # fmt: skip
+            write_run(
+                made.runs / f"{name}-{number}",
+                made.task(name),
+                model=model,
+                predict=predict,
+                root=made.data,
+            )
     return made
 
 
@@ -277,12 +331,26 @@ def installed(monkeypatch):
 def make_run(world, tmp_path):
     """Write one more run: `make_run("a", shift=2)`."""
 
-    def make(name, *, task="disc_seg", model="one", shift=1.0, failing=(), kind=FailureKind.PARSE,
-             seed=0, predict=None, **given):  # fmt: skip
+    def make(
+        name,
+        *,
+        task="disc_seg",
+        model="one",
+        shift=1.0,
+        failing=(),
+        kind=FailureKind.PARSE,
+        seed=0,
+        predict=None,
+        **given,
+    ):
         return write_run(
-            tmp_path / name, world.task(task), model=model, root=world.data,
-            predict=predict or guesses(shift=shift, failing=failing, kind=kind, seed=seed), **given,
-        )  # fmt: skip
+            tmp_path / name,
+            world.task(task),
+            model=model,
+            root=world.data,
+            predict=predict or guesses(shift=shift, failing=failing, kind=kind, seed=seed),
+            **given,
+        )
 
     return make
 

@@ -44,8 +44,11 @@ def test_a_row_has_the_highest_peak_of_all_attempts_and_earlier_runs_have_none(m
     folder = make_run("a")
     assert row(Run.open(folder)).process_peak_bytes is None
     before = {"stages": {"model": {"seconds": 1.0, "memory_bytes": 9 << 30}}}
-    attempts = [before, {"memory": {"process_peak_bytes": [3 << 30, 1 << 30]}},
-                {"memory": {"process_peak_bytes": [2 << 30]}}]  # fmt: skip
+    attempts = [
+        before,
+        {"memory": {"process_peak_bytes": [3 << 30, 1 << 30]}},
+        {"memory": {"process_peak_bytes": [2 << 30]}},
+    ]
     change(folder / "timing.json", attempts=attempts)
     made = row(Run.open(folder))
     assert (made.process_peak_bytes, made.process_gpu_peak_bytes) == (3 << 30, None)
@@ -55,8 +58,9 @@ def test_a_row_has_the_highest_peak_of_all_attempts_and_earlier_runs_have_none(m
     assert wording.memory(row(Run.open(folder))) == "3.0 GiB a process, 16.0 GiB a GPU"
 
 
-@pytest.mark.parametrize("attempts", [5, [1], [{"memory": 3}], [{"memory": {
-    "process_peak_bytes": ["x"]}}]])  # fmt: skip
+@pytest.mark.parametrize(
+    "attempts", [5, [1], [{"memory": 3}], [{"memory": {"process_peak_bytes": ["x"]}}]]
+)
 def test_a_damaged_record_of_memory_does_a_board_no_harm(make_run, attempts):
     folder = make_run("a")
     change(folder / "timing.json", attempts=attempts)
@@ -65,10 +69,16 @@ def test_a_damaged_record_of_memory_does_a_board_no_harm(make_run, attempts):
 
 @pytest.mark.parametrize(
     "results",
-    [{"n_scored": 41}, {"n_total": 0, "n_scored": 0}, {"headline": "missing"},
-     {"failures": {"parse": 1}}, {"intervals": {"giou": [1]}}, {"metrics": None}],
+    [
+        {"n_scored": 41},
+        {"n_total": 0, "n_scored": 0},
+        {"headline": "missing"},
+        {"failures": {"parse": 1}},
+        {"intervals": {"giou": [1]}},
+        {"metrics": None},
+    ],
     ids=["sum", "none", "headline", "kinds", "interval", "metrics"],
-)  # fmt: skip
+)
 def test_a_record_that_contradicts_itself_is_refused(make_run, results):
     folder = make_run("a", changes={"results": results})
     with pytest.raises(StoreError, match="run "):
@@ -188,10 +198,18 @@ def test_the_board_is_the_same_every_time(world):
 
 def comparison(worse):
     return Comparison(
-        metric="giou", better="higher", a=0.5, b=0.4, difference=-0.1, p_value=0.01,
-        interval=(-0.2, -0.1) if worse else (-0.2, 0.1), detectable=0.1, n_groups=9, n_units=9,
+        metric="giou",
+        better="higher",
+        a=0.5,
+        b=0.4,
+        difference=-0.1,
+        p_value=0.01,
+        interval=(-0.2, -0.1) if worse else (-0.2, 0.1),
+        detectable=0.1,
+        n_groups=9,
+        n_units=9,
         level=0.95,
-    )  # fmt: skip
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=7), st.randoms(use_true_random=False))
@@ -224,15 +242,19 @@ def test_rows_that_cannot_be_paired_share_a_rank_while_their_intervals_overlap()
     rows = [stub(0.9, (0.8, 1.0)), stub(0.75, (0.7, 0.85)), stub(0.6, (0.5, 0.7))]
     places = rank(rows, lambda a, b: None)
     assert [(place.rank, place.basis) for place in places] == [
-        (1, None), (1, "intervals"), (3, "intervals"),
-    ]  # fmt: skip
+        (1, None),
+        (1, "intervals"),
+        (3, "intervals"),
+    ]
 
 
 def test_rows_without_intervals_share_a_rank():
     places = rank([stub(0.5), stub(0.5), stub(0.4)], lambda a, b: None)
     assert [(place.rank, place.basis) for place in places] == [
-        (1, None), (1, "untested"), (1, "untested"),
-    ]  # fmt: skip
+        (1, None),
+        (1, "untested"),
+        (1, "untested"),
+    ]
     assert ranking.rank([], lambda a, b: None) == []
 
 

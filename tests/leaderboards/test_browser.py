@@ -8,24 +8,35 @@ from harness import plugins
 from harness.leaderboards.board import build
 from harness.leaderboards.render import write
 
-PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-               None)  # fmt: skip
+PROGRAM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here")
 
 OPTIONS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--enable-logging=stderr", "--dump-dom",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--dump-dom",
+]
 
 
 def dump(path, profile):
     """(document after scripts ran, what the console said)."""
     done = subprocess.run(
         [PROGRAM, *OPTIONS, f"--user-data-dir={profile}", path.resolve().as_uri()],
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 

@@ -31,9 +31,13 @@ GIOU = Metric("giou")
 
 def unit(name, value, *, group="", failed=0):
     return UnitScore(
-        unit=name, group=group or name, samples=(name,), categories={}, failed=failed,
+        unit=name,
+        group=group or name,
+        samples=(name,),
+        categories={},
+        failed=failed,
         scores={"giou": Mean(value)},
-    )  # fmt: skip
+    )
 
 
 def picture(uri):
@@ -46,8 +50,10 @@ def test_the_best_median_and_worst_are_picked_once_each():
     units = [unit(f"s{i}", i / 8) for i in range(9)]
     picked = pick(units, (GIOU,), each=1)
     assert [(p.standing, p.sample) for p in picked] == [
-        ("best", "s8"), ("median", "s4"), ("worst", "s0"),
-    ]  # fmt: skip
+        ("best", "s8"),
+        ("median", "s4"),
+        ("worst", "s0"),
+    ]
     assert len({p.sample for p in pick(units, (GIOU,), each=3)}) == 9
 
 
@@ -79,22 +85,35 @@ def test_equal_units_are_in_the_order_of_their_ids():
 
 
 def test_a_unit_where_the_headline_does_not_count_is_passed_over():
-    empty = UnitScore(unit="e", group="e", samples=("e",), categories={}, failed=0,
-                      scores={"giou": Ratio(0, 0)})  # fmt: skip
+    empty = UnitScore(
+        unit="e", group="e", samples=("e",), categories={}, failed=0, scores={"giou": Ratio(0, 0)}
+    )
     assert unit_value((GIOU,), empty) is None
     assert [p.sample for p in pick([empty, unit("a", 1)], (GIOU,), each=1)] == ["a"]
 
 
 def test_a_derived_value_of_one_unit_is_derived_from_its_parts():
     both = Metric("both", of=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
-    member = UnitScore(unit="e", group="e", samples=("e",), categories={}, failed=0,
-                       scores={"giou": Mean(1.0), "ciou": Ratio(1, 4)})  # fmt: skip
+    member = UnitScore(
+        unit="e",
+        group="e",
+        samples=("e",),
+        categories={},
+        failed=0,
+        scores={"giou": Mean(1.0), "ciou": Ratio(1, 4)},
+    )
     assert unit_value((GIOU, Metric("ciou"), both), member) == 0.625
 
 
 def test_a_corpus_has_no_value_for_one_unit():
-    member = UnitScore(unit="e", group="e", samples=("e",), categories={}, failed=0,
-                       scores={"cider": Corpus(("a",))})  # fmt: skip
+    member = UnitScore(
+        unit="e",
+        group="e",
+        samples=("e",),
+        categories={},
+        failed=0,
+        scores={"cider": Corpus(("a",))},
+    )
     assert unit_value((Metric("cider", corpus=len),), member) is None
 
 
@@ -102,8 +121,13 @@ def test_the_gallery_shows_question_truth_reply_and_failure(world):
     entry = build(world.runs).tables[0].entries[2]
     assert entry.row.model == "clumsy"
     assert [e.standing for e in entry.gallery.exhibits] == [
-        "best", "best", "median", "median", "worst", "worst",
-    ]  # fmt: skip
+        "best",
+        "best",
+        "median",
+        "median",
+        "worst",
+        "worst",
+    ]
     worst = entry.gallery.exhibits[-2]
     assert worst.failure.startswith("parse: no JSON <script>")
     assert worst.answer == ""
@@ -168,9 +192,20 @@ def test_samples_that_break_while_they_are_read_do_not_break_the_board(world, mo
 
 
 def test_a_task_of_another_version_is_not_used_for_pictures(make_run):
-    folder = make_run("a", changes={"manifest": {"task": {
-        "spec": "disc_seg", "name": "disc_seg", "version": 7, "split": "val",
-        "protocol": "seg/lisa"}}})  # fmt: skip
+    folder = make_run(
+        "a",
+        changes={
+            "manifest": {
+                "task": {
+                    "spec": "disc_seg",
+                    "name": "disc_seg",
+                    "version": 7,
+                    "split": "val",
+                    "protocol": "seg/lisa",
+                }
+            }
+        },
+    )
     assert "version 1" in build(folder).tables[0].entries[0].gallery.note
 
 

@@ -127,9 +127,7 @@ def test_a_missing_task_fails(world, make_run):
 def test_another_split_is_no_substitute_but_is_named(make_run):
     other = make_run("b", changes={"results": {"split": "test"}})
     report = check(make_run("a"), other)
-    assert report.verdicts[0].failures == (
-        "missing in the candidate, which has disc_seg test",
-    )  # fmt: skip
+    assert report.verdicts[0].failures == ("missing in the candidate, which has disc_seg test",)
     assert report.ignored == ("disc_seg test",)
 
 
@@ -303,9 +301,17 @@ def test_the_text_is_a_table_with_aligned_columns(make_run):
     lines = check(baseline, candidate).text().splitlines()
     head = lines[0]
     assert head.split() == [
-        "task", "metric", "baseline", "candidate", "change", "interval", "p", "Holm", "could",
+        "task",
+        "metric",
+        "baseline",
+        "candidate",
+        "change",
+        "interval",
+        "p",
+        "Holm",
+        "could",
         "see",
-    ]  # fmt: skip
+    ]
     end = head.index("candidate") + len("candidate")
     assert all(line[end] == " " and line[end - 1].isdigit() for line in lines[1:3])
     assert any("false alarms" in line for line in lines)

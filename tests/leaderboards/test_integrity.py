@@ -152,9 +152,10 @@ def test_a_metric_that_runs_a_network_keeps_its_recorded_number(make_run, rewrit
     folder = make_run("a")
     units = list(Run.open(folder).units())
     results = json.loads((folder / "results.json").read_text())
-    for part in (results["metrics"], *(
-        cell["metrics"] for cells in results["breakdowns"].values() for cell in cells.values()
-    )):  # fmt: skip
+    for part in (
+        results["metrics"],
+        *(cell["metrics"] for cells in results["breakdowns"].values() for cell in cells.values()),
+    ):
         part["evaluate[x]"] = 0.25
     results["better"]["evaluate[x]"], results["intervals"]["evaluate[x]"] = "higher", [0.2, 0.3]
     lines = [one.to_json() for one in units]
@@ -169,11 +170,20 @@ def test_a_metric_that_runs_a_network_keeps_its_recorded_number(make_run, rewrit
 
 
 @pytest.mark.parametrize(
-    "number", ["null", "[]", "{}", '"0.5"', "1" + "0" * 400, "1" + "0" * 5000, "NaN", "true",
-               "[" * 99_999],
-    ids=["null", "list", "object", "text", "huge", "larger than Python reads", "NaN", "true",
-         "deep"],
-)  # fmt: skip
+    "number",
+    ["null", "[]", "{}", '"0.5"', "1" + "0" * 400, "1" + "0" * 5000, "NaN", "true", "[" * 99_999],
+    ids=[
+        "null",
+        "list",
+        "object",
+        "text",
+        "huge",
+        "larger than Python reads",
+        "NaN",
+        "true",
+        "deep",
+    ],
+)
 @pytest.mark.parametrize("place", ["mean", "ratio", "line"])
 def test_damaged_scores_are_an_error_of_the_record(make_run, number, place):
     folder = make_run("a")

@@ -21,8 +21,14 @@ M = Metric("m")
 
 def unit(group, number, score, failed=0):
     name = f"{group}/{number}"
-    return UnitScore(unit=name, group=str(group), samples=(name,), categories={},
-                     failed=failed, scores={"m": score})  # fmt: skip
+    return UnitScore(
+        unit=name,
+        group=str(group),
+        samples=(name,),
+        categories={},
+        failed=failed,
+        scores={"m": score},
+    )
 
 
 def answers(random, groups):
@@ -36,19 +42,24 @@ def answers(random, groups):
 def clustered(random, groups):
     effects = random.normal(0.5, 0.15, groups)
     return [
-        [unit(g, i, Mean(effects[g] + random.normal(0, 0.1))) for g in range(groups)
-         for i in range(2)]
+        [
+            unit(g, i, Mean(effects[g] + random.normal(0, 0.1)))
+            for g in range(groups)
+            for i in range(2)
+        ]
         for _ in range(2)
-    ]  # fmt: skip
+    ]
 
 
 def areas(random, groups):
     size, right = random.lognormal(8, 1.2, groups), random.beta(3, 2, groups)
     return [
-        [unit(g, 0, Ratio(size[g] * right[g] * random.uniform(0.8, 1), size[g]))
-         for g in range(groups)]
+        [
+            unit(g, 0, Ratio(size[g] * right[g] * random.uniform(0.8, 1), size[g]))
+            for g in range(groups)
+        ]
         for _ in range(2)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("groups", [5, 10, 30])
@@ -101,8 +112,9 @@ def test_answers_are_compared_by_sample_and_only_where_some_differ():
     a = [unit(g, 0, Mean(0.5)) for g in range(4)]
     assert compare_answers(a, a[::-1], resamples=99, level=0.95, seed=0) is None
     several = replace(a[0], samples=tuple("abcdef"), failed=3)
-    got = compare_answers([several, *a[1:]], [replace(several, failed=5), *a[1:]],
-                          resamples=99, level=0.95, seed=0)  # fmt: skip
+    got = compare_answers(
+        [several, *a[1:]], [replace(several, failed=5), *a[1:]], resamples=99, level=0.95, seed=0
+    )
     assert (got.a, got.b) == pytest.approx((6 / 9, 4 / 9))
 
 

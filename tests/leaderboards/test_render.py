@@ -143,10 +143,18 @@ def test_numbers_intervals_coverage_and_failures_are_on_the_page(board):
     shown = "".join(read(page.render(board)).text)
     row = board.tables[0].entries[2].row
     for text in (
-        wording.number(row.value), wording.span(row.interval), "92.5 %", "3 parse", "seg/lisa",
-        "giou ↑", "area_error ↓", "40 samples", "1 min 02 s", "0123456789",
+        wording.number(row.value),
+        wording.span(row.interval),
+        "92.5 %",
+        "3 parse",
+        "seg/lisa",
+        "giou ↑",
+        "area_error ↓",
+        "40 samples",
+        "1 min 02 s",
+        "0123456789",
         "Rows share a rank until a difference is shown",
-    ):  # fmt: skip
+    ):
         assert text in shown
 
 
@@ -255,10 +263,17 @@ def test_wording(made, expected):
 
 
 def test_the_training_behind_a_row_is_named_and_can_be_found(make_run):
-    trained = {"method": "dr2seg(n0=45)", "tasks": [{"spec": "reason_seg(split=train)"}],
-               "seed": 3, "config_hash": "beef" * 5}  # fmt: skip
-    model = {"spec": "m(checkpoint=runs/x)", "name": "m", "description": {"chat": {
-        "checkpoint": "x", "trained": trained}}}  # fmt: skip
+    trained = {
+        "method": "dr2seg(n0=45)",
+        "tasks": [{"spec": "reason_seg(split=train)"}],
+        "seed": 3,
+        "config_hash": "beef" * 5,
+    }
+    model = {
+        "spec": "m(checkpoint=runs/x)",
+        "name": "m",
+        "description": {"chat": {"checkpoint": "x", "trained": trained}},
+    }
     folders = [make_run("a", changes={"manifest": {"model": model}}), make_run("b", model="two")]
     made = build(folders, picks=0)
     rows = {entry.row.run: entry.row for entry in made.tables[0].entries}

@@ -20,13 +20,17 @@ def make_seeded(make_run):
 
     def make(training, decoding, **given):
         model = {
-            "spec": f"qwen(checkpoint=runs/{training})", "name": "qwen",
+            "spec": f"qwen(checkpoint=runs/{training})",
+            "name": "qwen",
             "description": said(seed=decoding, weights=f"w{training}"),
-        }  # fmt: skip
+        }
         return make_run(
-            f"t{training}d{decoding}", seed=10 * training + decoding, shift=1 + training / 4,
-            changes={"manifest": {"model": model, "seed": decoding}}, **given,
-        )  # fmt: skip
+            f"t{training}d{decoding}",
+            seed=10 * training + decoding,
+            shift=1 + training / 4,
+            changes={"manifest": {"model": model, "seed": decoding}},
+            **given,
+        )
 
     return make
 

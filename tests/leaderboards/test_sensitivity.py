@@ -19,10 +19,15 @@ def said(plan, scores, *, compare=lambda a, b: None, lower=False):
     made = [(str(spec), given) for spec, given in plan.models()]
     models = {spec: {key: str(value) for key, value in given.items()} for spec, given in made}
     rows = [
-        SimpleNamespace(model="m", model_spec=spec, headline="giou", value=value,
-                        quality=float("-inf") if value is None else -value if lower else value)
+        SimpleNamespace(
+            model="m",
+            model_spec=spec,
+            headline="giou",
+            value=value,
+            quality=float("-inf") if value is None else -value if lower else value,
+        )
         for (spec, _), value in zip(made, scores, strict=True)
-    ]  # fmt: skip
+    ]
     return list(notes(rows, [{"base": "m", "models": models}] * len(rows), compare))
 
 

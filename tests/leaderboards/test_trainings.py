@@ -27,10 +27,16 @@ def train(folder, *, seed=3, steps=300, hash="beef" * 8, method="dr2seg(n0=45)",
     """A training folder as `harness train` leaves it, without weights."""
     made = {"spec": method, "name": "dr2seg", "settings": {}}
     manifest = {
-        "version": 1, "method": made, "model": None, "seed": seed, "provenance": {},
-        "tasks": [{"spec": "reason_seg(split=train)"}], "config_hash": hash,
-        "data_root": "/somewhere/else", "result": {} if steps is None else {"steps": steps},
-    }  # fmt: skip
+        "version": 1,
+        "method": made,
+        "model": None,
+        "seed": seed,
+        "provenance": {},
+        "tasks": [{"spec": "reason_seg(split=train)"}],
+        "config_hash": hash,
+        "data_root": "/somewhere/else",
+        "result": {} if steps is None else {"steps": steps},
+    }
     (folder / "checkpoint").mkdir(parents=True)
     for path in (folder / "manifest.json", folder / "checkpoint" / "harness.json"):
         path.write_text(json.dumps(manifest))
@@ -88,9 +94,16 @@ def test_the_record_of_a_run_tells_the_training_of_its_checkpoint(evaluated, tmp
     train(tmp_path / "trainings" / "t1")
     run = evaluated(tmp_path / named)
     assert read_origins(run) == (
-        Origin(name="t1", folder="../../trainings/t1", method="dr2seg(n0=45)",
-               tasks=("reason_seg(split=train)",), seed=3, steps=300, config_hash="beef" * 8),
-    )  # fmt: skip
+        Origin(
+            name="t1",
+            folder="../../trainings/t1",
+            method="dr2seg(n0=45)",
+            tasks=("reason_seg(split=train)",),
+            seed=3,
+            steps=300,
+            config_hash="beef" * 8,
+        ),
+    )
     assert str(tmp_path) not in (run / "training.json").read_text()
 
 
@@ -103,9 +116,14 @@ def test_a_row_links_the_rollouts_of_its_training(evaluated, tmp_path):
     whole = "dr2seg on reason_seg(split=train), 300 steps, seed 3, beefbeefbeef, folder t1"
     assert links == [[href, title, "t1: dr2seg, 300 steps, seed 3"], [href, title, whole]]
     assert plain["training"] == {
-        "method": "dr2seg(n0=45)", "tasks": ["reason_seg(split=train)"], "seed": 3, "steps": 300,
-        "config_hash": "beef" * 8, "folder": "t1", "link": href,
-    }  # fmt: skip
+        "method": "dr2seg(n0=45)",
+        "tasks": ["reason_seg(split=train)"],
+        "seed": 3,
+        "steps": 300,
+        "config_hash": "beef" * 8,
+        "folder": "t1",
+        "link": href,
+    }
     assert f"m (training [t1: dr2seg, 300 steps, seed 3]({href}))" in line
 
 
@@ -172,8 +190,10 @@ def test_what_a_training_is_called_is_text_and_its_link_is_quoted(evaluated, tmp
     links, plain, line = written(run, tmp_path / "board")
     href = plain["training"]["link"]
     assert re.fullmatch(r"[A-Za-z0-9./%_~-]+", href) and unquote(href) == f"../{name}/rollouts.html"
-    assert links[0][:2] == [href, f"m(note={HOSTILE}) on reason_seg(split=train), 300 steps, "
-                            "seed 3"]  # fmt: skip
+    assert links[0][:2] == [
+        href,
+        f"m(note={HOSTILE}) on reason_seg(split=train), 300 steps, seed 3",
+    ]
     assert (tmp_path / "board" / unquote(href)).is_file()
     page = (tmp_path / "board" / "board.html").read_text()
     assert HOSTILE not in page and "<i>" not in page.replace('<i class="', "")
@@ -239,12 +259,40 @@ def test_a_board_at_the_root_of_a_machine_publishes_itself_alone(tmp_path):
 
 @pytest.mark.parametrize(
     "plain",
-    [[], {}, {"trainings": None}, {"trainings": [{}]}, {"trainings": ["t1"]},
-     {"trainings": [{"name": "a", "folder": "b", "method": "c", "tasks": [], "seed": "1",
-                     "steps": None, "config_hash": "d"}]},
-     {"trainings": [{"name": 5, "folder": "b", "method": "c", "tasks": [], "seed": 1,
-                     "steps": None, "config_hash": "d"}]}],
-)  # fmt: skip
+    [
+        [],
+        {},
+        {"trainings": None},
+        {"trainings": [{}]},
+        {"trainings": ["t1"]},
+        {
+            "trainings": [
+                {
+                    "name": "a",
+                    "folder": "b",
+                    "method": "c",
+                    "tasks": [],
+                    "seed": "1",
+                    "steps": None,
+                    "config_hash": "d",
+                }
+            ]
+        },
+        {
+            "trainings": [
+                {
+                    "name": 5,
+                    "folder": "b",
+                    "method": "c",
+                    "tasks": [],
+                    "seed": 1,
+                    "steps": None,
+                    "config_hash": "d",
+                }
+            ]
+        },
+    ],
+)
 def test_a_record_that_was_tampered_with_is_refused(make_run, plain):
     run = make_run("a")
     (run / "training.json").write_text(json.dumps(plain))

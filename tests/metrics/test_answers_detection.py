@@ -23,11 +23,14 @@ lists = st.lists(st.tuples(sided, st.integers(1, 9)), max_size=4)
 def test_ap_does_not_depend_on_the_order_of_items(units, random):
     items = [
         detection.detection_item(
-            place, 1, truth=[box for box, _ in truth], predicted=[box for box, _ in said],
+            place,
+            1,
+            truth=[box for box, _ in truth],
+            predicted=[box for box, _ in said],
             scores=[(score + place / 10) / 10 for _, score in said],
         )
         for place, (truth, said) in enumerate(units)
-    ]  # fmt: skip
+    ]
     found = detection.coco_statistics(items)
     assert detection.coco_statistics(random.sample(items, len(items))) == found
     assert all(value == -1 or 0 <= value <= 1 for value in found.values())
@@ -67,10 +70,16 @@ def test_a_faster_library_equals_pycocotools_to_the_last_bit(library):
     for place in range(60):
         truth = [Box(x, y, x + w, y + h) for x, y, w, h in rng.integers(5, 150, (4, 4)).tolist()]
         said = [Box(*(side + int(rng.integers(-4, 5)) for side in box)) for box in truth * 3]
-        items.append(detection.detection_item(
-            place // 3, place % 3, truth=truth, crowd=(rng.random(4) < 0.2).tolist(),
-            predicted=said, scores=np.round(rng.random(12), 1 + place % 2).tolist(),
-        ))  # fmt: skip
+        items.append(
+            detection.detection_item(
+                place // 3,
+                place % 3,
+                truth=truth,
+                crowd=(rng.random(4) < 0.2).tolist(),
+                predicted=said,
+                scores=np.round(rng.random(12), 1 + place % 2).tolist(),
+            )
+        )
     for chosen in (items, items[:1], [{**item, "predicted": []} for item in items]):
         expected = detection.coco_statistics(chosen)
         assert detection.coco_statistics(chosen, library=library) == expected

@@ -27,10 +27,17 @@ tracks = st.lists(st.tuples(st.none() | sided, st.none() | sided), min_size=1, m
 cubes = st.tuples(*[st.integers(-9, 9)] * 3, *[st.integers(0, 9)] * 3).map(lambda six: Box3D(*six))
 objects = st.lists(st.tuples(sided, st.tuples(whole, whole)), min_size=1, max_size=5)
 READERS = (
-    choices.video_mme_choice, choices.longvideobench_choice, choices.sti_bench_choice,
-    choices.strict_choice, numeric.first_number, numeric.only_number, vsi.leading_number,
-    vstar.read_interval, vstar.read_rating, vstar.interval_in,
-)  # fmt: skip
+    choices.video_mme_choice,
+    choices.longvideobench_choice,
+    choices.sti_bench_choice,
+    choices.strict_choice,
+    numeric.first_number,
+    numeric.only_number,
+    vsi.leading_number,
+    vstar.read_interval,
+    vstar.read_rating,
+    vstar.interval_in,
+)
 
 
 @given(st.text(max_size=80))
@@ -287,16 +294,22 @@ def test_video_mme_leaves_unreadable_replies_out_officially_and_counts_them_stri
     for reply, answer in (("B", "B"), ("none", "C"), ("Because", "B"), ("A. x", "D")):
         letter = choices.video_mme_choice(reply)
         strict = choices.strict_choice(reply)
-        totals.add({"official": Ratio(letter == answer, letter is not None),
-                    "strict": Mean(strict == answer)})  # fmt: skip
+        totals.add(
+            {
+                "official": Ratio(letter == answer, letter is not None),
+                "strict": Mean(strict == answer),
+            }
+        )
     assert totals.values() == {"official": 2 / 3, "strict": 1 / 4}
 
 
 def test_a_sample_without_what_counts_officially_in_accuracy_alone():
     right = vstar.scores(3, [1.0, 1.0], [np.ones(2), np.ones(2)])
     official, strict = Totals(vstar.METRICS), Totals(vstar.METRICS)
-    for totals, missing in ((official, vstar.unanswered()),
-                            (strict, vstar.scores(None, [0, 0], [np.zeros(1)] * 2))):  # fmt: skip
+    for totals, missing in (
+        (official, vstar.unanswered()),
+        (strict, vstar.scores(None, [0, 0], [np.zeros(1)] * 2)),
+    ):
         totals.add(right)
         totals.add(missing)
     assert official.values()["Acc"] == strict.values()["Acc"] == 0.5

@@ -20,9 +20,21 @@ from harness.types import Box, Box3D, Interval
 FOLDER = Path(harness.metrics.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (
-    "averages", "boxes", "points", "choices", "numeric", "intervals", "tracks", "boxes3d", "vsi",
-    "spar", "tempcompass", "matching", "vstar", "detection",
-)  # fmt: skip
+    "averages",
+    "boxes",
+    "points",
+    "choices",
+    "numeric",
+    "intervals",
+    "tracks",
+    "boxes3d",
+    "vsi",
+    "spar",
+    "tempcompass",
+    "matching",
+    "vstar",
+    "detection",
+)
 ASKED = {
     "averages": ("vsi official totals", "spar totals", "worked"),
     "points": ("seg_zero", "worked"),
@@ -34,17 +46,25 @@ ASKED = {
     "vsi": ("vsi official", "vsi official totals", "worked"),
     "spar": ("spar", "spar totals", "worked"),
     "tempcompass": (
-        "tempcompass multi-choice", "tempcompass yes_no", "tempcompass caption_matching",
+        "tempcompass multi-choice",
+        "tempcompass yes_no",
+        "tempcompass caption_matching",
         "tempcompass captioning",
     ),
     "matching": ("seg_zero", "worked"),
     "vstar": ("vstar", "vstar totals", "vstar intervals", "vstar replies", "worked"),
     "detection": ("area scores", "worked", "coco"),
-}  # fmt: skip
+}
 
 CANNOT = (
-    ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, HarnessError,
-)  # fmt: skip
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+    HarnessError,
+)
 """Raised where a changed module cannot even compute; that is found as well."""
 
 MUTATIONS = {
@@ -57,8 +77,11 @@ MUTATIONS = {
     "points: L1": ("points", "np.sqrt((difference**2).sum(axis=2))", "abs(difference).sum(axis=2)"),
     "points: mean": ("points", "(difference**2).sum(axis=2)", "(difference**2).mean(axis=2)"),
     "choices: Video-MME with E": ("choices", 'VIDEO_MME_PHRASES, "ABCD")', "VIDEO_MME_PHRASES)"),
-    "choices: phrases as meant": ("choices", '"Best answer:Best option:"',
-                                  '"Best answer:", "Best option:"'),
+    "choices: phrases as meant": (
+        "choices",
+        '"Best answer:Best option:"',
+        '"Best answer:", "Best option:"',
+    ),
     "choices: phrase left": ("choices", '    "Answer:",\n', ""),
     "choices: not stripped": ("choices", "last = reply.strip()[-1:]", "last = reply[-1:]"),
     "choices: first character": ("choices", "reply.strip()[-1:]", "reply.strip()[:1]"),
@@ -66,72 +89,126 @@ MUTATIONS = {
     "choices: case of forms": ("choices", "re.IGNORECASE | re.MULTILINE", "re.MULTILINE"),
     "choices: end of the text": ("choices", "re.IGNORECASE | re.MULTILINE", "re.IGNORECASE"),
     "choices: lower case kept": ("choices", "return found[1].upper()", "return found[1]"),
-    "choices: order of forms": ("choices", "for form in STI_BENCH_FORMS:",
-                                "for form in STI_BENCH_FORMS[::-1]:"),
+    "choices: order of forms": (
+        "choices",
+        "for form in STI_BENCH_FORMS:",
+        "for form in STI_BENCH_FORMS[::-1]:",
+    ),
     "choices: draw of the whole alphabet": ("choices", "% len(letters)]", "% 2]"),
     "strict: two answers": ("choices", "if len(found) == 1 else None", "if found else None"),
     "strict: word with a letter": ("choices", '(?!\\\\w)"', '"'),
     "strict: case of a bare letter": ("choices", "return bare.upper() if", "return bare if"),
     "MRA: below the threshold": ("numeric", "error <= tolerance", "error < tolerance"),
     "MRA: nine thresholds": ("numeric", "np.linspace(0.5, 0.95, 10)", "np.linspace(0.5, 0.9, 9)"),
-    "MRA: relative to the prediction": ("numeric", "abs((predicted - truth) / truth)\n",
-                                        "abs((predicted - truth) / (predicted or 1))\n"),
-    "MRA: signed": ("numeric", "else abs((predicted - truth) / truth)",
-                    "else (predicted - truth) / truth"),
+    "MRA: relative to the prediction": (
+        "numeric",
+        "abs((predicted - truth) / truth)\n",
+        "abs((predicted - truth) / (predicted or 1))\n",
+    ),
+    "MRA: signed": (
+        "numeric",
+        "else abs((predicted - truth) / truth)",
+        "else (predicted - truth) / truth",
+    ),
     "MRA: sum": ("numeric", "TOLERANCES) / len(TOLERANCES)", "TOLERANCES) / 1"),
     "MRA: zero truth": ("numeric", "abs(predicted - truth) if truth == 0", "1.0 if truth == 0"),
-    "relative: not clamped": ("numeric", "return max(0.0, 1 - abs(predicted - truth)",
-                              "return (1 - abs(predicted - truth)"),
-    "relative: squared": ("numeric", "abs(predicted - truth) / abs(truth))",
-                          "abs(predicted - truth) ** 2 / abs(truth))"),
+    "relative: not clamped": (
+        "numeric",
+        "return max(0.0, 1 - abs(predicted - truth)",
+        "return (1 - abs(predicted - truth)",
+    ),
+    "relative: squared": (
+        "numeric",
+        "abs(predicted - truth) / abs(truth))",
+        "abs(predicted - truth) ** 2 / abs(truth))",
+    ),
     "numbers: no sign": ("numeric", 'r"-?\\d+', 'r"\\d+'),
     "numbers: words first": ("numeric", "digits.start() < place", "digits.start() > place"),
     "numbers: stop at and": ("numeric", 'elif run and word[0] != "and":', "elif run:"),
     "numbers: no hundreds": ("numeric", "below = max(below, 1) * 100", "below += 100"),
-    "numbers: no thousands": ("numeric", "total + max(below, 1) * 1000, 0",
-                              "total + max(below, 1) * 1000, below"),
-    "only number: several": ("numeric", "if len(found) == 1 else math.nan",
-                             "if found else math.nan"),
+    "numbers: no thousands": (
+        "numeric",
+        "total + max(below, 1) * 1000, 0",
+        "total + max(below, 1) * 1000, below",
+    ),
+    "only number: several": (
+        "numeric",
+        "if len(found) == 1 else math.nan",
+        "if found else math.nan",
+    ),
     "only number: exponent": ("numeric", "(?<![\\w.^])", "(?<![\\w.])"),
-    "interval: union for hull": ("intervals", "hull = max(truth.end, predicted.end) - min(",
-                                 "hull = max(truth.end, predicted.end) - max("),
-    "interval: one end": ("intervals", "shared = max(0, min(truth.end, predicted.end)",
-                          "shared = max(0, max(truth.end, predicted.end)"),
+    "interval: union for hull": (
+        "intervals",
+        "hull = max(truth.end, predicted.end) - min(",
+        "hull = max(truth.end, predicted.end) - max(",
+    ),
+    "interval: one end": (
+        "intervals",
+        "shared = max(0, min(truth.end, predicted.end)",
+        "shared = max(0, max(truth.end, predicted.end)",
+    ),
     "interval: gap counts": ("intervals", "shared = max(0, min", "shared = abs(min"),
     "interval: sum for union": ("intervals", "predicted.start) - shared", "predicted.start)"),
-    "interval: reversed": ("intervals", "if predicted.end < predicted.start:\n        return 0.0",
-                           "if predicted.end < predicted.start:\n        return 1.0"),
+    "interval: reversed": (
+        "intervals",
+        "if predicted.end < predicted.start:\n        return 0.0",
+        "if predicted.end < predicted.start:\n        return 1.0",
+    ),
     "track: both absent": ("tracks", "float(shown is said)", "0.0"),
-    "track: union of frames": ("tracks", "shown is not None or said is not None",
-                               "shown is not None and said is not None"),
+    "track: union of frames": (
+        "tracks",
+        "shown is not None or said is not None",
+        "shown is not None and said is not None",
+    ),
     "track: sum": ("tracks", "ious[counts].mean()", "ious[counts].sum()"),
     "track: nothing anywhere": ("tracks", "if counts.any() else 1.0", "if counts.any() else 0.0"),
-    "track: sum for union": ("tracks", "united + (first + second - common)",
-                             "united + (first + second)"),
+    "track: sum for union": (
+        "tracks",
+        "united + (first + second - common)",
+        "united + (first + second)",
+    ),
     "track: last frame only": ("tracks", "shared + common, united", "common, united"),
     "track: one side": ("tracks", "min(first.bottom, second.bottom)", "first.bottom"),
-    "boxes in space: half extent": ("boxes3d", "_corner(first, 0.5)[:, None]",
-                                    "_corner(first, 1.0)[:, None]"),
-    "boxes in space: two axes": ("boxes3d", "np.maximum(0.0, high - low).prod(axis=2)",
-                                 "np.maximum(0.0, high - low)[..., :2].prod(axis=2)"),
+    "boxes in space: half extent": (
+        "boxes3d",
+        "_corner(first, 0.5)[:, None]",
+        "_corner(first, 1.0)[:, None]",
+    ),
+    "boxes in space: two axes": (
+        "boxes3d",
+        "np.maximum(0.0, high - low).prod(axis=2)",
+        "np.maximum(0.0, high - low)[..., :2].prod(axis=2)",
+    ),
     "boxes in space: negative": ("boxes3d", "np.maximum(0.0, high - low)", "(high - low)"),
     "boxes in space: sum": ("boxes3d", "_volume(second)[None] - shared", "_volume(second)[None]"),
     "VSI: any blank": ("vsi", 'reply.split(" ")[0]', "(reply.split() or [''])[0]"),
     "VSI: full stop kept": ("vsi", '.rstrip(".").strip()', ".strip()"),
-    "VSI: case": ("vsi", "first_word(reply).lower() == truth.lower()",
-                  "first_word(reply) == truth"),
-    "VSI: direction thrice": ("vsi", 'sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS})',
-                              "sorted({*CHOICE_TYPES, *NUMBER_TYPES})"),
+    "VSI: case": (
+        "vsi",
+        "first_word(reply).lower() == truth.lower()",
+        "first_word(reply) == truth",
+    ),
+    "VSI: direction thrice": (
+        "vsi",
+        "sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS})",
+        "sorted({*CHOICE_TYPES, *NUMBER_TYPES})",
+    ),
     "VSI: no direction": ("vsi", '    "object_rel_direction",\n)', ")"),
-    "SPAR: no substring": ("spar", "said in true or said[0] == true",
-                           "said == true or said[:1] == true"),
+    "SPAR: no substring": (
+        "spar",
+        "said in true or said[0] == true",
+        "said == true or said[:1] == true",
+    ),
     "SPAR: substring of the reply": ("spar", "said in true or", "true in said or not said or"),
     "SPAR: first letter": ("spar", "or said[0] == true", ""),
     "SPAR: last number": ("spar", "float(numbers[0]) if", "float(numbers[-1]) if"),
     "SPAR: first of several views": ("spar", "float(numbers[-1]) if", "float(numbers[0]) if"),
     "SPAR: exponents": ("spar", "|(?<!\\^)\\d+", "|\\d+"),
-    "SPAR: arguments as meant": ("spar", "mean_relative_accuracy(true, said) if",
-                                 "mean_relative_accuracy(said, true) if"),
+    "SPAR: arguments as meant": (
+        "spar",
+        "mean_relative_accuracy(true, said) if",
+        "mean_relative_accuracy(said, true) if",
+    ),
     "SPAR strict: arguments slipped": (
         "spar",
         "[mean_relative_accuracy(*axis) for axis in zip(said, true",
@@ -139,18 +216,24 @@ MUTATIONS = {
     ),
     "SPAR: axes without sign": ("spar", "get(plus, 0.0) - moves", "get(plus, 0.0) + moves"),
     "SPAR: four axes": ("spar", '    ("rotate_up", "rotate_down"),\n', ""),
-    "SPAR: middle": ("spar", '- {VIEW_CHANGE}', ""),
+    "SPAR: middle": ("spar", "- {VIEW_CHANGE}", ""),
     "TempCompass: mark kept": ("tempcompass", 'replace("</s>", "")', 'replace("<s>", "")'),
     "TempCompass: no bracket": ("tempcompass", 'for y in ".)"', 'for y in "."'),
     "TempCompass: colon": ("tempcompass", 'for y in ".)"', 'for y in ".):"'),
-    "TempCompass: whole answer": ("tempcompass", "if said == answer:\n        return True",
-                                  "if said == answer:\n        return None"),
+    "TempCompass: whole answer": (
+        "tempcompass",
+        "if said == answer:\n        return True",
+        "if said == answer:\n        return None",
+    ),
     "TempCompass: letter only": ("tempcompass", 'said in ("A", "B", "C", "D") or', ""),
     "TempCompass: no": ("tempcompass", 'for word in ("yes", "no")', 'for word in ("yes",)'),
     "TempCompass: yes anywhere": ("tempcompass", "said.startswith(word)", "word in said"),
     "TempCompass: case of yes": ("tempcompass", "cleaned(reply).lower()", "cleaned(reply)"),
-    "TempCompass: question as option": ("tempcompass", 'question.split("\\n")[1:]',
-                                        'question.split("\\n")[2:]'),
+    "TempCompass: question as option": (
+        "tempcompass",
+        'question.split("\\n")[1:]',
+        'question.split("\\n")[2:]',
+    ),
     "TempCompass: full stop in names": ("tempcompass", '(said, said.replace(".", ""))', "(said,)"),
     "TempCompass: behind a bracket": ("tempcompass", 'said.split(") ")[1:2]', "[]"),
     "TempCompass: several options named": ("tempcompass", "return named == 1 and", "return"),
@@ -160,29 +243,44 @@ MUTATIONS = {
     "matching: point at the distance": ("matching", "< MAX_POINT_D", "<= MAX_POINT_D"),
     "matching: sum of differences": ("matching", "[None]).mean(axis=2)", "[None]).sum(axis=2)"),
     "matching: no own box": ("matching", "(close & own[:, None])", "close"),
-    "matching: the other's box": ("matching", "points_in_boxes(said[1], said[0])",
-                                  "points_in_boxes(said[1], np.resize(true[0], said[0].shape))"),
+    "matching: the other's box": (
+        "matching",
+        "points_in_boxes(said[1], said[0])",
+        "points_in_boxes(said[1], np.resize(true[0], said[0].shape))",
+    ),
     "matching: worst assignment": ("matching", "BITS - bits", "bits"),
     "matching: over pairs": ("matching", "max(bits.shape)", "min(bits.shape)"),
     "matching: sum": ("matching", ".bits.sum() / max(bits.shape)", ".bits.sum()"),
     "matching: more objects": ("matching", "MAX_OBJECTS = 120", "MAX_OBJECTS = 130"),
     "matching: not finite": ("matching", "ious * (fine & good.T)", "ious"),
-    "matching: exclusive": ("matching", "    ious = box_iou_inclusive(",
-                            "    from harness.metrics.boxes import box_iou\n    ious = box_iou("),
+    "matching: exclusive": (
+        "matching",
+        "    ious = box_iou_inclusive(",
+        "    from harness.metrics.boxes import box_iou\n    ious = box_iou(",
+    ),
     "V-STaR: no text": ("vstar", "if isinstance(answer, str):", "if isinstance(answer, bytes):"),
     "V-STaR: three numbers": ("vstar", "and len(answer) == 2", "and len(answer) >= 2"),
     "V-STaR: numbers in words": ("vstar", 'r"\\b\\d+(?:\\.\\d+)?\\b"', 'r"\\d+(?:\\.\\d+)?"'),
     "V-STaR: rating of -1": ("vstar", "None if rating == -1 else rating", "rating"),
     "V-STaR: times as numbers": ("vstar", 'str if times == "text" else', ""),
     "V-STaR: first box": ("vstar", "([truth], finite).max()", "([truth], finite)[0, 0]"),
-    "V-STaR: one bad box": ("vstar", "for box in boxes for side in box):",
-                            "for box in boxes[1:] for side in box):"),
+    "V-STaR: one bad box": (
+        "vstar",
+        "for box in boxes for side in box):",
+        "for box in boxes[1:] for side in box):",
+    ),
     "V-STaR: rating above": ("vstar", "rating >= MIN_RATING", "rating > MIN_RATING"),
     "V-STaR: AP above": ("vstar", "ious >= threshold)", "ious > threshold)"),
-    "V-STaR: joint threshold": ("vstar", "MIN_TEMPORAL, MIN_SPATIAL = 2, 0.3, 0.1",
-                                "MIN_TEMPORAL, MIN_SPATIAL = 2, 0.5, 0.1"),
-    "V-STaR: joint threshold in space": ("vstar", "MIN_SPATIAL = 2, 0.3, 0.1",
-                                         "MIN_SPATIAL = 2, 0.3, 0.3"),
+    "V-STaR: joint threshold": (
+        "vstar",
+        "MIN_TEMPORAL, MIN_SPATIAL = 2, 0.3, 0.1",
+        "MIN_TEMPORAL, MIN_SPATIAL = 2, 0.5, 0.1",
+    ),
+    "V-STaR: joint threshold in space": (
+        "vstar",
+        "MIN_SPATIAL = 2, 0.3, 0.1",
+        "MIN_SPATIAL = 2, 0.3, 0.3",
+    ),
     "V-STaR: R1 above": ("vstar", "= when >= threshold", "= when > threshold"),
     "V-STaR: either for both": ("vstar", "= timed and placed", "= timed or placed"),
     "V-STaR: unanswered counts": ("vstar", 'if name == "Acc" or "&" in name', "if True"),
@@ -191,10 +289,14 @@ MUTATIONS = {
     "V-STaR: LGM not averaged": ("vstar", "_log_of_rest(where)) / 3", "_log_of_rest(where))"),
     "V-STaR: not clamped": ("vstar", "1 - 2**-53", "2 - 2**-52"),
     "detection: corners of the truth": (
-        "detection", "bottom - top] for left", "bottom] for left",
+        "detection",
+        "bottom - top] for left",
+        "bottom] for left",
     ),
     "detection: corners of predictions": (
-        "detection", 'bottom - top], "score"', 'bottom], "score"',
+        "detection",
+        'bottom - top],\n                "score"',
+        'bottom],\n                "score"',
     ),
     "detection: area of the box": ("detection", '"area": area', '"area": 1'),
     "detection: no crowd": ("detection", '"iscrowd": crowd', '"iscrowd": 0'),
@@ -206,7 +308,7 @@ MUTATIONS = {
     "detection: ids from 0": ("detection", "len(annotations) + 1", "len(annotations)"),
     "detection: area score of nothing": ("detection", "if has_truth else 0.0", ""),
     "detection: area in pixels": ("detection", "area / (width * height)", "area"),
-}  # fmt: skip
+}
 
 
 def boxes_in_space(m, *rows):
@@ -250,8 +352,10 @@ def worked(m):
     yield m.vstar.frame_ious([(3, a)], {"3.0": a}, times="number").tolist(), [1]
     yield m.vstar.read_rating("-1"), None
     yield round(m.vstar.logarithmic_geometric_mean(1.0, 1.0, 1.0), 6), 36.736801
-    small = [m.detection.detection_item(i, 1, truth=[a], predicted=[a], scores=[0.5], areas=[s])
-             for i, s in enumerate((9, 5000, 99999))]  # fmt: skip
+    small = [
+        m.detection.detection_item(i, 1, truth=[a], predicted=[a], scores=[0.5], areas=[s])
+        for i, s in enumerate((9, 5000, 99999))
+    ]
     yield [round(m.detection.coco_statistics(small[:n])["APl"], 9) for n in (1, 2, 3)], [-1, -1, 1]
     yield m.vsi.choice_score("B.\nnot C", "B"), 0
     dot = m.matching.Objects([(0, 0, 0, 0)], [(500, 0)])

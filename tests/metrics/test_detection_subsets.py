@@ -25,10 +25,13 @@ def scene(picture, rng, *, categories=3):
         ]
         said += [Box(3, 4, 40, 30)] * int(rng.integers(0, 2))
         yield detection_item(
-            picture, category, truth=truth, predicted=said,
+            picture,
+            category,
+            truth=truth,
+            predicted=said,
             scores=np.round(rng.random(len(said)), 1).tolist(),
             crowd=(rng.random(len(truth)) < 0.2).tolist(),
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture
@@ -46,10 +49,15 @@ def blocks():
 @pytest.mark.parametrize("name", STATISTICS)
 def test_a_subset_scores_as_it_does_alone(blocks, name):
     rng = np.random.default_rng(6)
-    kept = np.concatenate([
-        np.ones((1, 8)), 1 - np.eye(8), (rng.random((4, 8)) < 0.5).astype(float),
-        np.eye(8)[-1:], np.eye(8)[:1],
-    ])  # fmt: skip
+    kept = np.concatenate(
+        [
+            np.ones((1, 8)),
+            1 - np.eye(8),
+            (rng.random((4, 8)) < 0.5).astype(float),
+            np.eye(8)[-1:],
+            np.eye(8)[:1],
+        ]
+    )
     statistic = average_precision(name)
     found = statistic.over(blocks, kept)
     for marks, value in zip(kept, found, strict=True):
@@ -61,8 +69,10 @@ def test_a_subset_scores_as_it_does_alone(blocks, name):
 
 
 def test_without_any_box_every_subset_is_zero_or_minus_one():
-    blocks = [[detection_item(k, 1, truth=[Box(0, 0, 9, 9)][: k % 2], predicted=[], scores=[])]
-              for k in range(4)]  # fmt: skip
+    blocks = [
+        [detection_item(k, 1, truth=[Box(0, 0, 9, 9)][: k % 2], predicted=[], scores=[])]
+        for k in range(4)
+    ]
     assert average_precision().over(blocks, np.eye(4)) == [-1.0, 0.0, -1.0, 0.0]
 
 
@@ -73,10 +83,17 @@ def test_boxes_are_matched_once_for_all_numbers_and_their_intervals(blocks, monk
     )
     metrics = tuple(Metric(one.name, corpus=average_precision(one.name)) for one in plain)
     units = [
-        UnitScore(unit=str(k), group=str(k), samples=(str(k),), failed=0,
-                  scores={one.name: Corpus(tuple(block)) for one in metrics}, categories={})
-        for k, block in enumerate(blocks) if block
-    ]  # fmt: skip
+        UnitScore(
+            unit=str(k),
+            group=str(k),
+            samples=(str(k),),
+            failed=0,
+            scores={one.name: Corpus(tuple(block)) for one in metrics},
+            categories={},
+        )
+        for k, block in enumerate(blocks)
+        if block
+    ]
     expected = intervals(plain, units)
     matched = []
     made = detection._evaluator
@@ -95,6 +112,7 @@ def test_true_boxes_keep_the_width_and_height_of_the_annotation(bbox, height, re
     """A box with three edges of the true one and half of its height: an IoU of about 0.5."""
     left, top, width, tall = bbox
     edges, said = (Box(left, top, left + width, top + side) for side in (tall, height))
-    item = detection_item(1, 1, truth=[edges], predicted=[said], scores=[0.9],
-                          sizes=[(width, tall)])  # fmt: skip
+    item = detection_item(
+        1, 1, truth=[edges], predicted=[said], scores=[0.9], sizes=[(width, tall)]
+    )
     assert average_precision("AP50")([item]) == pytest.approx(reached)

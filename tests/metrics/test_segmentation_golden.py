@@ -104,16 +104,21 @@ def test_golden_videos_cover_void_pixels_and_too_few_and_too_many_proposals():
     assert any(0 < said < true for true, said in counts)
     assert any(said == 20 for _, said in counts)
     assert sum(any("255" in frame for frame in case["truth"]) for case in cases) >= 20
-    late = [case for case in cases
-            if max(int(key) for frame in case["truth"] for key in frame if key != "255")
-            > len(case["J"])]  # fmt: skip
+    late = [
+        case
+        for case in cases
+        if max(int(key) for frame in case["truth"] for key in frame if key != "255")
+        > len(case["J"])
+    ]
     assert len(late) >= 3  # an object that the first frame lacks is none
 
 
 def test_golden_expressions_cover_overlapping_objects_and_differ_between_the_forms():
     visa, sa2va = (read(f"revos/{name}.json")["cases"] for name in ("visa", "sa2va"))
-    assert sum(one["scores"][2:] != two["scores"][2:]
-               for one, two in zip(visa, sa2va, strict=True)) >= 30  # fmt: skip
+    assert (
+        sum(one["scores"][2:] != two["scores"][2:] for one, two in zip(visa, sa2va, strict=True))
+        >= 30
+    )
     assert all(one["scores"][:2] == two["scores"][:2] for one, two in zip(visa, sa2va, strict=True))
     assert {case["type"] for case in visa} == {0, 1, 2}
 
@@ -124,7 +129,9 @@ def test_the_two_readings_of_polygons_give_different_scores():
         size = tuple(case["size"])
         for parts, said in zip(case["objects"], case["predicted"], strict=True):
             masks = [Rle(*size, part) for part in parts]
-            counts = {overlap(referring_mask(masks, form=form), Rle(*size, said))
-                      for form in ("strict", "compat")}  # fmt: skip
+            counts = {
+                overlap(referring_mask(masks, form=form), Rle(*size, said))
+                for form in ("strict", "compat")
+            }
             different += len(counts) == 2
     assert different >= 40

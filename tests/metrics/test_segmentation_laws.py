@@ -204,8 +204,10 @@ def test_run_lengths_and_arrays_of_objects_score_alike(maps):
     truth, predicted = maps
     objects, void = true_objects(truth)
     arrays_ = unsupervised_scores(objects, proposals(predicted), void)
-    runs = [[[Rle.from_array(frame) for frame in one] for one in group]
-            for group in (objects, proposals(predicted), [void])]  # fmt: skip
+    runs = [
+        [[Rle.from_array(frame) for frame in one] for one in group]
+        for group in (objects, proposals(predicted), [void])
+    ]
     found = unsupervised_scores(runs[0], runs[1], runs[2][0])
     assert (found.j == arrays_.j).all() and (found.f == arrays_.f).all()
 

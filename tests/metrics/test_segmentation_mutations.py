@@ -17,8 +17,18 @@ from harness.errors import HarnessError
 
 FOLDER = Path(harness.metrics.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
-ORDER = ("overlap", "region", "boundary", "boxes", "normalised", "referring", "generalised",
-         "grec", "unsupervised", "revos")  # fmt: skip
+ORDER = (
+    "overlap",
+    "region",
+    "boundary",
+    "boxes",
+    "normalised",
+    "referring",
+    "generalised",
+    "grec",
+    "unsupervised",
+    "revos",
+)
 ASKED = {
     "normalised": ("llmseg_samples", "llmseg_squares"),
     "referring": ("lisa_referring",),
@@ -218,7 +228,7 @@ MUTATIONS = {
         "np.round(np.float64(100) * score, 2)",
         "np.floor(10000 * score) / 100",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture

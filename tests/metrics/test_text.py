@@ -24,8 +24,9 @@ COUNTED = ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr")
 WORDS = st.text("abc '", max_size=14)
 ITEMS = st.lists(
     st.fixed_dictionaries({"said": WORDS, "references": st.lists(WORDS, min_size=1, max_size=3)}),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+)
 
 
 def item(said, *references):
@@ -50,9 +51,15 @@ def test_simple_tokens_are_part_of_the_metrics_names():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"said": None, "references": ["a"]}, {"said": "a", "references": []}, {"said": "a"}, "a",
-     {"said": "a", "references": "a"}, {"said": "a", "references": ["a", None]}],
-)  # fmt: skip
+    [
+        {"said": None, "references": ["a"]},
+        {"said": "a", "references": []},
+        {"said": "a"},
+        "a",
+        {"said": "a", "references": "a"},
+        {"said": "a", "references": ["a", None]},
+    ],
+)
 def test_what_is_no_caption_is_refused_and_named(wrong):
     with pytest.raises(DataError, match="caption 1"):
         captions.cider([item("a", "a"), wrong], tokenizer="simple")
@@ -100,8 +107,10 @@ def test_an_answer_that_is_missing_scores_0_and_counts(name):
 @settings(max_examples=40, deadline=None)
 @given(ITEMS, st.randoms(use_true_random=False))
 def test_order_of_captions_and_references_changes_nothing(items, random):
-    mixed = [item(one["said"], *random.sample(one["references"], len(one["references"])))
-             for one in random.sample(items, len(items))]  # fmt: skip
+    mixed = [
+        item(one["said"], *random.sample(one["references"], len(one["references"])))
+        for one in random.sample(items, len(items))
+    ]
     for name in COUNTED:
         first = captions.corpus_value(items, name=name, tokenizer="simple")
         second = captions.corpus_value(mixed, name=name, tokenizer="simple")
@@ -222,9 +231,13 @@ def test_costs_are_means_over_all_samples_failed_ones_too():
     ]
     found = {
         make().metric.name: make().score([None, None], predictions)[make().metric.name]
-        for make in (efficiency.reasoning_tokens, efficiency.completion_tokens, efficiency.frames,
-                     efficiency.reasoning_characters)
-    }  # fmt: skip
+        for make in (
+            efficiency.reasoning_tokens,
+            efficiency.completion_tokens,
+            efficiency.frames,
+            efficiency.reasoning_characters,
+        )
+    }
     assert found == {
         "reasoning tokens": Mean(2.0, weight=2),
         "completion tokens": Mean(20.0, weight=2),
@@ -245,15 +258,26 @@ def task(values, headline=None):
 
     left = iter(values)
     protocol = Protocol(
-        name="p", score=lambda unit, predictions: next(left),
+        name="p",
+        score=lambda unit, predictions: next(left),
         metrics=(headline or Metric("accuracy"), Metric("other")),
-        headline=(headline or Metric("accuracy")).name, ceiling=Ceiling(value=1.0), about="",
-    )  # fmt: skip
+        headline=(headline or Metric("accuracy")).name,
+        ceiling=Ceiling(value=1.0),
+        about="",
+    )
     return with_metrics(
-        Task(name="t", version=1, split="s", forms=(), protocol=protocol, samples=lambda: [],
-             annotations=(), check=lambda: []),
+        Task(
+            name="t",
+            version=1,
+            split="s",
+            forms=(),
+            protocol=protocol,
+            samples=lambda: [],
+            annotations=(),
+            check=lambda: [],
+        ),
         [efficiency.tokens_per_correct()],
-    )  # fmt: skip
+    )
 
 
 def totals(values, predictions):
@@ -274,8 +298,10 @@ def test_nothing_right_has_no_cost_a_right_answer():
 
 
 def test_samples_without_the_headline_do_not_count():
-    assert totals([{"other": Mean(1.0)}, {"accuracy": Mean(1.0)}],
-                  [spent(tokens=99), spent(tokens=7)]) == 7  # fmt: skip
+    assert (
+        totals([{"other": Mean(1.0)}, {"accuracy": Mean(1.0)}], [spent(tokens=99), spent(tokens=7)])
+        == 7
+    )
 
 
 @pytest.mark.parametrize("value", [Mean(1.5), Mean(-0.1), Ratio(1, 2)])

@@ -13,8 +13,15 @@ pytestmark = [
     pytest.mark.skipif(find_spec("pycocoevalcap") is None, reason="needs the extra [text]"),
     pytest.mark.skipif(shutil.which("java") is None, reason="needs Java"),
 ]
-KNOWN = {"BLEU-1": 0.55, "BLEU-2": 0.428174, "BLEU-3": 0.284043, "BLEU-4": 0.201143,
-         "ROUGE-L": 0.522104, "CIDEr": 1.242192, "METEOR": 0.295797}  # fmt: skip
+KNOWN = {
+    "BLEU-1": 0.55,
+    "BLEU-2": 0.428174,
+    "BLEU-3": 0.284043,
+    "BLEU-4": 0.201143,
+    "ROUGE-L": 0.522104,
+    "CIDEr": 1.242192,
+    "METEOR": 0.295797,
+}
 
 
 @pytest.fixture
@@ -77,16 +84,31 @@ def test_scores_equal_those_of_the_bare_scorers_side_by_side(file):
 def test_texts_in_known_surroundings_have_the_tokens_of_a_new_run():
     from harness.metrics import penn_treebank
 
-    words = ["No.", "the Fig.", "by A.", "a dog", "The end.", "5 cats", "etc.", "", " ", "<b> x",
-             "I. ", "x (y)", "Mr. Smith.", "3.5", "No. ", "at 5 p.m.", '"', "A"]  # fmt: skip
+    words = [
+        "No.",
+        "the Fig.",
+        "by A.",
+        "a dog",
+        "The end.",
+        "5 cats",
+        "etc.",
+        "",
+        " ",
+        "<b> x",
+        "I. ",
+        "x (y)",
+        "Mr. Smith.",
+        "3.5",
+        "No. ",
+        "at 5 p.m.",
+        '"',
+        "A",
+    ]
     texts = [words[(7 * place + place * place) % len(words)] for place in range(400)]
     penn_treebank.penn_treebank(texts)
     known = penn_treebank._known()
     parts = [texts[start : start + 90] for start in range(0, 300, 60)]
-    seen = [
-        part for part in parts
-        if all(key in known for key in penn_treebank.surroundings(part))
-    ]  # fmt: skip
+    seen = [part for part in parts if all(key in known for key in penn_treebank.surroundings(part))]
     assert seen
     for part in seen[:2]:
         assert penn_treebank.penn_treebank(part) == penn_treebank._run(part)

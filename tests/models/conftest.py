@@ -11,8 +11,12 @@ from harness import media
 from harness.types import AnswerForm, Query, query_id
 
 SPECIAL = (
-    "<|im_start|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
-)  # fmt: skip
+    "<|im_start|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for c in m.content %}"
     "{% if c.type == 'text' %}{{ c.text }}{% else %}"
@@ -42,9 +46,12 @@ def tokenizer() -> Any:
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     made = PreTrainedTokenizerFast(
-        tokenizer_object=inner, eos_token="<|im_end|>", pad_token="<|endoftext|>",
-        extra_special_tokens=list(SPECIAL), padding_side="left",
-    )  # fmt: skip
+        tokenizer_object=inner,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        extra_special_tokens=list(SPECIAL),
+        padding_side="left",
+    )
     made.chat_template = TEMPLATE
     return made
 
@@ -54,17 +61,30 @@ def settings(words: Any, patch: int) -> dict[str, Any]:
     token = words.convert_tokens_to_ids
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
     text = {
-        "vocab_size": 320, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,
-        "rope_parameters": rope, "bos_token_id": token("<|im_start|>"),
-        "eos_token_id": words.eos_token_id, "pad_token_id": words.pad_token_id,
+        "vocab_size": 320,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        "rope_parameters": rope,
+        "bos_token_id": token("<|im_start|>"),
+        "eos_token_id": words.eos_token_id,
+        "pad_token_id": words.pad_token_id,
         "initializer_range": 0.3,
-    }  # fmt: skip
+    }
     vision = {
-        "depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2,
-        "out_hidden_size": 64, "patch_size": patch, "spatial_merge_size": 2,
-        "temporal_patch_size": 2, "initializer_range": 0.3,
-    }  # fmt: skip
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_heads": 2,
+        "out_hidden_size": 64,
+        "patch_size": patch,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "initializer_range": 0.3,
+    }
     ids = {f"{kind}_token_id": token(f"<|{kind}_pad|>") for kind in ("image", "video")}
     ids |= {f"vision_{end}_token_id": token(f"<|vision_{end}|>") for end in ("start", "end")}
     return {"text_config": text, "vision_config": vision, "tie_word_embeddings": False, **ids}

@@ -36,8 +36,10 @@ RULES = (
     (r"(fuser\.layers\.\d+\.)layer_norm", r"\1norm"),
     (r"(fuser\.layers\.\d+\.)scale$", r"\1gamma"),
     (r"(mask_downsampler)\.final_conv\.", r"\1.encoder.12."),
-    (r"^prompt_encoder\.shared_embedding\.positional_embedding$",
-     "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"),
+    (
+        r"^prompt_encoder\.shared_embedding\.positional_embedding$",
+        "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix",
+    ),
     (r"^prompt_encoder\.mask_embed\.conv1\.", "sam_prompt_encoder.mask_downscaling.0."),
     (r"^prompt_encoder\.mask_embed\.layer_norm1\.", "sam_prompt_encoder.mask_downscaling.1."),
     (r"^prompt_encoder\.mask_embed\.conv2\.", "sam_prompt_encoder.mask_downscaling.3."),
@@ -51,7 +53,7 @@ RULES = (
     (r"(sam_mask_decoder\.transformer\.)layer_norm_final_attn", r"\1norm_final_attn"),
     (r"(sam_mask_decoder\.transformer\.layers\.\d+\.)layer_norm", r"\1norm"),
     (r"\.o_proj\.", ".out_proj."),
-)  # fmt: skip
+)
 DEEP = r"(iou_prediction_head|output_hypernetworks_mlps\.\d+|pred_obj_score_head|obj_ptr_proj)\."
 """Networks of three layers: transformers calls the first and the last by other names."""
 
@@ -64,14 +66,19 @@ def config() -> Any:
         image_size=SIDE,
         vision_config={
             "backbone_config": {
-                "model_type": "sam2_hiera_det_model", "hidden_size": 16, "num_attention_heads": 1,
-                "image_size": [SIDE, SIDE], "blocks_per_stage": [1, 1, 2, 1],
+                "model_type": "sam2_hiera_det_model",
+                "hidden_size": 16,
+                "num_attention_heads": 1,
+                "image_size": [SIDE, SIDE],
+                "blocks_per_stage": [1, 1, 2, 1],
                 "embed_dim_per_stage": [16, 32, 64, 128],
                 "num_attention_heads_per_stage": [1, 2, 4, 8],
-                "window_size_per_stage": [8, 4, 14, 7], "global_attention_blocks": [3],
+                "window_size_per_stage": [8, 4, 14, 7],
+                "global_attention_blocks": [3],
                 "window_positional_embedding_background_size": [7, 7],
             },
-            "backbone_channel_list": [128, 64, 32, 16], "fpn_hidden_size": WIDTH,
+            "backbone_channel_list": [128, 64, 32, 16],
+            "fpn_hidden_size": WIDTH,
             "backbone_feature_sizes": [[SIDE // step] * 2 for step in (4, 8, 16)],
         },
         prompt_encoder_config={"hidden_size": WIDTH, "image_size": SIDE},
@@ -86,7 +93,7 @@ def config() -> Any:
         mask_downsampler_embed_dim=WIDTH,
         memory_fuser_embed_dim=WIDTH,
         memory_fuser_intermediate_dim=4 * WIDTH,
-    )  # fmt: skip
+    )
 
 
 def yaml(shipped: Any) -> Any:
@@ -169,7 +176,9 @@ def save(folder: Path, *, seed: int) -> tuple[Path, Path]:
 def processor(kind: Any) -> Any:
     from transformers import Sam2ImageProcessor, Sam2VideoVideoProcessor
 
-    sizes = {"size": {"height": SIDE, "width": SIDE},
-             "mask_size": {"height": SIDE // 4, "width": SIDE // 4}}  # fmt: skip
+    sizes = {
+        "size": {"height": SIDE, "width": SIDE},
+        "mask_size": {"height": SIDE // 4, "width": SIDE // 4},
+    }
     still, moving = Sam2ImageProcessor(**sizes), Sam2VideoVideoProcessor(**sizes)
     return kind(image_processor=still, video_processor=moving, target_size=SIDE)

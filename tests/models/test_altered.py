@@ -63,8 +63,9 @@ def test_the_backend_within_is_told_to_give_up():
 
 def test_a_backend_within_is_asked_as_many_batches_at_once_as_it_takes():
     server, network = SimpleNamespace(turns=4), SimpleNamespace()
-    turns = [AlteredChat(chat=one, pictures="grey", reasoning="own").turns
-             for one in (server, network)]  # fmt: skip
+    turns = [
+        AlteredChat(chat=one, pictures="grey", reasoning="own").turns for one in (server, network)
+    ]
     assert turns == [4, 1]
 
 
@@ -113,9 +114,11 @@ def test_replies_that_do_not_reason_stay_as_they_are():
 def test_the_record_says_what_was_changed(recorder):
     model = altered(chat=recorder, pictures="grey", reasoning="swapped")
     assert model.describe() == {
-        "backend": "altered", "pictures": "grey", "reasoning": "swapped",
+        "backend": "altered",
+        "pictures": "grey",
+        "reasoning": "swapped",
         "chat": {"backend": "recorder"},
-    }  # fmt: skip
+    }
     assert replace(model, pictures="own").describe()["pictures"] == "own"
 
 
@@ -124,8 +127,10 @@ def test_what_a_network_is_shown_is_told_of_one_request_as_it_was_of_all(recorde
         recorder.asked.clear()
         chat.generate([request("a", 3), request("b", 200)])
         told = [as_seen(chat, one) for one in (request("a", 3), request("b", 200))]
-        shown = [[one.media[0].frame(0).tolist() for one in several]
-                 for several in (told, recorder.asked[0])]  # fmt: skip
+        shown = [
+            [one.media[0].frame(0).tolist() for one in several]
+            for several in (told, recorder.asked[0])
+        ]
         assert shown[0] == shown[1]
         assert [one.text for one in told] == ["a", "b"]
 

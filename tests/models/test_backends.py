@@ -44,10 +44,11 @@ def requests(ask, *, tokens: int = 12) -> list[ChatRequest]:
         ChatRequest(key="g", text="clip of three", media=clip, frames=((1, 2, 3),)),
     ]
     return [
-        ChatRequest(**{name: getattr(one, name) for name in one.__slots__}
-                    | {"max_new_tokens": tokens})
+        ChatRequest(
+            **{name: getattr(one, name) for name in one.__slots__} | {"max_new_tokens": tokens}
+        )
         for one in plain
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture(scope="module", params=["tiny_qwen", "tiny_qwen3"])
@@ -139,9 +140,12 @@ def test_limits_that_would_be_of_all_frames_together_are_refused_a_clip(tiny_qwe
 
 @pytest.mark.parametrize(
     ("limits", "found"),
-    [({"max_pixels": 3135}, "3136 and 3135"), ({"min_pixels": 12545}, "12545 and 12544"),
-     ({"min_pixels": 100, "max_pixels": 99}, "100 and 99")],
-)  # fmt: skip
+    [
+        ({"max_pixels": 3135}, "3136 and 3135"),
+        ({"min_pixels": 12545}, "12545 and 12544"),
+        ({"min_pixels": 100, "max_pixels": 99}, "100 and 99"),
+    ],
+)
 def test_a_smallest_picture_that_is_larger_than_the_largest_is_refused(tiny_qwen, limits, found):
     with pytest.raises(UsageError, match=f"limits of pictures.*found {found}"):
         _ = transformers(checkpoint=str(tiny_qwen), **limits).processor
@@ -274,8 +278,9 @@ def test_missing_and_unexpected_weights_are_refused_and_listed(tiny_qwen, tmp_pa
     save_file(kept, other / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match=r"missing keys: .*layers\.1\.mlp\.up_proj"):
         _ = transformers(checkpoint=str(other)).network
-    save_file(tensors | {"stray": torch.zeros(2)}, other / "model.safetensors",
-              metadata={"format": "pt"})  # fmt: skip
+    save_file(
+        tensors | {"stray": torch.zeros(2)}, other / "model.safetensors", metadata={"format": "pt"}
+    )
     with pytest.raises(ModelError, match="unexpected keys: stray"):
         _ = transformers(checkpoint=str(other)).network
 

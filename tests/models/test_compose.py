@@ -260,18 +260,21 @@ TWO, NONE = reply((20, 20, 60, 60), (80, 20, 120, 60)), reply()
 ONE = reply((20, 20, 60, 60))
 
 
-@pytest.mark.parametrize(("forms", "replies", "objects"), [
-    ((FORM.MASK_TRACK,), [TWO], 2),
-    ((FORM.BOX_TRACK,), [ONE], 1),
-    ((FORM.MASK_TRACK,), [NONE], 0),
-    ((FORM.MASK_TRACK,), ["no boxes at all"], 0),
-    ((FORM.BOXES,), [TWO], 0),
-    ((FORM.BOXES, FORM.MASK_TRACK), [TWO, ONE], 1),
-    ((FORM.MASK_TRACK, FORM.BOX_TRACK), [ONE, TWO], 2),
-    ((FORM.MASK_TRACK,), ["a turn before", TWO], 2),
-    ((FORM.MASK_TRACK,), [], 0),
-], ids=["two", "one", "none", "unread", "unmasked", "of-the-form", "most", "last",
-        "silent"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("forms", "replies", "objects"),
+    [
+        ((FORM.MASK_TRACK,), [TWO], 2),
+        ((FORM.BOX_TRACK,), [ONE], 1),
+        ((FORM.MASK_TRACK,), [NONE], 0),
+        ((FORM.MASK_TRACK,), ["no boxes at all"], 0),
+        ((FORM.BOXES,), [TWO], 0),
+        ((FORM.BOXES, FORM.MASK_TRACK), [TWO, ONE], 1),
+        ((FORM.MASK_TRACK, FORM.BOX_TRACK), [ONE, TWO], 2),
+        ((FORM.MASK_TRACK,), ["a turn before", TWO], 2),
+        ((FORM.MASK_TRACK,), [], 0),
+    ],
+    ids=["two", "one", "none", "unread", "unmasked", "of-the-form", "most", "last", "silent"],
+)
 def test_it_says_beforehand_how_many_objects_masks_are_made_of(forms, replies, objects):
     assert model().objects(query(forms, frames=3), asked(*replies)) == objects
 

@@ -59,8 +59,11 @@ def test_a_backend_without_a_way_of_its_own_is_asked_turn_by_turn():
     chat = Recorder()
     ends = converse(chat, [talk("a", 2, 1), talk("b"), talk("c", 1, 0, 2, 1)])
     assert chat.calls == [["a0.0", "a0.1", "c0.0"], ["a1.0", "c2.0", "c2.1"], ["c3.0"]]
-    assert ends == [("a", ["a0.0!", "a0.1!", "a1.0!"]), ("b", []),
-                    ("c", ["c0.0!", "c2.0!", "c2.1!", "c3.0!"])]  # fmt: skip
+    assert ends == [
+        ("a", ["a0.0!", "a0.1!", "a1.0!"]),
+        ("b", []),
+        ("c", ["c0.0!", "c2.0!", "c2.1!", "c3.0!"]),
+    ]
     assert converse(chat, []) == []
     assert len(chat.calls) == 3
 

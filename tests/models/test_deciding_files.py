@@ -12,9 +12,17 @@ from harness.models import pocket, pocket_sam
 from harness.record import differences
 from harness.spec import Spec
 
-ADDED = ("special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-         "preprocessor_config.json", "video_preprocessor_config.json", "chat_template.json",
-         "additional_chat_templates/rag.jinja", "tokenizer.model")  # fmt: skip
+ADDED = (
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "chat_template.json",
+    "additional_chat_templates/rag.jinja",
+    "tokenizer.model",
+)
 
 
 def described(kind, folder):
@@ -36,10 +44,18 @@ def copied(tmp_path):
     return copy
 
 
-@pytest.mark.parametrize("name", [
-    "config.json", "processor_config.json", "tokenizer.json", "tokenizer_config.json",
-    "chat_template.jinja", "generation_config.json", *ADDED,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "processor_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+        "generation_config.json",
+        *ADDED,
+    ],
+)
 def test_each_file_that_decides_is_compared_and_named(copied, name):
     folder = copied(pocket.FOLDER)
     before = described("backends", folder)

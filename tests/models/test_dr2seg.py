@@ -152,10 +152,20 @@ def test_a_reply_is_well_formed_only_as_a_whole(change, right):
     assert well_formed(change(said(f"[{GOOD}]"))) is right
 
 
-PARTS = st.sampled_from([
-    "<think>", "</think>", "<description>", "</description>", "<answer>", "</answer>", " ", "\n",
-    "a", "<",
-])  # fmt: skip
+PARTS = st.sampled_from(
+    [
+        "<think>",
+        "</think>",
+        "<description>",
+        "</description>",
+        "<answer>",
+        "</answer>",
+        " ",
+        "\n",
+        "a",
+        "<",
+    ]
+)
 OFFICIAL = re.compile(
     r"<think>.*?</think>\s*<description>.*?</description>\s*<answer>.*?</answer>", re.DOTALL
 )

@@ -27,20 +27,31 @@ from harness.world.shapes import make
 
 from .test_sam3 import tiny_sam3  # noqa: F401 - a fixture
 
-ADAPTERS = [name for name in plugins.installed("models")
-            if plugins.accepts("models", name, "backend")]  # fmt: skip
+ADAPTERS = [
+    name for name in plugins.installed("models") if plugins.accepts("models", name, "backend")
+]
 TASKS = ("reason_seg", "mevis", "shapes_qa")
 SMALL = {
-    "checkpoint": "pocket", "canvas": 168, "context": 56, "pixels": 28224, "frames": 4,
-    "max_new_tokens": 96, "votes": 2, "percentages": 2, "sampler_frames": 4,
-    "reference_frames": 2, "key_frames": 2, "propagator": parse("flow"),
-}  # fmt: skip
+    "checkpoint": "pocket",
+    "canvas": 168,
+    "context": 56,
+    "pixels": 28224,
+    "frames": 4,
+    "max_new_tokens": 96,
+    "votes": 2,
+    "percentages": 2,
+    "sampler_frames": 4,
+    "reference_frames": 2,
+    "key_frames": 2,
+    "propagator": parse("flow"),
+}
 """Settings that spare time; each adapter gets those that it has."""
 
 
 def asked_for(name):
-    return Spec(name, {key: value for key, value in SMALL.items()
-                       if plugins.accepts("models", name, key)})  # fmt: skip
+    return Spec(
+        name, {key: value for key, value in SMALL.items() if plugins.accepts("models", name, key)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +73,21 @@ def two_of(task):
 def test_there_are_adapters_and_both_kinds_of_questions_in_words(world):
     assert {"pocket", "visionreasoner", "videoseg_r1", "video_str"} <= set(ADAPTERS)
     assert {one.query.forms for one in world[1]["shapes_qa"]} == {
-        (AnswerForm.CHOICE,), (AnswerForm.NUMBER,)
-    }  # fmt: skip
+        (AnswerForm.CHOICE,),
+        (AnswerForm.NUMBER,),
+    }
 
 
 def test_the_network_itself_answers_in_the_grammar_that_it_was_taught(world, tmp_path):
     root, _ = world
     for task in ("reason_seg", "mevis"):
-        run = evaluate(plugins.build("tasks", task, root), parse("pocket(propagator=still)"),
-                       tmp_path / task, Options(subset="first2"), task_spec=task)  # fmt: skip
+        run = evaluate(
+            plugins.build("tasks", task, root),
+            parse("pocket(propagator=still)"),
+            tmp_path / task,
+            Options(subset="first2"),
+            task_spec=task,
+        )
         assert run.results["n_failed"] == 0 < run.results["n_total"]
 
 
@@ -184,8 +201,14 @@ def answered(task, samples, model, spec, folder):
     """The run on these samples, whole, and all samples of their units."""
     ids = folder / f"{task.name}.txt"
     ids.write_text("".join(f"{sample.id}\n" for sample in samples))
-    run = evaluate(task, model, folder / task.name, Options(subset=str(ids)),
-                   task_spec=task.name, model_spec=str(spec))  # fmt: skip
+    run = evaluate(
+        task,
+        model,
+        folder / task.name,
+        Options(subset=str(ids)),
+        task_spec=task.name,
+        model_spec=str(spec),
+    )
     of = run_samples(task, run)
     assert {sample.id for sample in samples} <= {sample.id for sample in of}
     counts = run.results
@@ -246,15 +269,27 @@ def check_right(sample, answer, *, choice=None):
         assert answer.number == pytest.approx(truth.number)
         return
     check_sizes(sample, answer.masks)
-    both = [np.logical_and(one.to_array(), other.to_array()).any()
-            for one, other in zip(answer.masks, truth.masks, strict=True)]  # fmt: skip
+    both = [
+        np.logical_and(one.to_array(), other.to_array()).any()
+        for one, other in zip(answer.masks, truth.masks, strict=True)
+    ]
     assert any(both) or not any(mask.area for mask in truth.masks)
 
 
 def explained(run, sample, root, picture, capsys):
     capsys.readouterr()
-    code = main(["explain", str(run.folder), sample.id, "--data", str(root), "--image",
-                 str(picture), "--json"])  # fmt: skip
+    code = main(
+        [
+            "explain",
+            str(run.folder),
+            sample.id,
+            "--data",
+            str(root),
+            "--image",
+            str(picture),
+            "--json",
+        ]
+    )
     shown = json.loads(capsys.readouterr().out)
     assert code == 0
     assert picture.read_bytes().startswith(b"\x89PNG")

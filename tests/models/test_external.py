@@ -110,8 +110,11 @@ def test_options_and_the_form_of_answer_are_handed_over(program, ask):
     twist = 'answer["text"] = json.dumps([row["form"], row.get("options")])'
     said = answered(program(twist), *asked)
     assert [json.loads(one.replies[0]) for one in said] == [
-        ["choice", ["a cat", "a dog"]], ["choice", None], ["interval", None], ["box_track", None],
-    ]  # fmt: skip
+        ["choice", ["a cat", "a dog"]],
+        ["choice", None],
+        ["interval", None],
+        ["box_track", None],
+    ]
 
 
 def test_a_program_chooses_among_the_options_that_it_is_given(program, ask, tmp_path):
@@ -270,9 +273,16 @@ def test_answers_are_kept_by_content_and_only_good_ones(program, ask, tmp_path):
     assert again[0].failure is None
     assert runs.read_text().split() == ["good", "bad", "bad"]
     other = ask(FORM.MASK, size=(30, 21), text="good")
-    other = Query(id=other.id, text="good", forms=other.forms, media=(
-        media.pixels([np.zeros((20, 30, 3), np.uint8)], times=(0.0,), is_video=False, id="other"),
-    ))  # fmt: skip
+    other = Query(
+        id=other.id,
+        text="good",
+        forms=other.forms,
+        media=(
+            media.pixels(
+                [np.zeros((20, 30, 3), np.uint8)], times=(0.0,), is_video=False, id="other"
+            ),
+        ),
+    )
     assert answered(model, other)[0].answer.masks[0].area == 0
     answered(program(counts + bad, cache=tmp_path / "kept", revision="2"), asked[0])
     answered(program(counts + bad + "  # 2", cache=tmp_path / "kept"), asked[0])

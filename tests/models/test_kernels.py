@@ -82,9 +82,13 @@ def test_products_of_few_rows_follow_the_weights_and_leave_gradients_alone(biase
 
 @pytest.mark.parametrize(
     ("rows", "width", "dtype", "quick"),
-    [(16, 24, "bfloat16", True), (17, 24, "bfloat16", False), (8, 24, "float32", False),
-     (8, 1 + kernels.SMALL // 40, "bfloat16", False)],
-)  # fmt: skip
+    [
+        (16, 24, "bfloat16", True),
+        (17, 24, "bfloat16", False),
+        (8, 24, "float32", False),
+        (8, 1 + kernels.SMALL // 40, "bfloat16", False),
+    ],
+)
 def test_only_small_products_of_few_rows_in_half_precision_are_made_in_float32(
     rows, width, dtype, quick
 ):
@@ -108,8 +112,12 @@ def test_prompts_of_many_lengths_make_products_of_few(request, checkpoint, monke
     for dtype, even in (("bfloat16", True), ("float32", False)):
         made = transformers(checkpoint=folder, dtype=dtype, device="cpu", batch_size=2)
         texts = [f"Where {'and when ' * 11 * length}?" for length in range(1, 6)]
-        made.generate([ChatRequest(key=text, text=text, media=ask().media, max_new_tokens=2)
-                       for text in texts])  # fmt: skip
+        made.generate(
+            [
+                ChatRequest(key=text, text=text, media=ask().media, max_new_tokens=2)
+                for text in texts
+            ]
+        )
         many = {one for one in rows if one > kernels.EVEN}
         assert many and all(one % kernels.EVEN == 0 for one in many) == even
         rows.clear()
@@ -127,16 +135,16 @@ def heads(rows=3, query_heads=4, key_heads=4, queries=1, tokens=40, width=16):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("mask", ["boolean", "added", "none"])
 def test_a_single_query_reads_what_it_attends_to_and_rounds_once(dtype, mask):
-    query, key, value, seen = (one.to(dtype) if one.is_floating_point() else one
-                               for one in heads())  # fmt: skip
+    query, key, value, seen = (one.to(dtype) if one.is_floating_point() else one for one in heads())
     scores = (query.double() @ key.double().transpose(2, 3)) * 0.3
     if mask != "none":
         scores = scores.masked_fill(~seen, -math.inf)
     expected = (scores.softmax(dim=3) @ value.double()).transpose(1, 2)
     given = {
-        "boolean": seen, "none": None,
+        "boolean": seen,
+        "none": None,
         "added": torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min),
-    }[mask]  # fmt: skip
+    }[mask]
     read, none = one_query_in_float32(SimpleNamespace(), query, key, value, given, scaling=0.3)
     assert read.dtype == dtype and none is None
     assert torch.equal(read, expected.to(dtype)) or (
@@ -149,8 +157,9 @@ def test_a_single_query_reads_what_it_attends_to_and_rounds_once(dtype, mask):
     [{"queries": 2}, {"query_heads": 8}, {"tokens": 1 + kernels.MOST_CONVERTED // (3 * 4 * 16)}],
 )
 def test_everything_else_is_left_to_transformers(shape):
-    query, key, value, seen = (one.bfloat16() if one.is_floating_point() else one
-                               for one in heads(**shape))  # fmt: skip
+    query, key, value, seen = (
+        one.bfloat16() if one.is_floating_point() else one for one in heads(**shape)
+    )
     layer = SimpleNamespace(num_key_value_groups=query.shape[1] // key.shape[1])
     ours, _ = one_query_in_float32(layer, query, key, value, seen, scaling=0.3)
     theirs, _ = sdpa_attention_forward(layer, query, key, value, seen, scaling=0.3)
@@ -184,8 +193,9 @@ def test_it_is_what_a_network_is_answered_with(ask, monkeypatch):
 
     monkeypatch.setattr("transformers.integrations.sdpa_attention.sdpa_attention_forward", watched)
     made = transformers(checkpoint="pocket", dtype="bfloat16", device="cpu")
-    (reply,) = made.generate([ChatRequest(key="a", text="Where?", media=ask().media,
-                                          max_new_tokens=5)])  # fmt: skip
+    (reply,) = made.generate(
+        [ChatRequest(key="a", text="Where?", media=ask().media, max_new_tokens=5)]
+    )
     assert reply.completion_tokens == 5
     half, whole = torch.bfloat16, torch.float32
     assert seen == {(True, whole, whole), (False, half, half)}

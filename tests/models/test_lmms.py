@@ -81,13 +81,17 @@ class Chat:
     def one(self, context, doc_to_messages, settings, doc_id, task, split):
         messages = doc_to_messages(self.task_dict[task][split][doc_id])
         pictures = [
-            part["url"] for message in messages for part in message["content"]
+            part["url"]
+            for message in messages
+            for part in message["content"]
             if part["type"] == "image"
-        ]  # fmt: skip
+        ]
         texts = [
-            part["text"] for message in messages for part in message["content"]
+            part["text"]
+            for message in messages
+            for part in message["content"]
             if part["type"] == "text"
-        ]  # fmt: skip
+        ]
         return self.said(context, texts, pictures, settings)
 
     def said(self, context, texts, pictures, settings):
@@ -170,9 +174,11 @@ class OpeningChat(Opening):
     def one(self, context, doc_to_messages, settings, doc_id, task, split):
         def visuals(document):
             return [
-                part["url"] for message in doc_to_messages(document) for part in message["content"]
+                part["url"]
+                for message in doc_to_messages(document)
+                for part in message["content"]
                 if part["type"] == ("video" if isinstance(part.get("url"), str) else "image")
-            ]  # fmt: skip
+            ]
 
         return Simple.one(self, context, settings, visuals, doc_id, task, split)
 
@@ -187,9 +193,11 @@ def installed(monkeypatch):
     instance = ModuleType("lmms_eval.api.instance")
     instance.Instance = Instance
     for name, module in {
-        "lmms_eval": ModuleType("lmms_eval"), "lmms_eval.models": models,
-        "lmms_eval.api": ModuleType("lmms_eval.api"), "lmms_eval.api.instance": instance,
-    }.items():  # fmt: skip
+        "lmms_eval": ModuleType("lmms_eval"),
+        "lmms_eval.models": models,
+        "lmms_eval.api": ModuleType("lmms_eval.api"),
+        "lmms_eval.api.instance": instance,
+    }.items():
         monkeypatch.setitem(sys.modules, name, module)
     return known
 
@@ -197,10 +205,13 @@ def installed(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "made", "several"),
     [
-        ("newer", Chat, None), ("older", Simple, "flat"), ("older", Nested, "nested"),
-        ("llava_onevision", Simple, None), ("videollama3", Nested, None),
+        ("newer", Chat, None),
+        ("older", Simple, "flat"),
+        ("older", Nested, "nested"),
+        ("llava_onevision", Simple, None),
+        ("videollama3", Nested, None),
     ],
-)  # fmt: skip
+)
 def test_a_model_sees_each_requests_own_text_and_pictures(installed, name, made, several):
     installed[name] = made
     chat = lmms(name=name, coordinates="pixels", batch_size=4, several=several)
@@ -238,10 +249,11 @@ def test_how_a_model_takes_several_pictures_may_be_said(installed):
     installed["mine"] = FirstOnly
     chat = lmms(name="mine", coordinates="pixels", several="flat")
     clips = [
-        contract.replace(contract.requests()["first"], system=None, media=(contract.clip(1),),
-                         frames=(frames,))
+        contract.replace(
+            contract.requests()["first"], system=None, media=(contract.clip(1),), frames=(frames,)
+        )
         for frames in ((0, 1), (0, 3))
-    ]  # fmt: skip
+    ]
     assert len({reply.text for reply in chat.generate(clips)}) == 1
     assert chat.describe()["several"] == "flat"
 
@@ -555,11 +567,20 @@ def test_what_the_interface_has_no_form_for_is_refused(installed):
 
 
 def test_a_checkpoint_is_handed_over_as_pretrained(installed):
-    chat = lmms(name="newer", checkpoint="a/b", arguments="dtype=float16", coordinates="pixels",
-                device="cuda:1", batch_size=3)  # fmt: skip
+    chat = lmms(
+        name="newer",
+        checkpoint="a/b",
+        arguments="dtype=float16",
+        coordinates="pixels",
+        device="cuda:1",
+        batch_size=3,
+    )
     assert chat.model.settings == {
-        "pretrained": "a/b", "dtype": "float16", "batch_size": 3, "device": "cuda:1",
-    }  # fmt: skip
+        "pretrained": "a/b",
+        "dtype": "float16",
+        "batch_size": 3,
+        "device": "cuda:1",
+    }
     given = lmms(name="newer", checkpoint="a/b", arguments="pretrained=c", coordinates="pixels")
     assert given.model.settings["pretrained"] == "c"
     json.dumps(dict(given.describe()), allow_nan=False)

@@ -54,13 +54,19 @@ def questions() -> list[Query]:
 
 def test_pocket_replies_through_lmms_eval_as_through_transformers(monkeypatch):
     """Both compute in bfloat16, and so the same only without what ours computes otherwise."""
-    monkeypatch.setattr("harness.models.backends.transformers.quickened",
-                        lambda network, *, attn_implementation: network)  # fmt: skip
+    monkeypatch.setattr(
+        "harness.models.backends.transformers.quickened",
+        lambda network, *, attn_implementation: network,
+    )
     said = [
-        [one.replies for one in pocket(backend=parse(backend), segmenter=parse("box"),
-                                       batch_size=2).predict(questions())]
+        [
+            one.replies
+            for one in pocket(backend=parse(backend), segmenter=parse("box"), batch_size=2).predict(
+                questions()
+            )
+        ]
         for backend in (LMMS, "transformers(dtype=bfloat16,roll=false)")
-    ]  # fmt: skip
+    ]
     assert said[0] == said[1]
     assert len({replies[0] for replies in said[0]}) > 1
     assert any("bbox_2d" in replies[0] for replies in said[0])
@@ -77,18 +83,26 @@ def clip(frames: int) -> Media:
 
 def test_pocket_sees_the_frames_of_a_file_as_without_one(monkeypatch):
     """Qwen2.5-VL takes an even number of frames, and no more than its arguments allow."""
-    monkeypatch.setattr("harness.models.backends.transformers.quickened",
-                        lambda network, *, attn_implementation: network)  # fmt: skip
+    monkeypatch.setattr(
+        "harness.models.backends.transformers.quickened",
+        lambda network, *, attn_implementation: network,
+    )
     limits = {"min_pixels": CANVAS[0] * CANVAS[1], "max_pixels": CANVAS[0] * CANVAS[1]}
     arguments = f"pretrained={FOLDER},device_map=cpu,{LIMITS}"
     given = {"tokenizer": str(FOLDER), "device": "cpu", "clips": "file", **limits}
     asked = [
-        ChatRequest(key=str(frames), text="How many objects are there in this image?",
-                    media=(clip(6),), frames=(tuple(range(frames)),), max_new_tokens=12)
+        ChatRequest(
+            key=str(frames),
+            text="How many objects are there in this image?",
+            media=(clip(6),),
+            frames=(tuple(range(frames)),),
+            max_new_tokens=12,
+        )
         for frames in (2, 6)
-    ]  # fmt: skip
-    here = transformers(checkpoint=str(FOLDER), dtype="bfloat16", batch_size=1, roll=False,
-                        **limits).generate(asked)  # fmt: skip
+    ]
+    here = transformers(
+        checkpoint=str(FOLDER), dtype="bfloat16", batch_size=1, roll=False, **limits
+    ).generate(asked)
     there = lmms(name="qwen2_5_vl", arguments=arguments, **given).generate(asked)
     assert [one.text for one in there] == [one.text for one in here]
     assert [one.canvases for one in there] == [one.canvases for one in here] == [(CANVAS,)] * 2
@@ -129,8 +143,15 @@ def test_fetch_video_has_the_limits_that_canvases_are_told_by():
 def test_the_network_sees_large_frames_of_a_file_at_their_canvas(simple: bool, monkeypatch):
     limits = {"min_pixels": 200_704, "max_pixels": 1_605_632}
     arguments = f"pretrained={FOLDER},device_map=cpu,min_pixels=200704,max_pixels=1605632"
-    chat = lmms(name="qwen2_5_vl", arguments=arguments, simple=simple, tokenizer=str(FOLDER),
-                device="cpu", clips="file", **limits)  # fmt: skip
+    chat = lmms(
+        name="qwen2_5_vl",
+        arguments=arguments,
+        simple=simple,
+        tokenizer=str(FOLDER),
+        device="cpu",
+        clips="file",
+        **limits,
+    )
     black = [np.zeros((720, 1280, 3), dtype=np.uint8)] * 4
     media = pixels(black, times=[0.0, 0.5, 1.0, 1.5], is_video=True, id="a")
     seen = []
@@ -177,8 +198,12 @@ def test_decord_knows_the_rate_of_a_file():
 
 
 def test_a_registered_model_opens_the_file():
-    chat = lmms(name="dummy", arguments="response=seen,decode_num_frames=5", coordinates="pixels",
-                clips="file")  # fmt: skip
+    chat = lmms(
+        name="dummy",
+        arguments="response=seen,decode_num_frames=5",
+        coordinates="pixels",
+        clips="file",
+    )
     (said,) = chat.generate([ChatRequest(key="a", text="a", media=(clip(5),))])
     assert said.text == "seen"
     assert chat.model._decoded_frame_count == 5

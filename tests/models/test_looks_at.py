@@ -14,8 +14,16 @@ FORMS = {
     "places": (AnswerForm.MASK_TRACK,),
     "both": (AnswerForm.BOXES, AnswerForm.CHOICE),
 }
-MODELS = ("qwen_vl", "qwen_vl(keyframe=named)", "visionreasoner(frames=fps(rate=1))", "seg_zero",
-          "dr2seg(keyframe=first)", "video_str", "spacer", "videoseg_r1")  # fmt: skip
+MODELS = (
+    "qwen_vl",
+    "qwen_vl(keyframe=named)",
+    "visionreasoner(frames=fps(rate=1))",
+    "seg_zero",
+    "dr2seg(keyframe=first)",
+    "video_str",
+    "spacer",
+    "videoseg_r1",
+)
 
 
 def built(spec):

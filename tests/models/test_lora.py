@@ -34,8 +34,9 @@ def adapter(tiny_qwen, tmp_path_factory):
 
     network = transformers(checkpoint=str(tiny_qwen), dtype="float32", device="cpu").network
     torch.manual_seed(3)
-    plain = LoraConfig(r=4, lora_alpha=16, target_modules=LAYERS, task_type="CAUSAL_LM",
-                       init_lora_weights=False)  # fmt: skip
+    plain = LoraConfig(
+        r=4, lora_alpha=16, target_modules=LAYERS, task_type="CAUSAL_LM", init_lora_weights=False
+    )
     folder = tmp_path_factory.mktemp("lora") / "adapter"
     get_peft_model(network, plain).save_pretrained(folder)
     return folder
@@ -82,9 +83,10 @@ def test_the_adapter_is_the_one_that_was_trained(tiny_qwen, adapter, ask):
 def test_the_record_names_the_adapter(tiny_qwen, adapter):
     said = chat(tiny_qwen, adapter=str(adapter), merged=True).describe()
     assert said["merged"] is True
-    assert said["adapter_weights"] == adapters.Adapter(
-        name="", folder=adapter, merged=False
-    ).fingerprint()  # fmt: skip
+    assert (
+        said["adapter_weights"]
+        == adapters.Adapter(name="", folder=adapter, merged=False).fingerprint()
+    )
     assert "adapter" not in chat(tiny_qwen).describe()
     json.dumps(dict(said))
 
@@ -102,8 +104,9 @@ def test_an_adapter_of_another_base_is_refused(tiny_qwen, adapter, tmp_path):
         chat(tiny_qwen, adapter=str(other))
     assert chat(tiny_qwen, adapter=str(other), any_base=True).adapter is not None
     for name in (f"somewhere/else/{tiny_qwen.name}", f"x/{tiny_qwen.name}/checkpoint", None, ""):
-        fine = changed(adapter, tmp_path / f"fine{name}".replace("/", "-"),
-                       base_model_name_or_path=name)  # fmt: skip
+        fine = changed(
+            adapter, tmp_path / f"fine{name}".replace("/", "-"), base_model_name_or_path=name
+        )
         assert chat(tiny_qwen, adapter=str(fine)).adapter is not None
 
 
@@ -175,8 +178,10 @@ def test_batches_hold_requests_of_one_limit_the_longest_first(ask):
         ChatRequest(key="d", text="other limit", max_new_tokens=2),
     ]
     assert batches(asked, size=2) == [[3], [1, 2], [0]] or batches(asked, size=2) == [
-        [3], [2, 1], [0],
-    ]  # fmt: skip
+        [3],
+        [2, 1],
+        [0],
+    ]
     assert batches([], size=2) == []
 
 

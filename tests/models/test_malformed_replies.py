@@ -9,8 +9,17 @@ from harness import plugins
 from harness.spec import parse
 from harness.types import AnswerForm, FailureKind
 
-ADAPTERS = ("video_r1", "videochat_r1", "spacer", "video_str", "videoseg_r1", "dr2seg", "seg_zero",
-            "visionreasoner", "qwen_vl")  # fmt: skip
+ADAPTERS = (
+    "video_r1",
+    "videochat_r1",
+    "spacer",
+    "video_str",
+    "videoseg_r1",
+    "dr2seg",
+    "seg_zero",
+    "visionreasoner",
+    "qwen_vl",
+)
 SPOKEN = ADAPTERS[:4]
 CARDS = Path(__file__).parents[2] / "models"
 
@@ -101,8 +110,10 @@ def test_replies_of_models_that_answer_in_words_about_places_too(ask, name, form
 @pytest.mark.parametrize(("name", "tag"), [("video_str", "graph"), ("spacer", "map")])
 @pytest.mark.parametrize("drawn", ["{'chair': 1}", "no", "{"])
 def test_a_graph_or_map_that_cannot_be_read_costs_no_answer(ask, name, tag, drawn):
-    for reply in (f"<think>A</think><{tag}>{drawn}</{tag}><answer>B</answer>",
-                  f"<think>A</think><{tag}>{drawn}</{tag}> B"):  # fmt: skip
+    for reply in (
+        f"<think>A</think><{tag}>{drawn}</{tag}><answer>B</answer>",
+        f"<think>A</think><{tag}>{drawn}</{tag}> B",
+    ):
         found, answer = outcome(ask, f"{name}(backend=stored)", AnswerForm.CHOICE, reply)
         assert (found, answer.choice) == (READ, "B")
 

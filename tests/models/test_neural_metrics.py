@@ -119,11 +119,23 @@ def test_any_task_can_be_scored_by_it(minilm):
     from harness.models.neural_metrics.bertscore import MINILM, bertscore
 
     protocol = Protocol(
-        name="p", score=lambda unit, predictions: {"exact": Mean(0.0)}, metrics=(Metric("exact"),),
-        headline="exact", ceiling=Ceiling(value=1.0), about="",
-    )  # fmt: skip
-    task = Task(name="t", version=1, split="s", forms=(), protocol=protocol, samples=lambda: [],
-                annotations=(), check=lambda: [])  # fmt: skip
+        name="p",
+        score=lambda unit, predictions: {"exact": Mean(0.0)},
+        metrics=(Metric("exact"),),
+        headline="exact",
+        ceiling=Ceiling(value=1.0),
+        about="",
+    )
+    task = Task(
+        name="t",
+        version=1,
+        split="s",
+        forms=(),
+        protocol=protocol,
+        samples=lambda: [],
+        annotations=(),
+        check=lambda: [],
+    )
     scored = with_metrics(task, [bertscore(model=MINILM, device="cpu")]).protocol
     found = scored.score([sample(text="a red car")], [said("a red car")])
     assert found[minilm.name].value == pytest.approx(1.0)

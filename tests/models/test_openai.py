@@ -79,8 +79,11 @@ def test_frames_are_sent_one_by_one_unless_a_video_is_asked_for():
     assert [part["type"] for part in images] == ["image_url", "image_url", "text"]
     assert [part["type"] for part in video] == ["video_url", "text"]
     assert served.asked[1]["media_io_kwargs"]["video"] == {
-        "num_frames": -1, "total_num_frames": 4, "fps": 4.0, "frames_indices": [0, 2],
-    }  # fmt: skip
+        "num_frames": -1,
+        "total_num_frames": 4,
+        "fps": 4.0,
+        "frames_indices": [0, 2],
+    }
 
 
 def test_two_clips_with_times_of_their_own_are_refused_as_videos():
@@ -117,9 +120,7 @@ def test_stop_strings_are_sent_as_each_server_takes_them_and_end_replies_alike(s
     with serving(Scripted()) as served:
         said = reached(served, server=server).generate(asked)
         reached(served, server=server).generate([one()])
-    assert {reply.text for reply in said} == {
-        reply.text for reply in Scripted().generate(asked)
-    }  # fmt: skip
+    assert {reply.text for reply in said} == {reply.text for reply in Scripted().generate(asked)}
     assert any(reply.text for reply in said)
     known = {"stop", "include_stop_str_in_output", "no_stop_trim"}
     first, *_, last = served.asked
@@ -194,9 +195,10 @@ def test_without_a_rule_the_canvas_is_an_error_and_with_one_it_is_the_processors
         assert chat.canvas(request) == smart_resize((150, 60), **limits)
         (reply,) = chat.generate([request])
         assert reply.canvases == (chat.canvas(request),)
-    assert reply.text == Scripted()._reply(
-        replace(request, media=(resized(picture, chat.canvas(request)),))
-    ).text  # fmt: skip
+    assert (
+        reply.text
+        == Scripted()._reply(replace(request, media=(resized(picture, chat.canvas(request)),))).text
+    )
 
 
 def resized(media, size):
@@ -270,9 +272,14 @@ def test_the_pace_grows_by_one_a_round_and_halves_once_a_crowd():
 
 @pytest.mark.parametrize(
     "header",
-    ["20", "20.0", "Fri, 02 Jan 2026 03:04:25 GMT", "Fri, 02 Jan 2026 04:04:25 +0100",
-     "Fri, 02 Jan 2026 03:04:25 -0000"],
-)  # fmt: skip
+    [
+        "20",
+        "20.0",
+        "Fri, 02 Jan 2026 03:04:25 GMT",
+        "Fri, 02 Jan 2026 04:04:25 +0100",
+        "Fri, 02 Jan 2026 03:04:25 -0000",
+    ],
+)
 def test_seconds_or_a_date_to_come_are_waited_for_by_what_has_not_begun(monkeypatch, header):
     class Calendar(datetime):
         @classmethod
@@ -307,9 +314,19 @@ def test_whatever_a_server_asks_to_wait_is_seconds_or_nothing(value):
 
 @pytest.mark.parametrize(
     "url",
-    ["", "localhost:8000", "ftp://a/v1", "http://", "http://a:b/v1", "http://a:99999/v1",
-     "http://a/v1?key=1", "http://a/v1#x", "http://a b/v1", "file:///etc/passwd"],
-)  # fmt: skip
+    [
+        "",
+        "localhost:8000",
+        "ftp://a/v1",
+        "http://",
+        "http://a:b/v1",
+        "http://a:99999/v1",
+        "http://a/v1?key=1",
+        "http://a/v1#x",
+        "http://a b/v1",
+        "file:///etc/passwd",
+    ],
+)
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(UsageError, match="base_url"):
         checked_url(url)

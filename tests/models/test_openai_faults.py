@@ -46,13 +46,28 @@ REQUEST = contract.requests()["first"]
 
 
 def reached(served, **settings):
-    plain = {"model": served.model, "base_url": served.url, "coordinates": "pixels",
-             "wait": 0.01, "retries": 2, "timeout": 10.0}  # fmt: skip
+    plain = {
+        "model": served.model,
+        "base_url": served.url,
+        "coordinates": "pixels",
+        "wait": 0.01,
+        "retries": 2,
+        "timeout": 10.0,
+    }
     return openai(**(plain | settings))
 
 
-PASSING = ["500", "503", "429", "closes", "closes_half_way", "garbage", "no_json", "no_object",
-           "no_choices"]  # fmt: skip
+PASSING = [
+    "500",
+    "503",
+    "429",
+    "closes",
+    "closes_half_way",
+    "garbage",
+    "no_json",
+    "no_object",
+    "no_choices",
+]
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -301,10 +316,19 @@ class Said(Scripted):
 def asked_by_the_engine(ask, faults, texts, **settings):
     """Predictions of the engine for questions that a faulty server is asked, one at a time."""
     with serving(Said(), faults=faults) as served:
-        spec = Spec("openai", {
-            "base_url": served.url, "model": "served", "coordinates": "thousandths",
-            "wait": 0.01, "retries": 1, "concurrency": 1, "timeout": 5.0, **settings,
-        })  # fmt: skip
+        spec = Spec(
+            "openai",
+            {
+                "base_url": served.url,
+                "model": "served",
+                "coordinates": "thousandths",
+                "wait": 0.01,
+                "retries": 1,
+                "concurrency": 1,
+                "timeout": 5.0,
+                **settings,
+            },
+        )
         model = qwen_vl(backend=spec, segmenter=Spec("box"))
         queries = [ask(AnswerForm.MASK, text=text) for text in texts]
         outcome = Stage()

@@ -39,8 +39,20 @@ def one_thread():
 
 def evaluated(data, out, model):
     """The runs of `harness eval` with a model on two samples of each task, by task."""
-    asked = ["eval", "--model", model, "--tasks", ",".join(TASKS), "--data", data, "--out", out,
-             "--subset", "first2", "--quiet"]  # fmt: skip
+    asked = [
+        "eval",
+        "--model",
+        model,
+        "--tasks",
+        ",".join(TASKS),
+        "--data",
+        data,
+        "--out",
+        out,
+        "--subset",
+        "first2",
+        "--quiet",
+    ]
     assert main([str(one) for one in asked]) == 0
     runs = [Run.open(folder) for folder in runs_below(out)]
     by_task = {run.results["task"]: run for run in runs}

@@ -203,12 +203,21 @@ def test_the_specification_decides_prompt_backend_and_perception():
     )
     assert made.name == "qwen_vl/locate"
     assert made.describe() | {"chat": None} == {
-        "name": "qwen_vl/locate", "chat": None, "prompt": "locate",
+        "name": "qwen_vl/locate",
+        "chat": None,
+        "prompt": "locate",
         "prompt_text": 'Locate "QUESTION", report the bboxes coordinates in JSON format.',
-        "resize": None, "system": None, "coordinates": "thousandths", "segmenter": {"name": "box"},
-        "propagator": {"name": "still"}, "keyframe": "first", "frames": 8, "max_new_tokens": 1024,
-        "batch_size": 3, "words_resize": None,
-    }  # fmt: skip
+        "resize": None,
+        "system": None,
+        "coordinates": "thousandths",
+        "segmenter": {"name": "box"},
+        "propagator": {"name": "still"},
+        "keyframe": "first",
+        "frames": 8,
+        "max_new_tokens": 1024,
+        "batch_size": 3,
+        "words_resize": None,
+    }
     assert made.chat.batch_size == 3
 
 

@@ -33,15 +33,21 @@ def test_each_query_gets_the_row_of_its_official_id(replayed, ask):
         {"id": "four", "no_target": True},
     )
     asked = [
-        ask(FORM.COUNT, name="three"), ask(FORM.MASK, name="one"), ask(FORM.BOXES, name="two"),
-        ask(FORM.MASK, name="four"), ask(FORM.MASK, name="five"),
-    ]  # fmt: skip
+        ask(FORM.COUNT, name="three"),
+        ask(FORM.MASK, name="one"),
+        ask(FORM.BOXES, name="two"),
+        ask(FORM.MASK, name="four"),
+        ask(FORM.MASK, name="five"),
+    ]
     said = made.predict(asked)
     assert [one.query_id for one in said] == [query.id for query in asked]
     assert [one.answer for one in said] == [
-        Answer(count=4), Answer(masks=(mask,)),
-        Answer(boxes=(Box(1, 2, 3, 4),), box_scores=(0.5,)), Answer(no_target=True), None,
-    ]  # fmt: skip
+        Answer(count=4),
+        Answer(masks=(mask,)),
+        Answer(boxes=(Box(1, 2, 3, 4),), box_scores=(0.5,)),
+        Answer(no_target=True),
+        None,
+    ]
     assert said[4].failure.kind is FailureKind.INFRASTRUCTURE
     assert "theirs.jsonl" in said[4].failure.message
 

@@ -70,8 +70,9 @@ def test_replies_do_not_tell_whether_rows_were_replaced(request, ask, checkpoint
 @pytest.mark.parametrize("roll", [True, False])
 def test_each_reply_is_drawn_at_its_requests_temperature(tiny_qwen, ask, roll):
     made = transformers(checkpoint=str(tiny_qwen), batch_size=4, roll=roll, seed=2)
-    warm = transformers(checkpoint=str(tiny_qwen), batch_size=1, roll=False, seed=2,
-                        temperature=1.0)  # fmt: skip
+    warm = transformers(
+        checkpoint=str(tiny_qwen), batch_size=1, roll=False, seed=2, temperature=1.0
+    )
     asked = requests(ask)
     drawn = warm.generate(asked)
     assert drawn != made.generate(asked)
@@ -316,8 +317,9 @@ def test_a_prompt_of_several_requests_is_made_and_read_once(
     for size in (1, 3, 4, 20):  # fewer rows than votes, a prompt's votes in two parts, room for all
         for prefetch in (True, False):
             made.clear()
-            rolled = transformers(checkpoint=folder, batch_size=size, seed=2, prefetch=prefetch,
-                                  **given)  # fmt: skip
+            rolled = transformers(
+                checkpoint=folder, batch_size=size, seed=2, prefetch=prefetch, **given
+            )
             read, seen = counted(rolled.network)
             assert rolled.generate(asked) == expected
             assert (sum(read), sum(seen)) == (5, 4)
@@ -377,27 +379,36 @@ def singles(number):
     return [[place] for place in range(number)]
 
 
-@given(st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=12), max_size=2),
-       st.integers(1, 12), st.lists(st.integers(1, 5), min_size=1))  # fmt: skip
+@given(
+    st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=12), max_size=2),
+    st.integers(1, 12),
+    st.lists(st.integers(1, 5), min_size=1),
+)
 def test_what_waits_is_begun_once_in_whole_prompts_and_fills_the_rows_first(calls, rows, lengths):
     places = iter(range(1000))
     adding = [[[next(places) for _ in range(count)] for count in call] for call in calls]
     several = [one for call in adding for one in call]
     waiting = Waiting(
-        lambda chosen: [*chosen], lambda chosen, made: [*chain(*made)], size=rows, worker=None,
+        lambda chosen: [*chosen],
+        lambda chosen, made: [*chain(*made)],
+        size=rows,
+        worker=None,
         still=Standstill(),
-    )  # fmt: skip
+    )
     parts = parts_taken(waiting, rows, adding, lambda place: lengths[place % len(lengths)])
     assert [one for _, part in parts for one in part] == several
     for free, part in parts:
         assert sum(map(len, part[:-1])) < free, "no more prompts than are needed"
 
 
-@pytest.mark.parametrize(("length", "sizes"), [
-    (lambda place: 5, [8] * 5),
-    (lambda place: 5 + place, [8, *[2] * 16]),
-    (lambda place: 5 if place < 24 else 5 + place, [8, 8, 8, 8, *[2] * 4]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("length", "sizes"),
+    [
+        (lambda place: 5, [8] * 5),
+        (lambda place: 5 + place, [8, *[2] * 16]),
+        (lambda place: 5 if place < 24 else 5 + place, [8, 8, 8, 8, *[2] * 4]),
+    ],
+)
 @pytest.mark.parametrize("threads", [0, 1])
 def test_as_many_prompts_are_read_together_as_rows_are_free(length, sizes, threads):
     """Of replies that end together, whole batches; of others, a quarter as soon as it is free."""
@@ -409,9 +420,12 @@ def test_as_many_prompts_are_read_together_as_rows_are_free(length, sizes, threa
 
     with ThreadPoolExecutor(1) as pool:
         waiting = Waiting(
-            make, lambda chosen, shares: [*chain(*shares)], size=8,
-            worker=pool if threads else None, still=Standstill(),
-        )  # fmt: skip
+            make,
+            lambda chosen, shares: [*chain(*shares)],
+            size=8,
+            worker=pool if threads else None,
+            still=Standstill(),
+        )
         parts = parts_taken(waiting, 8, [singles(40)], length)
     assert [one for _, part in parts for one in part] == singles(40)
     assert [len(part) for _, part in parts] == sizes
@@ -438,9 +452,12 @@ def test_tensors_of_no_more_requests_than_rows_wait():
 def test_what_had_to_be_waited_for_is_counted():
     still = Standstill()
     slow = Waiting(
-        lambda chosen: time.sleep(0.02), lambda chosen, made: chosen, size=2, worker=None,
+        lambda chosen: time.sleep(0.02),
+        lambda chosen, made: chosen,
+        size=2,
+        worker=None,
         still=still,
-    )  # fmt: skip
+    )
     slow.add(singles(4))
     assert [slow.take(2) for _ in range(3)] == [[[0], [1]], [[2], [3]], None]
     assert 0.06 <= still.seconds < 5

@@ -194,9 +194,10 @@ def test_a_picture_is_looked_at_once_for_all_prompts(still, monkeypatch):
     looked = []
     look = type(made.network).get_image_embeddings
     monkeypatch.setattr(
-        type(made.network), "get_image_embeddings",
+        type(made.network),
+        "get_image_embeddings",
         lambda network, pixels: looked.append(pixels) or look(network, pixels),
-    )  # fmt: skip
+    )
     picture, masks = still
     first = made.segment(picture, several(masks))
     again = made.segment(picture.copy(), several(masks))
@@ -405,9 +406,10 @@ def test_the_shipped_weights_follow_unseen_things(propagator):
         masks = masks[:, masks[START].any(axis=(1, 2))]
         shown = media.pixels(frames, times=range(len(frames)), is_video=True, id=str(index))
         for truth, track in zip(
-            masks.transpose(1, 0, 2, 3), propagator.propagate(shown, START, list(masks[START])),
+            masks.transpose(1, 0, 2, 3),
+            propagator.propagate(shown, START, list(masks[START])),
             strict=True,
-        ):  # fmt: skip
+        ):
             pairs = [pair for k, pair in enumerate(zip(track, truth, strict=True)) if k != START]
             reached.append(np.mean([iou(*pair) for pair in pairs]))
     assert np.mean(reached) > 0.75
@@ -471,8 +473,9 @@ def test_a_checkpoint_without_memory_cuts_out_but_does_not_follow(copy, still):
     tensors = load_file(copy / "model.safetensors")
     save_file(
         {name: one for name, one in tensors.items() if name in wanted},
-        copy / "model.safetensors", metadata={"format": "pt"},
-    )  # fmt: skip
+        copy / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     network.config.save_pretrained(copy)
     picture, masks = still
     (mask,) = sam2(checkpoint=str(copy)).segment(picture, [prompt(masks[0])])

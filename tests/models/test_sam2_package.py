@@ -228,8 +228,10 @@ def test_nothing_is_drawn_while_frames_are_followed(both, capfd):
 
 def test_the_record_tells_file_and_configuration(both):
     _, file = both
-    for made in (sam2(checkpoint=str(file), config="configs/tiny.yaml"),
-                 sam2_video(checkpoint=str(file), config="tiny")):  # fmt: skip
+    for made in (
+        sam2(checkpoint=str(file), config="configs/tiny.yaml"),
+        sam2_video(checkpoint=str(file), config="tiny"),
+    ):
         said = recorded(made)
         assert (said["checkpoint"], said["config"]) == ("authors.pt", "tiny")
         assert len(said["weights"]) == 32

@@ -50,22 +50,35 @@ def tiny_sam3(tmp_path_factory):
     configuration = Sam3Config(
         vision_config={
             "backbone_config": {
-                **common, "model_type": "sam3_vit_model", "num_hidden_layers": 2, "image_size": 112,
-                "patch_size": 14, "window_size": 4, "global_attn_indexes": [1],
+                **common,
+                "model_type": "sam3_vit_model",
+                "num_hidden_layers": 2,
+                "image_size": 112,
+                "patch_size": 14,
+                "window_size": 4,
+                "global_attn_indexes": [1],
                 "pretrain_image_size": 56,
             },
-            "fpn_hidden_size": 32, "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
+            "fpn_hidden_size": 32,
+            "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
         },
         text_config={
-            **common, "model_type": "clip_text_model", "vocab_size": len(whole),
-            "projection_dim": 16, "num_hidden_layers": 2, "max_position_embeddings": 32,
-            "hidden_act": "gelu", "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1,
+            **common,
+            "model_type": "clip_text_model",
+            "vocab_size": len(whole),
+            "projection_dim": 16,
+            "num_hidden_layers": 2,
+            "max_position_embeddings": 32,
+            "hidden_act": "gelu",
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+            "pad_token_id": 1,
         },
         geometry_encoder_config={**detr, "roi_size": 3},
         detr_encoder_config=detr,
         detr_decoder_config={**detr, "num_queries": 6},
         mask_decoder_config={"hidden_size": 32, "num_attention_heads": 2},
-    )  # fmt: skip
+    )
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("checkpoints") / "tiny-sam3"
     network = Sam3Model(configuration).eval()

@@ -37,9 +37,11 @@ def tokens(choice, logits, *, position=0):
 def draw(keys, logits, *, position=0, pad=0, **settings):
     """Tokens that rows with equal logits get, at a position after prompts of three tokens."""
     choice = TokenChoice(
-        keys=keys, prompt_length=3 + pad, starts=[pad] * len(keys),
+        keys=keys,
+        prompt_length=3 + pad,
+        starts=[pad] * len(keys),
         **{"temperature": 1.0, **settings},
-    )  # fmt: skip
+    )
     return tokens(choice, [logits] * len(keys), position=position)
 
 
@@ -70,9 +72,10 @@ def test_successive_positions_are_drawn_from_the_softmax_independently():
     count = 3000
     choice = TokenChoice(keys=["q"], prompt_length=3, starts=[0], temperature=1.0)
     drawn = np.array([tokens(choice, [LOGITS], position=n)[0] for n in range(count)])
-    assert stats.chisquare(
-        np.bincount(drawn, minlength=5), count * softmax(np.array(LOGITS))
-    ).pvalue > 1e-3  # fmt: skip
+    assert (
+        stats.chisquare(np.bincount(drawn, minlength=5), count * softmax(np.array(LOGITS))).pvalue
+        > 1e-3
+    )
     pairs = np.zeros((5, 5))
     np.add.at(pairs, (drawn[:-1], drawn[1:]), 1)
     assert stats.chi2_contingency(pairs).pvalue > 1e-3
@@ -85,8 +88,9 @@ def test_evenly_spread_numbers_give_each_token_its_share_of_the_nucleus(
 ):
     rows = 512
     logits = np.random.default_rng(seed).normal(scale=2, size=vocabulary).astype(np.float32)
-    choice = TokenChoice(keys=["q"] * rows, prompt_length=1, starts=[0] * rows,
-                         temperature=temperature, top_p=top_p)  # fmt: skip
+    choice = TokenChoice(
+        keys=["q"] * rows, prompt_length=1, starts=[0] * rows, temperature=temperature, top_p=top_p
+    )
     spread = torch.linspace(0.5 / rows, 1 - 0.5 / rows, rows, dtype=torch.float64)[:, None]
     vars(choice)["_draws"] = SimpleNamespace(at=lambda position, device: spread)
     found = np.bincount(tokens(choice, np.tile(logits, (rows, 1))), minlength=vocabulary)
@@ -96,8 +100,12 @@ def test_evenly_spread_numbers_give_each_token_its_share_of_the_nucleus(
 
 
 @settings(deadline=None, max_examples=50)
-@given(SEEDS, st.text(max_size=5), st.sampled_from([0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 7]),
-       st.sampled_from([0.5, 1.0]))  # fmt: skip
+@given(
+    SEEDS,
+    st.text(max_size=5),
+    st.sampled_from([0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 7]),
+    st.sampled_from([0.5, 1.0]),
+)
 def test_the_token_is_the_one_in_whose_share_the_number_lies(seed, key, position, top_p):
     logits = np.random.default_rng(seed).normal(size=50).astype(np.float32)
     below = np.cumsum(softmax(logits.astype(float), top_p=top_p))
@@ -135,8 +143,14 @@ def test_a_temperature_near_zero_is_greedy_and_overflows_nothing():
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.text(max_size=5), min_size=1, max_size=6, unique=True), st.randoms(),
-       SEEDS, st.integers(0, 3000), st.integers(0, 9), st.sampled_from([0.6, 1.0]))  # fmt: skip
+@given(
+    st.lists(st.text(max_size=5), min_size=1, max_size=6, unique=True),
+    st.randoms(),
+    SEEDS,
+    st.integers(0, 3000),
+    st.integers(0, 9),
+    st.sampled_from([0.6, 1.0]),
+)
 def test_a_request_gets_the_same_token_alone_in_a_batch_and_in_any_order(
     keys, random, seed, position, pad, top_p
 ):
@@ -195,8 +209,12 @@ def test_a_logit_that_is_no_number_is_an_error_that_names_the_request(bad, tempe
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(1, 12), SEEDS,
-       st.sampled_from([0.7, 1.05, 2.0]))  # fmt: skip
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=4),
+    st.integers(1, 12),
+    SEEDS,
+    st.sampled_from([0.7, 1.05, 2.0]),
+)
 def test_repetition_is_penalised_as_transformers_does_but_for_padding(pads, length, seed, penalty):
     generator = torch.Generator().manual_seed(seed)
     rows, width = len(pads), max(pads) + length

@@ -42,10 +42,14 @@ class Says:
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         self.asked.append(list(requests))
         return [
-            ChatReply(text=f"{one.prefix}{self.rule(one)}", prompt_tokens=7, completion_tokens=3,
-                      cut=self.cut)
+            ChatReply(
+                text=f"{one.prefix}{self.rule(one)}",
+                prompt_tokens=7,
+                completion_tokens=3,
+                cut=self.cut,
+            )
             for one in requests
-        ]  # fmt: skip
+        ]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         return (64, 64)
@@ -57,11 +61,14 @@ class Says:
 def model(rule, *, goes_on=True, temperature=1.0, cut=False, **settings):
     chat = Says(rule, goes_on=goes_on, temperature=temperature, cut=cut)
     made = PromptedModel(
-        name="test", chat=chat, prompt=VisionReasoner(resize=None), words=Questions(),
+        name="test",
+        chat=chat,
+        prompt=VisionReasoner(resize=None),
+        words=Questions(),
         segmenter=plugins.build("segmenters", "box"),
         propagator=plugins.build("propagators", "still"),
         **{"second_try": True, "keyframe": "named", **settings},
-    )  # fmt: skip
+    )
     return made, chat
 
 
@@ -74,8 +81,11 @@ def query(form=AnswerForm.BOXES, frames=1, key="one", **more):
 def test_only_what_cannot_be_read_is_asked_again():
     def rule(request):
         if request.key.startswith("good") or request.prefix:
-            return f"<think>it</think><answer>{BOX}</answer>" if not request.prefix else (
-                f"{BOX}</answer>")  # fmt: skip
+            return (
+                f"<think>it</think><answer>{BOX}</answer>"
+                if not request.prefix
+                else (f"{BOX}</answer>")
+            )
         return "<think>red circle, red circle 41, red"
 
     made, chat = model(rule)
@@ -92,8 +102,9 @@ def test_only_what_cannot_be_read_is_asked_again():
 
 
 def test_a_frame_that_was_not_named_is_the_middle_one_of_those_shown():
-    made, chat = model(lambda one: f"{'' if one.prefix else '<think>it</think><answer>'}{BOX}"
-                                   "</answer>", frames=4)  # fmt: skip
+    made, chat = model(
+        lambda one: f"{'' if one.prefix else '<think>it</think><answer>'}{BOX}</answer>", frames=4
+    )
     (found,) = made.predict([query(AnswerForm.MASK_TRACK, frames=9)])
     shown = chat.asked[0][0].frames[0]
     assert chat.asked[1][0].prefix == f"<frame>{shown[2]}</frame><think>it</think><answer>"
@@ -112,8 +123,10 @@ def test_the_first_reply_stays_where_the_second_is_no_better():
     assert found.replies == ("nothing at all",) and found.failure is not None
     assert len(chat.asked) == 2 and found.usage.completion_tokens == 6, "both were paid for"
     (note,) = found.notes
-    assert note == ("asked again, begun with '<think></think><answer>', to no avail: the second "
-                    "reply cannot be read either")  # fmt: skip
+    assert note == (
+        "asked again, begun with '<think></think><answer>', to no avail: the second "
+        "reply cannot be read either"
+    )
 
 
 NAMES = ("good", "bad", "fails", "worse")

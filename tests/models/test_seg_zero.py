@@ -57,12 +57,21 @@ def test_the_first_braces_are_read(reply, repaired):
 @pytest.mark.parametrize(
     "reply",
     [
-        "", "{}", "{", said("{}"), said(GOOD, think="{1}"), said({"bbox": GOOD["bbox"]}),
-        said({**GOOD, "bbox": [10, 20, 5, 30]}), said({**GOOD, "points_2": [1]}),
-        said({**GOOD, "points_1": ["a", 2]}), said({"points_1": [1, 2], "points_2": [1, 2]}),
-        "{" * 100_000, "{}" * 90_000, "{" + "a" * 150_000 + "}",
+        "",
+        "{}",
+        "{",
+        said("{}"),
+        said(GOOD, think="{1}"),
+        said({"bbox": GOOD["bbox"]}),
+        said({**GOOD, "bbox": [10, 20, 5, 30]}),
+        said({**GOOD, "points_2": [1]}),
+        said({**GOOD, "points_1": ["a", 2]}),
+        said({"points_1": [1, 2], "points_2": [1, 2]}),
+        "{" * 100_000,
+        "{}" * 90_000,
+        "{" + "a" * 150_000 + "}",
     ],
-)  # fmt: skip
+)
 def test_a_malformed_reply_is_an_error_and_never_raises(reply):
     begin = time.perf_counter()
     result = grammar.parse(reply)
@@ -73,13 +82,17 @@ def test_a_malformed_reply_is_an_error_and_never_raises(reply):
 @pytest.mark.parametrize(
     "reply",
     [
-        said(str(GOOD)), said(json.dumps(GOOD)[:-1] + ",}"),
+        said(str(GOOD)),
+        said(json.dumps(GOOD)[:-1] + ",}"),
         said({"Bbox_2d": GOOD["bbox"], "Points": [30, 40], "points_b": [50, 60]}),
         said({"bbox": GOOD["bbox"], "points_2": [50, 60], "points_3": [30, 40]}),
         said({"box": GOOD["bbox"], "points_1": [30, 40], "points_2": [50, 60]}),
-        said({**GOOD, "points_2": [1]}), said({**GOOD, "bbox": "1234"}), said("{}"), "",
+        said({**GOOD, "points_2": [1]}),
+        said({**GOOD, "bbox": "1234"}),
+        said("{}"),
+        "",
     ],
-)  # fmt: skip
+)
 def test_what_the_strict_reward_refuses_is_refused_when_replies_are_read_strictly(reply):
     assert answer_format(reply, semantics="strict") == 0
     result = grammar.parse(reply, semantics="strict")
@@ -171,8 +184,12 @@ def test_a_reply_becomes_a_mask(ask):
     assert request.resize == (112, 112)
     disc = asked.media[0].frame(0)[:, :, 0] > 200
     rows, columns = (disc.any(axis=axis).nonzero()[0] for axis in (1, 0))
-    box = Box(columns[0] / 240 * 112, rows[0] / 180 * 112, columns[-1] / 240 * 112 + 1,
-              rows[-1] / 180 * 112 + 1)  # fmt: skip
+    box = Box(
+        columns[0] / 240 * 112,
+        rows[0] / 180 * 112,
+        columns[-1] / 240 * 112 + 1,
+        rows[-1] / 180 * 112 + 1,
+    )
     reply = grammar.write([Item(box, Item(box).place)])
     mask = model.read(asked, [reply]).answer.masks[0].to_array()
     assert (mask & disc).sum() / (mask | disc).sum() > 0.75

@@ -87,9 +87,11 @@ def test_batches_and_rolled_rows_stop_where_a_request_alone_does(request, ask, c
         said = expected[place].text.removeprefix(one.prefix)
         tokens = len((kept.removeprefix(one.prefix) + one.stop[1]).encode())
         expected[place] = replace(
-            expected[place], text=kept, cut=False,
+            expected[place],
+            text=kept,
+            cut=False,
             completion_tokens=tokens if "\ufffd" not in said else None,
-        )  # fmt: skip
+        )
     steps = count_steps(alone)
     first = alone.generate(asked)
     assert len(steps) == sum(reply.completion_tokens for reply in first)

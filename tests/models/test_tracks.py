@@ -92,13 +92,20 @@ def test_without_objects_there_is_an_empty_mask_a_frame_and_no_memory():
     assert peak_of(lambda: Track(10_000, 1080, 1920)) < 200_000, "a reference a frame"
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    ([Track(6, HEIGHT, WIDTH)], "2 tracks, found 1"),
-    ([Track(6, HEIGHT, WIDTH), Track(5, HEIGHT, WIDTH)], "found 5 of them"),
-    ([Track(6, HEIGHT, WIDTH), Track(6, WIDTH, HEIGHT)], r"found 6 of them, one of \(128, 96\)"),
-    ([Track(6, HEIGHT, WIDTH), [np.zeros((3, 3), bool)] * 6], r"6 of them, one of \(3, 3\)"),
-    ([[np.zeros((HEIGHT, WIDTH), bool)] * 6] * 3, "2 tracks, found 3"),
-], ids=["fewer", "shorter", "turned", "smaller", "more"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([Track(6, HEIGHT, WIDTH)], "2 tracks, found 1"),
+        ([Track(6, HEIGHT, WIDTH), Track(5, HEIGHT, WIDTH)], "found 5 of them"),
+        (
+            [Track(6, HEIGHT, WIDTH), Track(6, WIDTH, HEIGHT)],
+            r"found 6 of them, one of \(128, 96\)",
+        ),
+        ([Track(6, HEIGHT, WIDTH), [np.zeros((3, 3), bool)] * 6], r"6 of them, one of \(3, 3\)"),
+        ([[np.zeros((HEIGHT, WIDTH), bool)] * 6] * 3, "2 tracks, found 3"),
+    ],
+    ids=["fewer", "shorter", "turned", "smaller", "more"],
+)
 def test_what_does_not_fit_the_video_is_refused(given, said):
     with pytest.raises(ModelError, match=f"propagator gives: .*{said}"):
         joint(Gives(given), video(6), squares(2))()

@@ -147,19 +147,31 @@ def test_a_graph_is_asked_for_where_objects_are_named(ask):
     ("text", "options", "names"),
     [
         ("How many chair(s) are in this room?", (), ("chair",)),
-        ("Is the red circle to the left or to the right of the blue square?", ("left", "right"),
-         ("red circle", "blue square")),
-        ("Which of these is nearest to the star?", ("red circle", "cross"),
-         ("star", "red circle", "cross")),
-        ("The appearance order of the following categories: basket, stove, table, sofa?", (),
-         ("basket", "stove", "table", "sofa")),
+        (
+            "Is the red circle to the left or to the right of the blue square?",
+            ("left", "right"),
+            ("red circle", "blue square"),
+        ),
+        (
+            "Which of these is nearest to the star?",
+            ("red circle", "cross"),
+            ("star", "red circle", "cross"),
+        ),
+        (
+            "The appearance order of the following categories: basket, stove, table, sofa?",
+            (),
+            ("basket", "stove", "table", "sofa"),
+        ),
         ("What is the longest dimension (length, width, or height) of the sofa?", (), ("sofa",)),
-        ("At 3 s the car's boundingbox is [118, 97, 393, 319] in a 640x480 resolution video", (),
-         ("car",)),
+        (
+            "At 3 s the car's boundingbox is [118, 97, 393, 319] in a 640x480 resolution video",
+            (),
+            ("car",),
+        ),
         ("What is the size of this room (in square meters)?", (), ()),
         ("", (), ()),
     ],
-)  # fmt: skip
+)
 def test_objects_are_read_off_a_question_by_rule(text, options, names):
     assert named_in(text, options) == names
 
@@ -174,10 +186,15 @@ def test_any_question_can_be_asked(text):
 
 @pytest.mark.parametrize(
     ("method", "frames", "size"),
-    [("video_str", 32, (784, 420)), ("spacer", 32, (588, 336)), ("video_r1", 32, (588, 336)),
-     ("videochat_r1", 32, (532, 308)), ("video_str(frames=video_str_train)", 16, (420, 224)),
-     ("video_str(frames=4,pixels=28224)", 4, (224, 112))],
-)  # fmt: skip
+    [
+        ("video_str", 32, (784, 420)),
+        ("spacer", 32, (588, 336)),
+        ("video_r1", 32, (588, 336)),
+        ("videochat_r1", 32, (532, 308)),
+        ("video_str(frames=video_str_train)", 16, (420, 224)),
+        ("video_str(frames=4,pixels=28224)", 4, (224, 112)),
+    ],
+)
 def test_frames_and_pixels_are_those_of_the_paper(method, frames, size, ask):
     query = ask(FORM.TEXT, text="What happens?", frames=40, size=(192, 108))
     model = built(method)
@@ -201,13 +218,15 @@ def test_a_budget_of_pixels_keeps_the_rule_for_frames():
 @pytest.mark.parametrize(
     ("form", "answer"),
     [
-        (FORM.CHOICE, Answer(choice="B")), (FORM.NUMBER, Answer(number=1.25e-7)),
-        (FORM.NUMBER, Answer(number=-3.0)), (FORM.TEXT, Answer(text="a red car")),
+        (FORM.CHOICE, Answer(choice="B")),
+        (FORM.NUMBER, Answer(number=1.25e-7)),
+        (FORM.NUMBER, Answer(number=-3.0)),
+        (FORM.TEXT, Answer(text="a red car")),
         (FORM.INTERVAL, Answer(interval=Interval(1.5, 4.0))),
         (FORM.BOX_3D, Answer(boxes_3d=(Box3D(0.5, -0.2, 3.1, 0.4, 0.8, 0.4),))),
         (FORM.BOX_3D, Answer(boxes_3d=(Box3D(0, 0, 3, 1, 1, 1), Box3D(1, 0, 3, 1, 1, 1)))),
     ],
-)  # fmt: skip
+)
 def test_what_is_written_is_read_again(method, form, answer, ask):
     model = built(method)
     query = ask(form, options=("x", "y") if form is FORM.CHOICE else ())
@@ -290,9 +309,15 @@ def test_boxes_are_read_in_every_usual_form(reply, boxes):
 
 
 @pytest.mark.parametrize(
-    "reply", ["", "<answer>left</answer>", "<answer>[1, 2, 3]</answer>", "<answer>5</answer>",
-              "<answer>[5, 6, 5, 8]</answer>"]
-)  # fmt: skip
+    "reply",
+    [
+        "",
+        "<answer>left</answer>",
+        "<answer>[1, 2, 3]</answer>",
+        "<answer>5</answer>",
+        "<answer>[5, 6, 5, 8]</answer>",
+    ],
+)
 def test_what_is_no_box_is_an_error(reply):
     assert parse(reply).error is not None
 
@@ -321,9 +346,14 @@ def test_the_first_graph_and_the_first_answer_count(ask):
 
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [("12.54 to 17.83", (12.54, 17.83)), ("[1, 2]", (1, 2)), ("from 3s to 5s", (3, 5)),
-     ('{"start": 1, "end": 4}', (1, 4)), ("between 2 and 4.5 seconds", (2, 4.5))],
-)  # fmt: skip
+    [
+        ("12.54 to 17.83", (12.54, 17.83)),
+        ("[1, 2]", (1, 2)),
+        ("from 3s to 5s", (3, 5)),
+        ('{"start": 1, "end": 4}', (1, 4)),
+        ("between 2 and 4.5 seconds", (2, 4.5)),
+    ],
+)
 def test_times_are_read_in_every_usual_form(said, expected):
     assert interval(said) == Interval(*expected)
 
@@ -375,9 +405,15 @@ def test_every_method_reads_replies(method):
 
 @pytest.mark.parametrize(
     ("task", "method"),
-    [("shapes_qa", "video_str"), ("vsi_bench", "spacer"), ("sti_bench", "video_r1"),
-     ("video_mme", "videochat_r1"), ("vsi_bench", "video_str"), ("sti_bench", "video_str")],
-)  # fmt: skip
+    [
+        ("shapes_qa", "video_str"),
+        ("vsi_bench", "spacer"),
+        ("sti_bench", "video_r1"),
+        ("video_mme", "videochat_r1"),
+        ("vsi_bench", "video_str"),
+        ("sti_bench", "video_str"),
+    ],
+)
 def test_perfect_answers_reach_the_ceiling_through_text(task, method, examples):
     for verdict in verify(plugins.build("tasks", task, examples), built(method)):
         assert verdict.passed, verdict
@@ -386,9 +422,9 @@ def test_perfect_answers_reach_the_ceiling_through_text(task, method, examples):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_tiny_network_is_asked_end_to_end(method, tiny_qwen, ask):
     pytest.importorskip("torch")
-    model = plugins.build("models", spec(
-        f"{method}(checkpoint={tiny_qwen},frames=2,pixels=6272,max_new_tokens=4)"
-    ))  # fmt: skip
+    model = plugins.build(
+        "models", spec(f"{method}(checkpoint={tiny_qwen},frames=2,pixels=6272,max_new_tokens=4)")
+    )
     query = ask(FORM.NUMBER, text="How far is the disc from the ring?", frames=5)
     (said,) = model.predict([query])
     assert said.usage.frames == 2
@@ -401,9 +437,16 @@ def test_items_of_a_reply_keep_their_box():
 
 
 @pytest.mark.parametrize(
-    "name", ["video_str.grammar", "video_str.objects", "video_str.words", "video_str.composed",
-             "video_str.boxes", "spacer.grammar"]
-)  # fmt: skip
+    "name",
+    [
+        "video_str.grammar",
+        "video_str.objects",
+        "video_str.words",
+        "video_str.composed",
+        "video_str.boxes",
+        "spacer.grammar",
+    ],
+)
 def test_examples_in_docstrings_are_right(name):
     found = doctest.testmod(importlib.import_module(f"harness.models.{name}"))
     assert found.attempted

@@ -337,9 +337,12 @@ def test_global_references_are_spread_over_what_lies_outside():
 
 
 @given(
-    total=st.integers(1, 80), start=st.integers(0, 79), length=st.integers(1, 80),
-    wanted=st.integers(0, 20), strategy=st.sampled_from(["global", "local", "adaptive"]),
-)  # fmt: skip
+    total=st.integers(1, 80),
+    start=st.integers(0, 79),
+    length=st.integers(1, 80),
+    wanted=st.integers(0, 20),
+    strategy=st.sampled_from(["global", "local", "adaptive"]),
+)
 def test_references_are_as_many_as_wanted_or_all_there_are(total, start, length, wanted, strategy):
     segment = Segment(min(start, total - 1), min(start + length - 1, total - 1))
     found = references(total, segment, wanted=wanted, strategy=strategy)
@@ -389,9 +392,15 @@ def test_a_prediction_is_read_kindly_and_a_reward_is_not(entry, point, negative,
 
 @pytest.mark.parametrize(
     "entry",
-    [{"bbox_2d": ...}, {"point_pos": "x"}, {"point_neg": [1, 2, True]}, {"point_pos": [1, 2, 3, 4]},
-     {"bbox_2d": [3, 2, 1, 4]}, {"point_neg": [1]}],
-)  # fmt: skip
+    [
+        {"bbox_2d": ...},
+        {"point_pos": "x"},
+        {"point_neg": [1, 2, True]},
+        {"point_pos": [1, 2, 3, 4]},
+        {"bbox_2d": [3, 2, 1, 4]},
+        {"point_neg": [1]},
+    ],
+)
 def test_what_is_wrong_is_an_error_and_not_left_out(entry):
     assert grammar.parse(one(**entry)).error
 
@@ -429,10 +438,32 @@ def test_a_tag_in_the_reasoning_cannot_be_written():
 def random_replies(count: int, seed: int) -> list[str]:
     """Replies that are nearly right: cut, doubled, scrambled."""
     pieces = [
-        "<think>", "</think>", "<answer>", "</answer>", "[{", "}]", '"bbox_2d":', "[1,2,3,4]",
-        '"point_pos":', "[1,2,1]", '"point_neg":', "[5,6,0]", ",", "null", "NaN", "1e999",
-        "'", "```json", "```", "<frame>3</frame>", "é", "\ud800", "\x00", "[" * 70, "-" * 5,
-    ]  # fmt: skip
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "[{",
+        "}]",
+        '"bbox_2d":',
+        "[1,2,3,4]",
+        '"point_pos":',
+        "[1,2,1]",
+        '"point_neg":',
+        "[5,6,0]",
+        ",",
+        "null",
+        "NaN",
+        "1e999",
+        "'",
+        "```json",
+        "```",
+        "<frame>3</frame>",
+        "é",
+        "\ud800",
+        "\x00",
+        "[" * 70,
+        "-" * 5,
+    ]
     draw = np.random.default_rng(seed)
     made = []
     for index in range(count):
@@ -600,8 +631,9 @@ def test_table_b1_chooses_the_references_that_the_reasoner_is_shown(strategy, wa
 def test_votes_have_keys_of_their_own():
     made = model(
         {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]},
-        votes=3, percentages=2,
-    )  # fmt: skip
+        votes=3,
+        percentages=2,
+    )
     made.predict([query(name="a"), query(name="b")])
     keys = [request.key for request in made.chat.asked]
     assert sorted(keys) == sorted(
@@ -680,10 +712,15 @@ def unlike_keys(requests: Sequence[ChatRequest]) -> list[Any]:
 )
 def test_what_was_asked_is_told_again_from_the_replies(switches, forms):
     made = model(
-        {"segment": [interval(0, 9), interval(5, 7)], "frame": ['{"percent": 50}', "?"],
-         "reason": [GOOD]},
-        votes=2, percentages=2, **switches,
-    )  # fmt: skip
+        {
+            "segment": [interval(0, 9), interval(5, 7)],
+            "frame": ['{"percent": 50}', "?"],
+            "reason": [GOOD],
+        },
+        votes=2,
+        percentages=2,
+        **switches,
+    )
     asked = replace(query(frames=40), forms=forms)
     (said,) = made.predict([asked])
     kept = prediction_from_json(prediction_to_json(said))
@@ -694,8 +731,10 @@ def test_what_was_asked_is_told_again_from_the_replies(switches, forms):
 
 def test_what_was_asked_is_told_as_far_as_the_replies_reach():
     made = model({"segment": [interval(5, 7)], "frame": ["?"], "reason": [GOOD]}, votes=2)
-    kinds = [[":frame:" in one.key for one in made.retold(query(frames=40), replies)]
-             for replies in ([], [interval(5, 7)] * 2 + [GOOD])]  # fmt: skip
+    kinds = [
+        [":frame:" in one.key for one in made.retold(query(frames=40), replies)]
+        for replies in ([], [interval(5, 7)] * 2 + [GOOD])
+    ]
     assert kinds == [[False] * 2, [False] * 2 + [True] * 5]
 
 
@@ -878,8 +917,12 @@ def test_a_network_that_sees_segments_generated_videos(mevis):
     samples = list(samples_of(mevis))
     assert all(any(mask.area for mask in one.target.answer.masks) for one in samples)
     truth = {sample.query.id: sample for sample in samples}
-    given = {"segmenter": plugins.build("segmenters", "grabcut"), "votes": 1, "percentages": 1,
-             "propagator": plugins.build("propagators", "flow")}  # fmt: skip
+    given = {
+        "segmenter": plugins.build("segmenters", "grabcut"),
+        "votes": 1,
+        "percentages": 1,
+        "propagator": plugins.build("propagators", "flow"),
+    }
     made = videoseg_r1(backend=Sees(truth, model({})), **given)
     found = made.predict([sample.query for sample in samples])
     overlaps = []
@@ -902,10 +945,19 @@ def test_perfect_replies_reach_the_ceiling_of_a_benchmark(mevis):
 
 def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qwen, ask):
     made = plugins.build(
-        "models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56, context=56, votes=2,
-        percentages=2, sampler_frames=4, reference_frames=2, key_frames=2, max_new_tokens=8,
+        "models",
+        "videoseg_r1",
+        checkpoint=str(tiny_qwen),
+        canvas=56,
+        context=56,
+        votes=2,
+        percentages=2,
+        sampler_frames=4,
+        reference_frames=2,
+        key_frames=2,
+        max_new_tokens=8,
         segmenter=plugins.build("segmenters", "box"),
-    )  # fmt: skip
+    )
     asked = ask(FORM.MASK_TRACK, frames=8)
     made.prepare()
     assert made.voters is made.chat
@@ -917,11 +969,23 @@ def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qw
 
 
 def in_process(tiny_qwen, **given):
-    return plugins.build("models", "videoseg_r1", **{
-        "checkpoint": str(tiny_qwen), "canvas": 56, "context": 56, "votes": 3, "percentages": 2,
-        "sampler_frames": 4, "reference_frames": 2, "key_frames": 2, "max_new_tokens": 4,
-        "segmenter": plugins.build("segmenters", "box"), **given,
-    })  # fmt: skip
+    return plugins.build(
+        "models",
+        "videoseg_r1",
+        **{
+            "checkpoint": str(tiny_qwen),
+            "canvas": 56,
+            "context": 56,
+            "votes": 3,
+            "percentages": 2,
+            "sampler_frames": 4,
+            "reference_frames": 2,
+            "key_frames": 2,
+            "max_new_tokens": 4,
+            "segmenter": plugins.build("segmenters", "box"),
+            **given,
+        },
+    )
 
 
 def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
@@ -974,10 +1038,17 @@ def test_what_a_batch_shows_first_is_made_while_another_is_asked(
 
 def test_a_network_whose_pictures_are_altered_votes_on_them(tiny_qwen, ask, monkeypatch):
     made = plugins.build(
-        "models", "videoseg_r1", checkpoint=str(tiny_qwen), canvas=56, context=56, votes=2,
-        percentages=2, max_new_tokens=4, backend=spec("altered(pictures=grey)"),
+        "models",
+        "videoseg_r1",
+        checkpoint=str(tiny_qwen),
+        canvas=56,
+        context=56,
+        votes=2,
+        percentages=2,
+        max_new_tokens=4,
+        backend=spec("altered(pictures=grey)"),
         segmenter=plugins.build("segmenters", "box"),
-    )  # fmt: skip
+    )
     shown = []
     within = type(made.chat.chat)
 
@@ -1053,11 +1124,16 @@ def of_unequal_rounds() -> list[Query]:
     frames = {"first": 20, "still": 1, "second": 20, "other": 1}
     shown = np.zeros((210, 420, 3), dtype=np.uint8)
     return [
-        replace(query(name=name), media=(media.pixels(
-            [shown] * number, times=np.arange(number) / 2, is_video=number > 1, id=name
-        ),))
+        replace(
+            query(name=name),
+            media=(
+                media.pixels(
+                    [shown] * number, times=np.arange(number) / 2, is_video=number > 1, id=name
+                ),
+            ),
+        )
         for name, number in frames.items()
-    ]  # fmt: skip
+    ]
 
 
 def test_reasoning_is_swapped_between_queries_whatever_the_rounds_of_their_searches():

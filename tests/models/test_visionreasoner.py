@@ -188,8 +188,11 @@ def items(draw):
     return Item(Box(*map(float, box)), Point(float(draw(whole)), float(draw(whole))))
 
 
-@given(st.lists(items(), max_size=8), st.text(st.characters(codec="utf-8"), max_size=30),
-       st.none() | st.integers(0, 10**6))  # fmt: skip
+@given(
+    st.lists(items(), max_size=8),
+    st.text(st.characters(codec="utf-8"), max_size=30),
+    st.none() | st.integers(0, 10**6),
+)
 def test_what_is_written_is_read_back(objects, think, frame):
     if "<" in think:
         return

@@ -109,8 +109,11 @@ def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat)
     ((frames, times),) = given["clip"]["multi_modal_data"]["video"]
     assert frames.shape == (2, 60, 70, 3)
     assert times == {
-        "total_num_frames": 4, "fps": 4.0, "frames_indices": [0, 2], "do_sample_frames": False,
-    }  # fmt: skip
+        "total_num_frames": 4,
+        "fps": 4.0,
+        "frames_indices": [0, 2],
+        "do_sample_frames": False,
+    }
     assert given["squashed"]["multi_modal_data"]["image"][0].size == (112, 84)
     for request, prompt, setting in zip(asked.values(), prompts, settings, strict=True):
         assert prompt["prompt"] == chat_text(chat.network.processor, request)

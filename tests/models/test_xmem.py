@@ -155,8 +155,14 @@ def each_kind(request, tmp_path_factory):
     pytest.importorskip("yaml")
     folder = tmp_path_factory.mktemp("fake-cutie")
     torch.save({"pix_feat_proj.weight": torch.zeros(1, 1024)}, folder / "weights.pth")
-    return plugins.build("propagators", "cutie", repo=checkout(folder / "repo", FAKE_CUTIE),
-                         weights=folder / "weights.pth", size=96, device="cpu")  # fmt: skip
+    return plugins.build(
+        "propagators",
+        "cutie",
+        repo=checkout(folder / "repo", FAKE_CUTIE),
+        weights=folder / "weights.pth",
+        size=96,
+        device="cpu",
+    )
 
 
 def video(frames: int, *, bright: int | None = None) -> media.Media:
@@ -243,8 +249,10 @@ def test_a_core_is_fed_as_the_official_evaluation_feeds_it(kind):
     seen, labels = walked(core, masks, 3)
     shape = (3, 96, 192) if kind == "xmem" else (3, 192, 384)
     assert seen.steps == [
-        (shape, True, [1, 2], False), (shape, False, None, False), (shape, False, None, True),
-    ]  # fmt: skip
+        (shape, True, [1, 2], False),
+        (shape, False, None, False),
+        (shape, False, None, True),
+    ]
     assert seen.network is network
     for found in labels:
         assert found.dtype == np.uint8 and found.shape == (192, 384)
@@ -463,16 +471,22 @@ def official(request, tmp_path_factory):
         pytest.skip(f"--{request.param}-repo names no checkout")
     if missing := [name for name in NEEDED[request.param] if not (repo / name).is_file()]:
         source = SOURCES[request.param]
-        raise UsageError(f"--{request.param}-repo {repo}", expected=f"a checkout of {source}",
-                         found=f"no {missing[0]}", fix=f"git clone {source}")  # fmt: skip
+        raise UsageError(
+            f"--{request.param}-repo {repo}",
+            expected=f"a checkout of {source}",
+            found=f"no {missing[0]}",
+            fix=f"git clone {source}",
+        )
     pytest.importorskip("torch")
     weights = tmp_path_factory.mktemp("random") / "weights.pth"
     subprocess.run(
         [sys.executable, "-c", RANDOM, request.param, str(repo), str(weights)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return plugins.build("propagators", request.param, repo=repo, weights=weights, size=96,
-                         device="cpu")  # fmt: skip
+        check=True,
+        capture_output=True,
+    )
+    return plugins.build(
+        "propagators", request.param, repo=repo, weights=weights, size=96, device="cpu"
+    )
 
 
 def noise(frames: int, *, backwards: bool = False) -> media.Media:
@@ -517,11 +531,22 @@ def test_a_checkout_is_named_by_an_option_or_else_by_a_variable(one, other, tmp_
     }
     tests = f"{__file__}::{test_official_code_knows_objects_by_their_numbers.__name__}"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests,
-         f"--{one}-repo", str(tmp_path / "option")],
-        capture_output=True, text=True, cwd=Path(__file__).parents[2],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            tests,
+            f"--{one}-repo",
+            str(tmp_path / "option"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
         env={**os.environ, **variables},
-    )  # fmt: skip
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     for kind, place in ((one, "option"), (other, "variable")):
         assert f"--{kind}-repo {tmp_path / place}: expected a checkout of" in done.stdout

@@ -28,8 +28,13 @@ def cluster():
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TOYS), before]))
     # Ray takes our word for the GPU.
-    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False,
-             configure_logging=False)  # fmt: skip
+    ray.init(
+        num_cpus=2,
+        num_gpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
     yield
     ray.shutdown()
     if before is None:
@@ -105,8 +110,9 @@ sys.exit(1)
 
 
 def test_a_batch_that_kills_its_actor_twice_is_lost_and_nothing_else(dots, tmp_path):
-    done = run(dots, tmp_path / "a", "dot_finder(fault=die,every=23,batch=2)", ray="auto",
-               workers=2)  # fmt: skip
+    done = run(
+        dots, tmp_path / "a", "dot_finder(fault=die,every=23,batch=2)", ray="auto", workers=2
+    )
     ids = [sample.query.id for sample in plugins.build("tasks", parse("dots"), dots).samples()]
     deadly = {place // 2 for place, one in enumerate(ids) if int(one, 16) % 23 == 0}
     assert done.results["failures"]["infrastructure"] == 2 * len(deadly) > 0
@@ -114,8 +120,14 @@ def test_a_batch_that_kills_its_actor_twice_is_lost_and_nothing_else(dots, tmp_p
 
 
 def test_an_actor_that_is_silent_for_too_long_is_replaced(dots, tmp_path):
-    done = run(dots, tmp_path / "a", "dot_finder(fault=hang,every=23,batch=2)", ray="auto",
-               workers=2, timeout=2.0)  # fmt: skip
+    done = run(
+        dots,
+        tmp_path / "a",
+        "dot_finder(fault=hang,every=23,batch=2)",
+        ray="auto",
+        workers=2,
+        timeout=2.0,
+    )
     assert 0 < done.results["failures"]["infrastructure"] <= 8
 
 
@@ -173,7 +185,8 @@ def test_a_cluster_that_is_there_is_used():
 def test_a_cluster_that_is_not_there_is_a_usage_error():
     line = "from harness.run.actors import connected; connected('ray://127.0.0.1:1', cpus=1)"
     started = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True,
-                          timeout=120, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", line], capture_output=True, text=True, timeout=120, check=False
+    )
     assert "UsageError" in done.stderr and "ray status" in done.stderr
     assert time.monotonic() - started < 110

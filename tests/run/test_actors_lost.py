@@ -62,10 +62,14 @@ def cluster(monkeypatch):
 
 def actor(*owed, placed=True, latest=0.0):
     return Actor(
-        handle=SimpleNamespace(killed=False), placed=Reference(*[None] * placed), latest=latest,
-        needs="1 CPU", owed=list(owed), journal=SimpleNamespace(append=list, close=lambda: None),
+        handle=SimpleNamespace(killed=False),
+        placed=Reference(*[None] * placed),
+        latest=latest,
+        needs="1 CPU",
+        owed=list(owed),
+        journal=SimpleNamespace(append=list, close=lambda: None),
         patience=600.0,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("what", LOST)
@@ -157,24 +161,42 @@ class Asked:
     def begun(self, asked, given):
         self.each.append((asked["num_gpus"], given["hides_gpus"]))
         calls = {"here": None, "hello": HELLO}
-        return SimpleNamespace(**{
-            name: SimpleNamespace(remote=lambda said=said: Reference(said))
-            for name, said in calls.items()
-        })  # fmt: skip
+        return SimpleNamespace(
+            **{
+                name: SimpleNamespace(remote=lambda said=said: Reference(said))
+                for name, said in calls.items()
+            }
+        )
 
 
 def actors(folder, *, gpus, note):
     return Actors(
-        parse("m"), folder, attempt=1, count=2, seed=0, isolate=False, timeout=None,
-        address="auto", gpus=gpus, wait=600.0, note=note,
-    )  # fmt: skip
+        parse("m"),
+        folder,
+        attempt=1,
+        count=2,
+        seed=0,
+        isolate=False,
+        timeout=None,
+        address="auto",
+        gpus=gpus,
+        wait=600.0,
+        note=note,
+    )
 
 
-@pytest.mark.parametrize(("cluster_gpus", "gpus", "each"), [
-    ({"GPU": 4.0}, None, (1.0, False)), ({}, None, (0.0, False)), ({"GPU": 4.0}, 0.0, (0.0, True)),
-    ({}, 0.0, (0.0, True)), ({"GPU": 4.0}, 0.5, (0.5, False)), ({}, 1.0, (1.0, False)),
-    ({"GPU": 1.0}, None, (0.5, False)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cluster_gpus", "gpus", "each"),
+    [
+        ({"GPU": 4.0}, None, (1.0, False)),
+        ({}, None, (0.0, False)),
+        ({"GPU": 4.0}, 0.0, (0.0, True)),
+        ({}, 0.0, (0.0, True)),
+        ({"GPU": 4.0}, 0.5, (0.5, False)),
+        ({}, 1.0, (1.0, False)),
+        ({"GPU": 1.0}, None, (0.5, False)),
+    ],
+)
 def test_an_actor_gets_a_gpu_if_there_are_any_and_nothing_else_was_said(
     cluster_gpus, gpus, each, tmp_path, monkeypatch
 ):

@@ -102,19 +102,22 @@ def test_a_model_on_the_cpu_of_a_machine_with_gpus_is_on_the_cpu(
     assert device_in(tmp_path / "first") == device_in(tmp_path / "second") == "cpu"
 
 
-@pytest.mark.parametrize(("chat", "segmenter", "named"), [
-    (Part("cuda:1"), None, "Card B"),
-    (Part("cuda"), Part("cpu"), "Card A"),
-    (Part("cuda:1"), Part("cuda:0"), "Card B, Card A"),
-    (Part("cuda:1"), Part("cuda:1"), "Card B"),
-    (Part(None), None, "Card A"),
-    (Part(1), None, "Card B"),
-    (Spread(2), Part("cpu"), "Card A, Card B"),
-    (SimpleNamespace(chat=Part("cuda:1")), None, "Card B"),
-    (Part("mps"), None, "mps"),
-    (Part("cuda:2"), None, "cuda:2"),
-    ([Part("cpu"), (Part("cuda:1"),)], None, "Card B"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("chat", "segmenter", "named"),
+    [
+        (Part("cuda:1"), None, "Card B"),
+        (Part("cuda"), Part("cpu"), "Card A"),
+        (Part("cuda:1"), Part("cuda:0"), "Card B, Card A"),
+        (Part("cuda:1"), Part("cuda:1"), "Card B"),
+        (Part(None), None, "Card A"),
+        (Part(1), None, "Card B"),
+        (Spread(2), Part("cpu"), "Card A, Card B"),
+        (SimpleNamespace(chat=Part("cuda:1")), None, "Card B"),
+        (Part("mps"), None, "mps"),
+        (Part("cuda:2"), None, "cuda:2"),
+        ([Part("cpu"), (Part("cuda:1"),)], None, "Card B"),
+    ],
+)
 def test_each_gpu_has_its_own_name(chat, segmenter, named, unloaded):
     assert hello(composed(chat, segmenter)).device == named
 
@@ -127,18 +130,23 @@ def test_without_a_gpu_or_without_torch_it_is_the_cpu(monkeypatch):
         assert provenance.device() == provenance.collect()["device"] == "cpu"
 
 
-POCKET = ("pocket(backend=transformers(device=cuda:1),segmenter=pocket_sam(device=cpu),"
-          "propagator=pocket_sam_video(device=auto))")  # fmt: skip
+POCKET = (
+    "pocket(backend=transformers(device=cuda:1),segmenter=pocket_sam(device=cpu),"
+    "propagator=pocket_sam_video(device=auto))"
+)
 ASKED = "backend=openai(model=m,coordinates=pixels,base_url=http://localhost:1/v1)"
 
 
-@pytest.mark.parametrize(("model", "named"), [
-    (POCKET, "Card B, Card A"),
-    (POCKET.replace("cuda:1", "cpu").replace("auto", "cpu"), "cpu"),
-    ("qwen_vl(backend=altered(chat=transformers(checkpoint=pocket,device=cuda:1)))", "Card B"),
-    (f"qwen_vl({ASKED},segmenter=pocket_sam)", "Card A"),
-    (f"qwen_vl({ASKED})", "cpu"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (POCKET, "Card B, Card A"),
+        (POCKET.replace("cuda:1", "cpu").replace("auto", "cpu"), "cpu"),
+        ("qwen_vl(backend=altered(chat=transformers(checkpoint=pocket,device=cuda:1)))", "Card B"),
+        (f"qwen_vl({ASKED},segmenter=pocket_sam)", "Card A"),
+        (f"qwen_vl({ASKED})", "cpu"),
+    ],
+)
 def test_the_parts_of_our_models_say_where_they_are(model, named, unloaded):
     assert device_of(plugins.build("models", parse(model))) == named
 
@@ -174,9 +182,13 @@ class Trainer:
 @pytest.mark.parametrize(("takes", "named"), [(0, "cpu"), (7, "Card B")])
 def test_a_training_records_the_gpu_if_it_took_it(takes, named, tmp_path, monkeypatch):
     cuda = SimpleNamespace(
-        is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1, taken=0,
-        max_memory_allocated=lambda device: cuda.taken, get_device_name=lambda: "Card B",
-    )  # fmt: skip
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        device_count=lambda: 1,
+        taken=0,
+        max_memory_allocated=lambda device: cuda.taken,
+        get_device_name=lambda: "Card B",
+    )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     done = train(Trainer(cuda, takes), [], None, tmp_path / "out", TrainingOptions())
     assert done.manifest["devices"] == [named]

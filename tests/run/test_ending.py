@@ -21,9 +21,14 @@ from .test_pipeline import PATIENCE, Kept, Staged, batch, predictions, wholes
 SOON = 0.2  # seconds after which masks are done, if something waits for them
 
 
-@pytest.mark.parametrize("error", [
-    KeyboardInterrupt(), UsageError("a setting", expected="one", found="another"),
-], ids=["interrupt", "usage"])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        UsageError("a setting", expected="one", found="another"),
+    ],
+    ids=["interrupt", "usage"],
+)
 def test_masks_of_a_batch_that_was_answered_are_journalled_before_an_error_is_raised(
     error, tmp_path
 ):
@@ -105,8 +110,9 @@ def test_what_is_still_asked_for_is_given_up_and_holds_up_nothing():
     model = Staged(turns=3, on_ask=on_ask, on_finish=on_finish)
     model.halt = given_up.set
     predictor = Predictor(model, journal)
-    slow, quick = (predictor.submit(batch(index, name)) for index, name in
-                   enumerate(["slow", "quick"]))  # fmt: skip
+    slow, quick = (
+        predictor.submit(batch(index, name)) for index, name in enumerate(["slow", "quick"])
+    )
     deadline = time.monotonic() + PATIENCE
     while not finishing.is_set() and time.monotonic() < deadline:
         time.sleep(0.01)

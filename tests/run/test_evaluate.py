@@ -42,9 +42,14 @@ def results(folder: Path) -> bytes:
     return (folder / "results.json").read_bytes()
 
 
-@pytest.mark.parametrize("options", [
-    {"workers": 3}, {"isolate": True}, {"workers": 2, "isolate": True},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"workers": 3},
+        {"isolate": True},
+        {"workers": 2, "isolate": True},
+    ],
+)
 def test_results_do_not_depend_on_workers_or_isolation(dots, tmp_path, options):
     run(dots, tmp_path / "a")
     run(dots, tmp_path / "b", **options)
@@ -84,9 +89,12 @@ def test_a_finished_run_is_not_predicted_again(dots, tmp_path):
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [("raise", "RuntimeError: no idea"), ("wrong size", "a mask of 32 × 5"),
-     ("number", "no mask in the answer")],
-)  # fmt: skip
+    [
+        ("raise", "RuntimeError: no idea"),
+        ("wrong size", "a mask of 32 × 5"),
+        ("number", "no mask in the answer"),
+    ],
+)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_model_that_fails_now_and_then_is_counted(dots, tmp_path, fault, message, workers):
     spec = f"dot_finder(fault={fault!r},every=3)"
@@ -324,9 +332,13 @@ def test_other_numbers_for_the_same_predictions_are_refused(dots, tmp_path, monk
     import toys
 
     official = toys.score
-    halved = replace(toys.PROTOCOL, score=lambda unit, said: {
-        **official(unit, said), "IoU": Mean(official(unit, said)["IoU"].value / 2),
-    })  # fmt: skip
+    halved = replace(
+        toys.PROTOCOL,
+        score=lambda unit, said: {
+            **official(unit, said),
+            "IoU": Mean(official(unit, said)["IoU"].value / 2),
+        },
+    )
     monkeypatch.setattr(toys, "PROTOCOL", halved)
     with pytest.raises(ResumeMismatch, match=r"metrics\.IoU.*→(.|\n)*--rescore"):
         run(dots, tmp_path / "a")
@@ -358,8 +370,13 @@ def test_runs_that_were_set_aside_are_not_on_boards(dots, tmp_path):
 
 def test_a_model_that_kills_every_worker_ends_the_run(dots, tmp_path):
     with pytest.raises(ModelError, match="in a row"):
-        run(dots, tmp_path / "a", spec="dot_finder(fault=die,every=1,batch=10)", workers=1,
-            isolate=True)  # fmt: skip
+        run(
+            dots,
+            tmp_path / "a",
+            spec="dot_finder(fault=die,every=1,batch=10)",
+            workers=1,
+            isolate=True,
+        )
 
 
 def unlike(path, by):
@@ -400,8 +417,18 @@ def test_a_picture_that_is_mended_before_its_answer_is_noted(dots, tmp_path):
 
 
 def test_an_isolated_worker_is_not_told_of_the_command_line(toy_command, dots, tmp_path):
-    shown = toy_command.json("eval", "--model", "dot_finder(fault=argv)", "--tasks", "dots",
-                             "--data", dots, "--out", tmp_path / "a", "--isolate")  # fmt: skip
+    shown = toy_command.json(
+        "eval",
+        "--model",
+        "dot_finder(fault=argv)",
+        "--tasks",
+        "dots",
+        "--data",
+        dots,
+        "--out",
+        tmp_path / "a",
+        "--isolate",
+    )
     assert shown["tasks"]["dots"]["n_failed"] == 0
 
 
@@ -409,6 +436,7 @@ def test_an_isolated_worker_is_not_told_of_the_command_line(toy_command, dots, t
 def test_a_run_on_a_file_of_ids_is_scored_again(dots, tmp_path, processes):
     (tmp_path / "ids").write_text("dot/3\ndot/5\n")
     done = run(dots, tmp_path / "a", subset=str(tmp_path / "ids"))
-    again, differing = rescore(TaskSource("dots", dots), Run.open(tmp_path / "a"),
-                               processes=processes)  # fmt: skip
+    again, differing = rescore(
+        TaskSource("dots", dots), Run.open(tmp_path / "a"), processes=processes
+    )
     assert differing == [] and again == done.results

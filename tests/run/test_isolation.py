@@ -21,15 +21,24 @@ def test_without_the_right_to_read_the_data_the_predictions_are_the_same(toy_com
     arguments = ("--tasks", "dots", "--data", data, "--out")
     plain = toy_command.json("eval", "--model", "dot_finder", *arguments, tmp_path / "a")
     blind = toy_command.json(
-        "eval", "--model", f"dot_finder(fault=privileges,secret={secret})", "--isolate",
-        *arguments, tmp_path / "b",
-    )  # fmt: skip
+        "eval",
+        "--model",
+        f"dot_finder(fault=privileges,secret={secret})",
+        "--isolate",
+        *arguments,
+        tmp_path / "b",
+    )
     assert blind["tasks"] == plain["tasks"]
     assert blind["tasks"]["dots"]["n_failed"] == 0
     seeing = toy_command.json(
-        "eval", "--model", f"dot_finder(fault=privileges,secret={secret})", "--workers", "2",
-        *arguments, tmp_path / "c",
-    )  # fmt: skip
+        "eval",
+        "--model",
+        f"dot_finder(fault=privileges,secret={secret})",
+        "--workers",
+        "2",
+        *arguments,
+        tmp_path / "c",
+    )
     assert seeing["tasks"]["dots"]["failures"]["infrastructure"] == 12, (
         "without --isolate the same process needs files that it cannot read"
     )

@@ -54,10 +54,24 @@ def test_a_rubric_without_a_scale_gives_no_grade():
 
 @pytest.mark.parametrize(
     ("reply", "grade"),
-    [("2", 2), (" 3\n", 3), ("**1**", 1), ("0.", 0), ("4", None), ("-1", None), ("", None),
-     ("2 of 3", None), ("two", None), ("2.5", None), ("٢", None), ("1e0", None), ("9" * 5000, None),
-     ("Score: 2", None), ("\ud800", None)],
-)  # fmt: skip
+    [
+        ("2", 2),
+        (" 3\n", 3),
+        ("**1**", 1),
+        ("0.", 0),
+        ("4", None),
+        ("-1", None),
+        ("", None),
+        ("2 of 3", None),
+        ("two", None),
+        ("2.5", None),
+        ("٢", None),
+        ("1e0", None),
+        ("9" * 5000, None),
+        ("Score: 2", None),
+        ("\ud800", None),
+    ],
+)
 def test_only_a_whole_reply_that_is_a_grade_is_read(reply, grade):
     by = rubric("graded")
     assert by.read(reply) == grade
@@ -67,8 +81,12 @@ def test_only_a_whole_reply_that_is_a_grade_is_read(reply, grade):
 def test_words_stand_for_grades_in_any_case():
     by = rubric("same_meaning")
     assert [by.read(one) for one in ("yes", "No.", "YES", "maybe", "yes, it is")] == [
-        1, 0, 1, None, None,
-    ]  # fmt: skip
+        1,
+        0,
+        1,
+        None,
+        None,
+    ]
 
 
 def test_an_unreadable_verdict_has_the_defined_value_and_is_reported():
@@ -79,8 +97,10 @@ def test_an_unreadable_verdict_has_the_defined_value_and_is_reported():
     totals.add(statistics(found))
     totals.add(statistics(judgement(Scripted({YES.answer: "3"}), rubric("graded"), YES)))
     assert totals.values() == {
-        "judged correct": 0.5, "judged score": 0.5, "unreadable verdicts": 0.5,
-    }  # fmt: skip
+        "judged correct": 0.5,
+        "judged score": 0.5,
+        "unreadable verdicts": 0.5,
+    }
 
 
 @pytest.mark.parametrize(("reply", "correct"), [("1", False), ("2", True), ("3", True)])
@@ -110,9 +130,13 @@ def test_a_score_that_is_not_what_the_reply_says_is_refused():
 
 
 def written(folder, **changes):
-    lines = {"name": '"mine"', "version": "1", "exact_match": "true",
-             "prompt": '"Q {question} T {truth} A {answer}"',
-             "scale": "{ lowest = 0, highest = 1, correct_from = 1, unreadable = 0 }"}  # fmt: skip
+    lines = {
+        "name": '"mine"',
+        "version": "1",
+        "exact_match": "true",
+        "prompt": '"Q {question} T {truth} A {answer}"',
+        "scale": "{ lowest = 0, highest = 1, correct_from = 1, unreadable = 0 }",
+    }
     path = folder / "mine.toml"
     text = "\n".join(f"{key} = {value}" for key, value in {**lines, **changes}.items() if value)
     path.write_text(text, encoding="utf-8")
@@ -121,16 +145,24 @@ def written(folder, **changes):
 
 @pytest.mark.parametrize(
     ("changes", "found"),
-    [({"prompt": '"{answer}"'}, "fields"), ({"prompt": '"{answer} {truth} {file}"'}, "fields"),
-     ({"prompt": '"{answer} {question}"'}, "truth"), ({"scale": ""}, "without a scale"),
-     ({"scale": "", "prompt": '"{answer}"'}, "question"), ({"scale": "3"}, "scale"),
-     ({"max_new_tokens": "0"}, "max_new_tokens"),
-     ({"prompt": '"{answer} {truth} {"'}, "prompt"), ({"version": '"1"'}, "version"),
-     ({"name": ""}, "name"), ({"scale": "{ lowest = 0 }"}, "scale"), ({"extra": "1"}, "extra"),
-     ({"scale": "{ lowest = 1, highest = 1, correct_from = 1, unreadable = 1 }"}, "scale"),
-     ({"scale": "{ lowest = 0, highest = 1, correct_from = 1, unreadable = -1 }"}, "scale"),
-     ({"name": "["}, "TOML")],
-)  # fmt: skip
+    [
+        ({"prompt": '"{answer}"'}, "fields"),
+        ({"prompt": '"{answer} {truth} {file}"'}, "fields"),
+        ({"prompt": '"{answer} {question}"'}, "truth"),
+        ({"scale": ""}, "without a scale"),
+        ({"scale": "", "prompt": '"{answer}"'}, "question"),
+        ({"scale": "3"}, "scale"),
+        ({"max_new_tokens": "0"}, "max_new_tokens"),
+        ({"prompt": '"{answer} {truth} {"'}, "prompt"),
+        ({"version": '"1"'}, "version"),
+        ({"name": ""}, "name"),
+        ({"scale": "{ lowest = 0 }"}, "scale"),
+        ({"extra": "1"}, "extra"),
+        ({"scale": "{ lowest = 1, highest = 1, correct_from = 1, unreadable = 1 }"}, "scale"),
+        ({"scale": "{ lowest = 0, highest = 1, correct_from = 1, unreadable = -1 }"}, "scale"),
+        ({"name": "["}, "TOML"),
+    ],
+)
 def test_a_file_that_is_no_rubric_is_refused_with_what_is_wrong(tmp_path, changes, found):
     with pytest.raises(DataError, match=found):
         rubric(str(written(tmp_path, **changes)))

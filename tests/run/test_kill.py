@@ -17,17 +17,40 @@ MODEL = "dot_finder(delay=0.04,batch=4)"
 
 
 def start(command, data, out, workers, *, model=MODEL, task="dots", **signs):
-    line = [sys.executable, "-m", "harness", "eval", "--model", model, "--tasks", task,
-            "--data", data, "--out", out, "--workers", workers, "--quiet"]  # fmt: skip
+    line = [
+        sys.executable,
+        "-m",
+        "harness",
+        "eval",
+        "--model",
+        model,
+        "--tasks",
+        task,
+        "--data",
+        data,
+        "--out",
+        out,
+        "--workers",
+        workers,
+        "--quiet",
+    ]
     return subprocess.Popen(
-        list(map(str, line)), cwd=command.folder, env=command.environment() | signs,
-        start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        list(map(str, line)),
+        cwd=command.folder,
+        env=command.environment() | signs,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def records(path):
-    return [record for raw in path.read_bytes().splitlines(keepends=True)
-            if (record := parse_line(raw)) is not None]  # fmt: skip
+    return [
+        record
+        for raw in path.read_bytes().splitlines(keepends=True)
+        if (record := parse_line(raw)) is not None
+    ]
 
 
 def unfinished(path):
@@ -70,8 +93,18 @@ def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path):
     import toys
 
     data, rough = toys.write_dots(tmp_path / "data", COUNT), tmp_path / "rough"
-    calm = toy_command("eval", "--model", MODEL, "--tasks", "dots", "--data", data,
-                       "--out", tmp_path / "calm", "--quiet")  # fmt: skip
+    calm = toy_command(
+        "eval",
+        "--model",
+        MODEL,
+        "--tasks",
+        "dots",
+        "--data",
+        data,
+        "--out",
+        tmp_path / "calm",
+        "--quiet",
+    )
     assert calm.returncode == 0, calm.stderr
     moments = random.Random(0)
     for kill in range(10):
@@ -96,8 +129,18 @@ def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp
     import toys
 
     data, rough = toys.write_dots(tmp_path / "data", TALKED_OF), tmp_path / "rough"
-    calm = toy_command("eval", "--model", TALKER, "--tasks", "dots", "--data", data,
-                       "--out", tmp_path / "calm", "--quiet")  # fmt: skip
+    calm = toy_command(
+        "eval",
+        "--model",
+        TALKER,
+        "--tasks",
+        "dots",
+        "--data",
+        data,
+        "--out",
+        tmp_path / "calm",
+        "--quiet",
+    )
     assert calm.returncode == 0, calm.stderr
     said = tmp_path / "replies"
     said.touch()
@@ -121,8 +164,12 @@ def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp
 
 def samples(folder):
     """The journal's records of samples, of all attempts."""
-    return [record for path in sorted(folder.rglob("samples.*.jsonl"))
-            for record in records(path) if "sample" in record]  # fmt: skip
+    return [
+        record
+        for path in sorted(folder.rglob("samples.*.jsonl"))
+        for record in records(path)
+        if "sample" in record
+    ]
 
 
 def answered(folder):
@@ -200,9 +247,14 @@ def check_journal(folder):
     assert len(attempts) >= 6, "most kills fell into the work"
 
 
-@pytest.mark.parametrize(("sent", "workers"), [
-    (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGTERM, 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sent", "workers"),
+    [
+        (signal.SIGINT, 2),
+        (signal.SIGTERM, 1),
+        (signal.SIGTERM, 2),
+    ],
+)
 def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, sent, workers):
     import toys
 
@@ -215,8 +267,17 @@ def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, sent, workers):
     process.send_signal(sent)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "goes on" in stderr
-    done = toy_command.json("eval", "--model", MODEL, "--tasks", "dots", "--data",
-                            tmp_path / "data", "--out", tmp_path / "out")  # fmt: skip
+    done = toy_command.json(
+        "eval",
+        "--model",
+        MODEL,
+        "--tasks",
+        "dots",
+        "--data",
+        tmp_path / "data",
+        "--out",
+        tmp_path / "out",
+    )
     assert done["tasks"]["dots"]["n_total"] == COUNT
 
 
@@ -225,12 +286,28 @@ def test_sigterm_keeps_what_was_answered_and_not_finished(toy_command, tmp_path)
     import toys
 
     toys.write_dots(tmp_path / "data", 40)
-    line = [sys.executable, "-m", "harness", "eval", "--model", "dot_segmenter", "--tasks", "dots",
-            "--data", tmp_path / "data", "--out", tmp_path / "out", "--quiet"]  # fmt: skip
+    line = [
+        sys.executable,
+        "-m",
+        "harness",
+        "eval",
+        "--model",
+        "dot_segmenter",
+        "--tasks",
+        "dots",
+        "--data",
+        tmp_path / "data",
+        "--out",
+        tmp_path / "out",
+        "--quiet",
+    ]
     process = subprocess.Popen(
-        list(map(str, line)), cwd=toy_command.folder, stderr=subprocess.PIPE, text=True,
+        list(map(str, line)),
+        cwd=toy_command.folder,
+        stderr=subprocess.PIPE,
+        text=True,
         env=toy_command.environment() | {"SIGNS": str(tmp_path)},
-    )  # fmt: skip
+    )
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not (tmp_path / "segments").exists():

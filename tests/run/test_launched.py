@@ -33,13 +33,31 @@ from .test_pipeline import Staged, batch, wholes
 
 
 def start(command, data, out, *, rank, size, model="dot_finder(batch=2)", more=()):
-    line = [sys.executable, "-m", "harness", "eval", "--model", model, "--tasks", "dots",
-            "--data", data, "--out", out, "--json", *more]  # fmt: skip
+    line = [
+        sys.executable,
+        "-m",
+        "harness",
+        "eval",
+        "--model",
+        model,
+        "--tasks",
+        "dots",
+        "--data",
+        data,
+        "--out",
+        out,
+        "--json",
+        *more,
+    ]
     variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
     return subprocess.Popen(
-        list(map(str, line)), cwd=command.folder, env=command.environment() | variables,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        list(map(str, line)),
+        cwd=command.folder,
+        env=command.environment() | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def together(command, data, out, size, **given):
@@ -56,8 +74,17 @@ def written(out):
 
 
 def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
-    toy_command.json("eval", "--model", "dot_finder(batch=2)", "--tasks", "dots", "--data", dots,
-                     "--out", tmp_path / "one")  # fmt: skip
+    toy_command.json(
+        "eval",
+        "--model",
+        "dot_finder(batch=2)",
+        "--tasks",
+        "dots",
+        "--data",
+        dots,
+        "--out",
+        tmp_path / "one",
+    )
     shown = together(toy_command, dots, tmp_path / "three", 3)
     assert written(tmp_path / "one") == written(tmp_path / "three")
     assert json.loads(shown[0][0])["tasks"]["dots"]["n_total"] == 40
@@ -72,11 +99,24 @@ def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
     assert {path.name for path in (tmp_path / "three").rglob("samples.*")} == files
 
 
-@pytest.mark.parametrize("launcher", [
-    ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
-    ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
-     "--mixed_precision", "no", "--dynamo_backend", "no"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
+        [
+            "accelerate.commands.launch",
+            "--multi_gpu",
+            "--num_processes",
+            "2",
+            "--num_machines",
+            "1",
+            "--mixed_precision",
+            "no",
+            "--dynamo_backend",
+            "no",
+        ],
+    ],
+)
 def test_the_launchers_of_torch_and_accelerate_are_understood(
     toy_command, dots, tmp_path, launcher
 ):
@@ -85,9 +125,14 @@ def test_the_launchers_of_torch_and_accelerate_are_understood(
     toy_command.json(*asked, "--out", tmp_path / "one")
     line = [sys.executable, "-m", *launcher, "-m", "harness", *asked, "--out", tmp_path / "two"]
     done = subprocess.run(
-        list(map(str, line)), cwd=toy_command.folder, env=toy_command.environment(),
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        list(map(str, line)),
+        cwd=toy_command.folder,
+        env=toy_command.environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert written(tmp_path / "one") == written(tmp_path / "two")
     files = {path.name for path in (tmp_path / "two").rglob("samples.*")}
@@ -99,8 +144,10 @@ def test_a_model_that_only_raises_ends_a_launch_as_it_ends_one_process(toy_comma
 
     data = package.write_dots(tmp_path / "many", 80)
     model = "dot_finder(batch=2,fault=raise,every=1)"
-    started = [start(toy_command, data, tmp_path / "a", rank=rank, size=2, model=model)
-               for rank in range(2)]  # fmt: skip
+    started = [
+        start(toy_command, data, tmp_path / "a", rank=rank, size=2, model=model)
+        for rank in range(2)
+    ]
     said, errors = started[0].communicate(timeout=120)
     started[1].kill()
     started[1].communicate()
@@ -109,8 +156,10 @@ def test_a_model_that_only_raises_ends_a_launch_as_it_ends_one_process(toy_comma
 
 def test_a_killed_launch_goes_on_with_another_number_of_processes(toy_command, dots, tmp_path):
     model = "dot_finder(batch=2,delay=0.1)"
-    started = [start(toy_command, dots, tmp_path / "a", rank=rank, size=2, model=model)
-               for rank in range(2)]  # fmt: skip
+    started = [
+        start(toy_command, dots, tmp_path / "a", rank=rank, size=2, model=model)
+        for rank in range(2)
+    ]
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not all(
         any(path.stat().st_size for path in (tmp_path / "a").rglob(f"samples.{rank}.1.jsonl"))
@@ -154,15 +203,24 @@ def launch_of_two(folder, number):
 
 def test_timing_has_the_seconds_of_every_process_of_a_launch(tmp_path):
     (tmp_path / "launch").mkdir()
-    (tmp_path / "launch" / "stages.1.json").write_text(json.dumps({
-        "leader": "of a launch that was killed",
-        "stages": {"propagation": {"seconds": 1000.0, "memory_bytes": 1}},
-    }))  # fmt: skip
+    (tmp_path / "launch" / "stages.1.json").write_text(
+        json.dumps(
+            {
+                "leader": "of a launch that was killed",
+                "stages": {"propagation": {"seconds": 1000.0, "memory_bytes": 1}},
+            }
+        )
+    )
     for number in (1, 2):
         outcomes = launch_of_two(tmp_path, number)
         assert sum(len(one.samples) for one in wholes(outcomes)) == 4
-        add_attempt(tmp_path, seconds=1.0, samples=4, workers=1,
-                    stages=summed(one.stages for one in outcomes))  # fmt: skip
+        add_attempt(
+            tmp_path,
+            seconds=1.0,
+            samples=4,
+            workers=1,
+            stages=summed(one.stages for one in outcomes),
+        )
     attempts = json.loads((tmp_path / "timing.json").read_text())["attempts"]
     assert len(attempts) == 2
     for attempt in attempts:
@@ -265,8 +323,13 @@ def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
         leader = threading.Thread(target=late)
         leader.start()
         answer = meet(launch, tmp_path / "run")
-        share(launch, Staged(), tmp_path / "run", attempt=answer["attempt"],
-              batches=[batch(1, "1"), batch(3, "3")])  # fmt: skip
+        share(
+            launch,
+            Staged(),
+            tmp_path / "run",
+            attempt=answer["attempt"],
+            batches=[batch(1, "1"), batch(3, "3")],
+        )
         leader.join(10)
     assert sum(len(one.samples) for one in wholes(outcomes)) == 4
     assert [path.name for path in tmp_path.iterdir()] == ["run"], "nothing is left of it"
@@ -313,8 +376,10 @@ def test_a_helper_that_has_its_share_and_is_silent_there_is_not_excused_by_its_l
 
 def test_processes_of_a_launch_tell_that_they_live_while_they_do(toy_command, dots, tmp_path):
     out = tmp_path / "runs"
-    begun = [start(toy_command, dots, out, rank=rank, size=2, model="dot_finder(batch=2,delay=0.2)")
-             for rank in range(2)]  # fmt: skip
+    begun = [
+        start(toy_command, dots, out, rank=rank, size=2, model="dot_finder(batch=2,delay=0.2)")
+        for rank in range(2)
+    ]
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(list(out.glob(f"{LIVES}/*/alive.*.json"))) < 2:
         time.sleep(0.05)
@@ -365,10 +430,19 @@ def test_a_process_that_stands_alone_is_none_of_several():
         launched({"WORLD_SIZE": "2", "RANK": "2"})
 
 
-@pytest.mark.parametrize(("seen", "local", "own"), [
-    (None, "1", "1"), ("4,6", "1", "6"), ("GPU-a,GPU-b", "0", "GPU-a"), ("7", "", "7"),
-    ("7", "3", "7"), ("", "0", ""), ("", "1", ""), ("4,6", "", "4,6"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seen", "local", "own"),
+    [
+        (None, "1", "1"),
+        ("4,6", "1", "6"),
+        ("GPU-a,GPU-b", "0", "GPU-a"),
+        ("7", "", "7"),
+        ("7", "3", "7"),
+        ("", "0", ""),
+        ("", "1", ""),
+        ("4,6", "", "4,6"),
+    ],
+)
 def test_each_process_sees_its_own_gpu(monkeypatch, seen, local, own):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if seen is not None:

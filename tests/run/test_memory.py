@@ -92,8 +92,9 @@ def test_processes_are_told_apart_and_what_is_counted_is_of_the_fullest():
     whole = summed([one, one, two])
     assert (whole["model"].samples, whole["model"].pixels) == (3, 100)
     assert process_peaks(whole) == {
-        "process_peak_bytes": [40, 30], "process_gpu_peak_bytes": [5, 0],
-    }  # fmt: skip
+        "process_peak_bytes": [40, 30],
+        "process_gpu_peak_bytes": [5, 0],
+    }
 
 
 def test_what_cannot_be_measured_is_left_out():
@@ -108,8 +109,12 @@ def test_stages_that_an_earlier_version_told_of_can_be_read():
 
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_earlier_attempts_are_kept_as_they_were(tmp_path, attempts):
-    old = {"wall_seconds": 2.0, "samples": 4, "workers": 1,
-           "stages": {"model": {"seconds": 1.5, "memory_bytes": 1 << 30}}}  # fmt: skip
+    old = {
+        "wall_seconds": 2.0,
+        "samples": 4,
+        "workers": 1,
+        "stages": {"model": {"seconds": 1.5, "memory_bytes": 1 << 30}},
+    }
     (tmp_path / "timing.json").write_text(json.dumps({"attempts": [old] * attempts}))
     new = stages(2, 100, ("7", Peak(30, 0)))
     add_attempt(tmp_path, seconds=2.0, samples=4, workers=1, stages=new)

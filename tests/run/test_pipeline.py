@@ -307,11 +307,19 @@ def test_few_samples_of_a_batch_are_segmented_and_not_finished():
 def tracks(index, *names, frames=5):
     """A batch of questions for masks in videos of 4 × 4 pixels."""
     picture = np.zeros((4, 4, 3), np.uint8)
-    return Batch(index=index, run="run", queries=tuple(
-        Query(id=name, text=name, forms=(AnswerForm.MASK_TRACK,), media=(
-            pixels([picture] * frames, times=range(frames), is_video=True, id=name),
-        )) for name in names
-    ))  # fmt: skip
+    return Batch(
+        index=index,
+        run="run",
+        queries=tuple(
+            Query(
+                id=name,
+                text=name,
+                forms=(AnswerForm.MASK_TRACK,),
+                media=(pixels([picture] * frames, times=range(frames), is_video=True, id=name),),
+            )
+            for name in names
+        ),
+    )
 
 
 def track_bytes(masks, frames=5):
@@ -352,11 +360,20 @@ class Miscounting(Marking):
         return self.says
 
 
-@pytest.mark.parametrize(("model", "masks"), [
-    (Marking(), 1 + 1), (Counting(), 3 + 1), (Miscounting(says=2.0), 2 + 1),
-    (Miscounting(says=ValueError()), 1 + 1), (Miscounting(says=SystemExit(2)), 1 + 1),
-    (Miscounting(says="many"), 1 + 1), (Miscounting(says=0), None), (Miscounting(says=-4), None),
-], ids=["not-said", "three", "two", "raises", "exits", "no-number", "none", "less"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "masks"),
+    [
+        (Marking(), 1 + 1),
+        (Counting(), 3 + 1),
+        (Miscounting(says=2.0), 2 + 1),
+        (Miscounting(says=ValueError()), 1 + 1),
+        (Miscounting(says=SystemExit(2)), 1 + 1),
+        (Miscounting(says="many"), 1 + 1),
+        (Miscounting(says=0), None),
+        (Miscounting(says=-4), None),
+    ],
+    ids=["not-said", "three", "two", "raises", "exits", "no-number", "none", "less"],
+)
 def test_the_masks_of_every_object_are_counted(model, masks):
     predictor = Predictor(model, Kept())
     outcome = predictor.submit(tracks(0, "abc")).result(PATIENCE)
@@ -379,8 +396,9 @@ def test_of_a_question_without_a_reply_no_masks_are_counted():
 
 def test_samples_are_segmented_as_far_as_their_masks_fit():
     stuck, begun = threading.Event(), []
-    model = Counting(on_begin=lambda query: begun.append(query.id),
-                     on_finish=lambda query: stuck.wait(PATIENCE))  # fmt: skip
+    model = Counting(
+        on_begin=lambda query: begun.append(query.id), on_finish=lambda query: stuck.wait(PATIENCE)
+    )
     need = track_bytes(2 + 1)
     predictor = Predictor(model, Kept(), _room=Room(bytes_=2 * need))
     done = predictor.submit(tracks(0, *(f"q{index}" for index in range(8))))
@@ -462,10 +480,15 @@ def test_a_sample_that_ends_the_run_leaves_its_room_to_the_next(stage, asked):
 MANY = [f"q{index}" for index in range(4 * BEGUN)]
 
 
-@pytest.mark.parametrize(("asked", "room"), [
-    (batch(0, *MANY), Room()), (tracks(0, *MANY), Room(bytes_=1)),
-    (tracks(0, "a", "b", "large" * 9), Room(bytes_=3 * track_bytes(1 + 1))),
-], ids=["many", "each-alone", "larger-than-what-is-left"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("asked", "room"),
+    [
+        (batch(0, *MANY), Room()),
+        (tracks(0, *MANY), Room(bytes_=1)),
+        (tracks(0, "a", "b", "large" * 9), Room(bytes_=3 * track_bytes(1 + 1))),
+    ],
+    ids=["many", "each-alone", "larger-than-what-is-left"],
+)
 def test_a_stage_that_waits_for_room_ends_with_the_run(asked, room):
     before = set(threading.enumerate())
     stuck = threading.Event()
@@ -609,14 +632,18 @@ def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_pat
     predictor.close()
     assert (outcome.failed, outcome.crashed, set(outcome.samples)) == (0, 0, {"a", "bb", "c"})
     assert [(one.samples, one.whole) for one in told] == [
-        (("c",), False), (("bb",), False), (("a",), False)
-    ]  # fmt: skip
+        (("c",), False),
+        (("bb",), False),
+        (("a",), False),
+    ]
 
 
 def test_no_more_is_asked_for_while_many_samples_wait_for_their_masks():
     stuck, replied = threading.Event(), []
-    model = Talks(on_reply=lambda query: replied.append(query.id),
-                  on_finish=lambda query: stuck.wait(PATIENCE))  # fmt: skip
+    model = Talks(
+        on_reply=lambda query: replied.append(query.id),
+        on_finish=lambda query: stuck.wait(PATIENCE),
+    )
     predictor = Predictor(model, Kept(), inline=False)
     done = []
     thread = threading.Thread(

@@ -78,11 +78,16 @@ class Scene(Pool):
         return [one for one in busy if one.says]
 
 
-@pytest.mark.parametrize(("greeting", "error"), [
-    (WRONG, UsageError), (KeyboardInterrupt(), KeyboardInterrupt),
-    (Hello("another", 2, False, {}), ModelError),
-    (Unplaced("an actor", expected="a machine", found="none"), Unplaced),
-], ids=["error", "interrupt", "another", "unplaced"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("greeting", "error"),
+    [
+        (WRONG, UsageError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (Hello("another", 2, False, {}), ModelError),
+        (Unplaced("an actor", expected="a machine", found="none"), Unplaced),
+    ],
+    ids=["error", "interrupt", "another", "unplaced"],
+)
 def test_a_replacement_whose_greeting_fails_is_not_left_behind(greeting, error, tmp_path):
     dying, replacement = Scripted(says=[HELLO, READY, None]), Scripted(says=[greeting])
     pool = Scene(tmp_path, dying, replacement, count=1)
@@ -92,10 +97,17 @@ def test_a_replacement_whose_greeting_fails_is_not_left_behind(greeting, error, 
     assert pool._members == []
 
 
-@pytest.mark.parametrize(("other", "said"), [
-    (replace(HELLO, device="Card B"), "the same device in every worker, here Card A, found Card B"),
-    (replace(HELLO, device="Card A", name="another"), "describe themselves differently"),
-], ids=["device", "model"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (
+            replace(HELLO, device="Card B"),
+            "the same device in every worker, here Card A, found Card B",
+        ),
+        (replace(HELLO, device="Card A", name="another"), "describe themselves differently"),
+    ],
+    ids=["device", "model"],
+)
 def test_workers_that_differ_are_refused_in_words(other, said, tmp_path):
     first = replace(HELLO, device="Card A")
     members = [Scripted(says=[one]) for one in (first, first, other)]
@@ -160,14 +172,23 @@ def test_replacements_that_all_die_while_they_load_end_the_run_if_no_other_is_le
     assert all(one.closed for one in (*begun, *stillborn)) and pool._members == []
 
 
-@pytest.mark.parametrize(("count", "timeout", "deadly", "times"), [
-    (1, 60.0, {0}, {0: 2, 1: 1, 2: 1, 3: 1}),
-    (1, None, {0}, {0: 3, 1: 2, 2: 1, 3: 1}),
-    (1, None, {1}, {0: 1, 1: 3, 2: 2, 3: 1}),
-    (1, None, {0, 1}, {0: 3, 1: 3, 2: 1, 3: 1}),
-    (2, None, {0, 2, 3}, {0: 3, 1: 1, 2: 3, 3: 2}),
-], ids=["held-alone", "held-with-the-next", "held-after-another", "two-that-kill",
-        "beside-another-worker"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("count", "timeout", "deadly", "times"),
+    [
+        (1, 60.0, {0}, {0: 2, 1: 1, 2: 1, 3: 1}),
+        (1, None, {0}, {0: 3, 1: 2, 2: 1, 3: 1}),
+        (1, None, {1}, {0: 1, 1: 3, 2: 2, 3: 1}),
+        (1, None, {0, 1}, {0: 3, 1: 3, 2: 1, 3: 1}),
+        (2, None, {0, 2, 3}, {0: 3, 1: 1, 2: 3, 3: 2}),
+    ],
+    ids=[
+        "held-alone",
+        "held-with-the-next",
+        "held-after-another",
+        "two-that-kill",
+        "beside-another-worker",
+    ],
+)
 def test_what_kills_each_worker_is_given_twice_alone_and_the_rest_is_answered(
     count, timeout, deadly, times, tmp_path
 ):

@@ -62,8 +62,13 @@ class Loader:
 
 
 def video(decoded, name, frames):
-    return Media([Loader(decoded, name, number) for number in range(frames)], size=(6, 4),
-                 times=range(frames), digest=lambda: name, is_video=True)  # fmt: skip
+    return Media(
+        [Loader(decoded, name, number) for number in range(frames)],
+        size=(6, 4),
+        times=range(frames),
+        digest=lambda: name,
+        is_video=True,
+    )
 
 
 def query(decoded, name, frames=LONG, form=AnswerForm.NUMBER):
@@ -122,8 +127,9 @@ def test_only_as_many_frames_are_decoded_ahead_as_fit(decoded, room):
     room(5)
     first, second, third = (query(decoded, name) for name in "abc")
     assert ahead(Looks(), first, second, third) == [
-        (first.media[0], list(SHOWN)), (second.media[0], list(SHOWN[:2])),
-    ]  # fmt: skip
+        (first.media[0], list(SHOWN)),
+        (second.media[0], list(SHOWN[:2])),
+    ]
     predictor = Predictor(Looks(), Kept())
     predictor.prefetch(batch(first, second, third))
     decoded.wait_for("a", SHOWN)
@@ -150,8 +156,10 @@ def test_the_other_frames_of_a_track_come_after_what_all_samples_show_and_where_
     assert (shown[1], rest[1]) == ([4], [0, 1, 2, 3, 5, 6, 7, 8])
     found = ahead(Looks(shown=(4,)), long, short)
     assert [(media is short.media[0], frames) for media, frames in found] == [
-        (False, [4]), (True, [4]), (True, [0, 1, 2, 3, 5, 6, 7, 8]),
-    ]  # fmt: skip
+        (False, [4]),
+        (True, [4]),
+        (True, [0, 1, 2, 3, 5, 6, 7, 8]),
+    ]
     worded = query(decoded, "worded", frames=9, form=AnswerForm.CHOICE)
     assert ahead(Looks(shown=(4,)), worded) == [(worded.media[0], [4])]
 
@@ -233,8 +241,13 @@ def test_what_is_expected_is_decoded_once(decoded, room, monkeypatch, tmp_path, 
     shown = tuple(range(0, 40, 2))
 
     def slow(name):
-        media = Media([Slow(decoded, name, number) for number in range(50)], size=(6, 4),
-                      times=range(50), digest=lambda: name, is_video=True)  # fmt: skip
+        media = Media(
+            [Slow(decoded, name, number) for number in range(50)],
+            size=(6, 4),
+            times=range(50),
+            digest=lambda: name,
+            is_video=True,
+        )
         return Query(id=name, text=name, media=(media,), forms=(AnswerForm.NUMBER,))
 
     names = ("a", "b", "c", "d", "e")

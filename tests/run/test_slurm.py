@@ -99,9 +99,13 @@ def program(toy_command, tmp_path):
             lines = lines.replace(old, new)
         (tmp_path / "program.py").write_text(lines, "utf-8")
         process = subprocess.Popen(
-            [sys.executable, "program.py"], cwd=tmp_path, start_new_session=True,
-            env={**toy_command.environment(), **variables}, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "program.py"],
+            cwd=tmp_path,
+            start_new_session=True,
+            env={**toy_command.environment(), **variables},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         started.append(process)
         _, said = process.communicate(timeout=120)
         return process.returncode, said
@@ -141,8 +145,9 @@ job.results()
 def alone(toy_command, dots, tmp_path):
     """The results that one process writes."""
     model = "dot_finder(batch=1,delay=0.1)"
-    toy_command.json("eval", "--model", model, "--tasks", "dots", "--data", dots,
-                     "--out", tmp_path / "one")  # fmt: skip
+    toy_command.json(
+        "eval", "--model", model, "--tasks", "dots", "--data", dots, "--out", tmp_path / "one"
+    )
     (results,) = (tmp_path / "one").rglob("results.json")
     return model, results.read_bytes()
 
@@ -187,8 +192,15 @@ def test_slurm_is_told_what_the_program_of_submitit_says(program, tmp_path):
     code, said = program({"job.results()": "assert job.job_id == '17'"}, PATH=before)
     assert code == 0, said
     asked = (tmp_path / "asked").read_text("utf-8").splitlines()
-    assert {f"#SBATCH --{one}" for one in (
-        "nodes=2", "ntasks-per-node=4", "gpus-per-node=4", "time=240", "signal=USR2@120",
-    )} <= set(asked)  # fmt: skip
+    assert {
+        f"#SBATCH --{one}"
+        for one in (
+            "nodes=2",
+            "ntasks-per-node=4",
+            "gpus-per-node=4",
+            "time=240",
+            "signal=USR2@120",
+        )
+    } <= set(asked)
     (begun,) = [line for line in asked if line.startswith("srun ")]
     assert "--kill-on-bad-exit=1" in begun.split()

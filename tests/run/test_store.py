@@ -21,8 +21,11 @@ from harness.store.lease import lease
 
 
 def record(name, text="x"):
-    return {"sample": name, "batch": 0, "prediction": {"query_id": name, "replies": [text],
-                                                       "usage": [0, 0, 0, 0]}}  # fmt: skip
+    return {
+        "sample": name,
+        "batch": 0,
+        "prediction": {"query_id": name, "replies": [text], "usage": [0, 0, 0, 0]},
+    }
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(max_size=40) | st.integers(), max_size=4))
@@ -209,8 +212,9 @@ with lease(pathlib.Path(sys.argv[1])):
 
 
 def test_a_second_process_is_refused_until_the_first_dies(tmp_path):
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)],
-                              stdout=subprocess.PIPE, text=True)  # fmt: skip
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(Locked, match=f"process {holder.pid}"), lease(tmp_path):

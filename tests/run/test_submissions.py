@@ -16,8 +16,9 @@ from harness.task import Ceiling, Protocol, Task
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FRAMES, SIDE = 16, 160
-VIDEO = pixels([np.zeros((SIDE, SIDE, 3), np.uint8)] * FRAMES, times=range(FRAMES), is_video=True,
-               id="v")  # fmt: skip
+VIDEO = pixels(
+    [np.zeros((SIDE, SIDE, 3), np.uint8)] * FRAMES, times=range(FRAMES), is_video=True, id="v"
+)
 EMPTY = (Rle.empty(SIDE, SIDE),) * FRAMES
 
 
@@ -27,8 +28,14 @@ def area(unit, predictions):
     return {"area": Mean(sum(mask.area for mask in masks) / (FRAMES * SIDE * SIDE))}
 
 
-PROTOCOL = Protocol(name="area", score=area, metrics=(Metric("area", about="share of pixels"),),
-                    headline="area", ceiling=Ceiling(value=1.0), about="a toy's")  # fmt: skip
+PROTOCOL = Protocol(
+    name="area",
+    score=area,
+    metrics=(Metric("area", about="share of pixels"),),
+    headline="area",
+    ceiling=Ceiling(value=1.0),
+    about="a toy's",
+)
 
 
 def tracks(count):
@@ -36,12 +43,21 @@ def tracks(count):
 
     def samples():
         for number in range(count):
-            query = Query(id=query_id(str(number)), text="?", media=(VIDEO,),
-                          forms=(AnswerForm.MASK_TRACK,))  # fmt: skip
+            query = Query(
+                id=query_id(str(number)), text="?", media=(VIDEO,), forms=(AnswerForm.MASK_TRACK,)
+            )
             yield Sample(id=str(number), query=query, target=Target(answer=Answer(masks=EMPTY)))
 
-    return Task(name="tracks", version=1, split="all", forms=(AnswerForm.MASK_TRACK,),
-                protocol=PROTOCOL, samples=samples, annotations=(), check=lambda: ())  # fmt: skip
+    return Task(
+        name="tracks",
+        version=1,
+        split="all",
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=PROTOCOL,
+        samples=samples,
+        annotations=(),
+        check=lambda: (),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +68,9 @@ def noise():
 
 
 def lines(path, count, masks):
-    path.write_text("".join(json.dumps({"id": str(number), "masks": masks}) + "\n"
-                            for number in range(count)))  # fmt: skip
+    path.write_text(
+        "".join(json.dumps({"id": str(number), "masks": masks}) + "\n" for number in range(count))
+    )
     return path
 
 

@@ -103,10 +103,14 @@ def asked(fault: Fault) -> bytes:
     """The request as the backend sends it."""
     body = fault.body if isinstance(fault.body, bytes) else json.dumps(fault.body).encode()
     head = [
-        f"{fault.method} {fault.path} HTTP/1.1", "Host: 127.0.0.1", "Accept-Encoding: identity",
-        f"Content-Length: {len(body)}", "Accept: application/json", "Connection: close",
+        f"{fault.method} {fault.path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Accept-Encoding: identity",
+        f"Content-Length: {len(body)}",
+        "Accept: application/json",
+        "Connection: close",
         "Content-Type: application/json",
-    ]  # fmt: skip
+    ]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
@@ -202,16 +206,37 @@ def serve(folder: Path, checkpoint: Path, *, pinned: bool) -> Any:
     (folder / "served").symlink_to(checkpoint.resolve(), target_is_directory=True)
     (folder / "cache" / "hub").mkdir(parents=True)
     port = free_port()
-    command = [sys.executable, "-c", SERVE, "serve", *(["served"] if pinned else []),
-               "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-c",
+        SERVE,
+        "serve",
+        *(["served"] if pinned else []),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    ]
     environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
     return port, process(command, port, cwd=folder, env={**os.environ, **environment})
 
 
 def uvicorn(*settings: str) -> tuple[int, Any]:
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "--factory", "record_faults:fastapi_application",
-               "--host", "127.0.0.1", "--port", str(port), *settings]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "--factory",
+        "record_faults:fastapi_application",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        *settings,
+    ]
     return port, process(command, port, env=applications())
 
 
@@ -249,8 +274,12 @@ def fastapi_application() -> Any:
 
     application = FastAPI()
     for path, route in {
-        CHAT: right, "/slow": slow, "/breaks": breaks, "/drips": drips, "/promises": promises,
-    }.items():  # fmt: skip
+        CHAT: right,
+        "/slow": slow,
+        "/breaks": breaks,
+        "/drips": drips,
+        "/promises": promises,
+    }.items():
         application.post(path)(route)
     return application
 
@@ -401,140 +430,312 @@ def named(kind: str) -> str:
 
 
 PINNED = [
-    Fault(name="a whole answer, of a release of the model", by="what the backend asks as plain",
-          outcome={"kind": "parse", "tries": 1, "says": []}),
-    Fault(name="another model", by="transformers serve NAME, asked for another",
-          body=QUESTION | {"model": "another"},
-          outcome=refused("status 400: Server is pinned to 'served'; requested 'another'.")),
-    Fault(name="a setting that it does not take", by="repetition_penalty, as for server=vllm",
-          body=QUESTION | {"repetition_penalty": 1.0},
-          outcome=refused("status 422: Unexpected fields in the request", "repetition_penalty")),
-    Fault(name="a field of the wrong form", by="a seed that is no number",
-          body=QUESTION | {"seed": "a"}, outcome=passing("status 500: Internal Server Error")),
-    Fault(name="no messages", by="no messages",
-          body={name: value for name, value in QUESTION.items() if name != "messages"},
-          outcome=passing("status 500: Internal Server Error")),
-    Fault(name="a picture that cannot be read", by="three bytes as a PNG",
-          body=QUESTION | {"messages": [{"role": "user", "content": [UNREADABLE]}]},
-          outcome=passing("status 500: Internal Server Error")),
-    Fault(name="no JSON", by="half of a JSON object", body=b'{"model": "served", "messages": [',
-          outcome=refused("status 422: JSON decode error")),
-    Fault(name="no JSON object", by="a list", body=[1, 2],
-          outcome=refused("status 422: Input should be a valid dictionary")),
-    Fault(name="a wrong address", by="base_url without /v1", path="/chat/completions",
-          outcome=ended("status 404: Not Found", "base_url=")),
-    Fault(name="a wrong method", by="GET", method="GET",
-          outcome=ended("status 405: Method Not Allowed", "base_url=")),
-    Fault(name="a stream of events", by="stream=true, which a proxy may add",
-          body=QUESTION | {"stream": True}, outcome=passing("no JSON (text/event-stream")),
-    Fault(name="killed before it answers", by="kill -9 while it writes a long reply",
-          endless=True, kills="silent", outcome=passing("no whole answer")),
-]  # fmt: skip
+    Fault(
+        name="a whole answer, of a release of the model",
+        by="what the backend asks as plain",
+        outcome={"kind": "parse", "tries": 1, "says": []},
+    ),
+    Fault(
+        name="another model",
+        by="transformers serve NAME, asked for another",
+        body=QUESTION | {"model": "another"},
+        outcome=refused("status 400: Server is pinned to 'served'; requested 'another'."),
+    ),
+    Fault(
+        name="a setting that it does not take",
+        by="repetition_penalty, as for server=vllm",
+        body=QUESTION | {"repetition_penalty": 1.0},
+        outcome=refused("status 422: Unexpected fields in the request", "repetition_penalty"),
+    ),
+    Fault(
+        name="a field of the wrong form",
+        by="a seed that is no number",
+        body=QUESTION | {"seed": "a"},
+        outcome=passing("status 500: Internal Server Error"),
+    ),
+    Fault(
+        name="no messages",
+        by="no messages",
+        body={name: value for name, value in QUESTION.items() if name != "messages"},
+        outcome=passing("status 500: Internal Server Error"),
+    ),
+    Fault(
+        name="a picture that cannot be read",
+        by="three bytes as a PNG",
+        body=QUESTION | {"messages": [{"role": "user", "content": [UNREADABLE]}]},
+        outcome=passing("status 500: Internal Server Error"),
+    ),
+    Fault(
+        name="no JSON",
+        by="half of a JSON object",
+        body=b'{"model": "served", "messages": [',
+        outcome=refused("status 422: JSON decode error"),
+    ),
+    Fault(
+        name="no JSON object",
+        by="a list",
+        body=[1, 2],
+        outcome=refused("status 422: Input should be a valid dictionary"),
+    ),
+    Fault(
+        name="a wrong address",
+        by="base_url without /v1",
+        path="/chat/completions",
+        outcome=ended("status 404: Not Found", "base_url="),
+    ),
+    Fault(
+        name="a wrong method",
+        by="GET",
+        method="GET",
+        outcome=ended("status 405: Method Not Allowed", "base_url="),
+    ),
+    Fault(
+        name="a stream of events",
+        by="stream=true, which a proxy may add",
+        body=QUESTION | {"stream": True},
+        outcome=passing("no JSON (text/event-stream"),
+    ),
+    Fault(
+        name="killed before it answers",
+        by="kill -9 while it writes a long reply",
+        endless=True,
+        kills="silent",
+        outcome=passing("no whole answer"),
+    ),
+]
 UNPINNED = [
-    Fault(name="a model that it cannot load", by="transformers serve, asked for an unknown name",
-          body=QUESTION | {"model": "another/one"},
-          outcome=passing("status 500: Internal Server Error")),
-    Fault(name="killed while it streams", by="kill -9 after the first event of a long reply",
-          body=QUESTION | {"stream": True}, endless=True, kills="begun",
-          outcome=passing("no whole answer")),
-]  # fmt: skip
+    Fault(
+        name="a model that it cannot load",
+        by="transformers serve, asked for an unknown name",
+        body=QUESTION | {"model": "another/one"},
+        outcome=passing("status 500: Internal Server Error"),
+    ),
+    Fault(
+        name="killed while it streams",
+        by="kill -9 after the first event of a long reply",
+        body=QUESTION | {"stream": True},
+        endless=True,
+        kills="begun",
+        outcome=passing("no whole answer"),
+    ),
+]
 FASTAPI = [
-    Fault(name="an exception", by="a route that raises",
-          outcome=passing("status 500: Internal Server Error")),
-    Fault(name="a field of the wrong form", by="a seed that is no number",
-          body=QUESTION | {"seed": "a"},
-          outcome=refused("status 422: Input should be a valid integer")),
-    Fault(name="an exception while it streams", by="a generator that raises", path="/breaks",
-          outcome=passing("no whole answer")),
-    Fault(name="a wrong address, told before the request is read", by="a request of 8 MB",
-          path="/chat/completions", body=LARGE,
-          outcome=ended("status 404: Not Found", "base_url=")),
-]  # fmt: skip
+    Fault(
+        name="an exception",
+        by="a route that raises",
+        outcome=passing("status 500: Internal Server Error"),
+    ),
+    Fault(
+        name="a field of the wrong form",
+        by="a seed that is no number",
+        body=QUESTION | {"seed": "a"},
+        outcome=refused("status 422: Input should be a valid integer"),
+    ),
+    Fault(
+        name="an exception while it streams",
+        by="a generator that raises",
+        path="/breaks",
+        outcome=passing("no whole answer"),
+    ),
+    Fault(
+        name="a wrong address, told before the request is read",
+        by="a request of 8 MB",
+        path="/chat/completions",
+        body=LARGE,
+        outcome=ended("status 404: Not Found", "base_url="),
+    ),
+]
 PROMISED = [
-    Fault(name="killed while it answers, its length told", by="kill -9 after the first bytes",
-          path="/promises", kills="begun", outcome=passing("no whole answer")),
-]  # fmt: skip
+    Fault(
+        name="killed while it answers, its length told",
+        by="kill -9 after the first bytes",
+        path="/promises",
+        kills="begun",
+        outcome=passing("no whole answer"),
+    ),
+]
 CROWDED = [
-    Fault(name="too many connections", by="--limit-concurrency 1",
-          outcome=passing("status 503: Service Unavailable")),
-    Fault(name="too many connections, told before the request is read",
-          by="--limit-concurrency 1, a request of 8 MB", body=LARGE,
-          outcome=passing("status 503: Service Unavailable")),
-]  # fmt: skip
+    Fault(
+        name="too many connections",
+        by="--limit-concurrency 1",
+        outcome=passing("status 503: Service Unavailable"),
+    ),
+    Fault(
+        name="too many connections, told before the request is read",
+        by="--limit-concurrency 1, a request of 8 MB",
+        body=LARGE,
+        outcome=passing("status 503: Service Unavailable"),
+    ),
+]
 AIOHTTP = [
-    Fault(name="an exception", by="a handler that raises",
-          outcome=passing("status 500: 500 Internal Server Error")),
-    Fault(name="a body that is too large", by="client_max_size=1024", body=b" " * 5000,
-          outcome=refused("status 413: Maximum request body size 1024 exceeded")),
-    Fault(name="an exception while it streams", by="a handler that raises after the first bytes",
-          path="/breaks", outcome=passing("no whole answer")),
-]  # fmt: skip
+    Fault(
+        name="an exception",
+        by="a handler that raises",
+        outcome=passing("status 500: 500 Internal Server Error"),
+    ),
+    Fault(
+        name="a body that is too large",
+        by="client_max_size=1024",
+        body=b" " * 5000,
+        outcome=refused("status 413: Maximum request body size 1024 exceeded"),
+    ),
+    Fault(
+        name="an exception while it streams",
+        by="a handler that raises after the first bytes",
+        path="/breaks",
+        outcome=passing("no whole answer"),
+    ),
+]
 HTTP_SERVER = [
-    Fault(name="a server of files", by="POST to another service on this port",
-          outcome=ended("status 501: Error response", "base_url=")),
-]  # fmt: skip
+    Fault(
+        name="a server of files",
+        by="POST to another service on this port",
+        outcome=ended("status 501: Error response", "base_url="),
+    ),
+]
 PROXIES = {
     "nginx": [
-        Fault(name="a server that is down", by="nothing listens at proxy_pass", path="/down",
-              outcome=passing("status 502: 502 Bad Gateway")),
-        Fault(name="a server that speaks no HTTP", by="proxy_pass to a port that greets as SSH",
-              path="/other", outcome=passing("no whole answer: SSH-2.0")),
-        Fault(name="a server that is too slow", by="proxy_read_timeout 1s", path="/slow",
-              outcome=passing("status 504: 504 Gateway Time-out")),
-        Fault(name="a body that is too large", by="client_max_body_size 64", path="/small",
-              outcome=refused("status 413: 413 Request Entity Too Large")),
-        Fault(name="too many requests", by="limit_req_status 429, add_header Retry-After 1",
-              path="/often",
-              outcome=passing("status 429: 429 Too Many Requests", "it asks to wait 1 s",
-                              waits=1.0)),
-        Fault(name="closed for a while", by="return 503, add_header Retry-After 1",
-              path="/closed",
-              outcome=passing("status 503: 503 Service Temporarily Unavailable",
-                              "it asks to wait 1 s", waits=1.0)),
-        Fault(name="moved to https", by="return 301 https://…", path="/moved",
-              outcome=ended("status 301: 301 Moved Permanently", "Redirections")),
-        Fault(name="no name and password", by="auth_basic", path="/locked",
-              outcome=ended("status 401: 401 Authorization Required", "key_variable=NAME")),
-        Fault(name="dropped without a word", by="return 444", path="/dropped",
-              outcome=passing("no whole answer")),
-        Fault(name="a server that dies while it answers", by="kill -9 behind proxy_buffering off",
-              path="/drips", kills="begun",  # nginx ends the chunks as if all had come
-              outcome=passing("no JSON (application/json)")),
+        Fault(
+            name="a server that is down",
+            by="nothing listens at proxy_pass",
+            path="/down",
+            outcome=passing("status 502: 502 Bad Gateway"),
+        ),
+        Fault(
+            name="a server that speaks no HTTP",
+            by="proxy_pass to a port that greets as SSH",
+            path="/other",
+            outcome=passing("no whole answer: SSH-2.0"),
+        ),
+        Fault(
+            name="a server that is too slow",
+            by="proxy_read_timeout 1s",
+            path="/slow",
+            outcome=passing("status 504: 504 Gateway Time-out"),
+        ),
+        Fault(
+            name="a body that is too large",
+            by="client_max_body_size 64",
+            path="/small",
+            outcome=refused("status 413: 413 Request Entity Too Large"),
+        ),
+        Fault(
+            name="too many requests",
+            by="limit_req_status 429, add_header Retry-After 1",
+            path="/often",
+            outcome=passing("status 429: 429 Too Many Requests", "it asks to wait 1 s", waits=1.0),
+        ),
+        Fault(
+            name="closed for a while",
+            by="return 503, add_header Retry-After 1",
+            path="/closed",
+            outcome=passing(
+                "status 503: 503 Service Temporarily Unavailable", "it asks to wait 1 s", waits=1.0
+            ),
+        ),
+        Fault(
+            name="moved to https",
+            by="return 301 https://…",
+            path="/moved",
+            outcome=ended("status 301: 301 Moved Permanently", "Redirections"),
+        ),
+        Fault(
+            name="no name and password",
+            by="auth_basic",
+            path="/locked",
+            outcome=ended("status 401: 401 Authorization Required", "key_variable=NAME"),
+        ),
+        Fault(
+            name="dropped without a word",
+            by="return 444",
+            path="/dropped",
+            outcome=passing("no whole answer"),
+        ),
+        Fault(
+            name="a server that dies while it answers",
+            by="kill -9 behind proxy_buffering off",
+            path="/drips",
+            kills="begun",  # nginx ends the chunks as if all had come
+            outcome=passing("no JSON (application/json)"),
+        ),
     ],
     "haproxy": [
-        Fault(name="a server that is down", by="nothing listens at its only server",
-              path="/down",
-              outcome=passing("status 503: 503 Service Unavailable No server is available")),
-        Fault(name="no server", by="a backend without servers", path="/empty",
-              outcome=passing("status 503: 503 Service Unavailable")),
-        Fault(name="a server that speaks no HTTP", by="a server that greets as SSH",
-              path="/other", outcome=passing("status 502: 502 Bad Gateway")),
-        Fault(name="a server that is too slow", by="timeout server 1s", path="/slow",
-              outcome=passing("status 504: 504 Gateway Time-out")),
-        Fault(name="too many requests", by="deny deny_status 429 hdr Retry-After 1",
-              path="/often",
-              outcome=passing("status 429: Too Many Requests", "it asks to wait 1 s",
-                              waits=1.0)),
+        Fault(
+            name="a server that is down",
+            by="nothing listens at its only server",
+            path="/down",
+            outcome=passing("status 503: 503 Service Unavailable No server is available"),
+        ),
+        Fault(
+            name="no server",
+            by="a backend without servers",
+            path="/empty",
+            outcome=passing("status 503: 503 Service Unavailable"),
+        ),
+        Fault(
+            name="a server that speaks no HTTP",
+            by="a server that greets as SSH",
+            path="/other",
+            outcome=passing("status 502: 502 Bad Gateway"),
+        ),
+        Fault(
+            name="a server that is too slow",
+            by="timeout server 1s",
+            path="/slow",
+            outcome=passing("status 504: 504 Gateway Time-out"),
+        ),
+        Fault(
+            name="too many requests",
+            by="deny deny_status 429 hdr Retry-After 1",
+            path="/often",
+            outcome=passing("status 429: Too Many Requests", "it asks to wait 1 s", waits=1.0),
+        ),
     ],
     "caddy": [
-        Fault(name="a server that is down", by="nothing listens at reverse_proxy", path="/down",
-              outcome=passing("status 502: Bad Gateway")),
-        Fault(name="a server that is too slow", by="response_header_timeout 1s", path="/slow",
-              outcome=passing("status 504: Gateway Timeout")),
-        Fault(name="a body that is too large", by="request_body max_size 64", path="/small",
-              outcome=passing("status 502: Bad Gateway")),  # from Caddy 2.7 it is a 413
-        Fault(name="a server that dies while it answers", by="kill -9 behind flush_interval -1",
-              path="/drips", kills="begun", outcome=passing("no JSON (application/json)")),
-        Fault(name="no such route", by="no handle for this path", path="/nothing",
-              outcome=passing("no JSON (of no type): ''")),
+        Fault(
+            name="a server that is down",
+            by="nothing listens at reverse_proxy",
+            path="/down",
+            outcome=passing("status 502: Bad Gateway"),
+        ),
+        Fault(
+            name="a server that is too slow",
+            by="response_header_timeout 1s",
+            path="/slow",
+            outcome=passing("status 504: Gateway Timeout"),
+        ),
+        Fault(
+            name="a body that is too large",
+            by="request_body max_size 64",
+            path="/small",
+            outcome=passing("status 502: Bad Gateway"),
+        ),  # from Caddy 2.7 it is a 413
+        Fault(
+            name="a server that dies while it answers",
+            by="kill -9 behind flush_interval -1",
+            path="/drips",
+            kills="begun",
+            outcome=passing("no JSON (application/json)"),
+        ),
+        Fault(
+            name="no such route",
+            by="no handle for this path",
+            path="/nothing",
+            outcome=passing("no JSON (of no type): ''"),
+        ),
     ],
-}  # fmt: skip
+}
 
 
 def faults() -> Iterator[tuple[str, Fault]]:
     """All faults, by kind of server."""
-    kinds = {"transformers": PINNED + UNPINNED, "uvicorn": FASTAPI + PROMISED + CROWDED,
-             "aiohttp.web": AIOHTTP, "http.server": HTTP_SERVER, **PROXIES}  # fmt: skip
+    kinds = {
+        "transformers": PINNED + UNPINNED,
+        "uvicorn": FASTAPI + PROMISED + CROWDED,
+        "aiohttp.web": AIOHTTP,
+        "http.server": HTTP_SERVER,
+        **PROXIES,
+    }
     for kind, several in kinds.items():
         yield from ((kind, one) for one in several)
 
@@ -582,8 +783,16 @@ def of_uvicorn() -> Iterator[dict[str, Any]]:
 
 def of_aiohttp() -> Iterator[dict[str, Any]]:
     port = free_port()
-    command = [sys.executable, "-m", "aiohttp.web", "-H", "127.0.0.1", "-P", str(port),
-               "record_faults:aiohttp_application"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "aiohttp.web",
+        "-H",
+        "127.0.0.1",
+        "-P",
+        str(port),
+        "record_faults:aiohttp_application",
+    ]
     with process(command, port, env=applications()):
         running = Running(port=port, name=f"aiohttp.web {version('aiohttp')}")
         yield from (row(running, fault) for fault in AIOHTTP)

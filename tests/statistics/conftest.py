@@ -47,9 +47,13 @@ METRICS = (GIOU, CIOU, BOTH, LENGTH, SUM)
 
 def unit(name: object, group: object, **scores: Any) -> UnitScore:
     return UnitScore(
-        unit=str(name), group=str(group), samples=(str(name),), categories={}, failed=0,
+        unit=str(name),
+        group=str(group),
+        samples=(str(name),),
+        categories={},
+        failed=0,
         scores=scores,
-    )  # fmt: skip
+    )
 
 
 def a_run(seed: int, *, groups: int = 7) -> list[UnitScore]:
@@ -57,7 +61,8 @@ def a_run(seed: int, *, groups: int = 7) -> list[UnitScore]:
     random = np.random.default_rng(seed)
     return [
         unit(
-            f"{group}/{number}", group,
+            f"{group}/{number}",
+            group,
             giou=Mean(float(random.random()), weight=float(random.integers(1, 4))),
             ciou=Ratio(float(random.integers(1, 50)), float(random.integers(50, 90))),
             **({"length": Corpus(pair)} if (group + number) % 3 else {}),
@@ -65,7 +70,7 @@ def a_run(seed: int, *, groups: int = 7) -> list[UnitScore]:
         for group in range(groups)
         for number in range(1 + group % 3)
         for pair in [tuple(random.integers(9, size=2).tolist())]
-    ]  # fmt: skip
+    ]
 
 
 def numbers(units: list[UnitScore]) -> dict[str, float]:
@@ -204,8 +209,9 @@ def formulas(modules: Modules) -> Iterator[str]:
     doubled = modules.analytic.clustered_mean(values * 2, "abcdabcd", weights=[1] * 4 + [3] * 4)
     yield from differ("copies", (doubled.value, doubled.error), (mean.value, mean.error))
     ratio = modules.analytic.clustered_ratio([1, 2, 3, 0], [2, 4, 9, 0], groups="xyzw")
-    yield from differ("a group without a denominator", (ratio.n_groups, ratio.error), (3, 0.0611),
-                      within=1e-3)  # fmt: skip
+    yield from differ(
+        "a group without a denominator", (ratio.n_groups, ratio.error), (3, 0.0611), within=1e-3
+    )
     for what, call in {
         "one group": lambda: modules.analytic.clustered_mean([1, 2], "aa"),
         "lengths": lambda: modules.analytic.clustered_mean([1, 2], "abc"),
@@ -218,8 +224,11 @@ def formulas(modules: Modules) -> Iterator[str]:
 def tables(modules: Modules) -> Iterator[str]:
     """Quantiles as printed in tables."""
     for share, degrees, expected in (
-        (0.975, None, 1.95996), (0.8, None, 0.84162), (0.975, 9, 2.26216), (0.95, 2, 2.91999),
-    ):  # fmt: skip
+        (0.975, None, 1.95996),
+        (0.8, None, 0.84162),
+        (0.975, 9, 2.26216),
+        (0.95, 2, 2.91999),
+    ):
         found = modules.quantiles.quantile(share, degrees=degrees)
         yield from differ(f"quantile {share} {degrees}", found, expected, within=1e-5)
     yield from differ("90 %", modules.quantiles.half_width(0.9), 1.64485, within=1e-5)
@@ -344,8 +353,9 @@ def studentised(modules: Modules) -> Iterator[str]:
     error = math.sqrt(0.14)
     reach = 2.77645 * error  # t, 4 degrees; without this end it would be 3.4
     ends = (0.6 - reach, 0.6 + reach)
-    yield from differ("too few groups", five.interval(0.95, error=error, groups=5), ends,
-                      within=1e-5)  # fmt: skip
+    yield from differ(
+        "too few groups", five.interval(0.95, error=error, groups=5), ends, within=1e-5
+    )
 
 
 def answers_right_or_wrong(modules: Modules) -> Iterator[str]:
@@ -404,11 +414,13 @@ def pairs_of_corpora(modules: Modules) -> Iterator[str]:
     a, b = a_run(30, groups=6), a_run(31, groups=6)
     first, second = by_group(a), by_group(b)
     for name in ("length", "sum"):
-        values = np.array([
-            numbers([u for i, g in enumerate(second) if i != out for u in g])[name]
-            - numbers([u for i, g in enumerate(first) if i != out for u in g])[name]
-            for out in range(6)
-        ])  # fmt: skip
+        values = np.array(
+            [
+                numbers([u for i, g in enumerate(second) if i != out for u in g])[name]
+                - numbers([u for i, g in enumerate(first) if i != out for u in g])[name]
+                for out in range(6)
+            ]
+        )
         error = math.sqrt(5 / 6 * ((values - values.mean()) ** 2).sum())
         difference = numbers(b)[name] - numbers(a)[name]
         got = modules.paired.compare(METRICS, a, b, name=name)
@@ -432,17 +444,21 @@ def directions(modules: Modules) -> Iterator[str]:
     high = [unit(i, i, up=Mean(i / 9 + 0.1), down=Mean(i / 9 + 0.1)) for i in range(8)]
     metrics = (Metric("up"), Metric("down", better="lower"))
     for name, a, b, said in (
-        ("up", low, high, (-0.1, False, True)), ("up", high, low, (0.1, True, False)),
-        ("down", low, high, (0.1, True, False)), ("down", high, low, (-0.1, False, True)),
+        ("up", low, high, (-0.1, False, True)),
+        ("up", high, low, (0.1, True, False)),
+        ("down", low, high, (0.1, True, False)),
+        ("down", high, low, (-0.1, False, True)),
         ("up", low, low, (0.0, False, False)),
-    ):  # fmt: skip
+    ):
         got = modules.paired.compare(metrics, a, b, name=name, resamples=50)
         yield from differ(f"{name}", (got.loss, got.is_worse, got.is_better), said)
         yield from differ(f"detectable {name}", got.detectable, None)
     yield from raises("no such metric", lambda: modules.paired.compare(metrics, low, low, name="x"))
     for other in (low[:-1], [*low, low[0]], [*low[:-1], unit(7, "elsewhere", up=Mean(1.0))]):
-        yield from raises("other units", lambda other=other: modules.paired.compare(
-            metrics, low, other, name="up"))  # fmt: skip
+        yield from raises(
+            "other units",
+            lambda other=other: modules.paired.compare(metrics, low, other, name="up"),
+        )
 
 
 def corrected(modules: Modules) -> Iterator[str]:
@@ -489,12 +505,20 @@ def planned(modules: Modules) -> Iterator[str]:
     alone = modules.power.planned_detectable((GIOU,), units[:1], name="giou")
     yield from differ("one group", alone, None)
     for what, given in {
-        "correlation": {"correlation": 1.1}, "groups": {"groups": 1}, "power": {"power": 1.0},
-    }.items():  # fmt: skip
-        yield from raises(what, lambda given=given: modules.power.planned_detectable(
-            (GIOU,), units, name="giou", **given))  # fmt: skip
-    yield from raises("no difference", lambda: modules.power.groups_needed(
-        (GIOU,), units, name="giou", difference=0.0))  # fmt: skip
+        "correlation": {"correlation": 1.1},
+        "groups": {"groups": 1},
+        "power": {"power": 1.0},
+    }.items():
+        yield from raises(
+            what,
+            lambda given=given: modules.power.planned_detectable(
+                (GIOU,), units, name="giou", **given
+            ),
+        )
+    yield from raises(
+        "no difference",
+        lambda: modules.power.groups_needed((GIOU,), units, name="giou", difference=0.0),
+    )
 
 
 def choices_of_k(modules: Modules) -> Iterator[str]:
@@ -530,13 +554,21 @@ def analysis_of_variance(modules: Modules) -> Iterator[str]:
         for i, j, k in product(range(g), range(t), range(d)):
             group, cell = y[i].mean(), y[i, j].mean()
             training, run = y[:, j].mean(), y[:, j, k].mean()
-            sums += np.square([
-                group - mean, training - mean, run - training, cell - group - training + mean,
-                y[i, j, k] - cell - run + training,
-            ])  # fmt: skip
+            sums += np.square(
+                [
+                    group - mean,
+                    training - mean,
+                    run - training,
+                    cell - group - training + mean,
+                    y[i, j, k] - cell - run + training,
+                ]
+            )
         free = [g - 1, t - 1, t * (d - 1), (g - 1) * (t - 1), (g - 1) * t * (d - 1)]
-        ms = dict(zip("gtdcn", [s / f if f else 0.0 for s, f in zip(sums, free, strict=True)],
-                      strict=True))  # fmt: skip
+        ms = dict(
+            zip(
+                "gtdcn", [s / f if f else 0.0 for s, f in zip(sums, free, strict=True)], strict=True
+            )
+        )
         raw = {
             "sample": (ms["g"] - (ms["c"] if t > 1 else ms["n"])) / (t * d),
             "training": (ms["t"] - ms["c"] - ms["d"] + ms["n"]) / (g * d) if t > 1 else None,
@@ -578,9 +610,16 @@ def analysis_of_variance(modules: Modules) -> Iterator[str]:
 def split_of(modules: Modules) -> Iterator[float]:
     """Of 10 groups, 2 trainings, 2 decodings: 11/10, (6 + 1/10)/2, (8 + 10/10)/4."""
     made = modules.variance.Components(
-        sample=11.0, training=6.0, decoding=8.0, sample_training=1.0, sample_decoding=10.0,
-        clipped=(), groups=10, trainings=3, decodings=2,
-    )  # fmt: skip
+        sample=11.0,
+        training=6.0,
+        decoding=8.0,
+        sample_training=1.0,
+        sample_decoding=10.0,
+        clipped=(),
+        groups=10,
+        trainings=3,
+        decodings=2,
+    )
     yield from made.of_score(trainings=2, decodings=2).values()
 
 

@@ -14,10 +14,16 @@ GIOU = Metric("giou")
 
 def units(rows):
     return [
-        UnitScore(unit=str(i), group=str(group), samples=(), categories={}, failed=0,
-                  scores={"giou": Mean(value)})
+        UnitScore(
+            unit=str(i),
+            group=str(group),
+            samples=(),
+            categories={},
+            failed=0,
+            scores={"giou": Mean(value)},
+        )
         for i, (group, value) in enumerate(rows)
-    ]  # fmt: skip
+    ]
 
 
 rows = st.lists(

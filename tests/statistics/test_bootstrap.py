@@ -20,9 +20,13 @@ METRICS = (GIOU, CIOU, BOTH, CIDER)
 
 def unit(name, group, **scores):
     return UnitScore(
-        unit=str(name), group=str(group), samples=(str(name),), categories={}, failed=0,
+        unit=str(name),
+        group=str(group),
+        samples=(str(name),),
+        categories={},
+        failed=0,
         scores=scores,
-    )  # fmt: skip
+    )
 
 
 def clustered(generator, *, groups, per_group, spread=0.15, noise=0.1):
@@ -38,14 +42,15 @@ def clustered(generator, *, groups, per_group, spread=0.15, noise=0.1):
 def pairs(generator, *, groups):
     return [
         unit(
-            f"{g}/{i}", g,
+            f"{g}/{i}",
+            g,
             giou=Mean(float(generator.random())),
             ciou=Ratio(float(generator.integers(0, 50)), float(generator.integers(50, 90))),
             cider=Corpus(("text",)),
         )
         for g in range(groups)
         for i in range(int(generator.integers(1, 4)))
-    ]  # fmt: skip
+    ]
 
 
 def test_ignoring_the_groups_would_be_too_narrow():
@@ -131,9 +136,14 @@ def test_it_agrees_with_scipy_but_for_chance():
         ("ciou", (above, below), lambda a, b, axis: a.sum(axis) / b.sum(axis)),
     ):
         theirs = bootstrap(
-            data, statistic, paired=True, n_resamples=10_000, method="percentile", batch=2000,
+            data,
+            statistic,
+            paired=True,
+            n_resamples=10_000,
+            method="percentile",
+            batch=2000,
             rng=np.random.default_rng(1),
-        )  # fmt: skip
+        )
         # The density at the ends is that of a normal, 0.058 / error; so many resamples place an
         # end within 0.027 errors (one standard deviation), and two such ends within 0.16 (4.2).
         interval = theirs.confidence_interval

@@ -13,9 +13,13 @@ GIOU, CIOU = Metric("giou"), Metric("ciou")
 
 def unit(group, number, **scores):
     return UnitScore(
-        unit=f"{group}/{number}", group=str(group), samples=(), categories={}, failed=0,
+        unit=f"{group}/{number}",
+        group=str(group),
+        samples=(),
+        categories={},
+        failed=0,
         scores=scores,
-    )  # fmt: skip
+    )
 
 
 def clustered(random, *, groups, per_group=3, spread=0.15, noise=0.1):
@@ -24,13 +28,14 @@ def clustered(random, *, groups, per_group=3, spread=0.15, noise=0.1):
     sizes = random.lognormal(8, 0.5, groups)
     return [
         unit(
-            g, i,
+            g,
+            i,
             giou=Mean(float(effects[g] + random.normal(0, noise))),
             ciou=Ratio(float(sizes[g] * random.beta(3, 2)), float(sizes[g])),
         )
         for g in range(groups)
         for i in range(per_group)
-    ]  # fmt: skip
+    ]
 
 
 def test_bootstrap_and_formula_cover_the_truth_about_as_often_as_they_say():
@@ -41,8 +46,10 @@ def test_bootstrap_and_formula_cover_the_truth_about_as_often_as_they_say():
         drawn = intervals((GIOU, CIOU), units, resamples=400, seed=trial)
         formula = estimates((GIOU, CIOU), units)
         for name, truth in (("giou", 0.5), ("ciou", 0.6)):
-            for what, (low, high) in (("bootstrap", drawn[name]),
-                                      ("formula", formula[name].interval)):  # fmt: skip
+            for what, (low, high) in (
+                ("bootstrap", drawn[name]),
+                ("formula", formula[name].interval),
+            ):
                 held[f"{what} {name}"] += low <= truth <= high
     for what, count in held.items():
         assert 0.89 <= count / 200 <= 0.99, what  # a correct 0.94 leaves this once in 700

@@ -22,7 +22,11 @@ F1 = Metric("f1", corpus=f1)
 def run(random, groups, *, per_group=2):
     return [
         UnitScore(
-            unit=f"{g}/{i}", group=f"{g:04}", samples=(), categories={}, failed=0,
+            unit=f"{g}/{i}",
+            group=f"{g:04}",
+            samples=(),
+            categories={},
+            failed=0,
             scores={
                 "f1": Corpus(((int(random.binomial(5, 0.6)), 5, int(random.integers(4, 9))),)),
                 "giou": Mean(float(random.random())),
@@ -30,17 +34,23 @@ def run(random, groups, *, per_group=2):
         )
         for g in range(groups)
         for i in range(per_group)
-    ]  # fmt: skip
+    ]
 
 
 def test_the_cost_is_bounded_however_many_groups_there_are():
     calls = []
     slow = Metric("slow", corpus=lambda items: float(calls.append(items) or len(items)))
     units = [
-        UnitScore(unit=str(i), group=str(i), samples=(), categories={}, failed=0,
-                  scores={"slow": Corpus((i,))})
+        UnitScore(
+            unit=str(i),
+            group=str(i),
+            samples=(),
+            categories={},
+            failed=0,
+            scores={"slow": Corpus((i,))},
+        )
         for i in range(1001)
-    ]  # fmt: skip
+    ]
     intervals((slow,), units)
     assert len(calls) == 201
     assert sorted(calls[0]) == list(range(1001))
@@ -77,10 +87,16 @@ def test_what_is_derived_from_a_corpus_and_a_mean_is_left_out_jointly():
 def test_a_block_that_holds_every_item_leaves_no_interval():
     units = run(np.random.default_rng(3), 12)
     only = [
-        UnitScore(unit=u.unit, group=u.group, samples=(), categories={}, failed=0,
-                  scores=u.scores if u.group in ("0000", "0001") else {"giou": Mean(0.5)})
+        UnitScore(
+            unit=u.unit,
+            group=u.group,
+            samples=(),
+            categories={},
+            failed=0,
+            scores=u.scores if u.group in ("0000", "0001") else {"giou": Mean(0.5)},
+        )
         for u in units
-    ]  # fmt: skip
+    ]
     assert intervals((F1,), only)["f1"] is not None
     found = [intervals((F1,), only, blocks=2, seed=seed)["f1"] for seed in range(8)]
     together = [

@@ -15,10 +15,22 @@ import pytest
 import harness.statistics
 
 ORDER = (
-    "quantiles", "exact", "clusters", "resampling", "jackknife", "analytic", "shares",
-    "bootstrap", "power",
-    "swaps", "paired", "holm", "repeats", "variance", "pseudo",
-)  # fmt: skip
+    "quantiles",
+    "exact",
+    "clusters",
+    "resampling",
+    "jackknife",
+    "analytic",
+    "shares",
+    "bootstrap",
+    "power",
+    "swaps",
+    "paired",
+    "holm",
+    "repeats",
+    "variance",
+    "pseudo",
+)
 FOLDER = Path(harness.statistics.__file__).parent
 
 MUTATIONS = {

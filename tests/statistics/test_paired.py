@@ -18,9 +18,13 @@ HALF = Metric("half", of=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
 
 def unit(name, group, **scores):
     return UnitScore(
-        unit=str(name), group=str(group), samples=(str(name),), categories={}, failed=0,
+        unit=str(name),
+        group=str(group),
+        samples=(str(name),),
+        categories={},
+        failed=0,
         scores=scores,
-    )  # fmt: skip
+    )
 
 
 def means(values, *, metric="giou", per_group=1):
@@ -172,8 +176,14 @@ def test_p_values_are_uniform_when_nothing_differs():
     p_values = []
     for trial in range(300):
         a, b = generator.random((2, 24))
-        got = compare((GIOU,), means(a, per_group=2), means(b, per_group=2), name="giou",
-                      resamples=200, seed=trial)  # fmt: skip
+        got = compare(
+            (GIOU,),
+            means(a, per_group=2),
+            means(b, per_group=2),
+            name="giou",
+            resamples=200,
+            seed=trial,
+        )
         p_values.append(got.p_value)
     shares = [np.mean(np.array(p_values) <= level) for level in (0.05, 0.25, 0.5, 0.75)]
     assert shares == pytest.approx([0.05, 0.25, 0.5, 0.75], abs=0.09)
@@ -188,8 +198,9 @@ def test_the_detectable_loss_is_found_in_about_four_of_five_cases():
     found = 0
     for trial in range(100):
         after = base - size + generator.normal(0, 0.1, 80)
-        found += compare((GIOU,), means(base), means(after), name="giou",
-                         resamples=200, seed=trial).is_worse  # fmt: skip
+        found += compare(
+            (GIOU,), means(base), means(after), name="giou", resamples=200, seed=trial
+        ).is_worse
     assert 0.65 <= found / 100 <= 0.95
 
 

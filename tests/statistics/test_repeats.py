@@ -10,10 +10,11 @@ from harness.statistics.repeats import avg_at_k, best_of_k, pass_at_k
 
 tables = st.integers(1, 6).flatmap(
     lambda n: st.lists(
-        st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=n, max_size=n), min_size=1,
+        st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=n, max_size=n),
+        min_size=1,
         max_size=5,
     )
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -34,8 +35,10 @@ def test_the_best_of_more_is_no_worse_and_order_does_not_matter(scores, random):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=5),
-       st.integers(1, 6))  # fmt: skip
+@given(
+    st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=5),
+    st.integers(1, 6),
+)
 def test_for_right_and_wrong_the_best_of_k_is_pass_at_k(correct, k):
     np.testing.assert_allclose(pass_at_k(correct, k=k), best_of_k(correct, k=k), atol=1e-12)
 

@@ -7,8 +7,13 @@ from harness.errors import DataError
 from harness.statistics.analytic import clustered_mean
 from harness.statistics.variance import components, seeded_score
 
-TRUTH = {"sample": 0.15, "training": 0.03, "decoding": 0.02,
-         "sample_training": 0.05, "sample_decoding": 0.1}  # fmt: skip
+TRUTH = {
+    "sample": 0.15,
+    "training": 0.03,
+    "decoding": 0.02,
+    "sample_training": 0.05,
+    "sample_decoding": 0.1,
+}
 
 
 def simulated(random, groups, trainings, decodings, **deviations):

@@ -33,10 +33,17 @@ def film_files(root, **changes):
         (place / "films").mkdir(parents=True, exist_ok=True)
         write_mp4(place / "films" / f"{film}.mp4", frames, times=range(4))
     rows = [
-        {"film": film, "number": number, "asked": "What happens?", "choices": ["it fades", "rain"],
-         "right": number, "kind": "action"}
-        for film in ("one", "two") for number in range(2)
-    ]  # fmt: skip
+        {
+            "film": film,
+            "number": number,
+            "asked": "What happens?",
+            "choices": ["it fades", "rain"],
+            "right": number,
+            "kind": "action",
+        }
+        for film in ("one", "two")
+        for number in range(2)
+    ]
     rows[1].update(changes)
     (place / "questions.json").write_text(json.dumps(rows))
     return root
@@ -51,8 +58,14 @@ def phrase_files(root, **changes):
         mask = np.zeros((16, 20), np.uint8)
         mask[2:9, 3 : 8 + number] = 255
         Image.fromarray(mask).save(place / f"mask{number}.png")
-        lines.append({"id": number, "phrase": f"thing {number}", "picture": f"{number}.png",
-                      "mask": f"mask{number}.png"})  # fmt: skip
+        lines.append(
+            {
+                "id": number,
+                "phrase": f"thing {number}",
+                "picture": f"{number}.png",
+                "mask": f"mask{number}.png",
+            }
+        )
     lines[1].update(changes)
     (place / "val.jsonl").write_text("\n".join(map(json.dumps, lines)))
     return root

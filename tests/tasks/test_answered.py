@@ -180,8 +180,23 @@ def test_replies_of_which_a_protocol_reads_none_are_a_run_without_answers(
     ids = [sample.id for sample in build(spec, data).samples()]
     said = tmp_path / "said.jsonl"
     said.write_text("".join(json.dumps({"id": one, "answer": "no idea"}) + "\n" for one in ids))
-    assert main(["eval", "--model", f"replay(file={said})", "--tasks", spec, "--data", str(data),
-                 "--out", str(tmp_path / "runs"), "--json"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "eval",
+                "--model",
+                f"replay(file={said})",
+                "--tasks",
+                spec,
+                "--data",
+                str(data),
+                "--out",
+                str(tmp_path / "runs"),
+                "--json",
+            ]
+        )
+        == 0
+    )
     out, err = capsys.readouterr()
     found = json.loads(out)["tasks"]["video_mme"]
     assert (found["n_scored"], found["failures"]["parse"]) == (0, len(ids))

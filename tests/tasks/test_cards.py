@@ -21,15 +21,23 @@ from harness.tasks.shapes_qa import task as shapes_qa
 from harness.tasks.shapes_referring import task as shapes_referring
 
 MODULES = {
-    "reason_seg": reason_seg, "mevis": mevis, "counting": counting, "shapes_qa": shapes_qa,
+    "reason_seg": reason_seg,
+    "mevis": mevis,
+    "counting": counting,
+    "shapes_qa": shapes_qa,
     "shapes_referring": shapes_referring,
-}  # fmt: skip
+}
 PUBLISHED = {
     "reason_seg": {"train": 239, "val": 200, "test": 779},
     "mevis": {"train": 23051, "valid_u": 793, "valid": 2236},
-    "counting": {"pixmo_train": 36916, "pixmo_val": 540, "pixmo_test": 540, "countbench": 540,
-                 "countbenchqa": 491},
-}  # fmt: skip
+    "counting": {
+        "pixmo_train": 36916,
+        "pixmo_val": 540,
+        "pixmo_test": 540,
+        "countbench": 540,
+        "countbenchqa": 491,
+    },
+}
 NAMES = sorted(MODULES)
 
 
@@ -136,10 +144,12 @@ def test_the_record_and_the_ids_of_mevis(build, tmp_path, split):
     for column, lizard in enumerate(lizards):
         lizard[2:5, column : column + 2] = True  # each overlaps the one before
     tracks = {
-        str(number): [Rle.from_array(lizard).to_json(), None if number > 2 else
-                      Rle.from_array(lizard).to_json()]
+        str(number): [
+            Rle.from_array(lizard).to_json(),
+            None if number > 2 else Rle.from_array(lizard).to_json(),
+        ]
         for number, lizard in enumerate(lizards, start=2)
-    }  # fmt: skip
+    }
     if split == "valid_u":
         (place / "mask_dict.json").write_text(json.dumps(tracks), encoding="utf-8")
     (sample,) = build(f"mevis(split={split})", tmp_path).samples()

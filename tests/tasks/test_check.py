@@ -46,8 +46,9 @@ def test_first_and_last_frames_of_videos_are_decoded(build, copied, monkeypatch)
     monkeypatch.setattr("harness.video.media.VideoFile.frame", counted)
     videos = {one.group: len(one.query.media[0]) for one in task.samples()}
     assert list(undecodable(task)) == []
-    assert sorted(asked) == sorted([0, *(length - 1 for length in videos.values())] + [0] * (
-        len(videos) - 1))  # fmt: skip
+    assert sorted(asked) == sorted(
+        [0, *(length - 1 for length in videos.values())] + [0] * (len(videos) - 1)
+    )
     asked.clear()
     assert list(undecodable(task, every=True)) == [] and len(asked) == sum(videos.values())
 
@@ -70,8 +71,22 @@ def test_a_problem_names_its_file_once(capsys, copied):
     assert main(["data", "check", "mevis", "--data", str(root)]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "at byte" in line]
     assert line.count(str(path)) == 1
-    assert main(["eval", "--model", "whole_frame", "--tasks", "mevis", "--data", str(root),
-                 "--out", str(root / "runs")]) == 3  # fmt: skip
+    assert (
+        main(
+            [
+                "eval",
+                "--model",
+                "whole_frame",
+                "--tasks",
+                "mevis",
+                "--data",
+                str(root),
+                "--out",
+                str(root / "runs"),
+            ]
+        )
+        == 3
+    )
     assert capsys.readouterr().err.count(str(path)) == 1
 
 
@@ -147,8 +162,21 @@ def test_verify_takes_all_tasks_that_are_there_and_names_the_others(capsys, copi
 
 def test_a_subset_that_is_larger_than_the_set_says_so(capsys, copied, tmp_path):
     root, out = copied("counting"), tmp_path / "runs"
-    assert main(["eval", "--model", "random", "--tasks", "counting", "--data", str(root), "--out",
-                 str(out), "--subset", "first200"]) in (0, 1)  # fmt: skip
+    assert main(
+        [
+            "eval",
+            "--model",
+            "random",
+            "--tasks",
+            "counting",
+            "--data",
+            str(root),
+            "--out",
+            str(out),
+            "--subset",
+            "first200",
+        ]
+    ) in (0, 1)
     assert "3 samples of the 200 that first200 asks for" in "".join(capsys.readouterr())
     (manifest,) = out.rglob("manifest.json")
     told = json.loads(manifest.read_text())["subset_short"]

@@ -19,12 +19,20 @@ from harness.types import Answer, Target
 
 NUMBERS = {
     # How many instances each sample of the examples has.
-    "mevis": [1, 4, 1], "revos": [1, 1, 0], "ref_youtube_vos": [1, 1, 1],
-    "ref_davis17": [1] * 12, "groundmore": [1, 2, 1], "shapes_referring": [1, 2, 1],
-    "refcoco": [1, 1, 1], "refcoco(protocol=res/expression)": [1, 1, 1],
-    "refcoco(protocol=res/instance)": [1, 1], "refcocog": [1, 1, 1], "refcoco_plus": [1, 1, 1],
-    "grefcoco": [2, 2, 0], "grefcoco(protocol=res/visionreasoner-nonobj)": [2, 2, 0],
-}  # fmt: skip
+    "mevis": [1, 4, 1],
+    "revos": [1, 1, 0],
+    "ref_youtube_vos": [1, 1, 1],
+    "ref_davis17": [1] * 12,
+    "groundmore": [1, 2, 1],
+    "shapes_referring": [1, 2, 1],
+    "refcoco": [1, 1, 1],
+    "refcoco(protocol=res/expression)": [1, 1, 1],
+    "refcoco(protocol=res/instance)": [1, 1],
+    "refcocog": [1, 1, 1],
+    "refcoco_plus": [1, 1, 1],
+    "grefcoco": [2, 2, 0],
+    "grefcoco(protocol=res/visionreasoner-nonobj)": [2, 2, 0],
+}
 OTHER = ("reason_seg", "llm_seg40k", "jitbench", "rvtbench_seg")
 """What tells no objects apart."""
 
@@ -123,10 +131,14 @@ EMPTY = Rle.empty(8, 12)
 def test_annotations_of_mevis_are_its_instances(build, tmp_path, film):
     root = tmp_path / "mevis" / "valid_u"
     names = film(root / "JPEGImages" / "v")
-    said = {"0": {"exp": "both", "obj_id": [0, 1], "anno_id": [7, 8]},
-            "1": {"exp": "right", "obj_id": [1], "anno_id": [8]}}  # fmt: skip
-    saved(root / "meta_expressions.json",
-          {"videos": {"v": {"vid_id": 1, "frames": names, "expressions": said}}})  # fmt: skip
+    said = {
+        "0": {"exp": "both", "obj_id": [0, 1], "anno_id": [7, 8]},
+        "1": {"exp": "right", "obj_id": [1], "anno_id": [8]},
+    }
+    saved(
+        root / "meta_expressions.json",
+        {"videos": {"v": {"vid_id": 1, "frames": names, "expressions": said}}},
+    )
     saved(root / "mask_dict.json", TRACKS)
     both, right = (one.target.answer for one in build("mevis", tmp_path).samples())
     assert both.instances == ((LEFT, EMPTY), (RIGHT, PARTED)) and same(both)
@@ -136,8 +148,10 @@ def test_annotations_of_mevis_are_its_instances(build, tmp_path, film):
 def test_annotations_of_revos_are_its_instances(build, tmp_path, film):
     root = tmp_path / "revos"
     names = film(root / "JPEGImages" / "v")
-    said = {"0": {"exp": "both", "obj_id": [0, 1], "anno_id": [8, 7], "type_id": 0},
-            "1": {"exp": "neither", "obj_id": [], "anno_id": [], "type_id": 2}}  # fmt: skip
+    said = {
+        "0": {"exp": "both", "obj_id": [0, 1], "anno_id": [8, 7], "type_id": 0},
+        "1": {"exp": "neither", "obj_id": [], "anno_id": [], "type_id": 2},
+    }
     video = {"height": 8, "width": 12, "frames": names, "expressions": said}
     saved(root / "meta_expressions_valid_.json", {"videos": {"v": video}})
     saved(root / "mask_dict.json", TRACKS)
@@ -154,18 +168,38 @@ def test_all_polygons_of_a_referent_are_one_instance(build, tmp_path, crowd, pro
     place = root / "images/mscoco/images/train2014"
     place.mkdir(parents=True)
     Image.new("RGB", (30, 20)).save(place / "five.jpg")
-    thing = {"id": 70, "image_id": 5, "category_id": 3, "iscrowd": crowd, "area": 12.0,
-             "bbox": [2, 3, 20, 5],
-             "segmentation": [[2, 3, 6, 3, 6, 8, 2, 8], [16, 3, 22, 3, 22, 8, 16, 8]]}  # fmt: skip
-    saved(root / "refcoco" / "instances.json", {
-        "images": [{"id": 5, "file_name": "five.jpg", "width": 30, "height": 20}],
-        "annotations": [thing], "categories": [{"id": 3, "name": "thing"}],
-    })  # fmt: skip
-    saved(root / "refcoco" / "refs(unc).json", [{
-        "ref_id": 1, "ann_id": 70, "category_id": 3, "image_id": 5, "split": "val",
-        "sent_ids": [4], "file_name": "x.jpg",
-        "sentences": [{"sent_id": 4, "sent": "it", "raw": "It", "tokens": []}],
-    }])  # fmt: skip
+    thing = {
+        "id": 70,
+        "image_id": 5,
+        "category_id": 3,
+        "iscrowd": crowd,
+        "area": 12.0,
+        "bbox": [2, 3, 20, 5],
+        "segmentation": [[2, 3, 6, 3, 6, 8, 2, 8], [16, 3, 22, 3, 22, 8, 16, 8]],
+    }
+    saved(
+        root / "refcoco" / "instances.json",
+        {
+            "images": [{"id": 5, "file_name": "five.jpg", "width": 30, "height": 20}],
+            "annotations": [thing],
+            "categories": [{"id": 3, "name": "thing"}],
+        },
+    )
+    saved(
+        root / "refcoco" / "refs(unc).json",
+        [
+            {
+                "ref_id": 1,
+                "ann_id": 70,
+                "category_id": 3,
+                "image_id": 5,
+                "split": "val",
+                "sent_ids": [4],
+                "file_name": "x.jpg",
+                "sentences": [{"sent_id": 4, "sent": "it", "raw": "It", "tokens": []}],
+            }
+        ],
+    )
     (sample,) = build(f"refcoco(protocol={protocol})", tmp_path).samples()
     answer = sample.target.answer
     assert len(parts(answer.masks[0])) == 2

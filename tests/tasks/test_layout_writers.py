@@ -24,12 +24,20 @@ FIRST = {
 SPECS = (
     *(f"tempcompass(split={one},protocol=tempcompass/strict)" for one in (*FORMATS, "all")),
     "tempcompass(prompt=question)",
-    "long_video_bench", "long_video_bench(split=test)",
-    "vsi_bench", "vsi_bench(split=tiny)", "vsi_bench(form=numeric)",
-    "video_mme", "video_mme(duration=long)", "video_mme(subtitles=all)",
-)  # fmt: skip
-COUNTS = {"vsi_bench": 20, "vsi_bench(split=tiny)": 10, "tempcompass(split=all,protocol="
-          "tempcompass/strict)": 32}  # fmt: skip
+    "long_video_bench",
+    "long_video_bench(split=test)",
+    "vsi_bench",
+    "vsi_bench(split=tiny)",
+    "vsi_bench(form=numeric)",
+    "video_mme",
+    "video_mme(duration=long)",
+    "video_mme(subtitles=all)",
+)
+COUNTS = {
+    "vsi_bench": 20,
+    "vsi_bench(split=tiny)": 10,
+    "tempcompass(split=all,protocol=tempcompass/strict)": 32,
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +65,15 @@ def told(sample):
     if target is not None and "record" in target.extra:
         record = target.extra["record"]
         target = replace(target, extra={**target.extra, "record": repr(record)})
-    return (sample.id, replace(sample.query, media=()), media, target, sample.unit, sample.group,
-            dict(sample.categories))  # fmt: skip
+    return (
+        sample.id,
+        replace(sample.query, media=()),
+        media,
+        target,
+        sample.unit,
+        sample.group,
+        dict(sample.categories),
+    )
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -66,8 +81,11 @@ def test_both_layouts_hold_the_same_samples(build, world, other, spec):
     one, two = build(spec, world), build(spec, other)
     name = parse(spec).name
     assert {path.name for path in one.annotations} != {path.name for path in two.annotations}
-    assert all(world / name / place not in (path, *path.parents)
-               for path in two.annotations for place in FIRST[name])  # fmt: skip
+    assert all(
+        world / name / place not in (path, *path.parents)
+        for path in two.annotations
+        for place in FIRST[name]
+    )
     assert not list(one.check()) and not list(two.check())
     samples = [told(sample) for sample in one.samples()]
     assert samples == [told(sample) for sample in two.samples()]

@@ -138,16 +138,20 @@ BUGS: dict[str, tuple[Callable[[PromptedModel], Any], tuple[str, ...]]] = {
         (STILL, MOVING),
     ),
     "boxes end 6 canvas pixels early": (
-        lambda reader: with_prompt(reader, reading=each_item(inclusive)), (STILL, MOVING),
+        lambda reader: with_prompt(reader, reading=each_item(inclusive)),
+        (STILL, MOVING),
     ),
     "x and y are swapped": (
-        lambda reader: with_prompt(reader, reading=each_item(swapped)), (STILL, MOVING),
+        lambda reader: with_prompt(reader, reading=each_item(swapped)),
+        (STILL, MOVING),
     ),
     "nothing is rescaled": (
-        lambda reader: TwoReaders(reader, as_class(NoRescale, reader)), (STILL, MOVING),
+        lambda reader: TwoReaders(reader, as_class(NoRescale, reader)),
+        (STILL, MOVING),
     ),
     "another key frame is read than written": (
-        lambda reader: TwoReaders(reader, replace(reader, keyframe="first")), (MOVING,),
+        lambda reader: TwoReaders(reader, replace(reader, keyframe="first")),
+        (MOVING,),
     ),
     "the frame that a reply names is ignored": (
         lambda reader: TwoReaders(
@@ -179,10 +183,11 @@ BUGS: dict[str, tuple[Callable[[PromptedModel], Any], tuple[str, ...]]] = {
         (COUNT,),
     ),
     "the propagator starts one frame late": (
-        lambda reader: as_class(LateStart, reader), (MOVING,),
+        lambda reader: as_class(LateStart, reader),
+        (MOVING,),
     ),
     "nothing is propagated": (lambda reader: as_class(NoPropagation, reader), (MOVING,)),
-}  # fmt: skip
+}
 PLANTED = list(chain.from_iterable(((bug, name) for name in BUGS[bug][1]) for bug in BUGS))
 
 
@@ -215,10 +220,15 @@ def test_a_scorer_with_a_planted_bug_does_not_reach_the_ceiling(build, shapes, n
     assert not answers.passed and answers.value is not None and answers.value < 0.5
 
 
-@pytest.mark.parametrize("make", [
-    lambda reader: with_prompt(reader), lambda reader: TwoReaders(reader, reader),
-    lambda reader: as_class(PromptedModel, reader),
-], ids=["prompt", "two readers", "class"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda reader: with_prompt(reader),
+        lambda reader: TwoReaders(reader, reader),
+        lambda reader: as_class(PromptedModel, reader),
+    ],
+    ids=["prompt", "two readers", "class"],
+)
 def test_the_wrappers_of_planted_bugs_are_right_by_themselves(build, shapes, reader, make):
     for name in (STILL, MOVING, COUNT):
         assert all(one.passed for one in verify(build(name, shapes), make(reader)))

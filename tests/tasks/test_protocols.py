@@ -87,8 +87,14 @@ def test_an_empty_answer_to_an_empty_truth_is_left_out_by_seg_zero(still, number
     assert numbers(COPIES, [*right, empty])["gIoU"] == pytest.approx(2 / 3)
     # What evaluation.py and calculate_iou.py print of these six is 0.2667.
     half, missed = still(block(0, 4), number=3), still(block(0, 4), number=4)
-    six = [right[0], (half, said(block(2, 6))), empty, (empty[0], said(block(0, 1))),
-           (missed, None), (empty[0], None)]  # fmt: skip
+    six = [
+        right[0],
+        (half, said(block(2, 6))),
+        empty,
+        (empty[0], said(block(0, 1))),
+        (missed, None),
+        (empty[0], None),
+    ]
     assert numbers(SEG_ZERO, six)["gIoU"] == pytest.approx(4 / 15)
 
 

@@ -68,9 +68,15 @@ def test_the_official_readers_saw_every_split(golden):
     assert {name: set(golden(name)["world"]) for name in NAMES} == {
         "reason_seg": {"train", "val", "test"},
         "mevis": {"train", "valid_u", "valid"},
-        "counting": {"pixmo_val", "pixmo_test", "pixmo_train", "countbench", "countbenchqa",
-                     "countbench_visionreasoner"},
-    }  # fmt: skip
+        "counting": {
+            "pixmo_val",
+            "pixmo_test",
+            "pixmo_train",
+            "countbench",
+            "countbenchqa",
+            "countbench_visionreasoner",
+        },
+    }
     assert any(row["lisa"] != row["hub"] for row in golden("reason_seg")["world"]["val"])
 
 

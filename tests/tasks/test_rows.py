@@ -53,10 +53,14 @@ def test_pictures_that_could_not_be_fetched_are_left_out_and_recorded(
     build, table, picture, tmp_path
 ):
     rows = [
-        {"image_sha256": f"{number:064x}", "count": number, "label": "cats",
-         "points": [{"x": 1.0, "y": 2.0}] * number or None}
+        {
+            "image_sha256": f"{number:064x}",
+            "count": number,
+            "label": "cats",
+            "points": [{"x": 1.0, "y": 2.0}] * number or None,
+        }
         for number in range(3)
-    ]  # fmt: skip
+    ]
     table(tmp_path, "pixmo-count/data/train-00000-of-00001.parquet", rows)
     images = tmp_path / "counting" / "pixmo-count" / "images"
     images.mkdir()
@@ -96,8 +100,13 @@ def test_rows_are_numbered_through_all_parts_of_a_list(build, table, picture, tm
     ],
 )
 def test_a_wrong_row_is_an_error_that_names_it(build, table, picture, tmp_path, name, spec, wrong):
-    right = {"image": {"bytes": picture(1), "path": "1.png"}, "text": "three", "image_id": "a",
-             "count": 3, "number": 3}  # fmt: skip
+    right = {
+        "image": {"bytes": picture(1), "path": "1.png"},
+        "text": "three",
+        "image_id": "a",
+        "count": 3,
+        "number": 3,
+    }
     rows = [{**right, "image_id": "0"}, {**right, **wrong}, {**right, **wrong, "image_id": "2"}]
     table(tmp_path, name, rows)
     task = build(spec, tmp_path)

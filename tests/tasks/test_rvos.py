@@ -56,10 +56,26 @@ def test_a_track_file_has_the_entries_of_the_json_object(tmp_path_factory, plain
         assert "no such key" not in file or "no such key" in whole
 
 
-@pytest.mark.parametrize("text", [
-    "", "[1]", "3", '{"a": 1', '{"a": [1, 2}', '{"a": 1,}', '{"a" 1}', '{"a": 1} x', "{1: 2}",
-    '{"a": "\n"}', '{"a": 1, "a": 2}', '{"a": nul}', '{"a": "cut', '{"a":', '{"a": 1 "b": 2}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        "3",
+        '{"a": 1',
+        '{"a": [1, 2}',
+        '{"a": 1,}',
+        '{"a" 1}',
+        '{"a": 1} x',
+        "{1: 2}",
+        '{"a": "\n"}',
+        '{"a": 1, "a": 2}',
+        '{"a": nul}',
+        '{"a": "cut',
+        '{"a":',
+        '{"a": 1 "b": 2}',
+    ],
+)
 @pytest.mark.parametrize("chunk", [2, 2**20])
 def test_a_file_that_is_no_whole_object_is_refused_by_name(tmp_path, monkeypatch, text, chunk):
     monkeypatch.setattr(json_scanner, "CHUNK", chunk)
@@ -201,8 +217,9 @@ def sample(query):
         asked: Query = query(number, AnswerForm.MASK_TRACK, size=(4, 6), frames=2)
         target = Target(answer=Answer(masks=(Rle.empty(4, 6),) * 2))
         categories = {"annotator": category} if category else {}
-        return Sample(id=name, query=asked, target=target, categories=categories,
-                      frames=("00000", "00005"))  # fmt: skip
+        return Sample(
+            id=name, query=asked, target=target, categories=categories, frames=("00000", "00005")
+        )
 
     return made
 
@@ -311,8 +328,11 @@ def test_a_frame_lost_and_another_too_much_are_named(tmp_path, sample, read):
 
 
 def test_a_tree_of_numbers_gives_each_expression_its_own(tmp_path, sample):
-    asked = [sample("v/0", 0, "1, first frame"), sample("v/4", 1, "1, first frame"),
-             sample("v/1", 2, "1, full video")]  # fmt: skip
+    asked = [
+        sample("v/0", 0, "1, first frame"),
+        sample("v/4", 1, "1, first frame"),
+        sample("v/1", 2, "1, full video"),
+    ]
     for frame, value in (("00000", 1), ("00005", 2)):
         saved(tmp_path / f"anno_0/v/{frame}.png", square(value))
     one, two, lacking = label_tree(tmp_path, asked)

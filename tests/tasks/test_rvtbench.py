@@ -22,14 +22,27 @@ from harness.world.shapes import make_world
 
 SQUARE = Rle.from_array(np.pad(np.ones((3, 4), bool), ((1, 2), (2, 3)))).to_json()  # of 6 × 9
 RECORD = {
-    "id": "v_L3_temporal_7", "task": "segmentation", "level": 3, "category": "temporal",
-    "video": "v", "frames": ["00000", "00005"], "query": " the one  that moves ",
-    "gt": {"masks": [{"frame": "00005", "rle": SQUARE}],
-           "boxes": {"00005": [2, 1, 6, 4]}, "text": "the small red square", "choice": "B"},
+    "id": "v_L3_temporal_7",
+    "task": "segmentation",
+    "level": 3,
+    "category": "temporal",
+    "video": "v",
+    "frames": ["00000", "00005"],
+    "query": " the one  that moves ",
+    "gt": {
+        "masks": [{"frame": "00005", "rle": SQUARE}],
+        "boxes": {"00005": [2, 1, 6, 4]},
+        "text": "the small red square",
+        "choice": "B",
+    },
     "options": ["a circle", "a square"],
-}  # fmt: skip
-KINDS = {"rvtbench_seg": "segmentation", "rvtbench_grounding": "grounding", "rvtbench_vqa": "vqa",
-         "rvtbench_summary": "summary"}  # fmt: skip
+}
+KINDS = {
+    "rvtbench_seg": "segmentation",
+    "rvtbench_grounding": "grounding",
+    "rvtbench_vqa": "vqa",
+    "rvtbench_summary": "summary",
+}
 
 
 @pytest.fixture
@@ -72,8 +85,11 @@ def test_the_default_mapping_reads_the_record_of_its_page(build, root):
     sample = one(build("rvtbench_seg", root))
     assert (sample.id, sample.group, sample.unit) == ("v_L3_temporal_7", "v", "v_L3_temporal_7")
     assert sample.query.text == "the one that moves" and sample.query.size == (9, 6)
-    assert sample.categories == {"level": "3", "category": "temporal",
-                                 "level and category": "3 temporal"}  # fmt: skip
+    assert sample.categories == {
+        "level": "3",
+        "category": "temporal",
+        "level and category": "3 temporal",
+    }
     assert [mask.area for mask in sample.target.answer.masks] == [0, 12]
     boxed = one(build("rvtbench_grounding", root))
     assert boxed.target.answer.box_track == (None, Box(2, 1, 6, 4))
@@ -98,26 +114,36 @@ def test_jitbench_has_a_mapping_of_its_own(build, root, tmp_path):
 def test_every_name_in_a_release_may_differ(build, root):
     """A list of records in one file, words, nested fields, tracks and boxes of another form."""
     renamed = {
-        "qid": 12, "kind": "Seg", "meta": {"difficulty": "L2", "type": "Spatial"}, "clip": "v",
-        "question": "which?", "answer": {"rles": [None, SQUARE], "xywh": [None, [2, 1, 4, 3]]},
-    }  # fmt: skip
+        "qid": 12,
+        "kind": "Seg",
+        "meta": {"difficulty": "L2", "type": "Spatial"},
+        "clip": "v",
+        "question": "which?",
+        "answer": {"rles": [None, SQUARE], "xywh": [None, [2, 1, 4, 3]]},
+    }
     path = root / "rvtbench" / "all.json"
     boxes = {**renamed, "qid": "b", "kind": "Box"}
     path.write_text(json.dumps({"data": {"items": [renamed, boxes]}}), encoding="utf-8")
     mine = mapping(
-        root, ('"annotations/{task}.jsonl"', '"all.json"'),
+        root,
+        ('"annotations/{task}.jsonl"', '"all.json"'),
         ('records = ""', 'records = "data.items"'),
-        ('id = "id"', 'id = "qid"'), ('\ntask = "task"', '\ntask = "kind"'),
+        ('id = "id"', 'id = "qid"'),
+        ('\ntask = "task"', '\ntask = "kind"'),
         ('level = "level"', 'level = "meta.difficulty"'),
-        ('category = "category"', 'category = "meta.type"'), ('video = "video"', 'video = "clip"'),
-        ('frames = "frames"', 'frames = ""'), ('query = "query"', 'query = "question"'),
+        ('category = "category"', 'category = "meta.type"'),
+        ('video = "video"', 'video = "clip"'),
+        ('frames = "frames"', 'frames = ""'),
+        ('query = "query"', 'query = "question"'),
         ('masks = "gt.masks"', 'masks = "answer.rles"'),
         ('boxes = "gt.boxes"', 'boxes = "answer.xywh"'),
         ('segmentation = ["segmentation"]', 'segmentation = ["Seg"]'),
         ('grounding = ["grounding"]', 'grounding = ["Box"]'),
-        ('spatial = ["spatial"]', 'spatial = ["Spatial"]'), ('form = "records"', 'form = "track"'),
-        ('form = "frames"', 'form = "track"'), ('order = "xyxy"', 'order = "xywh"'),
-    )  # fmt: skip
+        ('spatial = ["spatial"]', 'spatial = ["Spatial"]'),
+        ('form = "records"', 'form = "track"'),
+        ('form = "frames"', 'form = "track"'),
+        ('order = "xyxy"', 'order = "xywh"'),
+    )
     sample = one(build(f"rvtbench_seg(mapping={mine})", root))
     assert sample.id == "12" and sample.categories["level and category"] == "2 spatial"
     assert [mask.area for mask in sample.target.answer.masks] == [0, 12]
@@ -132,29 +158,37 @@ def test_masks_by_frames_and_boxes_that_include_their_last_pixel(build, root):
     truth = {"masks": {"00000": SQUARE, "00005": None}, "boxes": {"00000": [2, 1, 5, 3]}}
     for kind in ("segmentation", "grounding"):
         put(root, kind, {**RECORD, "task": kind, "gt": truth})
-    mine = mapping(root, ('form = "records"', 'form = "frames"'),
-                   ("inclusive = false", "inclusive = true"))  # fmt: skip
+    mine = mapping(
+        root, ('form = "records"', 'form = "frames"'), ("inclusive = false", "inclusive = true")
+    )
     masks = one(build(f"rvtbench_seg(mapping={mine})", root)).target.answer.masks
     assert [mask.area for mask in masks] == [12, 0]
     boxed = one(build(f"rvtbench_grounding(mapping={mine})", root))
     assert boxed.target.answer.box_track == (Box(2, 1, 6, 4), None)
 
 
-@pytest.mark.parametrize(("old", "new", "message"), [
-    ("[files]", "[file]", r"\[file\].*expected the tables"),
-    ('id = "id"', 'id = ""', "fields.id.*the name of a field"),
-    ('query = "query"', "query = 3", "fields.query.*found 3"),
-    ('query = "query"', 'query = "query"\nlabel = "x"', "fields.label.*one of id, task"),
-    ('"annotations/{task}.jsonl"', '"annotations/{split}.jsonl"', "files.annotations.*{task}"),
-    ('"videos/{video}/{frame}.jpg"', '"videos/{video}.mp4"', "files.frames.*{frame} and {video}"),
-    ('"videos/{video}/{frame}.jpg"', '"videos/{video"', "files.frames"),
-    ('3 = [3, "3", "L3"]', '3 = "L3"', "levels.3.*a list"),
-    ('form = "records"', 'form = "png"', "masks.form.*'records' or 'frames' or 'track'"),
-    ('rle = "rle"', 'rle = ""', "masks.rle"),
-    ('order = "xyxy"', 'order = "yxyx"', "boxes.order.*'xyxy' or 'xywh'"),
-    ("inclusive = false", "inclusive = 0", "boxes.inclusive.*True or False"),
-    ("[boxes]", "[boxes", "a TOML file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[files]", "[file]", r"\[file\].*expected the tables"),
+        ('id = "id"', 'id = ""', "fields.id.*the name of a field"),
+        ('query = "query"', "query = 3", "fields.query.*found 3"),
+        ('query = "query"', 'query = "query"\nlabel = "x"', "fields.label.*one of id, task"),
+        ('"annotations/{task}.jsonl"', '"annotations/{split}.jsonl"', "files.annotations.*{task}"),
+        (
+            '"videos/{video}/{frame}.jpg"',
+            '"videos/{video}.mp4"',
+            "files.frames.*{frame} and {video}",
+        ),
+        ('"videos/{video}/{frame}.jpg"', '"videos/{video"', "files.frames"),
+        ('3 = [3, "3", "L3"]', '3 = "L3"', "levels.3.*a list"),
+        ('form = "records"', 'form = "png"', "masks.form.*'records' or 'frames' or 'track'"),
+        ('rle = "rle"', 'rle = ""', "masks.rle"),
+        ('order = "xyxy"', 'order = "yxyx"', "boxes.order.*'xyxy' or 'xywh'"),
+        ("inclusive = false", "inclusive = 0", "boxes.inclusive.*True or False"),
+        ("[boxes]", "[boxes", "a TOML file"),
+    ],
+)
 def test_a_wrong_mapping_is_refused_by_its_key(build, root, old, new, message):
     mine = mapping(root, (old, new))
     with pytest.raises(DataError, match=message) as refused:
@@ -167,31 +201,53 @@ def changed(**changes):
     return {key: value for key, value in plain.items() if value is not None}
 
 
-@pytest.mark.parametrize(("name", "plain", "key", "message"), [
-    ("seg", changed(query=None), "fields.query", "found none"),
-    ("seg", changed(query=" "), "fields.query", "a blank one"),
-    ("seg", changed(id=None), "fields.id", "found none"),
-    ("seg", changed(id=True), "fields.id", "found True"),
-    ("seg", changed(level="5"), "fields.level", "found '5'"),
-    ("seg", changed(level=True), "fields.level", "found True"),
-    ("seg", changed(category="odd"), "fields.category", r"\[categories\].*found 'odd'"),
-    ("seg", changed(task="counting"), "fields.task", r"\[tasks\].*found 'counting'"),
-    ("seg", changed(frames=[]), "fields.frames", "at least one"),
-    ("seg", changed(frames=["00000", "00000"]), "fields.frames", "each frame once"),
-    ("seg", changed(gt={}), "fields.masks", "found none"),
-    ("seg", changed(gt={"masks": {}}), "fields.masks", "expected list"),
-    ("seg", changed(gt={"masks": [{"frame": "9", "rle": SQUARE}]}), "fields.masks", "found '9'"),
-    ("seg", changed(gt={"masks": [{"frame": "00000"}]}), "fields.masks", "'frame' and 'rle'"),
-    ("seg", changed(gt={"masks": [{"frame": "00000", "rle": {"size": [6, 9], "counts": [3]}}]}),
-     "fields.masks", "54 pixels"),
-    ("grounding", changed(gt={"boxes": {"00000": [1, 2, 3]}}), "fields.boxes", "four numbers"),
-    ("grounding", changed(gt={"boxes": {"00000": [4, 1, 4, 3]}}), "fields.boxes", "with an area"),
-    ("grounding", changed(gt={"boxes": {"00000": [4, 1, 10, 3]}}), "fields.boxes", "within 9 × 6"),
-    ("grounding", changed(gt={"boxes": {"7": [1, 1, 2, 2]}}), "fields.boxes", "found '7'"),
-    ("vqa", changed(gt={"text": " "}), "fields.text", "none blank"),
-    ("vqa", changed(gt={"text": 3}), "fields.text", "expected str or list"),
-    ("summary", changed(gt={"text": []}), "fields.text", "none blank"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "plain", "key", "message"),
+    [
+        ("seg", changed(query=None), "fields.query", "found none"),
+        ("seg", changed(query=" "), "fields.query", "a blank one"),
+        ("seg", changed(id=None), "fields.id", "found none"),
+        ("seg", changed(id=True), "fields.id", "found True"),
+        ("seg", changed(level="5"), "fields.level", "found '5'"),
+        ("seg", changed(level=True), "fields.level", "found True"),
+        ("seg", changed(category="odd"), "fields.category", r"\[categories\].*found 'odd'"),
+        ("seg", changed(task="counting"), "fields.task", r"\[tasks\].*found 'counting'"),
+        ("seg", changed(frames=[]), "fields.frames", "at least one"),
+        ("seg", changed(frames=["00000", "00000"]), "fields.frames", "each frame once"),
+        ("seg", changed(gt={}), "fields.masks", "found none"),
+        ("seg", changed(gt={"masks": {}}), "fields.masks", "expected list"),
+        (
+            "seg",
+            changed(gt={"masks": [{"frame": "9", "rle": SQUARE}]}),
+            "fields.masks",
+            "found '9'",
+        ),
+        ("seg", changed(gt={"masks": [{"frame": "00000"}]}), "fields.masks", "'frame' and 'rle'"),
+        (
+            "seg",
+            changed(gt={"masks": [{"frame": "00000", "rle": {"size": [6, 9], "counts": [3]}}]}),
+            "fields.masks",
+            "54 pixels",
+        ),
+        ("grounding", changed(gt={"boxes": {"00000": [1, 2, 3]}}), "fields.boxes", "four numbers"),
+        (
+            "grounding",
+            changed(gt={"boxes": {"00000": [4, 1, 4, 3]}}),
+            "fields.boxes",
+            "with an area",
+        ),
+        (
+            "grounding",
+            changed(gt={"boxes": {"00000": [4, 1, 10, 3]}}),
+            "fields.boxes",
+            "within 9 × 6",
+        ),
+        ("grounding", changed(gt={"boxes": {"7": [1, 1, 2, 2]}}), "fields.boxes", "found '7'"),
+        ("vqa", changed(gt={"text": " "}), "fields.text", "none blank"),
+        ("vqa", changed(gt={"text": 3}), "fields.text", "expected str or list"),
+        ("summary", changed(gt={"text": []}), "fields.text", "none blank"),
+    ],
+)
 def test_a_wrong_record_is_refused_by_line_and_key(build, root, name, plain, key, message):
     kind = KINDS[f"rvtbench_{name}"]
     if plain["task"] == RECORD["task"]:
@@ -205,10 +261,15 @@ def test_a_wrong_record_is_refused_by_line_and_key(build, root, name, plain, key
     assert problem.path == str(path) and "line 2" in problem.message
 
 
-@pytest.mark.parametrize(("changes", "key"), [
-    ({"options": ["only one"]}, "fields.options"), ({"options": None}, "fields.options"),
-    ({"gt": {"choice": "C"}}, "fields.choice"), ({"gt": {"choice": "a star"}}, "fields.choice"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"options": ["only one"]}, "fields.options"),
+        ({"options": None}, "fields.options"),
+        ({"gt": {"choice": "C"}}, "fields.choice"),
+        ({"gt": {"choice": "a star"}}, "fields.choice"),
+    ],
+)
 def test_a_wrong_choice_is_refused_by_its_key(build, root, changes, key):
     put(root, "vqa", changed(task="vqa", **changes))
     with pytest.raises(DataError, match=key):
@@ -216,8 +277,11 @@ def test_a_wrong_choice_is_refused_by_its_key(build, root, changes, key):
 
 
 def test_a_mask_of_another_size_is_refused_by_frame(build, root):
-    put(root, "segmentation", changed(gt={"masks": [
-        {"frame": "00005", "rle": Rle.full(3, 3).to_json()}]}))  # fmt: skip
+    put(
+        root,
+        "segmentation",
+        changed(gt={"masks": [{"frame": "00005", "rle": Rle.full(3, 3).to_json()}]}),
+    )
     with pytest.raises(DataError, match=r"line 1: frame '00005'.*9 × 6 pixels.*found 3 × 3"):
         list(build("rvtbench_seg", root).samples())
 
@@ -261,11 +325,10 @@ def test_records_of_one_video_share_its_frames(build, root):
 def test_questions_take_turns_in_every_level_and_category():
     world = make_world(seed=0, size=24)
     for levels in (3, 4):
-        cells = {(one["level"], one["category"])
-                 for one in records(world, "segmentation", levels=levels)}  # fmt: skip
-        assert cells == set(
-            product(range(1, levels + 1), ("semantic", "spatial", "temporal"))
-        )  # fmt: skip
+        cells = {
+            (one["level"], one["category"]) for one in records(world, "segmentation", levels=levels)
+        }
+        assert cells == set(product(range(1, levels + 1), ("semantic", "spatial", "temporal")))
 
 
 # Scores
@@ -307,11 +370,20 @@ def test_a_list_of_one_box_a_frame_is_a_track_and_any_other_is_refused(build, ro
 
 
 def test_texts_are_scored_as_a_corpus_and_no_answer_counts(build, root):
-    put(root, "vqa", [
-        {**RECORD, "task": "vqa"},
-        {**RECORD, "task": "vqa", "id": "two", "level": 1,
-         "gt": {"text": ["a large blue star", "the star"]}},
-    ])  # fmt: skip
+    put(
+        root,
+        "vqa",
+        [
+            {**RECORD, "task": "vqa"},
+            {
+                **RECORD,
+                "task": "vqa",
+                "id": "two",
+                "level": 1,
+                "gt": {"text": ["a large blue star", "the star"]},
+            },
+        ],
+    )
     task = build("rvtbench_vqa(protocol=rvtbench/text_simple)", root)
     first, second = task.samples()
     assert second.target.references == ("the star",)
@@ -341,8 +413,11 @@ def test_the_default_has_the_official_tokens(build, root):
 def test_a_choice_is_right_by_its_letter_alone(build, root):
     task = build("rvtbench_vqa(protocol=rvtbench/choice)", root)
     sample = one(task)
-    for prediction, expected in ((perfect(sample), 1.0), (said(sample, choice="A"), 0.0),
-                                 (lost(sample), 0.0)):  # fmt: skip
+    for prediction, expected in (
+        (perfect(sample), 1.0),
+        (said(sample, choice="A"), 0.0),
+        (lost(sample), 0.0),
+    ):
         assert number(task, sample, prediction) == {"accuracy": expected}
     put(root, "vqa", changed(task="vqa", gt={"choice": "a circle"}))
     sample = one(build("rvtbench_vqa(protocol=rvtbench/choice)", root))

@@ -25,11 +25,16 @@ from harness.world.qa import ask_qa
 from harness.world.shapes import make_world
 
 SPECS = (
-    *(f"{name}(split={split})" for name in ("shapes_qa", "shapes_referring")
-      for split in ("train", "val", "test")),
-    *(f"shapes_qa(part={part},split=train)" for part in
-      ("choices", "numbers", "relations", "still", "video")),
-)  # fmt: skip
+    *(
+        f"{name}(split={split})"
+        for name in ("shapes_qa", "shapes_referring")
+        for split in ("train", "val", "test")
+    ),
+    *(
+        f"shapes_qa(part={part},split=train)"
+        for part in ("choices", "numbers", "relations", "still", "video")
+    ),
+)
 NAMES = ("shapes_qa", "shapes_referring")
 EXACT, SCORING = QA["qa/exact"], REFERRING["shapes/referring"]
 
@@ -78,10 +83,22 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, data, spec):
 def test_two_passes_give_equal_samples_and_their_ids_are_hidden(build, data, spec):
     task = build(spec, data)
     passes = [
-        [(one.id, one.query.id, one.query.text, one.query.options, one.target, one.group,
-          dict(one.categories), one.query.forms, one.query.media[0].id) for one in task.samples()]
+        [
+            (
+                one.id,
+                one.query.id,
+                one.query.text,
+                one.query.options,
+                one.target,
+                one.group,
+                dict(one.categories),
+                one.query.forms,
+                one.query.media[0].id,
+            )
+            for one in task.samples()
+        ]
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     assert passes[0] == passes[1]
     assert all(one[1] == query_id(one[0]) for one in passes[0])
     assert not list(task.check())
@@ -104,8 +121,9 @@ def test_questions_are_those_of_the_world(build, data):
     """Half about stills, a quarter about each kind of video, as `ask_qa` asks them."""
     world, expected = make_world(seed=0, size=8), {}
     for family, number in shares(32).items():
-        quizzes = [(example.scene, one) for example in world.of(family, "train")
-                   for one in example.quizzes][:number]  # fmt: skip
+        quizzes = [
+            (example.scene, one) for example in world.of(family, "train") for one in example.quizzes
+        ][:number]
         for scene, qa in quizzes:
             place = ask_qa(scene, number=4).index(qa)
             expected[f"{family}_{scene.index:05d}_{place}"] = (scene, qa)
@@ -199,28 +217,34 @@ def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "field", "value", "message"),
     [
-        *(("shapes_qa", field, value, message) for field, value, message in (
-            ("frames", [], "at least one picture"),
-            ("frames", ["../../x.jpg"], "a relative path inside it"),
-            ("frames", ["a.jpg", "a.jpg"], "different texts"),
-            ("question", " ", "'question': expected text"),
-            ("options", "AB", "'options': expected list"),
-            ("options", ["a", 3], "a list of texts"),
-            ("answer", "neither", "one of at most 26 options"),
-            ("answer", None, "'answer': expected str or int or float"),
-            ("kind", None, "'kind': expected str"),
-        )),
-        *(("shapes_referring", field, value, message) for field, value, message in (
-            ("picture", "/etc/passwd", "a relative path inside it"),
-            ("asks", "all", "single or several or reasoning"),
-            ("boxes", [[3, 3, 1, 9]], "left < right"),
-            ("boxes", [[1, 2, 3]], "'boxes'"),
-            ("boxes", [], "'boxes' and 'masks'"),
-            ("masks", [{"size": [2, 2], "counts": [1]}], "'masks'"),
-            ("level", 3, "'level': expected str"),
-        )),
+        *(
+            ("shapes_qa", field, value, message)
+            for field, value, message in (
+                ("frames", [], "at least one picture"),
+                ("frames", ["../../x.jpg"], "a relative path inside it"),
+                ("frames", ["a.jpg", "a.jpg"], "different texts"),
+                ("question", " ", "'question': expected text"),
+                ("options", "AB", "'options': expected list"),
+                ("options", ["a", 3], "a list of texts"),
+                ("answer", "neither", "one of at most 26 options"),
+                ("answer", None, "'answer': expected str or int or float"),
+                ("kind", None, "'kind': expected str"),
+            )
+        ),
+        *(
+            ("shapes_referring", field, value, message)
+            for field, value, message in (
+                ("picture", "/etc/passwd", "a relative path inside it"),
+                ("asks", "all", "single or several or reasoning"),
+                ("boxes", [[3, 3, 1, 9]], "left < right"),
+                ("boxes", [[1, 2, 3]], "'boxes'"),
+                ("boxes", [], "'boxes' and 'masks'"),
+                ("masks", [{"size": [2, 2], "counts": [1]}], "'masks'"),
+                ("level", 3, "'level': expected str"),
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_field_that_is_wrong_is_named_with_its_line(build, place, name, field, value, message):
     path, records = place(name)
     if "options" in field or field == "answer":
@@ -235,9 +259,19 @@ def test_a_field_that_is_wrong_is_named_with_its_line(build, place, name, field,
     assert message.split(":")[-1].strip() in problem.message
 
 
-@pytest.mark.parametrize("line", [b"[]", b"3", b'{"id": 3}', b'{"id": "a", "id": "b"}', b"\xff",
-                                  b'{"id": "\\ud800"}', b'{"id": "x", "answer": NaN}', b"[" * 99999]
-)  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[]",
+        b"3",
+        b'{"id": 3}',
+        b'{"id": "a", "id": "b"}',
+        b"\xff",
+        b'{"id": "\\ud800"}',
+        b'{"id": "x", "answer": NaN}',
+        b"[" * 99999,
+    ],
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_line_that_is_no_record_is_refused(build, place, name, line):
     path, _ = place(name)
@@ -257,8 +291,11 @@ def test_missing_files_are_listed(build, place, name):
     task = build(name, path.parents[2])
     assert [problem.path for problem in task.check()] == [str(picture) for picture in gone]
     lost = [one for one in task.samples() if one.query.media[0].fault]
-    assert lost and all(str(gone[0]) in str(one.query.media[0].fault) or
-                        str(gone[1]) in str(one.query.media[0].fault) for one in lost)  # fmt: skip
+    assert lost and all(
+        str(gone[0]) in str(one.query.media[0].fault)
+        or str(gone[1]) in str(one.query.media[0].fault)
+        for one in lost
+    )
     path.unlink()
     assert [problem.path for problem in task.check()] == [str(path)]
     with pytest.raises(DataError, match="a readable file"):
@@ -316,9 +353,18 @@ def test_choices_are_right_by_their_letter(asked, numbers):
 
 @pytest.mark.parametrize(
     ("said", "within", "mra"),
-    [(20.0, 1, 1.0), (22.0, 1, 0.9), (18.0, 1, 0.9), (22.1, 0, 0.8), (17.9, 0, 0.8),
-     (31.0, 0, 0.0), (-20.0, 0, 0.0), (float("nan"), 0, 0.0), (float("inf"), 0, 0.0)],
-)  # fmt: skip
+    [
+        (20.0, 1, 1.0),
+        (22.0, 1, 0.9),
+        (18.0, 1, 0.9),
+        (22.1, 0, 0.8),
+        (17.9, 0, 0.8),
+        (31.0, 0, 0.0),
+        (-20.0, 0, 0.0),
+        (float("nan"), 0, 0.0),
+        (float("inf"), 0, 0.0),
+    ],
+)
 def test_numbers_are_right_within_a_tenth(asked, numbers, said, within, mra):
     scored = numbers(EXACT, [(asked(number=20.0), Answer(number=said))])
     assert scored["accuracy"] == scored["number_within_10"] == within
@@ -352,10 +398,11 @@ def mask(*boxes):
 def meant(query):
     def made(*boxes, asks="single"):
         return Sample(
-            id="s", query=query(0, AnswerForm.MASK, size=(6, 12)),
+            id="s",
+            query=query(0, AnswerForm.MASK, size=(6, 12)),
             target=Target(answer=Answer(masks=(mask(*boxes),), boxes=boxes)),
             categories={"asks": asks},
-        )  # fmt: skip
+        )
 
     return made
 
@@ -390,10 +437,15 @@ def test_box_accuracy_is_over_single_things_only(meant, numbers, asks):
     assert scored["cIoU"] == pytest.approx(40 / 48)
 
 
-@pytest.mark.parametrize("answer", [
-    None, Answer(no_target=True), Answer(masks=(mask(),)), Answer(masks=(mask(ONE),), boxes=(ONE,),
-                                                                  no_target=True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        Answer(no_target=True),
+        Answer(masks=(mask(),)),
+        Answer(masks=(mask(ONE),), boxes=(ONE,), no_target=True),
+    ],
+)
 def test_no_answer_and_no_target_are_an_empty_mask_and_no_box(meant, numbers, answer):
     scored = numbers(SCORING, [(meant(ONE), answer)])
     assert scored == {"gIoU": 0.0, "cIoU": 0.0, "box_accuracy@0.5": 0.0, "box_f1@0.5": 0.0}

@@ -47,14 +47,26 @@ MODULES = {"sti_bench": sti, "vsi_bench": vsi, "spar_bench": spar, "v_star": vst
 NAMES = sorted(MODULES)
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SPECS = (
-    "sti_bench", "sti_bench(protocol=sti/strict)", "sti_bench(form=numeric)",
-    "sti_bench(prompt=official)", "sti_bench(frames=2)", "sti_bench(frames=seconds(every=2))",
-    "vsi_bench", "vsi_bench(protocol=vsi/strict)", "vsi_bench(protocol=vsi/lmms2026)",
-    "vsi_bench(form=numeric)", "vsi_bench(split=debiased)", "vsi_bench(split=pruned)",
+    "sti_bench",
+    "sti_bench(protocol=sti/strict)",
+    "sti_bench(form=numeric)",
+    "sti_bench(prompt=official)",
+    "sti_bench(frames=2)",
+    "sti_bench(frames=seconds(every=2))",
+    "vsi_bench",
+    "vsi_bench(protocol=vsi/strict)",
+    "vsi_bench(protocol=vsi/lmms2026)",
+    "vsi_bench(form=numeric)",
+    "vsi_bench(split=debiased)",
+    "vsi_bench(split=pruned)",
     "vsi_bench(split=tiny,prompt=official)",
-    "spar_bench", "spar_bench(protocol=spar/strict)", "spar_bench(split=tiny,prompt=official)",
-    "v_star", "v_star(protocol=vstar/strict)", "v_star(where=text,prompt=official)",
-)  # fmt: skip
+    "spar_bench",
+    "spar_bench(protocol=spar/strict)",
+    "spar_bench(split=tiny,prompt=official)",
+    "v_star",
+    "v_star(protocol=vstar/strict)",
+    "v_star(where=text,prompt=official)",
+)
 """Every way in which the four can be asked for."""
 
 
@@ -129,8 +141,11 @@ def test_cards_say_what_the_tasks_do(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_record_of_a_card_is_in_the_layout_that_is_read(name):
     record = json.loads(card(name).example)
-    columns = {"sti_bench": sti_records.COLUMNS, "vsi_bench": vsi_records.COLUMNS,
-               "spar_bench": spar_records.COLUMNS}  # fmt: skip
+    columns = {
+        "sti_bench": sti_records.COLUMNS,
+        "vsi_bench": vsi_records.COLUMNS,
+        "spar_bench": spar_records.COLUMNS,
+    }
     if name == "v_star":
         (read,) = [vstar_records._record(record, "card", Counter())]
         assert read.interval == (3.2, 7.9) and list(read.seconds) == [4, 5, 6, 7]
@@ -186,12 +201,13 @@ def test_a_question_without_the_official_form_keeps_its_options_apart(build, exa
 def test_every_official_type_of_question_is_in_the_generated_world(build, shapes, name):
     samples = list(build(name, shapes).samples())
     kinds = {
-        "sti_bench": {*KIND_OF_TASK}, "vsi_bench": {*CHOICE_TYPES, *NUMBER_TYPES},
-        "spar_bench": {*TASKS}, "v_star": {"what", "when", "where", "where2", "when2"},
-    }[name]  # fmt: skip
+        "sti_bench": {*KIND_OF_TASK},
+        "vsi_bench": {*CHOICE_TYPES, *NUMBER_TYPES},
+        "spar_bench": {*TASKS},
+        "v_star": {"what", "when", "where", "where2", "when2"},
+    }[name]
     category = {"sti_bench": "task", "vsi_bench": "type", "spar_bench": "task"}.get(name)
-    found = {one.categories[category] if category else one.id.rpartition("/")[2]
-             for one in samples}  # fmt: skip
+    found = {one.categories[category] if category else one.id.rpartition("/")[2] for one in samples}
     assert found == kinds
 
 
@@ -226,8 +242,10 @@ def test_frames_are_chosen_as_they_are_asked_for(build, shapes):
         task = build(spec, shapes)
         assert {len(one.query.media[0]) for one in task.samples()} == {length}
         assert task.arguments["frames"] == told
-    part, whole = (next(iter(build(spec, shapes).samples())).query.media[0]
-                   for spec in ("sti_bench(frames=3)", "sti_bench"))  # fmt: skip
+    part, whole = (
+        next(iter(build(spec, shapes).samples())).query.media[0]
+        for spec in ("sti_bench(frames=3)", "sti_bench")
+    )
     assert part.times() == pytest.approx((0, 4, 7)) and part.id != whole.id
     for place, second in enumerate((0, 4, 7)):
         assert np.array_equal(part.frame(place), whole.frame(second))
@@ -238,8 +256,9 @@ def test_a_track_of_v_star_has_a_frame_a_second_whatever_the_rate(build, copied,
     item = json.loads((root / "v_star" / "V_STaR_test.json").read_text())[0]
     black = np.zeros((item["height"], item["width"], 3), np.uint8)
     frames = [black + 20 * (k // 5) for k in range(40)]
-    write_mp4(root / "v_star" / "videos" / f"{item['vid']}.mp4", frames,
-              times=[k / 5 for k in range(40)])  # fmt: skip
+    write_mp4(
+        root / "v_star" / "videos" / f"{item['vid']}.mp4", frames, times=[k / 5 for k in range(40)]
+    )
     media = next(iter(build("v_star", root).samples())).query.media[0]
     assert media.times() == pytest.approx(range(8), abs=1e-3)
     assert [round(float(media.frame(k).mean()) / 20) for k in range(8)] == list(range(8))
@@ -301,8 +320,12 @@ def test_items_of_v_star_score_as_the_official_code_scores_them(build, example, 
         scores = score_unit(judged, units[vid], predictions).scores
         totals.add(scores)
         assert ("rating" in scores) == bool(official)
-        for key, name in (("temporal_IoU", "m_tIoU1"), ("temporal_IoU_2", "m_tIoU2"),
-                          ("spatial_mIoU", "m_vIoU1"), ("spatial_mIoU_2", "m_vIoU2")):  # fmt: skip
+        for key, name in (
+            ("temporal_IoU", "m_tIoU1"),
+            ("temporal_IoU_2", "m_tIoU2"),
+            ("spatial_mIoU", "m_vIoU1"),
+            ("spatial_mIoU_2", "m_vIoU2"),
+        ):
             if official:
                 assert scores[name].value == pytest.approx(official[key], abs=1e-12)
         for key, chain in (("AP1@0.1:0.9", "1"), ("AP2@0.1:0.9", "2")):
@@ -310,12 +333,25 @@ def test_items_of_v_star_score_as_the_official_code_scores_them(build, example, 
                 threshold = (0.1, 0.3, 0.5, 0.7, 0.9)[place]
                 assert scores[f"AP@{threshold}_{chain}"].value == pytest.approx(share)
     values = totals.values()
-    ours = {"acc_vqa": "Acc", "avg_all_score": "rating", "mean_temporal_iou": "m_tIoU1",
-            "mean_temporal_iou_2": "m_tIoU2", "mean_miou": "m_vIoU1", "mean_miou_2": "m_vIoU2",
-            "AM": "AM1", "AM2": "AM2", "mAM": "mAM", "LGM": "LGM1", "LGM2": "LGM2",
-            "mLGM": "mLGM", "r1_iou50": "R1@0.5_1", "vqa_temp": "what&when1",
-            "vqa_spat_2": "what&where2", "temp_spat": "when&where1",
-            "vqa_temp_spat_2": "what&when&where2"}  # fmt: skip
+    ours = {
+        "acc_vqa": "Acc",
+        "avg_all_score": "rating",
+        "mean_temporal_iou": "m_tIoU1",
+        "mean_temporal_iou_2": "m_tIoU2",
+        "mean_miou": "m_vIoU1",
+        "mean_miou_2": "m_vIoU2",
+        "AM": "AM1",
+        "AM2": "AM2",
+        "mAM": "mAM",
+        "LGM": "LGM1",
+        "LGM2": "LGM2",
+        "mLGM": "mLGM",
+        "r1_iou50": "R1@0.5_1",
+        "vqa_temp": "what&when1",
+        "vqa_spat_2": "what&where2",
+        "temp_spat": "when&where1",
+        "vqa_temp_spat_2": "what&when&where2",
+    }
     for key, name in ours.items():
         assert values[name] == pytest.approx(file["totals"][key], abs=1e-12), key
 
@@ -323,17 +359,20 @@ def test_items_of_v_star_score_as_the_official_code_scores_them(build, example, 
 @pytest.mark.parametrize(
     ("protocol", "reply", "score"),
     [
-        ("spar/official", "", 1.0), ("spar/strict", "", 0.0),
-        ("spar/official", " B", 0.0), ("spar/strict", " B", 1.0),
+        ("spar/official", "", 1.0),
+        ("spar/strict", "", 0.0),
+        ("spar/official", " B", 0.0),
+        ("spar/strict", " B", 1.0),
     ],
-)  # fmt: skip
+)
 def test_an_empty_reply_is_right_for_the_official_scorer_of_spar_bench(
     build, example, protocol, reply, score
 ):
     task = build(f"spar_bench(protocol={protocol})", example("spar_bench"))
     sample = next(one for one in task.samples() if one.categories["task"] == "position_matching")
-    sample = replace(sample, target=replace(sample.target, extra={
-        **sample.target.extra, "answer": "B"}))  # fmt: skip
+    sample = replace(
+        sample, target=replace(sample.target, extra={**sample.target.extra, "answer": "B"})
+    )
     (mean,) = task.protocol.score([sample], [said_only(sample, reply)]).values()
     assert mean.value == score
     lost = Prediction(query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, "gone"))
@@ -344,12 +383,16 @@ def test_an_empty_reply_is_right_for_the_official_scorer_of_spar_bench(
 @pytest.mark.parametrize(
     ("protocol", "reply", "score"),
     [
-        ("vsi/official", "2", 0.4), ("vsi/official", "3 chairs", 1.0),
-        ("vsi/official", "There are 3", 0.0), ("vsi/lmms2026", "There are three", 1.0),
-        ("vsi/strict", "There are 3", 1.0), ("vsi/strict", "2 or 3", 0.0),
-        ("vsi/official", "3m", 0.0), ("vsi/official", "<answer>3</answer>", 1.0),
+        ("vsi/official", "2", 0.4),
+        ("vsi/official", "3 chairs", 1.0),
+        ("vsi/official", "There are 3", 0.0),
+        ("vsi/lmms2026", "There are three", 1.0),
+        ("vsi/strict", "There are 3", 1.0),
+        ("vsi/strict", "2 or 3", 0.0),
+        ("vsi/official", "3m", 0.0),
+        ("vsi/official", "<answer>3</answer>", 1.0),
     ],
-)  # fmt: skip
+)
 def test_numbers_of_vsi_bench_are_read_as_each_protocol_reads_them(
     build, example, protocol, reply, score
 ):
@@ -365,10 +408,14 @@ def test_seconds_are_text_for_the_official_scorer_of_v_star(build, example):
         task = build(f"v_star(where=text,protocol={protocol})", example("v_star"))
         unit = list(task.samples())[:5]
         predictions = [
-            said_only(one, write(one) if one.query.form == "text" and "where" in one.id else
-                      one.target.answer.text or "From 0 to 1")
+            said_only(
+                one,
+                write(one)
+                if one.query.form == "text" and "where" in one.id
+                else one.target.answer.text or "From 0 to 1",
+            )
             for one in unit
-        ]  # fmt: skip
+        ]
         return task.protocol.score(unit, predictions)["m_vIoU1"].value
 
     def whole(sample):
@@ -398,8 +445,10 @@ def test_boxes_of_a_file_have_to_be_one_a_second(build, example):
     unit = list(task.samples())[:5]
     answers = [one.target.answer for one in unit]
     track = [box or (0, 0, 1, 1) for box in answers[2].box_track]
-    predictions = [Prediction(query_id=one.query.id, answer=answer)
-                   for one, answer in zip(unit, answers, strict=True)]  # fmt: skip
+    predictions = [
+        Prediction(query_id=one.query.id, answer=answer)
+        for one, answer in zip(unit, answers, strict=True)
+    ]
     for boxes, right in ((tuple(track), True), (tuple(track[:-1]), False)):
         predictions[2] = Prediction(query_id=unit[2].query.id, answer=Answer(boxes=boxes))
         if right:
@@ -418,8 +467,9 @@ def test_an_interval_in_words_counts_for_the_official_protocol_only(build, examp
         answers[1] = said_only(unit[1], f"From {start} to {end}.")
         assert answers[1].failure is not None
         assert task.protocol.score(unit, answers)["m_tIoU1"].value == score
-        answers[1] = Prediction(query_id=unit[1].query.id,
-                                answer=Answer(interval=Interval(start, end)))  # fmt: skip
+        answers[1] = Prediction(
+            query_id=unit[1].query.id, answer=Answer(interval=Interval(start, end))
+        )
         assert task.protocol.score(unit, answers)["m_tIoU1"].value == 1.0
 
 
@@ -432,8 +482,11 @@ def test_odd_replies_with_boxes_are_read_quickly(reply):
 
 def test_what_was_said_is_the_answer_in_the_last_reply():
     def of(*replies, **answer):
-        given = {"answer": Answer(**answer)} if answer else {
-            "failure": Failure(FailureKind.PARSE, "unreadable")}  # fmt: skip
+        given = (
+            {"answer": Answer(**answer)}
+            if answer
+            else {"failure": Failure(FailureKind.PARSE, "unreadable")}
+        )
         return said(Prediction(query_id="q", replies=replies, **given))
 
     assert of("<think>A?</think> B") == "B" and of("<think>A</think><answer>C</answer>") == "C"
@@ -467,19 +520,32 @@ def test_the_committed_example_is_whole_and_small(build, example, name):
 
 
 def test_forms_and_protocols_have_to_fit(build, shapes):
-    for spec in ("sti_bench(form=numeric,protocol=sti/strict)", "sti_bench(protocol=sti/numeric)",
-                 "sti_bench(form=numeric,prompt=official)", "vsi_bench(protocol=vsi/numeric)",
-                 "sti_bench(frames=0)", "vsi_bench(frames=none_such)", "v_star(rubric=none_such)",
-                 "spar_bench(protocol=miou)", "v_star(where=mask)"):  # fmt: skip
+    for spec in (
+        "sti_bench(form=numeric,protocol=sti/strict)",
+        "sti_bench(protocol=sti/numeric)",
+        "sti_bench(form=numeric,prompt=official)",
+        "vsi_bench(protocol=vsi/numeric)",
+        "sti_bench(frames=0)",
+        "vsi_bench(frames=none_such)",
+        "v_star(rubric=none_such)",
+        "spar_bench(protocol=miou)",
+        "v_star(where=mask)",
+    ):
         with pytest.raises(UsageError):
             build(spec, shapes)
 
 
 @pytest.mark.parametrize(
     ("verdict", "official", "strict"),
-    [("3", 3, 3), (" 2\n", 2, 2), ("3.", None, 3), ("**3**", None, 3), ("4", 4, None),
-     ("-1", None, None)],
-)  # fmt: skip
+    [
+        ("3", 3, 3),
+        (" 2\n", 2, 2),
+        ("3.", None, 3),
+        ("**3**", None, 3),
+        ("4", 4, None),
+        ("-1", None, None),
+    ],
+)
 def test_verdicts_are_whole_numbers_for_the_official_scorer_of_v_star(
     build, example, verdict, official, strict
 ):

@@ -157,13 +157,17 @@ def test_a_wrong_row_of_spar_bench_is_named(build, copy, change, said):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"vid": None}, "'vid'"), ({"timestamps": [3]}, "two numbers"),
-        ({"timestamps": [3, 1]}, "start ≤ end"), ({"fps": 0}, "more than 0"),
-        ({"bboxes": [{"timestamp": 1}]}, "'xmin'"), ({"bboxes": [3]}, "an object"),
-        ({"answer": ""}, "'answer'"), ({"width": "wide"}, "'width'"),
+        ({"vid": None}, "'vid'"),
+        ({"timestamps": [3]}, "two numbers"),
+        ({"timestamps": [3, 1]}, "start ≤ end"),
+        ({"fps": 0}, "more than 0"),
+        ({"bboxes": [{"timestamp": 1}]}, "'xmin'"),
+        ({"bboxes": [3]}, "an object"),
+        ({"answer": ""}, "'answer'"),
+        ({"width": "wide"}, "'width'"),
         ({"timestamps": ["a", 2]}, "finite number"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_item_of_v_star_is_named(build, copy, change, said):
     root = copy("v_star")
     path = root / ITEM[0]
@@ -205,8 +209,11 @@ def test_videos_may_be_folders_of_frames(build, copy, name):
     root = copy(name)
     before = [(one.id, len(one.query.media[0])) for one in build(name, root).samples()]
     for path in (root / name).rglob("*.mp4"):
-        media = next(one.query.media[0] for one in build(name, root).samples()
-                     if one.group in path.as_posix())  # fmt: skip
+        media = next(
+            one.query.media[0]
+            for one in build(name, root).samples()
+            if one.group in path.as_posix()
+        )
         pictures = [media.frame(k) for k in range(len(media))]
         path.unlink()
         path.with_suffix("").mkdir()
@@ -290,8 +297,13 @@ def test_further_items_of_one_video_have_a_number(build, copy):
     first, second = plain[0]["vid"], plain[1]["vid"]
     assert units == [first, second, f"{first}#2", f"{first}#3"]
     forms = [one.query.form for one in build("v_star", root).samples()][:5]
-    assert forms == [AnswerForm.TEXT, AnswerForm.INTERVAL, AnswerForm.BOX_TRACK,
-                     AnswerForm.BOX_TRACK, AnswerForm.INTERVAL]  # fmt: skip
+    assert forms == [
+        AnswerForm.TEXT,
+        AnswerForm.INTERVAL,
+        AnswerForm.BOX_TRACK,
+        AnswerForm.BOX_TRACK,
+        AnswerForm.INTERVAL,
+    ]
 
 
 def test_boxes_beyond_the_video_lower_the_ceiling(build, copy):

@@ -16,10 +16,15 @@ from harness.tasks.reason_seg import task as reason_seg
 from harness.types import query_id
 
 SPECS = (
-    "reason_seg(split=train)", "reason_seg(protocol=seg/visionreasoner)", "mevis(split=train)",
-    "mevis(split=valid)", "counting", "counting(split=pixmo_train)", "counting(split=countbench)",
+    "reason_seg(split=train)",
+    "reason_seg(protocol=seg/visionreasoner)",
+    "mevis(split=train)",
+    "mevis(split=valid)",
+    "counting",
+    "counting(split=pixmo_train)",
+    "counting(split=countbench)",
     "counting(split=countbenchqa)",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -30,8 +35,15 @@ def test_two_passes_give_equal_samples_and_their_ids_are_hidden_from_models(buil
         for sample in task.samples():
             query = sample.query
             media = [(one.id, one.size, len(one)) for one in query.media]
-            yield (sample.id, query.id, query.text, media, sample.target, sample.group,
-                   dict(sample.categories))  # fmt: skip
+            yield (
+                sample.id,
+                query.id,
+                query.text,
+                media,
+                sample.target,
+                sample.group,
+                dict(sample.categories),
+            )
 
     first = list(seen())
     assert first == list(seen())
@@ -140,11 +152,21 @@ def test_samples_are_in_the_order_of_whole_file_names(build, tmp_path):
     assert [sample.id for sample in task.samples()] == ["B", "a-short", "a.b", "a", "b"]
 
 
-@pytest.mark.parametrize("fields", [
-    {"text": []}, {"text": "it"}, {"text": [3]}, {"text": [" "]}, {"is_sentence": "no"},
-    {"shapes": {}}, {"shapes": [{"label": "target"}]}, {"shapes": [{"points": [[1, 2]]}]},
-    {"shapes": ["target"]}, {"shapes": [{"label": "target", "points": [[1, "2"]]}]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": []},
+        {"text": "it"},
+        {"text": [3]},
+        {"text": [" "]},
+        {"is_sentence": "no"},
+        {"shapes": {}},
+        {"shapes": [{"label": "target"}]},
+        {"shapes": [{"points": [[1, 2]]}]},
+        {"shapes": ["target"]},
+        {"shapes": [{"label": "target", "points": [[1, "2"]]}]},
+    ],
+)
 def test_a_wrong_field_is_an_error_that_names_the_file(build, tmp_path, fields):
     annotated(tmp_path, "right")
     annotated(tmp_path, "wrong", **fields)
@@ -167,11 +189,21 @@ def test_labels_decide_what_a_polygon_means(build, tmp_path):
     (truth,), (ignored,) = sample.target.answer.masks, sample.target.ignore
     columns = [3 * place for place in range(6)]
     assert [bool(truth.to_array()[3, left]) for left in columns] == [
-        True, False, False, False, True, True,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert [bool(ignored.to_array()[3, left]) for left in columns] == [
-        False, True, False, True, False, False,
-    ]  # fmt: skip
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 # MeViS's files
@@ -194,8 +226,10 @@ def test_expressions_keep_their_order_and_their_case_and_lose_needless_blanks(bu
     film(tmp_path, spoken)
     samples = list(build("mevis(split=valid)", tmp_path).samples())
     assert [(one.id, one.query.text) for one in samples] == [
-        ("v/2", "The cat"), ("v/10", "Dogs"), ("v/1", "x"),
-    ]  # fmt: skip
+        ("v/2", "The cat"),
+        ("v/10", "Dogs"),
+        ("v/1", "x"),
+    ]
     assert all(one.target is None and not one.categories for one in samples)
 
 

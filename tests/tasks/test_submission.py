@@ -106,8 +106,12 @@ def test_every_member_shows_the_mask_that_was_predicted(written, valid, done):
     kinds = set()
     for sample in valid.samples():
         prediction = done.prediction(sample.id)
-        kinds.add((prediction.failure is None, bool(prediction.answer)
-                   and prediction.answer.masks is not None))  # fmt: skip
+        kinds.add(
+            (
+                prediction.failure is None,
+                bool(prediction.answer) and prediction.answer.masks is not None,
+            )
+        )
         for mask in masks_of(sample, prediction):
             assert np.array_equal(np.asarray(next(pictures)) == 255, mask), sample.id
     assert next(pictures, None) is None
@@ -139,8 +143,9 @@ def test_a_hidden_truth_leaves_counts_and_no_number(valid, done):
 
 def test_commands_write_the_zip_and_refuse_a_score(command, shapes):
     task = "mevis(split=valid)"
-    shown = command.json("eval", "--model", "whole_frame", "--tasks", task, "--data", shapes,
-                         "--out", "runs")["tasks"]["mevis"]  # fmt: skip
+    shown = command.json(
+        "eval", "--model", "whole_frame", "--tasks", task, "--data", shapes, "--out", "runs"
+    )["tasks"]["mevis"]
     assert shown["metrics"] == {"J": None, "F": None, "J&F": None} and shown["n_total"] == 8
     pictures = members(command.folder / shown["submission"])
     assert len(pictures) == 64

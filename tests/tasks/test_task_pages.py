@@ -19,8 +19,11 @@ from harness.spec import parse_list
 REPOSITORY = Path(__file__).resolve().parents[2]
 ABOUT_CODE = ("adding.md",)
 """Pages for those who write a benchmark, not for those who use one."""
-PAGES = [page for page in sorted((REPOSITORY / "docs" / "tasks").glob("*.md"))
-         if page.name not in ABOUT_CODE]  # fmt: skip
+PAGES = [
+    page
+    for page in sorted((REPOSITORY / "docs" / "tasks").glob("*.md"))
+    if page.name not in ABOUT_CODE
+]
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
 TOLD = re.compile(r"\b(?:\d+\.\d{4,}|[0-9a-f]{32})\b")
@@ -60,8 +63,9 @@ def scratch(shapes, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in OF_TRAINING],
-                         ids=lambda page: page.stem)  # fmt: skip
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in OF_TRAINING], ids=lambda page: page.stem
+)
 def test_the_examples_of_a_page_run_and_show_what_comes_out(page, scratch, capsys):
     printed, ran = "", 0
     for kind, text in blocks(page):

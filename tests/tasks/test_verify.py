@@ -32,10 +32,16 @@ TASKS = {
     "mevis(split=train)": 8 * TRAIN,
     **{
         f"counting(split={split})": 8 * (TRAIN if split == "pixmo_train" else 1)
-        for split in ("pixmo_val", "pixmo_test", "pixmo_train", "countbench", "countbenchqa",
-                      "countbench_visionreasoner")
+        for split in (
+            "pixmo_val",
+            "pixmo_test",
+            "pixmo_train",
+            "countbench",
+            "countbenchqa",
+            "countbench_visionreasoner",
+        )
     },
-}  # fmt: skip
+}
 STILL, MOVING, COUNT = "reason_seg", "mevis", "counting"
 
 
@@ -59,9 +65,15 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, shapes, reader, spec
         assert one.value == pytest.approx(1.0, abs=one.tolerance) and one.ceiling == 1.0
 
 
-@pytest.mark.parametrize("spec", [
-    "reason_seg", "reason_seg(protocol=seg/visionreasoner)", "mevis", "counting",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "reason_seg",
+        "reason_seg(protocol=seg/visionreasoner)",
+        "mevis",
+        "counting",
+    ],
+)
 def test_perfect_answers_reach_the_ceiling_on_the_committed_examples(build, example, reader, spec):
     verdicts = list(verify(build(spec, example(parse(spec).name)), reader))
     assert len(verdicts) == 2 and all(one.passed and one.n == 3 for one in verdicts)

@@ -29,16 +29,23 @@ from harness.video import video_file
 
 MODULES = {"video_mme": mme, "tempcompass": compass, "long_video_bench": lvb}
 SPECS = (
-    "video_mme", "video_mme(protocol=videomme/strict)", "video_mme(prompt=official)",
-    "video_mme(subtitles=all)", "video_mme(subtitles=shown,frames=4,prompt=official)",
-    "tempcompass", "tempcompass(prompt=question)", "tempcompass(split=yes_no)",
-    "tempcompass(split=caption_matching)", "tempcompass(protocol=tempcompass/strict)",
+    "video_mme",
+    "video_mme(protocol=videomme/strict)",
+    "video_mme(prompt=official)",
+    "video_mme(subtitles=all)",
+    "video_mme(subtitles=shown,frames=4,prompt=official)",
+    "tempcompass",
+    "tempcompass(prompt=question)",
+    "tempcompass(split=yes_no)",
+    "tempcompass(split=caption_matching)",
+    "tempcompass(protocol=tempcompass/strict)",
     "tempcompass(split=captioning,protocol=tempcompass/strict)",
     "tempcompass(split=captioning,protocol=tempcompass/judged)",
     "tempcompass(split=all,protocol=tempcompass/strict)",
-    "long_video_bench", "long_video_bench(protocol=lvb/strict,prompt=official)",
+    "long_video_bench",
+    "long_video_bench(protocol=lvb/strict,prompt=official)",
     "long_video_bench(subtitles=interleaved,frames=long_video_bench,prompt=official)",
-)  # fmt: skip
+)
 
 
 def name_of(spec):
@@ -48,8 +55,9 @@ def name_of(spec):
 def said(sample, text):
     answer = Answer(text=text) if text is not None else None
     if answer is None:
-        return Prediction(query_id=sample.query.id,
-                          failure=Failure(FailureKind.INFRASTRUCTURE, "lost"))  # fmt: skip
+        return Prediction(
+            query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, "lost")
+        )
     return Prediction(query_id=sample.query.id, answer=answer, replies=(text,))
 
 
@@ -82,13 +90,16 @@ def test_cards_name_what_there_is(name):
 
 
 def test_published_counts():
-    counts = {name: dict(Card.read(Path(module.__file__).parent / "card.toml").splits)
-              for name, module in MODULES.items()}  # fmt: skip
+    counts = {
+        name: dict(Card.read(Path(module.__file__).parent / "card.toml").splits)
+        for name, module in MODULES.items()
+    }
     formats = {"multi-choice": 1580, "yes_no": 2453, "caption_matching": 1503, "captioning": 2004}
     assert counts == {
-        "video_mme": {"test": 2700}, "long_video_bench": {"val": 1337, "test": 5341},
+        "video_mme": {"test": 2700},
+        "long_video_bench": {"val": 1337, "test": 5341},
         "tempcompass": {**formats, "all": sum(formats.values())},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -115,15 +126,17 @@ def test_subtitles_are_those_that_lmms_eval_shows(example, golden):
     for video, count, text in golden("video_mme")["subtitles"]:
         whole = video_file(place / "data" / f"{video}.mp4").times()
         step = [int(k * (len(whole) - 1) / (count - 1)) for k in range(count)]
-        lines = at_frames(srt(place / "subtitle" / f"{video}.srt"), [whole[k] for k in step],
-                          frame_rate(whole))  # fmt: skip
+        lines = at_frames(
+            srt(place / "subtitle" / f"{video}.srt"), [whole[k] for k in step], frame_rate(whole)
+        )
         assert "\n".join(map(spoken, lines)) == text
 
 
 def test_the_official_text_is_the_readmes(example, golden):
     task = mme_task(example("video_mme"), prompt="official")
-    for sample, (name, middle) in zip(task.samples(), golden("video_mme")["questions"],
-                                      strict=True):  # fmt: skip
+    for sample, (name, middle) in zip(
+        task.samples(), golden("video_mme")["questions"], strict=True
+    ):
         assert sample.id == name
         assert sample.query.text == (
             "Select the best answer to the following multiple-choice question based on the video. "
@@ -151,9 +164,14 @@ def test_a_video_without_subtitles_says_so(copied):
 
 @pytest.mark.parametrize(
     ("reply", "official", "strict"),
-    [("{right}", Ratio(1, 1), 1), ("I cannot tell", Ratio(0, 0), 0), (None, Ratio(0, 1), 0),
-     ("{right}. the thing", Ratio(1, 1), 1), ("", Ratio(0, 0), 0)],
-)  # fmt: skip
+    [
+        ("{right}", Ratio(1, 1), 1),
+        ("I cannot tell", Ratio(0, 0), 0),
+        (None, Ratio(0, 1), 0),
+        ("{right}. the thing", Ratio(1, 1), 1),
+        ("", Ratio(0, 0), 0),
+    ],
+)
 def test_unreadable_replies_count_nowhere_officially(example, reply, official, strict):
     task = mme_task(example("video_mme"))
     sample = next(iter(task.samples()))
@@ -171,12 +189,14 @@ def test_the_result_files_form_is_read_as_the_table_is(copied):
     table = place / "videomme" / "test-00000-of-00001.parquet"
     videos = {}
     for row in parquet.read_table(table).to_pylist():
-        video = videos.setdefault(row["videoID"], {
-            key: row[key] for key in ("videoID", "duration", "domain", "sub_category")
-        } | {"questions": []})  # fmt: skip
-        video["questions"].append({
-            key: row[key] for key in ("question_id", "task_type", "question", "options", "answer")
-        })  # fmt: skip
+        video = videos.setdefault(
+            row["videoID"],
+            {key: row[key] for key in ("videoID", "duration", "domain", "sub_category")}
+            | {"questions": []},
+        )
+        video["questions"].append(
+            {key: row[key] for key in ("question_id", "task_type", "question", "options", "answer")}
+        )
     table.unlink()
     (place / "videomme.json").write_text(json.dumps(list(videos.values())))
     after = list(mme_task(root).samples())
@@ -187,8 +207,10 @@ def test_the_result_files_form_is_read_as_the_table_is(copied):
 
 def test_durations_are_parts(build, shapes):
     task = build("video_mme", shapes)
-    parts = [list(build(f"video_mme(duration={one})", shapes).samples())
-             for one in ("short", "medium", "long")]  # fmt: skip
+    parts = [
+        list(build(f"video_mme(duration={one})", shapes).samples())
+        for one in ("short", "medium", "long")
+    ]
     assert all(parts) and sum(map(len, parts)) == len(list(task.samples()))
     assert {sample.categories["duration"] for sample in parts[0]} == {"short"}
 
@@ -198,10 +220,12 @@ def test_durations_are_parts(build, shapes):
 
 def test_the_official_end_of_each_format(example):
     root = example("tempcompass")
-    ends = {"multi-choice": "\nPlease directly give the best option:",
-            "yes_no": "\nPlease answer yes or no:",
-            "caption_matching": "\nPlease directly give the best option:",
-            "captioning": "Generated Caption:"}  # fmt: skip
+    ends = {
+        "multi-choice": "\nPlease directly give the best option:",
+        "yes_no": "\nPlease answer yes or no:",
+        "caption_matching": "\nPlease directly give the best option:",
+        "captioning": "Generated Caption:",
+    }
     for split, end in ends.items():
         task = compass.tempcompass(root, split=split, protocol="tempcompass/strict")
         assert all(sample.query.text.endswith(end) for sample in task.samples())
@@ -229,8 +253,9 @@ class Says:
 
 
 def captions(example):
-    return compass.tempcompass(example("tempcompass"), split="captioning",
-                               protocol="tempcompass/judged")  # fmt: skip
+    return compass.tempcompass(
+        example("tempcompass"), split="captioning", protocol="tempcompass/judged"
+    )
 
 
 def test_a_judge_sees_the_caption_and_its_letter_decides(example):
@@ -238,8 +263,12 @@ def test_a_judge_sees_the_caption_and_its_letter_decides(example):
     sample = next(iter(task.samples()))
     question, answer = sample.target.extra["record"].about
     wrong = "A" if answer[0] == "B" else "B"
-    for text, right in ((f"Reasoning: so\nAnswer: {answer}", 1.0), ("", 0.0),
-                        (f"Answer: {wrong}. x", 0.0), ("A. or B.", 0.0)):  # fmt: skip
+    for text, right in (
+        (f"Reasoning: so\nAnswer: {answer}", 1.0),
+        ("", 0.0),
+        (f"Answer: {wrong}. x", 0.0),
+        ("A. or B.", 0.0),
+    ):
         judge = Says(text)
         score = task.protocol.judged(judge)
         assert score([sample], [said(sample, "A thing moves. </s>")])["avg"] == Mean(right)
@@ -282,8 +311,12 @@ def test_the_hubs_tables_are_read_as_the_files_are(copied):
         rows = []
         for sample in before:
             record = sample.target.extra["record"]
-            row = {"video_id": record.video, "question": record.question, "answer": record.answer,
-                   "dim": record.aspect}  # fmt: skip
+            row = {
+                "video_id": record.video,
+                "question": record.question,
+                "answer": record.answer,
+                "dim": record.aspect,
+            }
             if record.about:
                 row |= {"mc_question": record.about[0], "mc_answer": record.about[1]}
             rows.append(row)
@@ -306,13 +339,19 @@ def test_frames_and_subtitles_alternate_as_officially(example, golden):
     rows = {row["id"]: row for row in json.loads((place / "lvb_val.json").read_text())}
     for name, count, numbers, mixed in golden("long_video_bench")["interleaved"]:
         row = rows[name]
-        task = lvb.long_video_bench(place.parent, subtitles="interleaved", prompt="official",
-                                    frames=build_spec(f"stride(n={count})"))  # fmt: skip
+        task = lvb.long_video_bench(
+            place.parent,
+            subtitles="interleaved",
+            prompt="official",
+            frames=build_spec(f"stride(n={count})"),
+        )
         sample = next(one for one in task.samples() if one.id == name)
         assert list(sample.query.media[0].times()) == [float(number) for number in numbers]
-        lines = listed(place / "subtitles" / row["subtitle_path"],
-                       start=row["starting_timestamp_for_subtitles"],
-                       duration=row["duration"])  # fmt: skip
+        lines = listed(
+            place / "subtitles" / row["subtitle_path"],
+            start=row["starting_timestamp_for_subtitles"],
+            duration=row["duration"],
+        )
         assert list(interleaved(sample.query.media[0].times(), lines)) == mixed
         end = dict(golden("long_video_bench")["questions"])[name]
         assert sample.query.text == "\n".join([*mixed, end])
@@ -335,8 +374,9 @@ def test_a_line_that_ends_with_the_clip_and_a_short_one(tmp_path):
         )
     )
     assert listed(path, start=4, duration=30) == [
-        Line(6.0, 26, "to the end"), Line(56.5, 57.0, "short"),
-    ]  # fmt: skip
+        Line(6.0, 26, "to the end"),
+        Line(56.5, 57.0, "short"),
+    ]
 
 
 def test_an_unreadable_reply_gets_the_same_option_each_time(example):
@@ -345,8 +385,9 @@ def test_an_unreadable_reply_gets_the_same_option_each_time(example):
     scores = [lvb.score_official([one], [said(one, "no idea")])["accuracy"] for one in samples]
     again = [lvb.score_official([one], [said(one, "?")])["accuracy"] for one in samples]
     assert scores == again
-    assert all(lvb.score_official([one], [said(one, None)])["accuracy"] == Mean(0.0)
-               for one in samples)  # fmt: skip
+    assert all(
+        lvb.score_official([one], [said(one, None)])["accuracy"] == Mean(0.0) for one in samples
+    )
     strict = lvb.PROTOCOLS["lvb/strict"].score
     assert all(strict([one], [said(one, "no idea")])["accuracy"] == Mean(0.0) for one in samples)
 
@@ -385,15 +426,19 @@ def test_the_hubs_table_leaves_out_options_that_are_none(copied):
 
 BAD = {
     "video_mme": [
-        ("answer", "Z", "'answer'"), ("options", ["B. x", "A. y"], "option A"),
-        ("options", ["A. x"], "options"), ("duration", "endless", "'duration'"),
+        ("answer", "Z", "'answer'"),
+        ("options", ["B. x", "A. y"], "option A"),
+        ("options", ["A. x"], "options"),
+        ("duration", "endless", "'duration'"),
         ("videoID", "../../x", "relative path"),
     ],
     "long_video_bench": [
-        ("correct_choice", 9, "'correct_choice'"), ("candidates", ["one"], "'candidates'"),
-        ("video_path", "/etc/passwd", "relative path"), ("duration", "long", "'duration'"),
+        ("correct_choice", 9, "'correct_choice'"),
+        ("candidates", ["one"], "'candidates'"),
+        ("video_path", "/etc/passwd", "relative path"),
+        ("duration", "long", "'duration'"),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("field", "value", "message"), BAD["video_mme"])
@@ -485,8 +530,10 @@ def test_order_is_a_finer_aspect_of_its_own_in_tempcompass(build, example, tmp_p
     meta.write_text(json.dumps(plain), encoding="utf-8")
     for path in root.rglob("multi-choice.json"):
         questions = json.loads(path.read_text(encoding="utf-8"))
-        moved = {video: {"order": [one for each in asked.values() for one in each]}
-                 for video, asked in questions.items()}  # fmt: skip
+        moved = {
+            video: {"order": [one for each in asked.values() for one in each]}
+            for video, asked in questions.items()
+        }
         path.write_text(json.dumps(moved), encoding="utf-8")
     samples = list(build("tempcompass(split=multi-choice)", root).samples())
     assert samples and {one.categories["type"] for one in samples} == {"order"}

@@ -196,9 +196,7 @@ def together(task, samples, said, annotators) -> None:
     members: dict[str, list] = {}
     for sample in samples:
         members.setdefault(sample.unit, []).append(sample)
-    units = [
-        score_unit(task, unit, [said[one.id] for one in unit]) for unit in members.values()
-    ]  # fmt: skip
+    units = [score_unit(task, unit, [said[one.id] for one in unit]) for unit in members.values()]
     for number, official in enumerate(annotators):
         own = [unit for unit in units if unit.unit.endswith(f"annotator {number + 1}")]
         found = values(task, own)
@@ -237,7 +235,7 @@ def test_pictures_of_numbers_score_as_the_masks_that_they_were_made_of(
     for unit in members.values():
         masks = [
             maker["predicted"](stacked(one.target.answer.masks), order[one.id]) for one in unit
-        ]  # fmt: skip
+        ]
         labels = np.argmax([np.full(masks[0].shape, 0.1), *masks], axis=0).astype(np.uint8)
         annotator = int(unit[0].unit[-1]) - 1
         place = tmp_path / f"anno_{annotator}" / unit[0].group
@@ -247,7 +245,7 @@ def test_pictures_of_numbers_score_as_the_masks_that_they_were_made_of(
     said = {one.query_id: one for one in label_tree(tmp_path, samples)}
     scored = [
         score_unit(task, unit, [said[one.query.id] for one in unit]) for unit in members.values()
-    ]  # fmt: skip
+    ]
     found = values(task, scored)
     official = golden("ref_davis17")["world"]["valid"]["annotators"]
     assert found["J"] == pytest.approx(np.mean([np.mean(one["J"]) for one in official]), abs=1e-12)

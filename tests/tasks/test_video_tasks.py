@@ -33,19 +33,32 @@ from harness.types import Answer, Failure, FailureKind, Prediction, query_id
 from harness.world.shapes import make
 
 NAMES = (
-    "revos", "ref_youtube_vos", "ref_davis17", "jitbench", "rvtbench_seg", "rvtbench_grounding",
-    "rvtbench_vqa", "rvtbench_summary",
-)  # fmt: skip
+    "revos",
+    "ref_youtube_vos",
+    "ref_davis17",
+    "jitbench",
+    "rvtbench_seg",
+    "rvtbench_grounding",
+    "rvtbench_vqa",
+    "rvtbench_summary",
+)
 JAVA = ("rvtbench_vqa", "rvtbench_summary")
 SPECS = {
-    "revos": 8, "revos(split=train)": 32, "revos(protocol=revos/binary)": 8,
-    "ref_youtube_vos": 8, "ref_youtube_vos(split=train)": 40,
+    "revos": 8,
+    "revos(split=train)": 32,
+    "revos(protocol=revos/binary)": 8,
+    "ref_youtube_vos": 8,
+    "ref_youtube_vos(split=train)": 40,
     "ref_youtube_vos(split=train_fit)": 32,
-    "ref_davis17(protocol=rvos/visa_davis)": 36, "ref_davis17": 12,
-    "jitbench": 8, "rvtbench_seg": 8, "rvtbench_grounding": 8,
-    "rvtbench_vqa(protocol=rvtbench/text_simple)": 8, "rvtbench_vqa(protocol=rvtbench/choice)": 8,
+    "ref_davis17(protocol=rvos/visa_davis)": 36,
+    "ref_davis17": 12,
+    "jitbench": 8,
+    "rvtbench_seg": 8,
+    "rvtbench_grounding": 8,
+    "rvtbench_vqa(protocol=rvtbench/text_simple)": 8,
+    "rvtbench_vqa(protocol=rvtbench/choice)": 8,
     "rvtbench_summary(protocol=rvtbench/text_simple)": 8,
-}  # fmt: skip
+}
 READERS = ("qwen_vl(backend=stored)", "qwen_vl(backend=stored,keyframe=named)")
 HERE = Path(__file__)
 
@@ -100,8 +113,17 @@ def test_two_passes_give_equal_samples_whose_ids_are_hidden_from_models(build, f
     def seen():
         for one in task.samples():
             media = [(item.id, item.size, len(item)) for item in one.query.media]
-            yield (one.id, one.query.id, one.query.text, one.query.options, media, one.target,
-                   one.unit, one.group, dict(one.categories))  # fmt: skip
+            yield (
+                one.id,
+                one.query.id,
+                one.query.text,
+                one.query.options,
+                media,
+                one.target,
+                one.unit,
+                one.group,
+                dict(one.categories),
+            )
 
     first = list(seen())
     assert first == list(seen()) and len({one[0] for one in first}) == len(first)
@@ -189,8 +211,12 @@ def test_the_record_and_the_ids_of_revos(build, tmp_path):
     root = tmp_path / "revos"
     plain = json.loads(card("revos").example)
     ((video, entry),) = plain["videos"].items()
-    entry["expressions"]["12"] = {"exp": " The  other", "obj_id": [1, 2], "anno_id": [42, 43],
-                                  "type_id": 0}  # fmt: skip
+    entry["expressions"]["12"] = {
+        "exp": " The  other",
+        "obj_id": [1, 2],
+        "anno_id": [42, 43],
+        "type_id": 0,
+    }
     film(root / "JPEGImages" / video, entry["frames"], (entry["width"], entry["height"]))
     full = Rle.full(720, 1280).to_json()
     write(root / "meta_expressions_valid_.json", plain)
@@ -199,8 +225,9 @@ def test_the_record_and_the_ids_of_revos(build, tmp_path):
     assert f"`{first.id}`" in card("revos").ids and first.id == "OVIS/abc123/0"
     assert first.group == second.group == "OVIS/abc123" and second.id == "OVIS/abc123/12"
     assert (first.query.text, second.query.text) == (
-        "Which animal would win the race?", "The other",
-    )  # fmt: skip
+        "Which animal would win the race?",
+        "The other",
+    )
     assert first.categories == {"type": "reasoning", "objects": "one"}
     assert second.categories == {"type": "referring", "objects": "several"}
     assert [mask.area > 0 for mask in first.target.answer.masks] == [True, False]
@@ -245,10 +272,17 @@ def test_overall_is_the_mean_of_two_types_and_hallucination_counts_nowhere(build
 
     def scored(wrong):
         units = [
-            score_unit(task, [one], [lost(one) if one.categories["type"] in wrong
-                                     else answer(one, one.target.answer.masks)])
+            score_unit(
+                task,
+                [one],
+                [
+                    lost(one)
+                    if one.categories["type"] in wrong
+                    else answer(one, one.target.answer.masks)
+                ],
+            )
             for one in samples
-        ]  # fmt: skip
+        ]
         return values(task, units)
 
     assert scored([])["J&F"] == 1.0
@@ -328,22 +362,37 @@ def expression(number: str, **changes):
     return edit
 
 
-@pytest.mark.parametrize(("name", "damage", "message"), [
-    (META, cut, rf"{META}.*complete JSON"),
-    (MASKS, cut, rf"{MASKS}.*complete JSON"),
-    (AROUND, cut, rf"{AROUND}.*complete JSON"),
-    (MASKS, spoil(lambda plain: [track.pop() for track in plain.values()]), r"annotation.*3 masks"),
-    (MASKS, spoil(smaller), r"annotation.*pixels, as the picture has, found 8 × 8"),
-    (MASKS, spoil(lambda plain: plain.clear()), "expected this field, found none"),
-    (AROUND, spoil(lambda plain: plain.clear()), rf"{AROUND}.*an entry"),
-    (META, spoil(expression("0", anno_id=None)), r"expression '0': 'anno_id'"),
-    (META, spoil(expression("0", anno_id=[None])), r"'anno_id'.*ids of annotations"),
-    (META, spoil(expression("1", type_id=3)), r"expression '1': 'type_id'.*found 3"),
-    (META, spoil(expression("1", exp=7)), r"expression '1': 'exp'"),
-    (META, spoil(lambda plain: first_video(plain).update(frames=[])), r"'frames'.*at least one"),
-    (META, spoil(lambda plain: first_video(plain).pop("height")), r"video .*'height'"),
-    (META, spoil(lambda plain: plain["videos"].update({"../x": first_video(plain)})), r"\.\./x"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        (META, cut, rf"{META}.*complete JSON"),
+        (MASKS, cut, rf"{MASKS}.*complete JSON"),
+        (AROUND, cut, rf"{AROUND}.*complete JSON"),
+        (
+            MASKS,
+            spoil(lambda plain: [track.pop() for track in plain.values()]),
+            r"annotation.*3 masks",
+        ),
+        (MASKS, spoil(smaller), r"annotation.*pixels, as the picture has, found 8 × 8"),
+        (MASKS, spoil(lambda plain: plain.clear()), "expected this field, found none"),
+        (AROUND, spoil(lambda plain: plain.clear()), rf"{AROUND}.*an entry"),
+        (META, spoil(expression("0", anno_id=None)), r"expression '0': 'anno_id'"),
+        (META, spoil(expression("0", anno_id=[None])), r"'anno_id'.*ids of annotations"),
+        (META, spoil(expression("1", type_id=3)), r"expression '1': 'type_id'.*found 3"),
+        (META, spoil(expression("1", exp=7)), r"expression '1': 'exp'"),
+        (
+            META,
+            spoil(lambda plain: first_video(plain).update(frames=[])),
+            r"'frames'.*at least one",
+        ),
+        (META, spoil(lambda plain: first_video(plain).pop("height")), r"video .*'height'"),
+        (
+            META,
+            spoil(lambda plain: plain["videos"].update({"../x": first_video(plain)})),
+            r"\.\./x",
+        ),
+    ],
+)
 def test_a_damaged_file_of_revos_is_refused_by_name(build, copied, name, damage, message):
     data = copied("revos")
     damage(data / "revos" / name)
@@ -386,10 +435,19 @@ def test_the_rule_of_the_split_depends_on_names_alone_and_takes_one_in_ten():
     assert chosen("train", videos, {}, "x") == videos
 
 
-@pytest.mark.parametrize(("listed", "tested", "right"), [
-    (507, 305, True), (507, 304, False), (507, 0, False), (VALID, 0, True), (300, 0, False),
-    (VALID - 1, 0, False), (9, 4, False), (3, 0, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("listed", "tested", "right"),
+    [
+        (507, 305, True),
+        (507, 304, False),
+        (507, 0, False),
+        (VALID, 0, True),
+        (300, 0, False),
+        (VALID - 1, 0, False),
+        (9, 4, False),
+        (3, 0, False),
+    ],
+)
 def test_valid_of_the_organisers_has_202_videos_or_is_refused(listed, tested, right):
     names = [f"v{number}" for number in range(listed)]
     videos, test = dict.fromkeys(names), dict.fromkeys(names[:tested])
@@ -408,16 +466,20 @@ def test_the_zip_of_valid_is_in_the_layout_of_the_server(build, films, tmp_path)
     done = evaluate(task, model, tmp_path / "run", Options())
     assert set(done.results["metrics"].values()) == {None}
     shutil.unpack_archive(done.folder / "submission.zip", tmp_path / "said")
-    plain = json.loads((films / "ref_youtube_vos/meta_expressions/valid/meta_expressions.json")
-                       .read_text())["videos"]  # fmt: skip
-    test = json.loads((films / "ref_youtube_vos/meta_expressions/test/meta_expressions.json")
-                      .read_text())["videos"]  # fmt: skip
+    plain = json.loads(
+        (films / "ref_youtube_vos/meta_expressions/valid/meta_expressions.json").read_text()
+    )["videos"]
+    test = json.loads(
+        (films / "ref_youtube_vos/meta_expressions/test/meta_expressions.json").read_text()
+    )["videos"]
     assert test and set(test) < set(plain), "the file of valid has the videos of test as well"
     expected = {
         f"Annotations/{video}/{number}/{frame}.png"
-        for video, entry in plain.items() if video not in test
-        for number in entry["expressions"] for frame in entry["frames"]
-    }  # fmt: skip
+        for video, entry in plain.items()
+        if video not in test
+        for number in entry["expressions"]
+        for frame in entry["frames"]
+    }
     files = {
         str(path.relative_to(tmp_path / "said")) for path in (tmp_path / "said").rglob("*.png")
     }
@@ -464,20 +526,30 @@ def halved(root: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-@pytest.mark.parametrize(("damage", "message"), [
-    (lambda root: labels_of(root)[3].unlink(), r"annotation .*00006\.png.*found none"),
-    (halved, r"annotation .*00004\.png.*complete PNG"),
-    (other_size, r"annotation .*00000\.png.*found 9 × 9"),
-    (strange, r"annotation .*00002\.png.*video's objects .*found 77"),
-    (lambda root: cut(root / YTVOS), "complete JSON"),
-    (lambda root: cut(root / "train" / "meta.json"), r"meta\.json.*complete JSON"),
-    (lambda root: change(root / "train/meta.json", lambda plain: plain["videos"].clear()),
-     r"meta\.json, video"),
-    (lambda root: change(root / YTVOS, dev_expression(obj_id=None)), "expression '0': 'obj_id'"),
-    (lambda root: change(root / YTVOS, dev_expression(obj_id="99")),
-     "expected an object of the video: .*found '99'"),
-    (lambda root: change(root / YTVOS, dev_expression(exp=None)), "expression '0': 'exp'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda root: labels_of(root)[3].unlink(), r"annotation .*00006\.png.*found none"),
+        (halved, r"annotation .*00004\.png.*complete PNG"),
+        (other_size, r"annotation .*00000\.png.*found 9 × 9"),
+        (strange, r"annotation .*00002\.png.*video's objects .*found 77"),
+        (lambda root: cut(root / YTVOS), "complete JSON"),
+        (lambda root: cut(root / "train" / "meta.json"), r"meta\.json.*complete JSON"),
+        (
+            lambda root: change(root / "train/meta.json", lambda plain: plain["videos"].clear()),
+            r"meta\.json, video",
+        ),
+        (
+            lambda root: change(root / YTVOS, dev_expression(obj_id=None)),
+            "expression '0': 'obj_id'",
+        ),
+        (
+            lambda root: change(root / YTVOS, dev_expression(obj_id="99")),
+            "expected an object of the video: .*found '99'",
+        ),
+        (lambda root: change(root / YTVOS, dev_expression(exp=None)), "expression '0': 'exp'"),
+    ],
+)
 def test_a_damaged_file_of_ref_youtube_vos_is_refused_by_name(build, copied, damage, message):
     data = copied("ref_youtube_vos")
     damage(data / "ref_youtube_vos")
@@ -538,8 +610,9 @@ def test_objects_compete_for_pixels_and_names_do_not_matter(build, films):
     assert scores["J"].value == scores["F"].value == 1.0 and scores["J"].weight == 3
     alone = build("ref_davis17(protocol=rvos/visa_davis)", films)
     by_id = {one.id: one for one in alone.samples()}
-    wrong = [score_unit(alone, [by_id[one.id]], [said]) for one, said in
-             zip(unit, swapped, strict=True)]  # fmt: skip
+    wrong = [
+        score_unit(alone, [by_id[one.id]], [said]) for one, said in zip(unit, swapped, strict=True)
+    ]
     assert values(alone, wrong)["J"] < 0.5, "there each expression has its own object"
 
 
@@ -552,8 +625,10 @@ def test_confidences_decide_where_masks_overlap(build, films):
         shown = [mask.to_array() for mask in sample.target.answer.masks]
         # Half as sure of everything else: below 0.5 it counts as nothing.
         levels = [np.where(mask, sure, 0.45) for mask in shown]
-        return Prediction(query_id=sample.query.id, answer=Answer(
-            soft_masks=tuple(SoftMask.from_array(level) for level in levels)))  # fmt: skip
+        return Prediction(
+            query_id=sample.query.id,
+            answer=Answer(soft_masks=tuple(SoftMask.from_array(level) for level in levels)),
+        )
 
     said = [soft(sample, 0.6 + 0.1 * place) for place, sample in enumerate(unit)]
     assert score_unit(task, unit, said).scores["J"].value == 1.0
@@ -600,15 +675,21 @@ def davis_expressions(edit):
     return changed
 
 
-@pytest.mark.parametrize(("edit", "message"), [
-    (lambda said: said.popitem(), "four for each object, found"),
-    (lambda said: said.clear(), "four for each object, found 0"),
-    (lambda said: said["1"].update(obj_id="2"), "expressions 0, 1, 2, 3.*one 'obj_id'"),
-    (lambda said: said["2"].pop("obj_id"), "expression '2': 'obj_id'"),
-    (lambda said: said["0"].pop("exp"), "expression '0': 'exp'"),
-    (lambda said: [one.update(obj_id="255") for one in list(said.values())[:4]], "from 1 to 254"),
-    (lambda said: [one.update(obj_id="x") for one in list(said.values())[:4]], "from 1 to 254"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda said: said.popitem(), "four for each object, found"),
+        (lambda said: said.clear(), "four for each object, found 0"),
+        (lambda said: said["1"].update(obj_id="2"), "expressions 0, 1, 2, 3.*one 'obj_id'"),
+        (lambda said: said["2"].pop("obj_id"), "expression '2': 'obj_id'"),
+        (lambda said: said["0"].pop("exp"), "expression '0': 'exp'"),
+        (
+            lambda said: [one.update(obj_id="255") for one in list(said.values())[:4]],
+            "from 1 to 254",
+        ),
+        (lambda said: [one.update(obj_id="x") for one in list(said.values())[:4]], "from 1 to 254"),
+    ],
+)
 def test_wrong_expressions_of_ref_davis17_are_refused_by_name(build, copied, edit, message):
     data = copied("ref_davis17")
     meta = data / "ref_davis17/meta_expressions/valid/meta_expressions.json"
@@ -658,8 +739,10 @@ def relabel(path: Path, where, value: int) -> None:
 
 def test_how_far_outlines_may_be_apart():
     assert [boundary_radius(*size) for size in ((480, 854), (720, 1280), (1080, 1920))] == [
-        8, 12, 18,
-    ]  # fmt: skip
+        8,
+        12,
+        18,
+    ]
 
 
 @pytest.mark.parametrize("name", ["ref_youtube_vos", "jitbench", "rvtbench_seg"])

@@ -25,9 +25,11 @@ from harness.trainers.grpo.trainer import GrpoTrainer
 TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
 OWN_WORLD = ("pocket", "pocket_sam")  # these draw what they train on, and begin with no model
 PARTS = {
-    "backend": "backends", "sampler": "backends", "segmenter": "segmenters",
+    "backend": "backends",
+    "sampler": "backends",
+    "segmenter": "segmenters",
     "propagator": "propagators",
-}  # fmt: skip
+}
 """Arguments of models that are plugins themselves."""
 
 SHIPPED = sorted(TRAINERS.glob("*/configs/*.toml"))
@@ -136,8 +138,11 @@ def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, t
     plain = read(path)
     trained, made = parse(plain["model"]), filled(evaluated_by(plain["eval_model"]), str(tmp_path))
     assert (made.name, made.arguments["checkpoint"]) == (trained.name, str(tmp_path))
-    other = {key for key in {**trained.arguments, **made.arguments}
-             if trained.arguments.get(key) != made.arguments.get(key)}  # fmt: skip
+    other = {
+        key
+        for key in {**trained.arguments, **made.arguments}
+        if trained.arguments.get(key) != made.arguments.get(key)
+    }
     if path in LOOKING:
         assert other == {"checkpoint", "sampler", "propagator"}
         assert made.arguments["propagator"].name == "xmem"
@@ -289,8 +294,19 @@ def test_what_goes_on_from_the_zero_shot_training_cannot_begin_with_anything_els
 
 def test_what_begins_with_no_model_is_refused(tmp_path, examples):
     path = TRAINERS / "dr2seg" / "configs" / "qwen2_5_vl_7b_lora.toml"
-    line = ["train", "--method", "dr2seg", "--config", str(path), "--train-tasks", "reason_seg",
-            "--data", str(examples), "--out", str(tmp_path / "out")]  # fmt: skip
+    line = [
+        "train",
+        "--method",
+        "dr2seg",
+        "--config",
+        str(path),
+        "--train-tasks",
+        "reason_seg",
+        "--data",
+        str(examples),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     with pytest.raises(UsageError, match=r"a model to start from"):
         command_of_train(build_parser().parse_args(line))
     assert not (tmp_path / "out").exists(), "the corrected command has to find it empty"
@@ -348,12 +364,15 @@ def spread(monkeypatch):
 
     find = importlib.util.find_spec
     for place in ("importlib.util", "harness.trainers.grpo.trainer"):
-        monkeypatch.setattr(f"{place}.find_spec", lambda name, *package: (
-            name if name == "deepspeed" else find(name, *package)))  # fmt: skip
+        monkeypatch.setattr(
+            f"{place}.find_spec",
+            lambda name, *package: name if name == "deepspeed" else find(name, *package),
+        )
     monkeypatch.setattr(integration, "dep_version_check", lambda name: None)
     monkeypatch.setattr(integration, "set_hf_deepspeed_config", lambda one: None)
-    monkeypatch.setattr("harness.trainers.trl_compat.configuration",
-                        lambda name, **given: Arguments(**given))  # fmt: skip
+    monkeypatch.setattr(
+        "harness.trainers.trl_compat.configuration", lambda name, **given: Arguments(**given)
+    )
 
     def filled_in(trainer, processes):
         monkeypatch.setenv("WORLD_SIZE", str(processes))
@@ -381,9 +400,11 @@ def test_its_deepspeed_file_is_understood_and_fits_its_settings(path, spread):
     assert made.dtype().itemsize == 2 and arguments.bf16
     own, count = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
     numbers = {
-        "train_micro_batch_size_per_gpu": own, "gradient_accumulation_steps": count,
-        "train_batch_size": own * count * processes, "gradient_clipping": arguments.max_grad_norm,
-    }  # fmt: skip
+        "train_micro_batch_size_per_gpu": own,
+        "gradient_accumulation_steps": count,
+        "train_batch_size": own * count * processes,
+        "gradient_clipping": arguments.max_grad_norm,
+    }
     assert {name: made.get_value(name) for name in numbers} == numbers
     assert "auto" not in json.dumps(made.config)
     # Without it no process has the weights that a checkpoint is written of.
@@ -409,9 +430,9 @@ def test_an_adapters_settings_come_to_arguments_of_one_device(path, spread):
 
 @of("videoseg_r1")
 def test_difficulties_are_typed_where_a_penalty_hangs_on_them(path):
-    given, settings = configured(build_parser().parse_args(
-        ["train", "--method", "videoseg_r1", "--config", path.stem]
-    ))  # fmt: skip
+    given, settings = configured(
+        build_parser().parse_args(["train", "--method", "videoseg_r1", "--config", path.stem])
+    )
     bare = method_of(given, settings)
     if read(path).get("length_penalty") == "none":
         assert plugins.build("trainers", bare).ratings is None
@@ -427,8 +448,10 @@ def test_data_sets_of_a_figure_are_compared_with_as_many_samples():
     folder = TRAINERS / "video_str_sft" / "configs"
     tasks = {text for path in folder.glob("figure5_*.toml") for text in read(path)["train_tasks"]}
     assert tasks == {
-        "stv_205k(split=rl)", "sr_91k(sample=12000)", "video_r1_260k(sample=12000)",
-    }  # fmt: skip
+        "stv_205k(split=rl)",
+        "sr_91k(sample=12000)",
+        "video_r1_260k(sample=12000)",
+    }
 
 
 @of("visionreasoner", "seg_zero", "dr2seg", "videoseg_r1")

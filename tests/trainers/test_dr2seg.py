@@ -70,9 +70,12 @@ def group(firsts, seconds=(), sample=SAMPLE):
         return tuple(Rollout(text=text, tokens=count(text)) for text in texts)
 
     return Group(
-        sample=sample, rollouts=made(firsts), seconds=made(seconds), canvas=(SIDE, SIDE),
+        sample=sample,
+        rollouts=made(firsts),
+        seconds=made(seconds),
+        canvas=(SIDE, SIDE),
         count_tokens=count,
-    )  # fmt: skip
+    )
 
 
 def totals(reward, firsts, seconds=()):
@@ -82,10 +85,19 @@ def totals(reward, firsts, seconds=()):
 @pytest.mark.parametrize(
     ("first", "second", "worth"),
     [
-        (44, 43, 1.0), (45, 44, 1.0), (46, 45, 0.95), (55, 1, 0.5), (65, 1, 0.0), (44, 44, 0.0),
-        (10, 11, 0.0), (200, 1, 0.0), (44, None, 0.0), (0, 0, 0.0), (1, 0, 1.0),
+        (44, 43, 1.0),
+        (45, 44, 1.0),
+        (46, 45, 0.95),
+        (55, 1, 0.5),
+        (65, 1, 0.0),
+        (44, 44, 0.0),
+        (10, 11, 0.0),
+        (200, 1, 0.0),
+        (44, None, 0.0),
+        (0, 0, 0.0),
+        (1, 0, 1.0),
     ],
-)  # fmt: skip
+)
 def test_the_length_reward_is_the_closed_form(first, second, worth):
     assert length_reward(first, second) == pytest.approx(worth, abs=1e-12)
     asked = [said(first)], [said(0 if second is None else second)]
@@ -134,8 +146,10 @@ def test_a_perfect_rollout_is_worth_10():
 ITEMS = st.sampled_from([OBJECT, ELSEWHERE])
 TEXTS = st.builds(
     lambda tokens, item, about: said(tokens, item, about=about),
-    st.integers(0, 80), ITEMS, st.sampled_from(["", "the cup", words(65)]),
-)  # fmt: skip
+    st.integers(0, 80),
+    ITEMS,
+    st.sampled_from(["", "the cup", words(65)]),
+)
 PAIRS = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4)
 
 
@@ -240,11 +254,33 @@ def test_a_reward_never_looks_at_another_group():
 
 
 PIECES = (
-    "<think>", "</think>", "<description>", "</description>", "<target_desc>", "</target_desc>",
-    "<answer>", "</answer>", "<frame>3</frame>", '[{"bbox_2d": [1, 2, 3, 4], "point_2d": [2, 3]}]',
-    "[{", "]", "NaN", "1e400", "null", '{"bbox_2d": null}', "the cup", ".", "\n", "\x00", "\ud800",
-    '"', "9" * 80, "[" * 70, "<|im_end|>", "é",
-)  # fmt: skip
+    "<think>",
+    "</think>",
+    "<description>",
+    "</description>",
+    "<target_desc>",
+    "</target_desc>",
+    "<answer>",
+    "</answer>",
+    "<frame>3</frame>",
+    '[{"bbox_2d": [1, 2, 3, 4], "point_2d": [2, 3]}]',
+    "[{",
+    "]",
+    "NaN",
+    "1e400",
+    "null",
+    '{"bbox_2d": null}',
+    "the cup",
+    ".",
+    "\n",
+    "\x00",
+    "\ud800",
+    '"',
+    "9" * 80,
+    "[" * 70,
+    "<|im_end|>",
+    "é",
+)
 
 
 @pytest.mark.parametrize("form", ["sam2", "sam3"])
@@ -252,8 +288,11 @@ def test_ten_thousand_malformed_replies_never_raise(huge, form):
     draw = random.Random(0)
     accuracy = Masks(reader("sam3")) if form == "sam3" else Places()
     reward = DR2SegReward(form=form, accuracy=accuracy)
-    pieces = (*PIECES, *(f'[{{"bbox_2d": [1, 2, 3, {one}], "point_2d": [2, 3]}}]' for one in huge),
-              *huge)  # fmt: skip
+    pieces = (
+        *PIECES,
+        *(f'[{{"bbox_2d": [1, 2, 3, {one}], "point_2d": [2, 3]}}]' for one in huge),
+        *huge,
+    )
     for _ in range(2_500):
         texts = ["".join(draw.choices(pieces, k=draw.randrange(10))) for _ in range(4)]
         for terms in reward(group(texts[:2], texts[2:])):

@@ -52,8 +52,11 @@ def begin(tiny_qwen, examples, tmp_path_factory):
 def tensors(folder: Path):
     from safetensors.torch import load_file
 
-    return {name: one for path in sorted(folder.glob("*.safetensors"))
-            for name, one in load_file(path).items()}  # fmt: skip
+    return {
+        name: one
+        for path in sorted(folder.glob("*.safetensors"))
+        for name, one in load_file(path).items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +88,11 @@ def test_the_entropy_of_answers_is_in_the_curve_of_a_network_that_answers(exampl
     }
     training = train(
         plugins.build("trainers", Spec("visionreasoner", few)),
-        [plugins.build("tasks", parse("reason_seg"), examples)], parse("pocket"),
-        tmp_path / "out", TrainingOptions(seed=3),
-    )  # fmt: skip
+        [plugins.build("tasks", parse("reason_seg"), examples)],
+        parse("pocket"),
+        tmp_path / "out",
+        TrainingOptions(seed=3),
+    )
     (row,) = training.curve.read()
     replies = [one["text"] for one in Curve(training.folder / "rollouts.jsonl").read()]
     assert any("<answer>" in reply for reply in replies)
@@ -140,8 +145,9 @@ def test_the_manifest_tells_the_methods_settings(random_reward):
 
 
 def test_a_checkpoint_answers_as_the_plugin_of_the_method(random_reward, examples):
-    model = plugins.build("models", parse(f"dr2seg(checkpoint={random_reward.folder},"
-                                          "segmenter=box,max_new_tokens=4)"))  # fmt: skip
+    model = plugins.build(
+        "models", parse(f"dr2seg(checkpoint={random_reward.folder},segmenter=box,max_new_tokens=4)")
+    )
     task = plugins.build("tasks", parse("reason_seg"), examples)
     (prediction,) = model.predict([next(iter(task.samples())).query])
     assert prediction.replies

@@ -75,8 +75,7 @@ class Llm:
         keys = self.turns[-1].keys
         if [count for count, *_ in self.asked].count(len(self.turns)) > 1:
             keys = tuple(map(second_key, keys))
-        return [self._written(*pair, sampling_params)
-                for pair in zip(prompts, keys, strict=True)]  # fmt: skip
+        return [self._written(*pair, sampling_params) for pair in zip(prompts, keys, strict=True)]
 
     @torch.no_grad()
     def _written(self, prompt, key, sampling):
@@ -86,26 +85,43 @@ class Llm:
         )
         length, config = ids.shape[1], self.network.config
         biases = getattr(sampling, "logit_bias", {})
-        choice = TokenChoice(keys=[key], prompt_length=length, seed=SEED, starts=[0],
-                             temperature=sampling.temperature, top_p=sampling.top_p)  # fmt: skip
+        choice = TokenChoice(
+            keys=[key],
+            prompt_length=length,
+            seed=SEED,
+            starts=[0],
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+        )
         configuration = deepcopy(self.network.generation_config)
         configuration.update(
-            do_sample=False, temperature=None, top_p=None, top_k=None,
+            do_sample=False,
+            temperature=None,
+            top_p=None,
+            top_k=None,
             max_new_tokens=sampling.max_tokens,
             # A trained network hardly ever writes a token of a medium; the tiny one does.
             sequence_bias=[[[token], bias] for token, bias in biases.items()] or None,
-            output_logits=True, return_dict_in_generate=True,
-        )  # fmt: skip
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
         said = self.network.generate(
-            input_ids=ids, attention_mask=torch.ones_like(ids), **media,
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            **media,
             mm_token_type_ids=(ids == config.image_token_id).int(),
-            generation_config=configuration, logits_processor=[choice],
-        )  # fmt: skip
+            generation_config=configuration,
+            logits_processor=[choice],
+        )
         tokens = said.sequences[0, length:].tolist()
-        logps = [logits[0].float().log_softmax(0)[token].item()
-                 for logits, token in zip(said.logits, tokens, strict=True)]  # fmt: skip
-        chosen = [{token: SimpleNamespace(rank=1, logprob=logp)}
-                  for token, logp in zip(tokens, logps, strict=True)]  # fmt: skip
+        logps = [
+            logits[0].float().log_softmax(0)[token].item()
+            for logits, token in zip(said.logits, tokens, strict=True)
+        ]
+        chosen = [
+            {token: SimpleNamespace(rank=1, logprob=logp)}
+            for token, logp in zip(tokens, logps, strict=True)
+        ]
         reply = SimpleNamespace(token_ids=tokens, logprobs=chosen)
         return SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=[reply])
 
@@ -129,8 +145,9 @@ def installed(monkeypatch) -> list[Llm]:
     monkeypatch.setattr(hooks.Rollouts, "_turn", noted)
     monkeypatch.setattr(module, "is_vllm_available", lambda: True)
     monkeypatch.setattr(module, "LLM", begun, raising=False)
-    monkeypatch.setattr(module, "SamplingParams", lambda **given: SimpleNamespace(**given),
-                        raising=False)  # fmt: skip
+    monkeypatch.setattr(
+        module, "SamplingParams", lambda **given: SimpleNamespace(**given), raising=False
+    )
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):  # TRL sets them
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -146,8 +163,9 @@ def begin(tiny_qwen, examples, tmp_path_factory):
             plugins.build("trainers", Spec("dr2seg", {**FEW, **settings})),
             [plugins.build("tasks", parse("reason_seg"), examples)],
             parse(f"dr2seg(checkpoint={tiny_qwen},segmenter=box)"),
-            tmp_path_factory.mktemp("training") / "out", TrainingOptions(seed=SEED),
-        )  # fmt: skip
+            tmp_path_factory.mktemp("training") / "out",
+            TrainingOptions(seed=SEED),
+        )
 
     return begun
 
@@ -178,8 +196,11 @@ def rollouts(training):
 def tensors(folder: Path):
     from safetensors.torch import load_file
 
-    return {name: one for path in sorted(folder.glob("*.safetensors"))
-            for name, one in load_file(path).items()}  # fmt: skip
+    return {
+        name: one
+        for path in sorted(folder.glob("*.safetensors"))
+        for name, one in load_file(path).items()
+    }
 
 
 @pytest.mark.parametrize("loss_type", ["bnpo", "vespo"])

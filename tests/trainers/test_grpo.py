@@ -48,8 +48,10 @@ class Letters:
         self.groups.append(group)
         texts = [rollout.text for rollout in group.rollouts]
         found = [sum(one.isalpha() for one in text) / (len(text) or 1) for text in texts]
-        return [{"letters": one, "even": float(len(text) % 2), "total": one}
-                for one, text in zip(found, texts, strict=True)]  # fmt: skip
+        return [
+            {"letters": one, "even": float(len(text) % 2), "total": one}
+            for one, text in zip(found, texts, strict=True)
+        ]
 
 
 @pytest.fixture
@@ -57,13 +59,18 @@ def begin(tiny_qwen, examples, tmp_path, told):
     """Trains on three samples of reason_seg."""
 
     def begun(name, reward=None, *, method=None, **options):
-        run = {name: options.pop(name) for name in ("every", "evaluate", "resume", "keep_state")
-               if name in options}  # fmt: skip
+        run = {
+            name: options.pop(name)
+            for name in ("every", "evaluate", "resume", "keep_state")
+            if name in options
+        }
         parts = {name: options.pop(name) for name in ("second", "usable", "ask") if name in options}
         trainer = method or GrpoTrainer(
-            name="letters", settings=Settings(**{**FEW, **options}), reward=reward or Letters(),
+            name="letters",
+            settings=Settings(**{**FEW, **options}),
+            reward=reward or Letters(),
             **parts,
-        )  # fmt: skip
+        )
         return train(
             trainer,
             [plugins.build("tasks", parse("reason_seg"), examples)],
@@ -78,8 +85,11 @@ def begin(tiny_qwen, examples, tmp_path, told):
 def tensors(folder: Path):
     from safetensors.torch import load_file
 
-    return {name: one for path in sorted(folder.glob("*.safetensors"))
-            for name, one in load_file(path).items()}  # fmt: skip
+    return {
+        name: one
+        for path in sorted(folder.glob("*.safetensors"))
+        for name, one in load_file(path).items()
+    }
 
 
 def same_tensors(one: Path, other: Path) -> bool:
@@ -89,8 +99,11 @@ def same_tensors(one: Path, other: Path) -> bool:
 
 def optimiser(training):
     plain = torch.load(newest_state(training.folder / "state") / "optimizer.pt", weights_only=True)
-    return {f"{index}.{key}": value for index, values in plain["state"].items()
-            for key, value in values.items()}  # fmt: skip
+    return {
+        f"{index}.{key}": value
+        for index, values in plain["state"].items()
+        for key, value in values.items()
+    }
 
 
 def assert_same_training(one, other) -> None:
@@ -102,8 +115,13 @@ def assert_same_training(one, other) -> None:
     assert first and set(first) == set(second)
     assert all(torch.equal(first[name], second[name]) for name in first)
     states = [newest_state(training.folder / "state") for training in (one, other)]
-    for name in ("random-0.json", "random-0.safetensors", "counters.json", "trainer_state.json",
-                 "trained.safetensors"):  # fmt: skip
+    for name in (
+        "random-0.json",
+        "random-0.safetensors",
+        "counters.json",
+        "trainer_state.json",
+        "trained.safetensors",
+    ):
         assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
 
 
@@ -117,13 +135,14 @@ def whole(tiny_qwen, examples, tmp_path_factory):
         if key not in made:
             reward = Letters()
             training = train(
-                GrpoTrainer(name="letters", settings=Settings(**{**FEW, **settings}),
-                            reward=reward),
+                GrpoTrainer(
+                    name="letters", settings=Settings(**{**FEW, **settings}), reward=reward
+                ),
                 [plugins.build("tasks", parse("reason_seg"), examples)],
                 parse(f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=6)"),
                 tmp_path_factory.mktemp("whole") / "training",
                 TrainingOptions(seed=3, keep_state=True),
-            )  # fmt: skip
+            )
             made[key] = training, reward.groups
         return made[key]
 
@@ -134,9 +153,19 @@ def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
     training, groups = whole()
     rows = training.curve.read()
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
-    named = {"rewards/letters", "rewards/even", "rewards/total", "rewards/total/std", "kl",
-             "grad_norm", "think_length", "entropy", "frac_groups_zero_variance",
-             "frac_groups_all_zero", "completions/mean_length"}  # fmt: skip
+    named = {
+        "rewards/letters",
+        "rewards/even",
+        "rewards/total",
+        "rewards/total/std",
+        "kl",
+        "grad_norm",
+        "think_length",
+        "entropy",
+        "frac_groups_zero_variance",
+        "frac_groups_all_zero",
+        "completions/mean_length",
+    }
     for row in rows:
         assert named <= set(row)
         assert "step_time" not in row
@@ -145,7 +174,7 @@ def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
     rollouts = Curve(training.folder / "rollouts.jsonl").read()
     assert [(row["step"], row["rollout"]) for row in rollouts] == [
         (step, place) for step in (1, 2, 3, 4) for _ in range(2) for place in range(4)
-    ]  # fmt: skip
+    ]
     for row in rollouts:
         assert row["terms"]["total"] == row["terms"]["letters"]
         assert row["tokens"] <= 6
@@ -220,10 +249,16 @@ def means(training):
     return {name: one for name, one in optimiser(training).items() if name.endswith(".exp_avg")}
 
 
-@pytest.mark.parametrize("loss_type", [
-    "grpo", *(pytest.param(one, marks=pytest.mark.slow)
-              for one in ("dapo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "loss_type",
+    [
+        "grpo",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("dapo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
+        ),
+    ],
+)
 def test_a_batch_of_eight_is_eight_batches_of_one(begin, tiny_qwen, loss_type):
     """Measured: 2e-5 apart at most, by the order of sums; 0.03 if each loss is 1 % too large."""
     one = begin("one", per_device_train_batch_size=8, loss_type=loss_type, max_steps=3)
@@ -253,8 +288,13 @@ def test_a_second_pass_is_made_for_every_rollout_and_carries_no_gradient(begin, 
 
     def second(sample, rollout):
         asked.append((sample.id, rollout.text))
-        return ChatRequest(key="any", text=f"again: {len(rollout.text)}", media=sample.query.media,
-                           resize=(56, 56), max_new_tokens=3)  # fmt: skip
+        return ChatRequest(
+            key="any",
+            text=f"again: {len(rollout.text)}",
+            media=sample.query.media,
+            resize=(56, 56),
+            max_new_tokens=3,
+        )
 
     reward = Letters()
     training = begin("second", reward, second=second)
@@ -308,9 +348,13 @@ def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qw
     result = training.manifest["result"]
     assert (result["examples"], result["dropped"]) == (2, {why: 1})
     assert result["dropped_samples"] == [
-        {"task": "reason_seg", "sample": longest, "why": why,
-         "detail": f"{lengths[longest]} tokens"},
-    ]  # fmt: skip
+        {
+            "task": "reason_seg",
+            "sample": longest,
+            "why": why,
+            "detail": f"{lengths[longest]} tokens",
+        },
+    ]
     (note,) = (one for one in told.notes if "dropped" in one)
     assert note == (f"1 sample(s) dropped, {why}: reason_seg {longest} ({lengths[longest]} tokens)")
     assert {group.sample.id for group in reward.groups} == set(kept)
@@ -327,14 +371,16 @@ def test_what_a_round_cannot_be_shared_in_is_refused(begin):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"num_generations": 1}, "at least 2"), ({"temperature": 0}, "more than 0"),
+        ({"num_generations": 1}, "at least 2"),
+        ({"temperature": 0}, "more than 0"),
         ({"finetune": "lora", "freeze_vision": True}, "lora_layers"),
         ({"learning_rate": -1.0}, "learning_rate"),
-        ({"generation_batch_size": 12}, "found 12"), ({"generation_batch_size": 0}, "found 0"),
+        ({"generation_batch_size": 12}, "found 12"),
+        ({"generation_batch_size": 0}, "found 0"),
         ({"vllm_mode": "server", "noise": "keyed"}, "noise=keyed with vllm_mode=server"),
         ({"vllm_mode": "colocate", "noise": "torch"}, "noise=torch with vllm_mode=colocate"),
     ],
-)  # fmt: skip
+)
 def test_settings_out_of_range_are_refused(given, said):
     with pytest.raises(UsageError, match=said):
         Settings(**given)
@@ -386,14 +432,16 @@ def test_a_network_learns_what_is_rewarded(begin):
     "method", ["visionreasoner", pytest.param("seg_zero", marks=pytest.mark.slow)]
 )
 def test_a_method_trains_and_its_checkpoint_evaluates(method, tiny_qwen, examples, tmp_path, told):
-    settings = ",".join(f"{name}={str(value).lower()}" for name, value in FEW.items()
-                        if name != "max_steps")  # fmt: skip
+    settings = ",".join(
+        f"{name}={str(value).lower()}" for name, value in FEW.items() if name != "max_steps"
+    )
     training = train(
         plugins.build("trainers", parse(f"{method}({settings},max_steps=1)")),
         [plugins.build("tasks", parse("reason_seg"), examples)],
         parse(f"{method}(checkpoint={tiny_qwen},canvas=112)"),
-        tmp_path / "out", TrainingOptions(seed=1, progress=told),
-    )  # fmt: skip
+        tmp_path / "out",
+        TrainingOptions(seed=1, progress=told),
+    )
     assert training.manifest["method"]["settings"]["entropy_coef"] == 0.001
     assert "rewards/thinking_format" in training.curve.read()[0]
     model = plugins.build("models", parse(f"{method}(checkpoint={training.folder},canvas=112)"))

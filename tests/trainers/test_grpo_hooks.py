@@ -70,13 +70,17 @@ def model(tiny_qwen):
 def samples():
     """A picture, a clip, and another picture."""
     return [
-        Sample(id=name, query=query(form, name=name, **given),
-               target=Target(answer=Answer(boxes=(Box(1, 1, 9, 9),))))
+        Sample(
+            id=name,
+            query=query(form, name=name, **given),
+            target=Target(answer=Answer(boxes=(Box(1, 1, 9, 9),))),
+        )
         for name, form, given in (
-            ("still", FORM.BOXES, {}), ("clip", FORM.MASK_TRACK, {"frames": 5}),
+            ("still", FORM.BOXES, {}),
+            ("clip", FORM.MASK_TRACK, {"frames": 5}),
             ("wide", FORM.BOXES, {"size": (150, 80), "text": "And the other one?"}),
         )
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +91,9 @@ def requests(model, samples):
 def test_prompts_that_are_put_together_equal_those_encoded_together(model, requests):
     processor = model.chat.processor
     whole = processor_inputs(processor, requests)
-    ours = joined([encoded(processor, one) for one in requests],
-                  padding=processor.tokenizer.pad_token_id)  # fmt: skip
+    ours = joined(
+        [encoded(processor, one) for one in requests], padding=processor.tokenizer.pad_token_id
+    )
     assert set(ours) == set(whole)
     for name, tensor in whole.items():
         assert torch.equal(ours[name], torch.as_tensor(tensor)), name
@@ -136,8 +141,12 @@ def test_of_second_prompts_only_those_with_other_media_are_encoded(model, sample
     processor = model.chat.processor
     requests = [model.requests(sample.query)[0] for sample in samples]
     still, clip, _ = requests
-    seconds = [replace(still, text="And now?"), replace(clip, frames=((0, 1),)),
-               replace(still, system="You are."), replace(clip, text="And then?")]  # fmt: skip
+    seconds = [
+        replace(still, text="And now?"),
+        replace(clip, frames=((0, 1),)),
+        replace(still, system="You are."),
+        replace(clip, text="And then?"),
+    ]
     firsts = [(one, encoded(processor, one)) for one in (still, clip, still, clip)]
     made = encoded_beside(processor, seconds, firsts)
     for prompt, second in zip(made, seconds, strict=True):
@@ -161,8 +170,9 @@ def test_words_before_the_media_are_encoded_anew(samples):
 def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
     draw = np.random.default_rng(len(name))
     pictures = [draw.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)] * frames
-    shown = media.pixels(pictures, times=[place / 4 for place in range(frames)],
-                         is_video=frames > 1, id=name)  # fmt: skip
+    shown = media.pixels(
+        pictures, times=[place / 4 for place in range(frames)], is_video=frames > 1, id=name
+    )
     return Query(id=query_id(name), text=text, media=(shown,), forms=(form,))
 
 
@@ -183,8 +193,13 @@ def build(model, samples, tmp_path, *, second=None, second_temperature=None, **s
     def reward(group):
         return [{"total": float(len(rollout.text) % 5)} for rollout in group.rollouts]
 
-    method = GrpoTrainer(name="m", settings=chosen, reward=reward, second=second,
-                         second_temperature=second_temperature)  # fmt: skip
+    method = GrpoTrainer(
+        name="m",
+        settings=chosen,
+        reward=reward,
+        second=second,
+        second_temperature=second_temperature,
+    )
     run = TrainingRun(out=tmp_path, seed=4)
     arguments = method._arguments(run, cpu=True)
     arguments.max_steps = 1
@@ -243,8 +258,11 @@ def test_a_clip_changes_what_is_likely(trainer, samples):
                 prompt["pixel_values_videos"] = seen["pixel_values_videos"] * shade
         trainer.seen = clips
         with torch.no_grad():
-            found.append(trainer._get_per_token_logps_and_entropies(
-                trainer.model, ids, mask, batch["completion_ids"].shape[1])[0])  # fmt: skip
+            found.append(
+                trainer._get_per_token_logps_and_entropies(
+                    trainer.model, ids, mask, batch["completion_ids"].shape[1]
+                )[0]
+            )
     moved = (found[0] - found[1]).abs().amax(dim=1)
     assert (moved[GROUP : 2 * GROUP] > 1e-3).all()
     assert (moved[:GROUP] < 1e-5).all()
@@ -261,10 +279,16 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4, roll=False)
     # An evaluation may write a medium's token, for which an untrained network has as much mass.
     chat.network.generation_config.suppress_tokens = trainer.generation_config.suppress_tokens
-    asked_again = [replace(example.request, key=key) for example, key in
-                   zip(trainer.turn.examples, trainer.turn.keys, strict=True)]  # fmt: skip
-    same = [reply.text == trainer._rollout(ids, request).text for reply, ids, request in
-            zip(chat.generate(asked_again), together, asked_again, strict=True)]  # fmt: skip
+    asked_again = [
+        replace(example.request, key=key)
+        for example, key in zip(trainer.turn.examples, trainer.turn.keys, strict=True)
+    ]
+    same = [
+        reply.text == trainer._rollout(ids, request).text
+        for reply, ids, request in zip(
+            chat.generate(asked_again), together, asked_again, strict=True
+        )
+    ]
     assert all(same)
 
 
@@ -313,8 +337,9 @@ def test_both_passes_in_one_go_say_what_they_say_one_after_the_other(
 ):
     folder = str(request.getfixturevalue(checkpoint))
     model = qwen_vl(checkpoint=folder, keyframe="named", frames=4, max_new_tokens=9)
-    trainer = build(model, samples, tmp_path, second=Again(model), second_temperature=heat,
-                    **settings)  # fmt: skip
+    trainer = build(
+        model, samples, tmp_path, second=Again(model), second_temperature=heat, **settings
+    )
     assert trainer._in_one_go()
     in_turn(trainer, samples)
     turn = trainer.turn
@@ -323,10 +348,13 @@ def test_both_passes_in_one_go_say_what_they_say_one_after_the_other(
         turn.prompts, turn.keys, turn.examples, firsts, strict=True
     ):
         assert trainer.written([prompt], [key], example.request.max_new_tokens) == [found]
-    rollouts = [trainer._rollout(ids, one.request)
-                for ids, one in zip(firsts, turn.examples, strict=True)]  # fmt: skip
-    asked_next = [Again(model)(one.sample, rollout)
-                  for one, rollout in zip(turn.examples, rollouts, strict=True)]  # fmt: skip
+    rollouts = [
+        trainer._rollout(ids, one.request) for ids, one in zip(firsts, turn.examples, strict=True)
+    ]
+    asked_next = [
+        Again(model)(one.sample, rollout)
+        for one, rollout in zip(turn.examples, rollouts, strict=True)
+    ]
     keys = [f"{key}/second" for key in turn.keys]
     together = trainer._answered(asked_next, keys)
     assert list(trainer.seconds) == keys
@@ -381,13 +409,18 @@ def test_of_a_second_request_the_media_are_not_read_again(model, samples, tmp_pa
     ],
 )
 def test_prompts_are_alike_up_to_what_differs_if_their_media_are_there(other, length):
-    whole = {"input_ids": [[7, 1, 1, 5, 6]], "mm_token_type_ids": [[0, 1, 1, 0, 0]],
-             "pixel_values": [[1.0, 2.0]], "image_grid_thw": [[1, 1, 2]]}  # fmt: skip
+    whole = {
+        "input_ids": [[7, 1, 1, 5, 6]],
+        "mm_token_type_ids": [[0, 1, 1, 0, 0]],
+        "pixel_values": [[1.0, 2.0]],
+        "image_grid_thw": [[1, 1, 2]],
+    }
     changed = {name: value for name, value in {**whole, **other}.items() if value is not None}
     width = len(changed["input_ids"][0])
     changed["mm_token_type_ids"] = [[0, 1, 1, 0, 0, 0][:width]]
-    one, two = ({name: torch.tensor(value) for name, value in prompt.items()}
-                for prompt in (whole, changed))  # fmt: skip
+    one, two = (
+        {name: torch.tensor(value) for name, value in prompt.items()} for prompt in (whole, changed)
+    )
     assert passes.alike_up_to(one, two) == length
 
 
@@ -414,13 +447,18 @@ def test_all_is_begun_once_in_parts_of_a_share(size, groups, group, again, data)
     lengths = data.draw(st.lists(st.integers(1, 9), min_size=2 * count, max_size=2 * count))
     asks = [ChatRequest(key=str(place), text="first") for place in range(count)]
     source = passes.Passes(
-        firsts=asks, prompts=[prompt for prompt in prompts for _ in range(group)],
+        firsts=asks,
+        prompts=[prompt for prompt in prompts for _ in range(group)],
         leads_to=(lambda place, ids: ChatRequest(key=f"{place}+", text=f"{place}"))
-        if again else None,
-        encode=lambda requests, _: [{"input_ids": torch.tensor([[7, int(one.text)]])}
-                                    for one in requests],
-        padding=0, size=size, device=torch.device("cpu"),
-    )  # fmt: skip
+        if again
+        else None,
+        encode=lambda requests, _: [
+            {"input_ids": torch.tensor([[7, int(one.text)]])} for one in requests
+        ],
+        padding=0,
+        size=size,
+        device=torch.device("cpu"),
+    )
     source._known = lambda pairs: None  # nothing is read here
     parts = driven(source, lengths, size)
     places = [place for part in parts for place in part.places]
@@ -495,10 +533,17 @@ def test_tokens_of_media_are_not_written_even_if_they_are_the_likeliest(noise):
 
 def test_advantages_are_those_of_the_pure_function(trainer, samples):
     batch = trainer._generate_and_score_completions(rows(samples))
-    texts = [trainer._rollout(ids, example.request).text for ids, example in zip(
-        [row[mask == 1].tolist() for row, mask in
-         zip(batch["completion_ids"], batch["completion_mask"], strict=True)],
-        trainer.turn.examples, strict=True)]  # fmt: skip
+    texts = [
+        trainer._rollout(ids, example.request).text
+        for ids, example in zip(
+            [
+                row[mask == 1].tolist()
+                for row, mask in zip(batch["completion_ids"], batch["completion_mask"], strict=True)
+            ],
+            trainer.turn.examples,
+            strict=True,
+        )
+    ]
     totals = torch.tensor([float(len(text) % 5) for text in texts])
     assert torch.allclose(batch["advantages"], advantages(totals, GROUP), atol=1e-6)
 
@@ -511,8 +556,15 @@ LOW, HIGH = 0.01, 0.03
 def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, tmp_path, kind):
     typed = {} if kind in UNCLIPPED else {"epsilon_high": HIGH}
     typed |= {"epsilon": LOW} if typed and kind != "cispo" else {}
-    trainer = build(model, samples, tmp_path, loss_type=kind, num_iterations=2,
-                    per_device_train_batch_size=GROUP * len(samples), **typed)  # fmt: skip
+    trainer = build(
+        model,
+        samples,
+        tmp_path,
+        loss_type=kind,
+        num_iterations=2,
+        per_device_train_batch_size=GROUP * len(samples),
+        **typed,
+    )
     trainer.model.train()
     batch = trainer._generate_and_score_completions(rows(samples))
     draw, mask = torch.Generator().manual_seed(1), batch["completion_mask"]
@@ -521,8 +573,10 @@ def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, tmp_path, ki
             weight += 0.002 * torch.randn(weight.shape, generator=draw)
     trainer.current_gradient_accumulation_steps = 1
     found = trainer._compute_loss(trainer.model, batch)
-    ids, seen = (torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
-                 for name in ("ids", "mask"))  # fmt: skip
+    ids, seen = (
+        torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
+        for name in ("ids", "mask")
+    )
     with torch.no_grad():
         logp, *_ = trainer._get_per_token_logps_and_entropies(
             trainer.model, ids, seen, mask.shape[1]
@@ -530,8 +584,17 @@ def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, tmp_path, ki
     old = batch["old_per_token_logps"]
     ratio = (logp - old).exp()[mask == 1]
     assert ratio.min() < 1 - LOW and ratio.max() > 1 + HIGH
-    expected = grpo_loss(logp, old, None, batch["advantages"], mask, loss_type=kind, epsilon=LOW,
-                         epsilon_high=HIGH, max_completion_length=9)  # fmt: skip
+    expected = grpo_loss(
+        logp,
+        old,
+        None,
+        batch["advantages"],
+        mask,
+        loss_type=kind,
+        epsilon=LOW,
+        epsilon_high=HIGH,
+        max_completion_length=9,
+    )
     assert found.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
 
 
@@ -555,20 +618,41 @@ def test_the_hooks_that_are_overridden_are_there():
     assert takes("_generate_and_score_completions") == ["self", "inputs"]
     assert takes("_tokenize_prompts") == ["self", "prompts"]
     assert takes("_generate_single_turn") == [
-        "self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images",
-    ]  # fmt: skip
+        "self",
+        "prompt_ids",
+        "images",
+        "multimodal_fields",
+        "num_generations",
+        "has_tool_images",
+    ]
     assert takes("_get_per_token_logps_and_entropies")[:7] == [
-        "self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size",
+        "self",
+        "model",
+        "input_ids",
+        "attention_mask",
+        "logits_to_keep",
+        "batch_size",
         "compute_entropy",
-    ]  # fmt: skip
+    ]
     assert takes("_calculate_rewards") == [
-        "self", "inputs", "prompts", "completions", "completion_ids_list",
-    ]  # fmt: skip
+        "self",
+        "inputs",
+        "prompts",
+        "completions",
+        "completion_ids_list",
+    ]
     assert takes("_compute_loss") == ["self", "model", "inputs"]
     assert takes("_get_train_sampler") == ["self", "dataset"]
     source = inspect.getsource(base)
-    for used in ("self._log_metric", "self._dist", "self.eos_token_ids", "self.num_iterations",
-                 "shuffle_sequence_dict", "split_tensor_dict", "self._step"):  # fmt: skip
+    for used in (
+        "self._log_metric",
+        "self._dist",
+        "self.eos_token_ids",
+        "self.num_iterations",
+        "shuffle_sequence_dict",
+        "split_tensor_dict",
+        "self._step",
+    ):
         assert used in source, used
 
 
@@ -577,20 +661,27 @@ def test_vllm_is_asked_as_second_passes_rely_on():
     from trl.generation.vllm_generation import VLLMGeneration
 
     assert list(inspect.signature(VLLMGeneration.generate).parameters) == [
-        "self", "prompts", "images", "num_generations", "profiler",
-    ]  # fmt: skip
+        "self",
+        "prompts",
+        "images",
+        "num_generations",
+        "profiler",
+    ]
     source = inspect.getsource(VLLMGeneration.generate)
     for used in (
-        "temperature = self.temperature", "max_completion_length = self.max_completion_length",
-        "accelerator.process_index * len(prompts)", "gather_object(prompts)",
+        "temperature = self.temperature",
+        "max_completion_length = self.max_completion_length",
+        "accelerator.process_index * len(prompts)",
+        "gather_object(prompts)",
         "generation_kwargs.update(self.generation_kwargs)",
         '"generation_kwargs": self.generation_kwargs',
-    ):  # fmt: skip
+    ):
         assert used in source, used
     turn = inspect.getsource(trl_compat.trl("GRPOTrainer")._generate_single_turn)
     for used in (
-        "self.vllm_generation.generate(", "self.state.global_step != self._last_loaded_step",
-    ):  # fmt: skip
+        "self.vllm_generation.generate(",
+        "self.state.global_step != self._last_loaded_step",
+    ):
         assert used in turn, used
 
 
@@ -725,14 +816,22 @@ def test_a_method_offers_every_setting_beside_its_own():
 
 def test_patches_and_kinds_follow_the_rows():
     prompts = [
-        {"input_ids": torch.ones(1, 3), "mm_token_type_ids": torch.tensor([[0, 1, 0]]),
-         "pixel_values": torch.zeros(2, 4)},
-        {"input_ids": torch.ones(1, 2), "mm_token_type_ids": torch.tensor([[0, 2]]),
-         "pixel_values_videos": torch.ones(3, 4)},
-    ]  # fmt: skip
+        {
+            "input_ids": torch.ones(1, 3),
+            "mm_token_type_ids": torch.tensor([[0, 1, 0]]),
+            "pixel_values": torch.zeros(2, 4),
+        },
+        {
+            "input_ids": torch.ones(1, 2),
+            "mm_token_type_ids": torch.tensor([[0, 2]]),
+            "pixel_values_videos": torch.ones(3, 4),
+        },
+    ]
     assert {name: len(one) for name, one in patches(prompts).items()} == {
-        "pixel_values": 2, "pixel_values_videos": 3,
-    }  # fmt: skip
+        "pixel_values": 2,
+        "pixel_values_videos": 3,
+    }
     assert kinds(prompts, 4, 2)["mm_token_type_ids"].tolist() == [
-        [0, 0, 1, 0, 0, 0], [0, 0, 0, 2, 0, 0],
-    ]  # fmt: skip
+        [0, 0, 1, 0, 0, 0],
+        [0, 0, 0, 2, 0, 0],
+    ]

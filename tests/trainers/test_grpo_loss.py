@@ -47,9 +47,12 @@ def rollouts(seed):
     lengths = torch.randint(1, TOKENS + 1, (ROLLOUTS, 1), generator=draw)
     mask = (torch.arange(TOKENS) < lengths).to(torch.float64)
     return SimpleNamespace(
-        logp=logp, old=logp + 0.3 * normal(ROLLOUTS, TOKENS),
-        reference=logp + 0.3 * normal(ROLLOUTS, TOKENS), advantage=normal(ROLLOUTS), mask=mask,
-    )  # fmt: skip
+        logp=logp,
+        old=logp + 0.3 * normal(ROLLOUTS, TOKENS),
+        reference=logp + 0.3 * normal(ROLLOUTS, TOKENS),
+        advantage=normal(ROLLOUTS),
+        mask=mask,
+    )
 
 
 def trls_own(one, *, kind, beta, high, old):
@@ -61,28 +64,46 @@ def trls_own(one, *, kind, beta, high, old):
     logp = one.logp.clone().requires_grad_()
     trainer = object.__new__(GRPOTrainer)
     trainer.__dict__.update(
-        top_entropy_quantile=1.0, off_policy_mask_threshold=None, beta=beta, loss_type=kind,
+        top_entropy_quantile=1.0,
+        off_policy_mask_threshold=None,
+        beta=beta,
+        loss_type=kind,
         importance_sampling_level="sequence" if kind == "luspo" else "token",
-        epsilon_low=0.2, epsilon_high=1 + high if kind == "cispo" else high, use_vllm=False,
-        max_completion_length=50, current_gradient_accumulation_steps=1, aux_loss_enabled=False,
-        _entropy_bonus_enabled=False, model=SimpleNamespace(training=True),
-        _metrics={"train": defaultdict(list)}, vllm_importance_sampling_correction=False,
+        epsilon_low=0.2,
+        epsilon_high=1 + high if kind == "cispo" else high,
+        use_vllm=False,
+        max_completion_length=50,
+        current_gradient_accumulation_steps=1,
+        aux_loss_enabled=False,
+        _entropy_bonus_enabled=False,
+        model=SimpleNamespace(training=True),
+        _metrics={"train": defaultdict(list)},
+        vllm_importance_sampling_correction=False,
         args=SimpleNamespace(
-            delta=None, use_bias_correction_kl=False, steps_per_generation=1,
-            **{name: one.default for name, one in GRPOConfig.__dataclass_fields__.items()
-               if name.startswith(("sapo_", "vespo_"))},
+            delta=None,
+            use_bias_correction_kl=False,
+            steps_per_generation=1,
+            **{
+                name: one.default
+                for name, one in GRPOConfig.__dataclass_fields__.items()
+                if name.startswith(("sapo_", "vespo_"))
+            },
         ),
-        accelerator=SimpleNamespace(num_processes=1, gather=lambda x: x,
-                                    reduce=lambda x, reduction: x),
+        accelerator=SimpleNamespace(
+            num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x
+        ),
         _get_per_token_logps_and_entropies=lambda *a, **k: (logp, torch.zeros_like(logp), None),
-    )  # fmt: skip
+    )
     whole = torch.ones(len(one.mask), 2, dtype=torch.int64)
     inputs = {
-        "prompt_ids": whole, "prompt_mask": whole,
+        "prompt_ids": whole,
+        "prompt_mask": whole,
         "completion_ids": torch.ones(one.mask.shape, dtype=torch.int64),
-        "completion_mask": one.mask, "advantages": one.advantage,
-        "ref_per_token_logps": one.reference, "num_items_in_batch": one.mask.sum(),
-    }  # fmt: skip
+        "completion_mask": one.mask,
+        "advantages": one.advantage,
+        "ref_per_token_logps": one.reference,
+        "num_items_in_batch": one.mask.sum(),
+    }
     if old:
         inputs["old_per_token_logps"] = one.old
     loss = trainer._compute_loss(None, inputs)
@@ -98,9 +119,17 @@ def test_the_loss_is_trls_own(kind, beta, high, old):
         one = rollouts(seed)
         logp = one.logp.clone().requires_grad_()
         ours = grpo_loss(
-            logp, one.old if old else None, one.reference, one.advantage, one.mask,
-            loss_type=kind, epsilon=0.2, epsilon_high=high, beta=beta, max_completion_length=50,
-        )  # fmt: skip
+            logp,
+            one.old if old else None,
+            one.reference,
+            one.advantage,
+            one.mask,
+            loss_type=kind,
+            epsilon=0.2,
+            epsilon_high=high,
+            beta=beta,
+            max_completion_length=50,
+        )
         ours.backward()
         theirs, gradient = trls_own(one, kind=kind, beta=beta, high=high, old=old)
         assert abs(ours.item() - theirs.item()) < 1e-6
@@ -115,8 +144,10 @@ def stored(name):
     """A step of a real training; see golden/grpo_round/make_round.py."""
     plain = json.loads((ROUNDS / f"{name}.json").read_text())
     shape = (plain["rows"], plain["width"])
-    several = {name: torch.tensor(plain[name], dtype=torch.float64).view(shape)
-               for name in ("logp", "old", "reference", "mask")}  # fmt: skip
+    several = {
+        name: torch.tensor(plain[name], dtype=torch.float64).view(shape)
+        for name in ("logp", "old", "reference", "mask")
+    }
     advantage = torch.tensor(plain["advantage"], dtype=torch.float64)
     return plain, SimpleNamespace(**several, advantage=advantage)
 
@@ -126,9 +157,18 @@ def stored(name):
 def test_the_loss_is_trls_own_on_a_step_of_a_real_training(kind, name):
     plain, one = stored(name)
     logp, high = one.logp.clone().requires_grad_(), plain.get("epsilon_high", plain["epsilon"])
-    ours = grpo_loss(logp, one.old, one.reference, one.advantage, one.mask, loss_type=kind,
-                     beta=plain["beta"], epsilon=plain["epsilon"], epsilon_high=high,
-                     max_completion_length=50)  # fmt: skip
+    ours = grpo_loss(
+        logp,
+        one.old,
+        one.reference,
+        one.advantage,
+        one.mask,
+        loss_type=kind,
+        beta=plain["beta"],
+        epsilon=plain["epsilon"],
+        epsilon_high=high,
+        max_completion_length=50,
+    )
     ours.backward()
     theirs, gradient = trls_own(one, kind=kind, beta=plain["beta"], high=high, old=True)
     assert abs(ours.item() - theirs.item()) < 1e-6
@@ -210,7 +250,7 @@ RANGES = {
     "cispo": ({"epsilon_high": 0.3}, (0.2, 1.3)),
     "sapo": ({}, (0.2, 0.2)),
     "vespo": ({}, (0.2, 0.2)),
-}  # fmt: skip
+}
 """What is typed, and what of it TRL has as `epsilon` and `epsilon_high`."""
 
 
@@ -233,13 +273,22 @@ def test_trl_is_given_what_the_pure_loss_has(tmp_path, kind):
     method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
     plain = method._arguments(TrainingRun(out=tmp_path), cpu=True).to_dict()
     expected = {
-        "loss_type": kind, "epsilon": low, "epsilon_high": pytest.approx(high),
+        "loss_type": kind,
+        "epsilon": low,
+        "epsilon_high": pytest.approx(high),
         "importance_sampling_level": "sequence" if kind in BY_REPLY else "token",
-        "beta": 0.04, "num_iterations": 2, "max_completion_length": 7, "scale_rewards": "batch",
-        "temperature": 0.9, "entropy_coef": 0.01, "num_generations": 4,
-        "per_device_train_batch_size": 2, "gradient_accumulation_steps": 6,
-        "use_bias_correction_kl": False, "delta": None,
-    }  # fmt: skip
+        "beta": 0.04,
+        "num_iterations": 2,
+        "max_completion_length": 7,
+        "scale_rewards": "batch",
+        "temperature": 0.9,
+        "entropy_coef": 0.01,
+        "num_generations": 4,
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 6,
+        "use_bias_correction_kl": False,
+        "delta": None,
+    }
     assert {name: plain[name] for name in expected} == expected
 
 
@@ -258,8 +307,9 @@ def test_of_a_range_that_a_loss_does_not_clip_to_nothing_is_taken():
 @pytest.mark.parametrize("tokens", [None, 0, torch.tensor(0)])
 def test_a_step_in_which_no_token_counts_has_a_loss_of_nothing(kind, tokens):
     one = rollouts(2)
-    loss = grpo_loss(one.logp, one.old, None, one.advantage, 0 * one.mask, loss_type=kind,
-                     tokens=tokens)  # fmt: skip
+    loss = grpo_loss(
+        one.logp, one.old, None, one.advantage, 0 * one.mask, loss_type=kind, tokens=tokens
+    )
     assert loss == 0
 
 
@@ -282,8 +332,13 @@ def test_tokens_that_are_masked_carry_no_gradient(kind):
 
 def test_ratios_beyond_the_clip_teach_nothing():
     old = torch.zeros(2, 1)
-    for ratio, advantage, teaches in ((1.5, 1, False), (1.5, -1, True), (0.5, -1, False),
-                                      (0.5, 1, True), (1.1, 1, True)):  # fmt: skip
+    for ratio, advantage, teaches in (
+        (1.5, 1, False),
+        (1.5, -1, True),
+        (0.5, -1, False),
+        (0.5, 1, True),
+        (1.1, 1, True),
+    ):
         logp = torch.full((2, 1), math.log(ratio), requires_grad=True)
         grpo_loss(logp, old, None, torch.full((2,), float(advantage)), torch.ones(2, 1)).backward()
         assert bool(logp.grad.any()) == teaches
@@ -296,10 +351,18 @@ def test_batches_of_a_step_add_up_to_the_whole_but_with_bnpo(kind):
         one.logp, one.old, None, one.advantage, one.mask, loss_type=kind, max_completion_length=50
     )
     parts = [
-        grpo_loss(one.logp[rows], one.old[rows], None, one.advantage[rows], one.mask[rows],
-                  loss_type=kind, tokens=one.mask.sum(), max_completion_length=50)
+        grpo_loss(
+            one.logp[rows],
+            one.old[rows],
+            None,
+            one.advantage[rows],
+            one.mask[rows],
+            loss_type=kind,
+            tokens=one.mask.sum(),
+            max_completion_length=50,
+        )
         for rows in (slice(0, 3), slice(3, 6))
-    ]  # fmt: skip
+    ]
     joined = sum(parts) if kind in WHOLE_STEP else sum(parts) / 2
     assert (joined.item() == pytest.approx(whole.item(), rel=1e-3)) == (kind != "bnpo")
     assert kind == "bnpo" or joined.item() == pytest.approx(whole.item())

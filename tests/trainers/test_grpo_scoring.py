@@ -41,22 +41,29 @@ def lengths(group):
 
 def score(reward=lengths, *, second=None, random=False, write=None):
     scoring = Scoring(
-        name="m", reward=reward, second=second, count_tokens=lambda text: len(text.split()),
-        random=random, seed=1,
-    )  # fmt: skip
+        name="m",
+        reward=reward,
+        second=second,
+        count_tokens=lambda text: len(text.split()),
+        random=random,
+        seed=1,
+    )
     rollouts = [[rollout(text) for text in texts] for texts in TEXTS]
-    return scoring([example("a"), example("b")], rollouts, KEYS,
-                   write=write or (lambda requests, keys: []))  # fmt: skip
+    return scoring(
+        [example("a"), example("b")], rollouts, KEYS, write=write or (lambda requests, keys: [])
+    )
 
 
 def test_terms_are_kept_by_name_and_totals_in_order():
     scored = score()
     assert scored.totals == [18, 2, 0, 0]
     assert scored.numbers == {
-        "frac_groups_zero_variance": [0, 1], "frac_groups_all_zero": [0, 1],
-        "think_length": [2, 0, 0, 0], "rewards/length": [18, 2, 0, 0],
+        "frac_groups_zero_variance": [0, 1],
+        "frac_groups_all_zero": [0, 1],
+        "think_length": [2, 0, 0, 0],
+        "rewards/length": [18, 2, 0, 0],
         "rewards/total": [18, 2, 0, 0],
-    }  # fmt: skip
+    }
 
 
 def broken(group):
@@ -107,8 +114,9 @@ def test_second_requests_are_written_together_and_given_to_their_rollouts():
 
     scored = score(reward, second=second, write=write)
     assert calls == [[f"{key}/second" for keys in KEYS for key in keys]]
-    assert seen == [f"{name}{text}!" for name, texts in zip("ab", TEXTS, strict=True)
-                    for text in texts]  # fmt: skip
+    assert seen == [
+        f"{name}{text}!" for name, texts in zip("ab", TEXTS, strict=True) for text in texts
+    ]
     assert scored.numbers["second_length"] == [len(text) for text in seen]
     with pytest.raises(ModelError, match="second pass of m"):
         score(second=lambda sample, one: 1 / 0, write=write)
@@ -117,8 +125,9 @@ def test_second_requests_are_written_together_and_given_to_their_rollouts():
 def keep(file, groups, **places):
     scored = score()
     keeping = Keeping(file=file, groups=groups, **places)
-    keeping([example("a"), example("b")], scored.groups, scored.terms, [0.7, -0.7, 0.0, 0.0],
-            step=3)  # fmt: skip
+    keeping(
+        [example("a"), example("b")], scored.groups, scored.terms, [0.7, -0.7, 0.0, 0.0], step=3
+    )
 
 
 def test_some_rollouts_are_kept_with_their_terms_and_advantages(tmp_path):
@@ -126,8 +135,9 @@ def test_some_rollouts_are_kept_with_their_terms_and_advantages(tmp_path):
     keep(kept, 1)
     rows = kept.read()
     assert [(row["step"], row["sample"], row["rollout"]) for row in rows] == [
-        (3, "a", 0), (3, "a", 1),
-    ]  # fmt: skip
+        (3, "a", 0),
+        (3, "a", 1),
+    ]
     assert rows[0]["terms"] == {"length": 18, "total": 18}
     assert (rows[1]["text"], rows[1]["tokens"]) == ("bb", 2)
     assert [row["advantage"] for row in rows] == [0.7, -0.7] and rows[0]["task"] == "t"
@@ -166,8 +176,10 @@ class Boxes:
 
 def test_places_are_kept_in_pixels_of_the_original_picture():
     assert placed("10 5 50 25") == {
-        "frame": 0, "boxes": [[20, 10, 100, 50]], "points": [[20, 10]],
-    }  # fmt: skip
+        "frame": 0,
+        "boxes": [[20, 10, 100, 50]],
+        "points": [[20, 10]],
+    }
     assert placed("10 5 50 25", canvas=(1000, 1000))["boxes"] == [[2, 1, 10, 3]]
 
 
@@ -199,8 +211,9 @@ def test_a_control_learns_from_numbers_that_depend_on_the_key_alone():
 
 
 def test_a_group_that_never_got_a_second_answer_has_no_length_of_one():
-    group = Group(sample=example("a").sample, rollouts=(rollout("x"),), canvas=(4, 4),
-                  count_tokens=len)  # fmt: skip
+    group = Group(
+        sample=example("a").sample, rollouts=(rollout("x"),), canvas=(4, 4), count_tokens=len
+    )
     assert "second_length" not in numbers_of([group], [[{"total": 1.0}]])
 
 
@@ -244,8 +257,12 @@ def test_a_resumed_training_is_the_same_run_to_its_logger_and_another_is_another
     name, tmp_path, monkeypatch
 ):
     begun, told = [], []
-    stub(monkeypatch, name, init=lambda **given: begun.append(given),
-         log=lambda numbers, step: told.append((step, numbers)))  # fmt: skip
+    stub(
+        monkeypatch,
+        name,
+        init=lambda **given: begun.append(given),
+        log=lambda numbers, step: told.append((step, numbers)),
+    )
     for out, resume in (("a", False), ("a", True), ("a", False), ("a", True), ("b", True)):
         (tmp_path / out).mkdir(exist_ok=True)
         (log,) = loggers(name, TrainingRun(out=tmp_path / out, resume=resume), {"beta": 1})
@@ -255,8 +272,9 @@ def test_a_resumed_training_is_the_same_run_to_its_logger_and_another_is_another
     assert known[0] == known[1] != known[2] == known[3]
     assert len(set(known)) == 3
     assert all(one["resume"] == "allow" and one["config"] == {"beta": 1} for one in begun)
-    assert all(one["name"].startswith("b" if index == 4 else "a")
-               for index, one in enumerate(begun))  # fmt: skip
+    assert all(
+        one["name"].startswith("b" if index == 4 else "a") for index, one in enumerate(begun)
+    )
 
 
 def test_tensorboard_forgets_the_steps_that_a_resumed_training_makes_again(tmp_path, monkeypatch):
@@ -273,5 +291,9 @@ def test_tensorboard_forgets_the_steps_that_a_resumed_training_makes_again(tmp_p
     (tmp_path / "state" / "step-40").mkdir(parents=True)
     loggers("tensorboard", TrainingRun(out=tmp_path, resume=True), {})
     loggers("tensorboard", TrainingRun(out=tmp_path), {})
-    assert made == [("tensorboard", None), ("tensorboard", 1), ("tensorboard", 41),
-                    ("tensorboard", None)]  # fmt: skip
+    assert made == [
+        ("tensorboard", None),
+        ("tensorboard", 1),
+        ("tensorboard", 41),
+        ("tensorboard", None),
+    ]

@@ -36,24 +36,29 @@ SAID = [7, 8]
 def shown(name, size, frames=1):
     draw = np.random.default_rng(len(name))
     pictures = [draw.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8) for _ in range(frames)]
-    return media.pixels(pictures, times=[place / 4 for place in range(frames)],
-                        is_video=frames > 1, id=name)  # fmt: skip
+    return media.pixels(
+        pictures, times=[place / 4 for place in range(frames)], is_video=frames > 1, id=name
+    )
 
 
 CUP, WIDE, FILM = shown("cup", (120, 90)), shown("wide", (150, 80)), shown("film", (96, 64), 5)
 SIZES = {
-    "squashed": [(84, 84)], "bare": [], "as it is": [(150, 80)], "two": [(112, 56), (56, 84)],
+    "squashed": [(84, 84)],
+    "bare": [],
+    "as it is": [(150, 80)],
+    "two": [(112, 56), (56, 84)],
     "keyframe": [(96, 64)],
-}  # fmt: skip
+}
 """(width, height) of what each request shows."""
 REQUESTS = [
     ChatRequest(key="squashed", text="Where is it?", media=(CUP,), resize=(84, 84)),
     ChatRequest(key="bare", text="How much is two and two?"),
     ChatRequest(key="as it is", text="And here, further to the right?", media=(WIDE,)),
-    ChatRequest(key="two", text="Which one?", media=(CUP, WIDE), resize=(112, 56),
-                resize_others=(56, 84)),
+    ChatRequest(
+        key="two", text="Which one?", media=(CUP, WIDE), resize=(112, 56), resize_others=(56, 84)
+    ),
     ChatRequest(key="keyframe", text="Now?", media=(FILM,), frames=((3,),)),
-]  # fmt: skip
+]
 BARE = [one for one in REQUESTS if not one.media]
 CLIP = ChatRequest(key="film", text="?", media=(CUP, FILM), frames=((0,), (1, 4)))
 
@@ -71,8 +76,9 @@ def example(request):
 
 def begun(trainer, processor, requests):
     """The trainer in its first round, in which each request is asked once a rollout of a group."""
-    trainer.course = SimpleNamespace(examples=[example(one) for one in requests],
-                                     processor=processor)  # fmt: skip
+    trainer.course = SimpleNamespace(
+        examples=[example(one) for one in requests], processor=processor
+    )
     trainer.num_generations, trainer.num_iterations, trainer.use_vllm = GROUP, 1, True
     trainer.state = SimpleNamespace(global_step=0)
     trainer.accelerator = SimpleNamespace(process_index=0, is_main_process=True, device="cpu")
@@ -159,12 +165,17 @@ class Llm:
     def generate(self, prompts, *, sampling_params, use_tqdm):
         self.prompts, self.sampling = prompts, sampling_params
         return [
-            SimpleNamespace(prompt_token_ids=one["prompt_token_ids"], outputs=[SimpleNamespace(
-                token_ids=list(SAID),
-                logprobs=[{token: SimpleNamespace(rank=1, logprob=-0.5)} for token in SAID],
-            )])
+            SimpleNamespace(
+                prompt_token_ids=one["prompt_token_ids"],
+                outputs=[
+                    SimpleNamespace(
+                        token_ids=list(SAID),
+                        logprobs=[{token: SimpleNamespace(rank=1, logprob=-0.5)} for token in SAID],
+                    )
+                ],
+            )
             for one in prompts
-        ]  # fmt: skip
+        ]
 
 
 class Client:
@@ -177,8 +188,11 @@ class Client:
     def generate(self, prompts, *, features, n, **others):
         self.prompts, self.features, self.sampling = prompts, features, {"n": n, **others}
         replies = len(prompts) * n
-        return {"prompt_ids": prompts, "completion_ids": [list(SAID)] * replies,
-                "logprobs": [[[-0.5] for _ in SAID]] * replies}  # fmt: skip
+        return {
+            "prompt_ids": prompts,
+            "completion_ids": [list(SAID)] * replies,
+            "logprobs": [[[-0.5] for _ in SAID]] * replies,
+        }
 
 
 def with_vllm(processor, requests, monkeypatch, **parts):
@@ -192,11 +206,22 @@ def with_vllm(processor, requests, monkeypatch, **parts):
     begun(trainer, processor, requests)
     way = object.__new__(module.VLLMGeneration)
     way.__dict__.update(
-        accelerator=trainer.accelerator, processing_class=processor, temperature=1.0,
-        model=torch.nn.Linear(1, 1), top_p=0.95, top_k=0, min_p=None, repetition_penalty=1.0,
-        max_completion_length=9, logprobs=0, structured_outputs_regex=None, generation_kwargs={},
-        tensor_parallel_size=1, enable_sleep_mode=False, **parts,
-    )  # fmt: skip
+        accelerator=trainer.accelerator,
+        processing_class=processor,
+        temperature=1.0,
+        model=torch.nn.Linear(1, 1),
+        top_p=0.95,
+        top_k=0,
+        min_p=None,
+        repetition_penalty=1.0,
+        max_completion_length=9,
+        logprobs=0,
+        structured_outputs_regex=None,
+        generation_kwargs={},
+        tensor_parallel_size=1,
+        enable_sleep_mode=False,
+        **parts,
+    )
     trainer.vllm_generation, trainer._last_loaded_step = way, 0
     trainer.args = SimpleNamespace(report_to=[])
     return trainer
@@ -222,8 +247,9 @@ def test_a_server_is_sent_each_prompt_once_and_its_pictures(processor, monkeypat
     trainer = with_vllm(processor, REQUESTS, monkeypatch, mode="server", vllm_client=client)
     replies, _ = written(trainer)
     assert replies == [SAID] * len(REQUESTS) * GROUP
-    assert client.prompts == [processor_inputs(processor, [one])["input_ids"][0].tolist()
-                              for one in REQUESTS]  # fmt: skip
+    assert client.prompts == [
+        processor_inputs(processor, [one])["input_ids"][0].tolist() for one in REQUESTS
+    ]
     assert [[one.size for one in seen or ()] for seen in client.pictures] == list(SIZES.values())
     for request, tokens, features in zip(REQUESTS, client.prompts, client.features, strict=True):
         assert (features is None) == (not request.media)
@@ -276,11 +302,16 @@ def asking(trainer, processor, *, heat=HEAT, ends=()):
 def seconds_of(trainer, limits=(9,)):
     """What every rollout leads to, in turn with these limits."""
     return [
-        replace(one.request, key=f"{key}/second", text=f"And {place}?",
-                max_new_tokens=limits[place % len(limits)])
+        replace(
+            one.request,
+            key=f"{key}/second",
+            text=f"And {place}?",
+            max_new_tokens=limits[place % len(limits)],
+        )
         for place, (one, key) in enumerate(
-            zip(trainer.turn.examples, trainer.turn.keys, strict=True))
-    ]  # fmt: skip
+            zip(trainer.turn.examples, trainer.turn.keys, strict=True)
+        )
+    ]
 
 
 def told(trainer, requests):
@@ -298,8 +329,9 @@ def test_second_requests_reach_vllm_each_with_its_pictures(processor, monkeypatc
     asked = llm if mode == "colocate" else client
     sampling = {name: asked.sampling[name] for name in ("n", "temperature", "max_tokens", "top_p")}
     assert sampling == {"n": 1, "temperature": HEAT, "max_tokens": 12, "top_p": 0.95}
-    tokens = [one["prompt_token_ids"] for one in llm.prompts] if mode == "colocate" else \
-        client.prompts  # fmt: skip
+    tokens = (
+        [one["prompt_token_ids"] for one in llm.prompts] if mode == "colocate" else client.prompts
+    )
     assert tokens == [
         processor_inputs(processor, [one])["input_ids"][0].tolist() for one in requests
     ]

@@ -140,9 +140,10 @@ def test_a_description_cannot_bring_a_tag_with_it(data):
 @pytest.mark.parametrize("in_reasoning", [False, True])
 def test_supervised_graphs_are_the_true_ones(data, in_reasoning):
     asked = extended(
-        task(data, "shapes_qa(split=train)"), extra_of("shapes"),
+        task(data, "shapes_qa(split=train)"),
+        extra_of("shapes"),
         listed=lambda sample: categories(graphs_of(sample)),
-    )  # fmt: skip
+    )
     made = replies(VIDEO_STR, asked, complete=partial(with_graph, in_reasoning=in_reasoning))
     drawn = 0
     for one, sample in zip(made, samples_of(asked), strict=True):
@@ -187,9 +188,10 @@ def test_what_completes_a_reply_is_a_setting_or_none():
 
 
 @given(
-    st.floats(-1, 1), st.integers(1, 4),
+    st.floats(-1, 1),
+    st.integers(1, 4),
     st.lists(st.floats(0, 1), min_size=2, max_size=12),
-)  # fmt: skip
+)
 @example(7.88023581323353e-106, 1, [0.0, 1.0])
 def test_a_gain_that_all_pictures_share_is_found_exactly(by, seeds, before):
     before = np.array(before)
@@ -225,8 +227,14 @@ def test_every_arm_of_a_study_can_be_built_from_its_configuration(name):
     study = studies.STUDIES[name]
     assert list(study.every_arm)[:2] == [studies.METHOD, studies.CONTROL]
     for arm, own in study.every_arm.items():
-        command = ["train", "--method", study.method, "--config", "pocket_cpu",
-                   *learning._set({**study.settings, **own, "max_steps": 3})]  # fmt: skip
+        command = [
+            "train",
+            "--method",
+            study.method,
+            "--config",
+            "pocket_cpu",
+            *learning._set({**study.settings, **own, "max_steps": 3}),
+        ]
         described = built(command).describe()
         assert described["max_steps"] == 3
         assert described["reward"] == ("random" if arm == studies.CONTROL else "method")
@@ -236,13 +244,12 @@ def test_every_arm_of_a_study_can_be_built_from_its_configuration(name):
     assert parse(study.model.format(start="pocket-base")).arguments["checkpoint"] == "pocket-base"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, study in studies.STUDIES.items() if study.warm_up]
-)  # fmt: skip
+@pytest.mark.parametrize("name", [name for name, study in studies.STUDIES.items() if study.warm_up])
 def test_every_warm_up_can_be_built_from_its_configuration(name):
     warm = studies.STUDIES[name].warm_up
-    found = built(["train", "--method", warm.trainer, "--config", "pocket_cpu",
-                   *learning._set(warm.settings)]).describe()  # fmt: skip
+    found = built(
+        ["train", "--method", warm.trainer, "--config", "pocket_cpu", *learning._set(warm.settings)]
+    ).describe()
     assert found["told"] == "shapes" and found["reasoning"] == "short"
 
 
@@ -303,16 +310,33 @@ def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch
     from harness.trainers.pocket import vocabulary
     from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
 
-    small = Architecture(layers=1, hidden_size=64, heads=2, intermediate_size=96, vision_layers=1,
-                         vision_hidden_size=64, vision_heads=2,
-                         vision_intermediate_size=96)  # fmt: skip
+    small = Architecture(
+        layers=1,
+        hidden_size=64,
+        heads=2,
+        intermediate_size=96,
+        vision_layers=1,
+        vision_hidden_size=64,
+        vision_heads=2,
+        vision_intermediate_size=96,
+    )
     words = vocabulary.make_tokenizer()
     save_checkpoint(make_network(words, small, seed=3), words, tmp_path / "start", text_first=True)
-    plan = learning.Plan(out=tmp_path / "out", start=str(tmp_path / "start"), seeds=2, steps=1,
-                         warm_steps=1, size=4, held=6,
-                         more=("num_generations=2", "generation_batch_size=4",
-                               "per_device_train_batch_size=4", "max_completion_length=4"),
-                         )  # fmt: skip
+    plan = learning.Plan(
+        out=tmp_path / "out",
+        start=str(tmp_path / "start"),
+        seeds=2,
+        steps=1,
+        warm_steps=1,
+        size=4,
+        held=6,
+        more=(
+            "num_generations=2",
+            "generation_batch_size=4",
+            "per_device_train_batch_size=4",
+            "max_completion_length=4",
+        ),
+    )
     study = replace(studies.STUDIES["dr2seg"], arms={})
     first = list(learning.studied("dr2seg", study, plan, save=False))
     assert any(line.startswith("| gIoU |") for line in first)

@@ -42,9 +42,11 @@ def test_a_reply_that_cannot_be_read_counts_as_wrong_in_its_group():
     said = cells(
         rollout(f"<think>{MAP}</think><answer>B</answer>", 1.5),
         rollout("<think></think><answer>B</answer>", 1.0),
-        rollout("and so on", 0.0), rollout("<answer>", 0.0),
-        rollout("<answer>C</answer>", 1.0, sample="b"), rollout("<answer>C</answer>", 1.0, step=2),
-    )  # fmt: skip
+        rollout("and so on", 0.0),
+        rollout("<answer>", 0.0),
+        rollout("<answer>C</answer>", 1.0, sample="b"),
+        rollout("<answer>C</answer>", 1.0, step=2),
+    )
     assert said["rollouts"] == "6" and said["with a map"] == "0.167"
     assert said["right"] == "0.500", "the last one is the letter of another question"
     assert (said["groups"], said["all right"]) == ("3", "0.333")
@@ -52,17 +54,21 @@ def test_a_reply_that_cannot_be_read_counts_as_wrong_in_its_group():
 
 def test_a_right_answer_whose_map_is_worth_nothing_is_right_and_counts_in_the_mean():
     said = cells(
-        rollout(f"{MAP}<answer>B</answer>", 1.8), rollout(f"{MAP}<answer>B</answer>", 0.0),
-        rollout(f"{MAP}<answer>A</answer>", 0.0), rollout("<map><answer>B</answer>", 1.0),
-    )  # fmt: skip
+        rollout(f"{MAP}<answer>B</answer>", 1.8),
+        rollout(f"{MAP}<answer>B</answer>", 0.0),
+        rollout(f"{MAP}<answer>A</answer>", 0.0),
+        rollout("<map><answer>B</answer>", 1.0),
+    )
     assert (said["right"], said["map's score where right"]) == ("0.750", "0.400")
 
 
 def test_where_nothing_is_right_or_kept_there_is_no_number():
     assert cells(rollout("no", 0.0))["map's score where right"] == "–"
     assert cells() == dict.fromkeys(maps_read.COLUMNS, "–") | {
-        "training": "one", "rollouts": "0", "groups": "0"
-    }  # fmt: skip
+        "training": "one",
+        "rollouts": "0",
+        "groups": "0",
+    }
 
 
 def test_questions_with_options_are_told_by_the_data_and_not_by_the_reply(data, tmp_path):
@@ -72,8 +78,10 @@ def test_questions_with_options_are_told_by_the_data_and_not_by_the_reply(data, 
     assert 0 < len(letters) == len(lettered) < len(every)
     assert letters[lettered[0].id] == lettered[0].target.answer.choice
     other = next(one.id for one in every if one.id not in letters)
-    kept = [rollout("no letter", 0.0, sample=lettered[0].id),
-            rollout("<answer>B</answer>", 1.0, sample=other)]  # fmt: skip
+    kept = [
+        rollout("no letter", 0.0, sample=lettered[0].id),
+        rollout("<answer>B</answer>", 1.0, sample=other),
+    ]
     path = tmp_path / "rollouts.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in kept), encoding="utf-8")
     assert list(maps_read.read(path, letters)) == kept[:1]

@@ -104,20 +104,28 @@ def test_the_warm_up_of_spacer_teaches_what_earns_all_of_its_reward(data):
     warm = study.warm_up
     sft = trainer_of(warm.trainer, warm.settings)
     spec = parse(study.model.format(start="pocket-base"))
-    model = plugins.build("models", replace(spec, arguments={
-        "backend": parse("stored"), "frames": 8, "pixels": 28224}))  # fmt: skip
-    taught = extended(told_by("shapes", task_of(warm.tasks, data)), extra_of(sft.graphs),
-                      listed=lambda one: categories(graphs_of(one)))  # fmt: skip
+    model = plugins.build(
+        "models",
+        replace(spec, arguments={"backend": parse("stored"), "frames": 8, "pixels": 28224}),
+    )
+    taught = extended(
+        told_by("shapes", task_of(warm.tasks, data)),
+        extra_of(sft.graphs),
+        listed=lambda one: categories(graphs_of(one)),
+    )
     made = list(examples_of(model, [taught], reasoning="short", complete=sft.complete))
     trainer = trainer_of(study.method, study.settings)
-    known = {one.id: one for one in samples_of(
-        extended(taught, maps_extra("shapes"), listed=categories_of_map))}  # fmt: skip
+    known = {
+        one.id: one
+        for one in samples_of(extended(taught, maps_extra("shapes"), listed=categories_of_map))
+    }
     mapped = 0
     for one in made:
         assert not isinstance(one, Dropped)
         rollouts = (Rollout(text=one.reply, tokens=100),) * 2
-        group = Group(sample=known[one.sample], rollouts=rollouts, canvas=(168, 168),
-                      count_tokens=len)  # fmt: skip
+        group = Group(
+            sample=known[one.sample], rollouts=rollouts, canvas=(168, 168), count_tokens=len
+        )
         terms = trainer.reward(group)[0]
         assert terms["format"] == 1
         assert drawn(one.reply) == ("<map>" in one.request.text)
@@ -217,11 +225,19 @@ def test_the_page_counts_its_intervals_and_rests_on_what_committed_code_has_writ
 def written(folder, rewards, *, name="reward", seconds=None):
     folder.mkdir(parents=True)
     rows = [
-        {"step": step, "loss": 9.0, name: reward, "rewards/R_n": 2 * reward, "kl": 0.25,
-         "rewards/total/mean": 9.0, "completions/mean_length": 10.0 * step,
-         "completions/max_length": 99.0, "learning_rate": 1e-5}
+        {
+            "step": step,
+            "loss": 9.0,
+            name: reward,
+            "rewards/R_n": 2 * reward,
+            "kl": 0.25,
+            "rewards/total/mean": 9.0,
+            "completions/mean_length": 10.0 * step,
+            "completions/max_length": 99.0,
+            "learning_rate": 1e-5,
+        }
         for step, reward in enumerate(rewards, start=1)
-    ]  # fmt: skip
+    ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "curve.jsonl").write_text(lines, encoding="utf-8")
     manifest = {"result": {}, "devices": ["cpu"], "provenance": {"commit": "abc", "dirty": False}}
@@ -234,11 +250,17 @@ def test_a_course_is_the_means_of_the_first_and_the_last_quarter(tmp_path):
     found = learned.course_of(written(tmp_path / "a", [0, 1, 2, 3, 4, 5, 6, 9], seconds=20.0))
     assert (found.steps, found.averaged, found.seconds_a_step) == (8, 2, 2.5)
     assert found.first == {
-        "reward": 0.5, "rewards/R_n": 1.0, "kl": 0.25, "completions/mean_length": 15.0
-    }  # fmt: skip
+        "reward": 0.5,
+        "rewards/R_n": 1.0,
+        "kl": 0.25,
+        "completions/mean_length": 15.0,
+    }
     assert found.last == {
-        "reward": 7.5, "rewards/R_n": 15.0, "kl": 0.25, "completions/mean_length": 75.0
-    }  # fmt: skip
+        "reward": 7.5,
+        "rewards/R_n": 15.0,
+        "kl": 0.25,
+        "completions/mean_length": 75.0,
+    }
     assert (found.commit, found.dirty, found.devices) == ("abc", False, ("cpu",))
 
 
@@ -282,8 +304,9 @@ def test_a_saved_study_says_what_its_trainings_were_like_and_what_made_them(tmp_
     for folder in ("RESULTS", "IMAGES"):
         monkeypatch.setattr(learning, folder, tmp_path / folder)
     (tmp_path / "out" / "some").mkdir(parents=True)
-    plan = learning.Plan(out=tmp_path / "out", start="pocket-base", seeds=2, steps=4,
-                         warm_steps=None, size=1, held=1)  # fmt: skip
+    plan = learning.Plan(
+        out=tmp_path / "out", start="pocket-base", seeds=2, steps=4, warm_steps=None, size=1, held=1
+    )
     text = list(learning.studied("some", study, plan, save=True))
     assert "| in training | first 1 steps | last 1 steps | seconds a step |" in text
     for arm in (studies.METHOD, studies.CONTROL):
@@ -292,8 +315,9 @@ def test_a_saved_study_says_what_its_trainings_were_like_and_what_made_them(tmp_
     assert list(saved) == ["plan", "rows", "training", "provenance", "device"]
     assert saved["provenance"]["packages"]["torch"] and "commit" in saved["provenance"]
     assert {arm: len(each) for arm, each in saved["training"].items()} == {
-        studies.METHOD: 2, studies.CONTROL: 2
-    }  # fmt: skip
+        studies.METHOD: 2,
+        studies.CONTROL: 2,
+    }
     assert saved["training"][studies.METHOD][1]["first"]["reward"] == 2.0
     picture = ElementTree.parse(tmp_path / "IMAGES" / "learning_some.svg").getroot()
     said = {one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")}
@@ -315,8 +339,9 @@ decides nothing: in 40 steps with seeds 0 to 4 its tokens went from 36.8 to 12, 
 
 def planned(steps, *, out):
     """One training an arm, on what the studies train on."""
-    return learning.Plan(out=out, start="pocket-base", seeds=1, steps=steps, warm_steps=None,
-                         size=600, held=450)  # fmt: skip
+    return learning.Plan(
+        out=out, start="pocket-base", seeds=1, steps=steps, warm_steps=None, size=600, held=450
+    )
 
 
 def ends(name, titles, places, *, steps, out):

@@ -52,9 +52,16 @@ from harness.world.raster import render
 from harness.world.referring import attributes
 
 CONFIGS = Path(pocket_trainer.__file__).parent / "configs"
-SMALL = Architecture(layers=3, hidden_size=64, heads=2, intermediate_size=96,
-                     vision_layers=2, vision_hidden_size=64, vision_heads=2,
-                     vision_intermediate_size=96)  # fmt: skip
+SMALL = Architecture(
+    layers=3,
+    hidden_size=64,
+    heads=2,
+    intermediate_size=96,
+    vision_layers=2,
+    vision_hidden_size=64,
+    vision_heads=2,
+    vision_intermediate_size=96,
+)
 FEW = pocket(stills=2, counts=1, videos=1, pictures=1, see_until=0.0, easy_until=0.0)
 
 
@@ -87,8 +94,9 @@ def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind
     forward = Forward(network, tap=1, grid=12)
     pixel_patches = patches(tensors["pictures"])
     with torch.no_grad():
-        states = forward(pixel_patches, *(tensors[name] for name in
-                                          ("tokens", "positions", "owner", "seen")))  # fmt: skip
+        states = forward(
+            pixel_patches, *(tensors[name] for name in ("tokens", "positions", "owner", "seen"))
+        )
         ours = network.lm_head(states.last)
         rows, clip = len(batch.owner), kind == "clips"
         values = torch.cat([_both_moments(pixel_patches[owner]) for owner in batch.owner])
@@ -100,9 +108,12 @@ def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind
             else {"pixel_values": values, "image_grid_thw": grid}
         )
         mask = (tensors["tokens"] != tokenizer.pad_token_id).long()
-        theirs = network(input_ids=tensors["tokens"], attention_mask=mask,
-                         mm_token_type_ids=tensors["seen"].int() * (2 if clip else 1),
-                         **extra).logits  # fmt: skip
+        theirs = network(
+            input_ids=tensors["tokens"],
+            attention_mask=mask,
+            mm_token_type_ids=tensors["seen"].int() * (2 if clip else 1),
+            **extra,
+        ).logits
     assert ((ours - theirs).abs() * mask[..., None]).max() < 2e-5
     assert ours.std() > 0.01
 
@@ -218,8 +229,16 @@ def test_what_a_reply_says_again_is_looked_for_where_it_was_said():
             else:
                 assert copy.source[1] <= copy.start
                 found.add(follows(qa and qa.kind, said, told))
-    expected = {"letter", "frame", "thing", "again", "word", "difference", "one of several",
-                "motion"}  # fmt: skip
+    expected = {
+        "letter",
+        "frame",
+        "thing",
+        "again",
+        "word",
+        "difference",
+        "one of several",
+        "motion",
+    }
     assert found == expected
 
 
@@ -272,15 +291,22 @@ def test_what_comes_into_the_picture_is_told_in_its_order():
 
 
 def test_part_of_a_clip_is_not_asked_for_what_comes_or_leaves():
-    drawn = [one for step in range(40) for one in
-             draw_videos(Shares(videos=4, swapped=0.0), seed=3, step=step)]  # fmt: skip
+    drawn = [
+        one
+        for step in range(40)
+        for one in draw_videos(Shares(videos=4, swapped=0.0), seed=3, step=step)
+    ]
     coming = re.compile("into|leave|leaving|out of")
     whole, part = (
-        {bool(coming.search(lesson.prompt)) for one in drawn for lesson in one.lessons
-         if (len(one.view.frames) == one.view.scene.frames) == is_whole and
-         lesson.kind in ("motion", "list")}
+        {
+            bool(coming.search(lesson.prompt))
+            for one in drawn
+            for lesson in one.lessons
+            if (len(one.view.frames) == one.view.scene.frames) == is_whole
+            and lesson.kind in ("motion", "list")
+        }
         for is_whole in (True, False)
-    )  # fmt: skip
+    )
     assert whole == {True, False} and part == {False}
 
 
@@ -363,8 +389,11 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
                 one = scene.things[thing]
                 first, last = (view.middle(thing, end) for end in view.clear_ends(thing))
                 assert tuple(map(int, row.group(2, 3, 5, 6))) == (
-                    first[0], last[0], first[1], last[1]
-                )  # fmt: skip
+                    first[0],
+                    last[0],
+                    first[1],
+                    last[1],
+                )
                 assert row[1] == words_for(one)
                 assert row[4] == ("still" if not one.dx else "left" if one.dx < 0 else "right")
                 assert row[7] == ("still" if not one.dy else "up" if one.dy < 0 else "down")
@@ -509,8 +538,9 @@ def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
     def cost(said, *, soft, spread=1.0):
         logits = torch.full((1, 10), -8.0)
         logits[0, said] = 4.0
-        losses = word_losses(logits, torch.tensor([5]), torch.tensor([soft]), numbers,
-                             spread=spread)  # fmt: skip
+        losses = word_losses(
+            logits, torch.tensor([5]), torch.tensor([soft]), numbers, spread=spread
+        )
         return float(losses.measured if soft else losses.text)
 
     assert cost(5, soft=True) < cost(6, soft=True) < cost(8, soft=True)
@@ -519,9 +549,20 @@ def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
 
 
 def small(**settings):
-    given = {"steps": 4, "stills": 1, "counts": 1, "videos": 1, "pictures": 1, "layers": 2,
-             "intermediate_size": 64, "vision_layers": 1, "processes": 1, "examine_every": 0,
-             "save_every": 2, "bfloat16": False}  # fmt: skip
+    given = {
+        "steps": 4,
+        "stills": 1,
+        "counts": 1,
+        "videos": 1,
+        "pictures": 1,
+        "layers": 2,
+        "intermediate_size": 64,
+        "vision_layers": 1,
+        "processes": 1,
+        "examine_every": 0,
+        "save_every": 2,
+        "bfloat16": False,
+    }
     return pocket(**{**given, **settings})
 
 
@@ -588,8 +629,10 @@ def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, t
     given = {"start": str(first), "learning_rate": 0.0, "steps": 2}
     found = train(tmp_path / "more", small(**given))
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
-    made, earlier = (json.loads((folder / "checkpoint" / "training.json").read_text())
-                     for folder in (tmp_path / "more", first))  # fmt: skip
+    made, earlier = (
+        json.loads((folder / "checkpoint" / "training.json").read_text())
+        for folder in (tmp_path / "more", first)
+    )
     known = {"fingerprint": fingerprint(first / "checkpoint")}
     assert made["before"] == earlier | known and made["settings"]["start"] == str(first)
     with pytest.raises(ModelError, match=r"of these sizes, found .*size mismatch"):
@@ -648,8 +691,11 @@ def test_unseen_questions_come_from_the_validation_split():
 
 def settings_of(record):
     """The training program that a checkpoint's record tells."""
-    given = {name: record["settings"][name] for name in signature(pocket).parameters
-             if name in record["settings"]}  # fmt: skip
+    given = {
+        name: record["settings"][name]
+        for name in signature(pocket).parameters
+        if name in record["settings"]
+    }
     told = {**record["settings"]["shares"], **record["settings"]["architecture"]}
     given |= {name: told[name] for name in signature(pocket).parameters if name in told}
     given |= {"processes": record["processes"]}
@@ -667,8 +713,9 @@ def test_the_shipped_weights_can_be_made_again(tmp_path, steps):
     record = json.loads((FOLDER / "training.json").read_text())["before"]
     made = iter(range(1, steps + 1))
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path, settings_of(record), seed=record["seed"],
-              stopping=lambda: next(made) == steps)  # fmt: skip
+        train(
+            tmp_path, settings_of(record), seed=record["seed"], stopping=lambda: next(made) == steps
+        )
     losses = [row["loss"] for row in TrainingRun(out=tmp_path).curve.read()]
     assert losses == pytest.approx(record["first_losses"][:steps], rel=0.02)
 
@@ -693,8 +740,16 @@ def test_the_first_configuration_is_what_made_the_early_weights(tmp_path):
 
     for mine, other in zip(course(ours), course(theirs), strict=True):
         assert mine == pytest.approx(other, rel=2e-4)
-    schedule = ("steps", "see_until", "easy_until", "flat", "last_spread", "spread_until",
-                "heads_until", "base_at")  # fmt: skip
+    schedule = (
+        "steps",
+        "see_until",
+        "easy_until",
+        "flat",
+        "last_spread",
+        "spread_until",
+        "heads_until",
+        "base_at",
+    )
     same = replace(ours, **{name: getattr(theirs, name) for name in schedule})
     assert same.describe() == theirs.describe()
 

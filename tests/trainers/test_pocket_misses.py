@@ -21,10 +21,34 @@ import pocket_misses
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("misses")
     data, out = str(folder / "data"), folder / "runs"
-    main(["data", "make", "shapes", "--out", data, "--seed", "8", "--size", "45",
-          "--tasks", "shapes_referring"])  # fmt: skip
-    main(["eval", "--model", "pocket(segmenter=box)", "--tasks", pocket_misses.TASK,
-          "--data", data, "--out", str(out)])  # fmt: skip
+    main(
+        [
+            "data",
+            "make",
+            "shapes",
+            "--out",
+            data,
+            "--seed",
+            "8",
+            "--size",
+            "45",
+            "--tasks",
+            "shapes_referring",
+        ]
+    )
+    main(
+        [
+            "eval",
+            "--model",
+            "pocket(segmenter=box)",
+            "--tasks",
+            pocket_misses.TASK,
+            "--data",
+            data,
+            "--out",
+            str(out),
+        ]
+    )
     [found] = runs_below(out)
     return Run.open(found)
 

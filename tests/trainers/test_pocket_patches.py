@@ -22,9 +22,21 @@ from harness.world.families import draw_scene
 from harness.world.referring import attributes
 from harness.world.scene import COLOURS, SHAPES, SIZES
 
-SMALL = pocket(steps=25, learning_rate=3e-3, warm_up=2, stills=1, counts=1, videos=1, pictures=1,
-               layers=2, intermediate_size=64, vision_layers=1, processes=1, examine_every=0,
-               bfloat16=False)  # fmt: skip
+SMALL = pocket(
+    steps=25,
+    learning_rate=3e-3,
+    warm_up=2,
+    stills=1,
+    counts=1,
+    videos=1,
+    pictures=1,
+    layers=2,
+    intermediate_size=64,
+    vision_layers=1,
+    processes=1,
+    examine_every=0,
+    bfloat16=False,
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +87,10 @@ def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
                 thing = int(parts[:, patch].argmax())
                 one = scene.things[thing]
                 assert tuple(told) == (
-                    SHAPES.index(one.shape) + 1, [*COLOURS].index(one.colour), SIZES.index(one.size)
-                )  # fmt: skip
+                    SHAPES.index(one.shape) + 1,
+                    [*COLOURS].index(one.colour),
+                    SIZES.index(one.size),
+                )
                 box = batch.patch_boxes[0, grid * 144 + patch]
                 assert np.array_equal(box, view.boxes[2 * grid][thing])
                 clear += 1
@@ -182,8 +196,9 @@ def test_heads_on_patches_change_no_other():
         torch.manual_seed(5)
         heads.append(dict(Heads(width=8, outlines=True, patches=width).named_parameters()))
     assert {name.split(".")[0] for name in heads[1].keys() - heads[0].keys()} == {
-        "patch", "quarters"
-    }  # fmt: skip
+        "patch",
+        "quarters",
+    }
     assert all(torch.equal(weight, heads[1][name]) for name, weight in heads[0].items())
 
 

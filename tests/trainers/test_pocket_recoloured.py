@@ -126,10 +126,22 @@ def test_what_is_not_asked_for_costs_nothing():
 @pytest.mark.slow
 def test_a_training_learns_from_them(tmp_path):
     settings = pocket(
-        steps=25, learning_rate=3e-3, warm_up=2, stills=1, counts=1, videos=1, pictures=3,
-        layers=2, intermediate_size=64, vision_layers=1, processes=1, examine_every=0,
-        bfloat16=False, recoloured=0.7, patches_weight=1.0,
-    )  # fmt: skip
+        steps=25,
+        learning_rate=3e-3,
+        warm_up=2,
+        stills=1,
+        counts=1,
+        videos=1,
+        pictures=3,
+        layers=2,
+        intermediate_size=64,
+        vision_layers=1,
+        processes=1,
+        examine_every=0,
+        bfloat16=False,
+        recoloured=0.7,
+        patches_weight=1.0,
+    )
     assert settings.describe()["shares"]["recoloured"] == 0.7
     part = Drawing(settings, seed=0).part(0, 0)
     assert (part["stills"].kinds[..., 1] == -100).any()

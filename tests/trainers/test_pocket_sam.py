@@ -34,9 +34,16 @@ from harness.trainers.pocket_sam.steps import (  # noqa: E402
 )
 
 SMALL = {
-    "side": 64, "pictures": 1, "objects": 2, "videos": 1, "followed": 2, "longest": 3,
-    "still_steps": 2, "clip_steps": 2, "save_every": 2,
-}  # fmt: skip
+    "side": 64,
+    "pictures": 1,
+    "objects": 2,
+    "videos": 1,
+    "followed": 2,
+    "longest": 3,
+    "still_steps": 2,
+    "clip_steps": 2,
+    "save_every": 2,
+}
 TINY = networks.Architecture(side=64)
 
 
@@ -73,9 +80,16 @@ def test_the_method_is_found_by_its_name():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"side": 100}, {"side": 0}, {"longest": 9}, {"shortest": 2}, {"longest": 3, "shortest": 4},
-     {"objects": 0}, {"save_every": 0}],
-)  # fmt: skip
+    [
+        {"side": 100},
+        {"side": 0},
+        {"longest": 9},
+        {"shortest": 2},
+        {"longest": 3, "shortest": 4},
+        {"objects": 0},
+        {"save_every": 0},
+    ],
+)
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="pocket_sam"):
         pocket_sam(**wrong)
@@ -225,9 +239,10 @@ def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
         name for name, one in network.named_parameters() if one.grad is None or not one.grad.any()
     }
     never = {  # of mask prompts at decoding, and of an object that has left
-        "no_memory_positional_encoding", "no_object_pointer",
+        "no_memory_positional_encoding",
+        "no_object_pointer",
         "occlusion_spatial_embedding_parameter",
-    }  # fmt: skip
+    }
     assert {name for name in left if not name.startswith("prompt_encoder")} <= never
     network.zero_grad()
     network.eval()
@@ -264,8 +279,9 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     )
     assert all(torch.equal(one[name], other[name]) for name in one)
-    assert not torch.equal(one["mask_decoder.iou_token.weight"],
-                           third["mask_decoder.iou_token.weight"])  # fmt: skip
+    assert not torch.equal(
+        one["mask_decoder.iou_token.weight"], third["mask_decoder.iou_token.weight"]
+    )
 
 
 def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path):

@@ -34,10 +34,12 @@ def replies():
 def bits(reply, meant, semantics):
     given = {"semantics": semantics}
     return [
-        rewards.thinking_format(reply), rewards.answer_format(reply, **given),
-        rewards.box_iou(reply, meant, **given), rewards.box_l1(reply, meant, **given),
+        rewards.thinking_format(reply),
+        rewards.answer_format(reply, **given),
+        rewards.box_iou(reply, meant, **given),
+        rewards.box_l1(reply, meant, **given),
         rewards.points_l1(reply, meant, **given),
-    ]  # fmt: skip
+    ]
 
 
 def said(value):
@@ -57,18 +59,27 @@ def test_ten_thousand_replies_are_worth_what_the_official_functions_say():
     ("value", "soft", "strict"),
     [
         (GOOD, [1, 1, 1, 1], [1, 1, 1, 1]),
-        ({"Bbox_2d": GOOD["bbox"], "Points_a": [150, 150], "points_b": [250, 250]},
-         [1, 1, 1, 1], [0, 0, 0, 0]),
-        ({"bbox": GOOD["bbox"], "point_1": [150, 150], "point_2": [250, 250]},
-         [1, 1, 1, 0], [0, 1, 1, 0]),
+        (
+            {"Bbox_2d": GOOD["bbox"], "Points_a": [150, 150], "points_b": [250, 250]},
+            [1, 1, 1, 1],
+            [0, 0, 0, 0],
+        ),
+        (
+            {"bbox": GOOD["bbox"], "point_1": [150, 150], "point_2": [250, 250]},
+            [1, 1, 1, 0],
+            [0, 1, 1, 0],
+        ),
         ({**GOOD, "points_1": [350, 150]}, [1, 1, 1, 0], [1, 1, 1, 0]),
-        ({**GOOD, "points_1": GOOD["points_2"], "points_2": GOOD["points_1"]},
-         [1, 1, 1, 1], [1, 1, 1, 1]),
+        (
+            {**GOOD, "points_1": GOOD["points_2"], "points_2": GOOD["points_1"]},
+            [1, 1, 1, 1],
+            [1, 1, 1, 1],
+        ),
         ({**GOOD, "bbox": [110, 110, 310, 310]}, [1, 1, 0, 1], [1, 1, 0, 1]),
         ({**GOOD, "bbox": "abcd"}, [1, 0, 0, 0], [0, 0, 0, 0]),
         ({**GOOD, "points_1": "ab"}, [1, 1, 1, 0], [0, 1, 1, 0]),
     ],
-)  # fmt: skip
+)
 def test_keys_and_values_are_taken_as_each_form_does(value, soft, strict):
     assert bits(said(value), MEANT, "soft")[1:] == soft
     assert bits(said(value), MEANT, "strict")[1:] == strict
@@ -101,7 +112,7 @@ def test_ten_thousand_malformed_replies_never_raise(huge):
         ",",
         *huge,
     ]
-    boxes = [said(GOOD).replace(" 300]", f" {one}]") for one in huge]  # fmt: skip
+    boxes = [said(GOOD).replace(" 300]", f" {one}]") for one in huge]
     for number in range(5_000):
         text = "".join(draw.choices(pieces, k=draw.randrange(8)))
         for reply in (draw.choice(boxes) if number % 20 == 0 else text, said(text)):
@@ -116,8 +127,9 @@ def test_any_text_has_a_reward(text, semantics):
 
 
 def sample(answer, size=(420, 210)):
-    shown = media.pixels([np.zeros((size[1], size[0], 3), dtype=np.uint8)], times=[0.0],
-                         is_video=False, id="x")  # fmt: skip
+    shown = media.pixels(
+        [np.zeros((size[1], size[0], 3), dtype=np.uint8)], times=[0.0], is_video=False, id="x"
+    )
     query = Query(id="q", text="?", media=(shown,), forms=(AnswerForm.MASK,))
     return Sample(id="s", query=query, target=Target(answer=answer))
 
@@ -150,8 +162,12 @@ def test_a_perfect_reply_is_worth_five(mask):
     for canvas in (840, 168):
         model = plugins.build("models", parse(f"seg_zero(backend=stored,canvas={canvas})"))
         (reply,) = model.write(one.query, one.target.answer)
-        group = Group(sample=one, rollouts=(Rollout(text=reply, tokens=9),), count_tokens=len,
-                      canvas=(canvas, canvas))  # fmt: skip
+        group = Group(
+            sample=one,
+            rollouts=(Rollout(text=reply, tokens=9),),
+            count_tokens=len,
+            canvas=(canvas, canvas),
+        )
         for semantics in ("soft", "strict"):
             assert SegZeroReward(semantics)(group)[0]["total"] == 5
 

@@ -67,8 +67,11 @@ def model(tiny_qwen):
 def tensors(folder: Path) -> dict[str, "torch.Tensor"]:
     from safetensors.torch import load_file
 
-    return {name: one for path in sorted(folder.glob("*.safetensors"))
-            for name, one in load_file(path).items()}  # fmt: skip
+    return {
+        name: one
+        for path in sorted(folder.glob("*.safetensors"))
+        for name, one in load_file(path).items()
+    }
 
 
 def same_tensors(one: Path, other: Path) -> bool:
@@ -79,8 +82,11 @@ def same_tensors(one: Path, other: Path) -> bool:
 def optimiser(training: Training) -> dict:
     state = newest_state(training.folder / "state")
     plain = torch.load(state / "optimizer.pt", weights_only=True)
-    return {f"{index}.{key}": value for index, values in plain["state"].items()
-            for key, value in values.items()}  # fmt: skip
+    return {
+        f"{index}.{key}": value
+        for index, values in plain["state"].items()
+        for key, value in values.items()
+    }
 
 
 def assert_same_training(one: Training, other: Training) -> None:
@@ -94,8 +100,13 @@ def assert_same_training(one: Training, other: Training) -> None:
     assert states[0].name == states[1].name
     names = sorted(path.name for path in states[0].iterdir())
     assert names == sorted(path.name for path in states[1].iterdir())
-    for name in ("random-0.json", "random-0.safetensors", "counters.json", "trainer_state.json",
-                 "trained.safetensors"):  # fmt: skip
+    for name in (
+        "random-0.json",
+        "random-0.safetensors",
+        "counters.json",
+        "trainer_state.json",
+        "trained.safetensors",
+    ):
         assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
     rates = [torch.load(state / "scheduler.pt", weights_only=True) for state in states]
     assert rates[0] == rates[1]
@@ -164,8 +175,11 @@ def test_a_killed_process_leaves_a_whole_state_and_nothing_is_lost(
     model = f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=400)"
     done = subprocess.run(
         [sys.executable, "-c", KILLED, f"sft({FEW})", model, str(examples), str(tmp_path / "cut")],
-        capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert newest_state(tmp_path / "cut" / "state").name == "step-4"
     assert len(Training.open(tmp_path / "cut").curve.read()) == 5
@@ -208,8 +222,13 @@ def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_pa
     monkeypatch.setattr(loggers, "KINDS", kinds)
     monkeypatch.setattr(loggers, "find_spec", lambda name: name)
     trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,report_to=wandb)"))
-    training = train(trainer, [task], parse(f"qwen_vl(checkpoint={tiny_qwen})"), tmp_path / "out",
-                     TrainingOptions())  # fmt: skip
+    training = train(
+        trainer,
+        [task],
+        parse(f"qwen_vl(checkpoint={tiny_qwen})"),
+        tmp_path / "out",
+        TrainingOptions(),
+    )
     (row,) = training.curve.read()
     assert [{"step": step, **numbers} for step, numbers in logged] == [row]
     assert "report_to" not in training.manifest["method"]["settings"], "nothing is learned of it"
@@ -290,11 +309,14 @@ def test_the_layers_that_merge_patches_are_of_the_language_side(network, request
     frozen = {name for name, one in loaded.named_parameters() if not one.requires_grad}
     learned = {name for name, one in loaded.named_parameters() if one.requires_grad}
     assert {name.split("visual.")[1].split(".")[0] for name in frozen} <= {
-        "patch_embed", "blocks", "pos_embed"
-    }  # fmt: skip
+        "patch_embed",
+        "blocks",
+        "pos_embed",
+    }
     merging = {name.split("visual.")[1].split(".")[0] for name in learned if "visual." in name}
-    assert merging == ({"merger"} if network == "tiny_qwen"
-                       else {"merger", "deepstack_merger_list"})  # fmt: skip
+    assert merging == (
+        {"merger"} if network == "tiny_qwen" else {"merger", "deepstack_merger_list"}
+    )
     assert len(learned) > len([name for name in learned if "visual." in name])
 
 
@@ -308,8 +330,12 @@ def test_an_adapter_is_merged_into_what_is_evaluated(whole, tiny_qwen):
     assert not [name for name in moved if "visual" in name or name.endswith("bias")]
     adapter = tensors(training.folder / "adapter")
     name = next(one for one in moved if "layers.0.self_attn.q_proj" in one)
-    pair = {which: tensor for key, tensor in adapter.items() for which in ("lora_A", "lora_B")
-            if which in key and "layers.0.self_attn.q_proj" in key}  # fmt: skip
+    pair = {
+        which: tensor
+        for key, tensor in adapter.items()
+        for which in ("lora_A", "lora_B")
+        if which in key and "layers.0.self_attn.q_proj" in key
+    }
     merged = before[name] + (32 / 16) * pair["lora_B"] @ pair["lora_A"]
     torch.testing.assert_close(after[name], merged)
     assert training.manifest["finetune"] == "lora"
@@ -347,9 +373,15 @@ def test_the_manifest_tells_what_is_needed_to_repeat_it(whole, task, tiny_qwen):
     assert (trained["name"], trained["n_total"], trained["split"]) == ("reason_seg", 3, "val")
     assert manifest["provenance"]["packages"]["trl"]
     assert manifest["result"] | {"loss": 0} == {
-        "steps": 6, "epochs": 3.0, "loss": 0, "examples": 3, "dropped": {}, "dropped_samples": [],
-        "parameters": 183456, "parameters_trained": 183456,
-    }  # fmt: skip
+        "steps": 6,
+        "epochs": 3.0,
+        "loss": 0,
+        "examples": 3,
+        "dropped": {},
+        "dropped_samples": [],
+        "parameters": 183456,
+        "parameters_trained": 183456,
+    }
     assert json.loads((training.checkpoint / "harness.json").read_text()) == manifest
     assert [row.id for row in training.samples()] == ["val_00000", "val_00001", "val_00002"]
     assert trained_on(training.checkpoint) == trained_on(training.folder) == training.samples()
@@ -399,21 +431,30 @@ def test_samples_that_cannot_be_learned_are_named_before_the_first_step(
     training = train(
         sft(max_steps=1, max_length=1000),
         [damaged(plugins.build("tasks", "reason_seg", tmp_path / "data"))],
-        parse(f"qwen_vl(checkpoint={tiny_qwen})"), tmp_path / "out",
+        parse(f"qwen_vl(checkpoint={tiny_qwen})"),
+        tmp_path / "out",
         TrainingOptions(progress=told),
-    )  # fmt: skip
+    )
     result = training.manifest["result"]
     assert result["dropped"] == {
-        "no target": 1, "no reply says its answer": 1, "unreadable": 1,
+        "no target": 1,
+        "no reply says its answer": 1,
+        "unreadable": 1,
         "longer than 1000 tokens": 1,
-    }  # fmt: skip
+    }
     assert {one["sample"] for one in result["dropped_samples"]} == {
-        "hidden", "empty", "val_00001", "long",
-    }  # fmt: skip
+        "hidden",
+        "empty",
+        "val_00001",
+        "long",
+    }
     assert result["examples"] == 2
     assert any("no target: reason_seg hidden" in note for note in told.notes)
-    assert [one[0] for one in told.started] == ["looking at pictures", "checking samples",
-                                                "training"]  # fmt: skip
+    assert [one[0] for one in told.started] == [
+        "looking at pictures",
+        "checking samples",
+        "training",
+    ]
     assert told.started[2] == ("training", 1, 0)
 
 
@@ -422,9 +463,12 @@ def test_samples_without_a_picture_are_left_out_and_named(tiny_qwen, examples, t
     folder = tmp_path / "data" / "reason_seg" / "ReasonSeg" / "val"
     (folder / "val_00001.jpg").unlink()
     training = train(
-        sft(max_steps=1), [plugins.build("tasks", "reason_seg", tmp_path / "data")],
-        parse(f"qwen_vl(checkpoint={tiny_qwen})"), tmp_path / "out", TrainingOptions(progress=told),
-    )  # fmt: skip
+        sft(max_steps=1),
+        [plugins.build("tasks", "reason_seg", tmp_path / "data")],
+        parse(f"qwen_vl(checkpoint={tiny_qwen})"),
+        tmp_path / "out",
+        TrainingOptions(progress=told),
+    )
     assert [row.id for row in training.samples()] == ["val_00000", "val_00002"]
     assert training.manifest["tasks"][0]["n_total"] == 2
     assert training.manifest["tasks"][0]["faults"] == {"found": 1, "left_out": 1}
@@ -505,8 +549,10 @@ def test_a_padded_batch_is_computed_as_its_rows_are_alone(model, examples):
         batch = encoded(processor, chosen)
         labels = batch.pop("labels")
         with torch.inference_mode():
-            return [row[label != -100] for row, label in
-                    zip(network(**batch).logits, labels, strict=True)]  # fmt: skip
+            return [
+                row[label != -100]
+                for row, label in zip(network(**batch).logits, labels, strict=True)
+            ]
 
     for row, alone in zip(logits(made), [logits([one])[0] for one in made], strict=True):
         torch.testing.assert_close(row, alone, rtol=1e-4, atol=1e-4)
@@ -536,8 +582,9 @@ def test_a_rationale_of_the_benchmark_comes_first(model, task):
     good = next(iter(samples_of(task)))
     told = replace(good.target, extra={"rationale": " It is the red one. "})
     tagged = replace(good.target, extra={"rationale": "</think>"})
-    made = replace(task, samples=lambda: [replace(good, target=told),
-                                          replace(good, id="x", target=tagged)])  # fmt: skip
+    made = replace(
+        task, samples=lambda: [replace(good, target=told), replace(good, id="x", target=tagged)]
+    )
     first, second = examples_of(model, [made], reasoning="short")
     assert model.prompt.parse(first.reply).think == "It is the red one."
     assert isinstance(second, Dropped) and second.sample == "x"

@@ -42,8 +42,10 @@ def group(case) -> Group:
     rollout = Rollout(text=case["reply"], tokens=1)
     return Group(
         sample=Sample(id="s", query=query, target=Target(answer=answer, extra=extra)),
-        rollouts=(rollout,), canvas=(4, 4), count_tokens=len,
-    )  # fmt: skip
+        rollouts=(rollout,),
+        canvas=(4, 4),
+        count_tokens=len,
+    )
 
 
 @pytest.mark.parametrize(

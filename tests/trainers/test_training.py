@@ -157,8 +157,12 @@ def test_a_curve_is_cut_at_a_step_and_forgives_only_a_torn_end(tmp_path):
 
 def test_samples_that_were_tampered_with_are_refused(tmp_path):
     path = tmp_path / "samples.jsonl"
-    for text in ("{", "[]", '{"task": "a"}', '{"task":1,"split":"","id":"","group":"","size":[],'
-                 '"question":""}'):  # fmt: skip
+    for text in (
+        "{",
+        "[]",
+        '{"task": "a"}',
+        '{"task":1,"split":"","id":"","group":"","size":[],"question":""}',
+    ):
         path.write_text(text + "\n")
         with pytest.raises(StoreError, match="line 1"):
             read_samples(path)
@@ -290,8 +294,7 @@ def test_a_checkpoint_also_says_what_the_one_before_it_was_trained_on(
     before = [replace(row, task="earlier") for row in first.samples()[:2]] + first.samples()[:1]
     monkeypatch.setattr(engine, "trained_by", lambda model: before)
     seen = []
-    second = train(mine(), [task], None, tmp_path / "second",
-                   TrainingOptions(refuse=seen.extend))  # fmt: skip
+    second = train(mine(), [task], None, tmp_path / "second", TrainingOptions(refuse=seen.extend))
     assert second.samples() == first.samples()
     assert set(seen) == {*before, *first.samples()}
     for place in (second.folder, second.checkpoint):

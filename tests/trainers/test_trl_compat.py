@@ -36,8 +36,9 @@ class Words:
         self.tokenizer = tokenizer
 
     def __call__(self, rows):
-        batch = dict(self.tokenizer([TEXTS[row["row"]] for row in rows], padding=True,
-                                    return_tensors="pt"))  # fmt: skip
+        batch = dict(
+            self.tokenizer([TEXTS[row["row"]] for row in rows], padding=True, return_tensors="pt")
+        )
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
         return {**batch, "labels": labels}
 
@@ -51,17 +52,27 @@ def build(tiny_qwen, tmp_path):
         network = AutoModelForImageTextToText.from_pretrained(tiny_qwen, dtype=torch.float32)
         processor = AutoProcessor.from_pretrained(tiny_qwen)
         arguments = trl_compat.configuration(
-            "SFTConfig", output_dir=str(tmp_path / folder), use_cpu=True, bf16=False, seed=5,
-            gradient_checkpointing=False, per_device_train_batch_size=2, learning_rate=0.01,
-            max_length=None, dataset_kwargs={"skip_prepare_dataset": True},
+            "SFTConfig",
+            output_dir=str(tmp_path / folder),
+            use_cpu=True,
+            bf16=False,
+            seed=5,
+            gradient_checkpointing=False,
+            per_device_train_batch_size=2,
+            learning_rate=0.01,
+            max_length=None,
+            dataset_kwargs={"skip_prepare_dataset": True},
             **{"max_steps": 4, "save_steps": 2, **given},
-        )  # fmt: skip
+        )
         kind = trl_compat.engine(name) if mended else trl_compat.trl(name)
         return kind(
-            model=network, args=arguments, train_dataset=trl_compat.rows(len(TEXTS)),
-            data_collator=Words(processor.tokenizer), processing_class=processor,
+            model=network,
+            args=arguments,
+            train_dataset=trl_compat.rows(len(TEXTS)),
+            data_collator=Words(processor.tokenizer),
+            processing_class=processor,
             callbacks=list(callbacks),
-        )  # fmt: skip
+        )
 
     return built
 
@@ -106,9 +117,14 @@ def test_the_mended_one_loads_every_tensor(build, tmp_path):
     assert equal(weights(again), weights(first)) and not equal(before, weights(first))
     names = {path.name for path in state.iterdir()}
     assert names == {
-        "trained.safetensors", "optimizer.pt", "scheduler.pt", "random-0.json",
-        "random-0.safetensors", "counters.json", "trainer_state.json",
-    }  # fmt: skip
+        "trained.safetensors",
+        "optimizer.pt",
+        "scheduler.pt",
+        "random-0.json",
+        "random-0.safetensors",
+        "counters.json",
+        "trainer_state.json",
+    }
     assert json.loads((state / "trainer_state.json").read_text())["log_history"] == []
 
 
@@ -161,8 +177,10 @@ def test_the_hooks_that_are_overridden_are_there():
     signature = inspect.signature
     assert list(signature(ensure._save_checkpoint).parameters) == ["self", "model", "trial"]
     assert list(signature(ensure._load_from_checkpoint).parameters) == [
-        "self", "resume_from_checkpoint", "model",
-    ]  # fmt: skip
+        "self",
+        "resume_from_checkpoint",
+        "model",
+    ]
     assert list(signature(ensure._load_rng_state).parameters) == ["self", "checkpoint"]
     assert list(signature(ensure.log).parameters) == ["self", "logs", "start_time"]
     for name in ("_send_telemetry", "_save_optimizer_and_scheduler", "_save_scaler"):
@@ -211,8 +229,10 @@ def used_of_trl(tree: ast.AST, names: set[str], *, trainer: bool) -> set[str]:
     found = {node.attr for node in attributes(tree) if not on_self(node)}
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"),
-                          args=[_, ast.Constant(value=str(name)), *_]):  # fmt: skip
+            case ast.Call(
+                func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"),
+                args=[_, ast.Constant(value=str(name)), *_],
+            ):
                 found.add(name)
     if trainer:
         own = {node.attr for node in attributes(tree) if on_self(node)}
@@ -242,15 +262,18 @@ def test_no_other_module_knows_private_names_of_trl():
         ("trainer._generate_single_turn()", False, "_generate_single_turn"),
         ("self.engine._metrics['train'] = {}", False, "_metrics"),
         ("getattr(trainer, '_step', 0)", False, "_step"),
-        ("class A:\n def _compute_loss(self): return super()._compute_loss()", True,
-         "_compute_loss"),
+        (
+            "class A:\n def _compute_loss(self): return super()._compute_loss()",
+            True,
+            "_compute_loss",
+        ),
         ("class A:\n def _compute_loss(self): ...", True, "_compute_loss"),
         ("class A:\n def a(self): self._total_train_tokens = 0", True, "_total_train_tokens"),
         ("class A:\n def _save(self): self._step", True, None),
         ("class A:\n def _compute_loss(self): ...", False, None),
         ("trainer._nothing_of_trl", True, None),
     ],
-)  # fmt: skip
+)
 def test_uses_of_private_names_are_found(source, trainer, used):
     found = used_of_trl(ast.parse(source), private_names_of_trl(), trainer=trainer)
     assert found == ({used} - {None})
@@ -260,8 +283,13 @@ def test_uses_of_private_names_are_found(source, trainer, used):
 def test_the_mends_come_before_the_trainer_that_they_are_for(name):
     mended = trl_compat.engine(name)
     assert mended is trl_compat.engine(name)
-    for method in ("_save_checkpoint", "_load_from_checkpoint", "_load_rng_state", "log",
-                   "_send_telemetry"):  # fmt: skip
+    for method in (
+        "_save_checkpoint",
+        "_load_from_checkpoint",
+        "_load_rng_state",
+        "log",
+        "_send_telemetry",
+    ):
         assert getattr(mended, method) is getattr(trl_compat.Mended, method)
 
 

@@ -62,8 +62,9 @@ FEW = settings(max_examples=60, deadline=None)
 def scenes(draw, least=1):
     """A true graph and a predicted one of the same categories, some of which are missing."""
     names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=least, max_size=6, unique=True))
-    truth = [Node(category=name, centre=draw(PLACE), count=draw(st.integers(1, 4)))
-             for name in names]  # fmt: skip
+    truth = [
+        Node(category=name, centre=draw(PLACE), count=draw(st.integers(1, 4))) for name in names
+    ]
     said = {name: draw(PLACE) for name in names if draw(st.booleans())}
     return truth, said
 
@@ -162,8 +163,10 @@ def test_a_wrong_distance_costs_its_error(delta, sigma):
 
 
 def test_nodes_are_weighted_by_their_instances_and_missing_ones_are_worth_nothing():
-    truth = [Node(category="a", centre=(0.0, 0.0, 1.0), count=3),
-             Node(category="b", centre=(0.0, 0.0, 2.0))]  # fmt: skip
+    truth = [
+        Node(category="a", centre=(0.0, 0.0, 1.0), count=3),
+        Node(category="b", centre=(0.0, 0.0, 2.0)),
+    ]
     assert node_reward({"a": (0.0, 0.0, 1.0)}, truth) == 0.75
     assert node_reward({"b": (0.0, 0.0, 3.0), "z": (0.0, 0.0, 0.0)}, truth) == pytest.approx(
         math.exp(-1) / 4
@@ -173,8 +176,11 @@ def test_nodes_are_weighted_by_their_instances_and_missing_ones_are_worth_nothin
 
 def test_edges_need_a_pair_and_both_of_its_ends():
     one = Node(category="a", centre=(0.0, 0.0, 1.0))
-    two = [one, Node(category="b", centre=(0.0, 0.0, 2.0)),
-           Node(category="c", centre=(0.0, 1.0, 2.0))]  # fmt: skip
+    two = [
+        one,
+        Node(category="b", centre=(0.0, 0.0, 2.0)),
+        Node(category="c", centre=(0.0, 1.0, 2.0)),
+    ]
     assert edge_reward({"a": one.centre}, [one]) == 0
     assert edge_reward({"a": two[0].centre, "b": two[1].centre}, two) == pytest.approx(1 / 3)
 
@@ -206,10 +212,16 @@ def said(text, think="t"):
 @pytest.mark.parametrize(
     ("reply", "worth"),
     [
-        (said("B"), 1), (said("B. dog"), 1), (said("B) dog"), 1), (said("Because"), 0),
-        (said("b"), 0), (said("A"), 0), (said(""), 0), ("B", 0),
+        (said("B"), 1),
+        (said("B. dog"), 1),
+        (said("B) dog"), 1),
+        (said("Because"), 0),
+        (said("b"), 0),
+        (said("A"), 0),
+        (said(""), 0),
+        ("B", 0),
     ],
-)  # fmt: skip
+)
 def test_a_choice_is_its_first_letter(reply, worth):
     assert choice_reward(reply, "B") == worth
 
@@ -217,12 +229,27 @@ def test_a_choice_is_its_first_letter(reply, worth):
 @pytest.mark.parametrize(
     ("text", "truth", "worth"),
     [
-        ("4", 4, 1), ("3", 4, 0.75), ("9", 4, 0), ("1,500 m", 1500, 1), ("3 m^2", 4, 0.75),
-        ("about 4", 4, 0), ("-4", -4, 1), ("-3", -4, 0.75), ("0", 0, 1), ("0.1", 0, 0),
-        ("nan", 4, 0), ("1e999", 4, 0), ("four", 4, 0), ("4 or 5", 4, 0), ("", 4, 0),
-        ("40%", 40, 1), ("4.", 4, 1), (".5", 0.5, 1), ("2 degrees.", 2, 1),
+        ("4", 4, 1),
+        ("3", 4, 0.75),
+        ("9", 4, 0),
+        ("1,500 m", 1500, 1),
+        ("3 m^2", 4, 0.75),
+        ("about 4", 4, 0),
+        ("-4", -4, 1),
+        ("-3", -4, 0.75),
+        ("0", 0, 1),
+        ("0.1", 0, 0),
+        ("nan", 4, 0),
+        ("1e999", 4, 0),
+        ("four", 4, 0),
+        ("4 or 5", 4, 0),
+        ("", 4, 0),
+        ("40%", 40, 1),
+        ("4.", 4, 1),
+        (".5", 0.5, 1),
+        ("2 degrees.", 2, 1),
     ],
-)  # fmt: skip
+)
 def test_a_number_scores_by_its_relative_error(text, truth, worth):
     assert number_reward(said(text), truth) == pytest.approx(worth)
 
@@ -276,9 +303,14 @@ def test_times_and_texts_score_by_what_is_shared():
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.sampled_from(
-    ["<think>", "</think>", "<graph>", "</graph>", "<answer>", "</answer>", " ", "\n", "x"]
-), max_size=9))  # fmt: skip
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<think>", "</think>", "<graph>", "</graph>", "<answer>", "</answer>", " ", "\n", "x"]
+        ),
+        max_size=9,
+    )
+)
 def test_the_format_is_the_regular_expression_of_the_docstring(parts):
     reply = "".join(parts)
     pattern = r"<think>.*?</think>\s*(<graph>.*?</graph>\s*)?<answer>.*?</answer>"
@@ -309,10 +341,13 @@ def group(
     answer = answer or Answer(choice="B")
     sample = Sample(id="s", query=query, target=Target(answer=answer, extra=extra or {}))
     return Group(
-        sample=sample, rollouts=tuple(Rollout(text=text, tokens=tokens) for text in texts),
+        sample=sample,
+        rollouts=tuple(Rollout(text=text, tokens=tokens) for text in texts),
         seconds=tuple(Rollout(text=text, tokens=1) for text in seconds),
-        canvas=(8, 6), count_tokens=len, frames=(tuple(range(0, frames, 2)),),
-    )  # fmt: skip
+        canvas=(8, 6),
+        count_tokens=len,
+        frames=(tuple(range(0, frames, 2)),),
+    )
 
 
 def graphs(*frames):
@@ -323,18 +358,30 @@ def test_the_total_is_the_sum_of_equation_9():
     good = f"<think>{GRAPH}</think><answer>B</answer>"
     (terms,) = VideoStrReward()(group(good, extra=graphs(0, 2, 4)))
     assert terms == {
-        "R_format": 1, "R_ans": 1, "R_mc": 1, "R_n": 1, "R_e": pytest.approx(1),
-        "R_graph": pytest.approx(2), "R_l": 0.2, TOTAL: pytest.approx(4.2),
-    }  # fmt: skip
+        "R_format": 1,
+        "R_ans": 1,
+        "R_mc": 1,
+        "R_n": 1,
+        "R_e": pytest.approx(1),
+        "R_graph": pytest.approx(2),
+        "R_l": 0.2,
+        TOTAL: pytest.approx(4.2),
+    }
     (wrong,) = VideoStrReward()(group(good.replace(">B<", ">A<"), extra=graphs(0)))
     assert wrong[TOTAL] == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
     ("setting", "lost"),
-    [({"with_format": False}, 1), ({"with_nodes": False}, 1), ({"with_edges": False}, 1),
-     ({"with_length": False}, 0.2), ({"omega": 0.5}, -0.3), ({"literal": True}, -3)],
-)  # fmt: skip
+    [
+        ({"with_format": False}, 1),
+        ({"with_nodes": False}, 1),
+        ({"with_edges": False}, 1),
+        ({"with_length": False}, 0.2),
+        ({"omega": 0.5}, -0.3),
+        ({"literal": True}, -3),
+    ],
+)
 def test_an_ablation_takes_its_term_out_of_the_total(setting, lost):
     good = group(f"<think>{GRAPH}</think><answer>B</answer>", extra=graphs(0))
     (terms,), (other,) = VideoStrReward()(good), VideoStrReward(**setting)(good)
@@ -351,14 +398,20 @@ def test_a_length_is_rewarded_within_its_bounds(tokens, worth):
 
 @pytest.mark.parametrize(
     ("form", "truth", "reply", "own"),
-    [(AnswerForm.CHOICE, Answer(choice="B"), "B", {"R_mc": 1}),
-     (AnswerForm.NUMBER, Answer(number=4.0), "3", {"R_num": 0.75}),
-     (AnswerForm.BOXES, Answer(boxes=(Box(0, 0, 4, 4),)), "[0, 0, 2, 4]", {"R_IoU": 0.5}),
-     (AnswerForm.INTERVAL, Answer(interval=Interval(4, 8)), "[6, 8]", {"R_IoU": 0.5}),
-     (AnswerForm.BOX_3D, Answer(boxes_3d=(Box3D(0, 0, 2, 2, 2, 2),)), "[0, 0, 2, 2, 2, 1]",
-      {"R_IoU": 0.5}),
-     (AnswerForm.TEXT, Answer(text="a red car"), "a red car", {})],
-)  # fmt: skip
+    [
+        (AnswerForm.CHOICE, Answer(choice="B"), "B", {"R_mc": 1}),
+        (AnswerForm.NUMBER, Answer(number=4.0), "3", {"R_num": 0.75}),
+        (AnswerForm.BOXES, Answer(boxes=(Box(0, 0, 4, 4),)), "[0, 0, 2, 4]", {"R_IoU": 0.5}),
+        (AnswerForm.INTERVAL, Answer(interval=Interval(4, 8)), "[6, 8]", {"R_IoU": 0.5}),
+        (
+            AnswerForm.BOX_3D,
+            Answer(boxes_3d=(Box3D(0, 0, 2, 2, 2, 2),)),
+            "[0, 0, 2, 2, 2, 1]",
+            {"R_IoU": 0.5},
+        ),
+        (AnswerForm.TEXT, Answer(text="a red car"), "a red car", {}),
+    ],
+)
 def test_a_sample_has_the_term_of_its_form_of_answer_beside_r_ans(form, truth, reply, own):
     (terms,) = VideoStrReward()(group(said(reply), form=form, answer=truth))
     found = {name: terms[name] for name in ("R_mc", "R_num", "R_IoU") if name in terms}
@@ -398,10 +451,12 @@ def test_graphs_are_compared_with_k_of_the_frames_that_were_shown():
 
 def test_the_reward_of_a_video_is_the_mean_over_frames():
     near = FrameGraph(frame=0, nodes=NODES)
-    far = FrameGraph(frame=2, nodes=tuple(replace(n, centre=(*n.centre[:2], n.centre[2] + 1))
-                                          for n in NODES))  # fmt: skip
-    made = group(f"<think>{GRAPH}</think><answer>B</answer>",
-                 extra={"graphs": to_plain([near, far])})  # fmt: skip
+    far = FrameGraph(
+        frame=2, nodes=tuple(replace(n, centre=(*n.centre[:2], n.centre[2] + 1)) for n in NODES)
+    )
+    made = group(
+        f"<think>{GRAPH}</think><answer>B</answer>", extra={"graphs": to_plain([near, far])}
+    )
     (terms,) = VideoStrReward()(made)
     assert terms["R_n"] == pytest.approx((1 + math.exp(-1)) / 2)
     assert terms["R_e"] == pytest.approx(1)
@@ -409,10 +464,22 @@ def test_the_reward_of_a_video_is_the_mean_over_frames():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{'star': [0, 0]}", "{'star': [0, 0, '1']}", "{'star': [[0, 0, 1], [1, 1, 1]]}",
-     "{'star': [0, 0, 1], 'Star ': [0, 0, 1]}", "{'star': [0, 0, 1e999]}", "{1: [0, 0, 1]}",
-     "{'star': [0, 0, nan]}", "{'star': [0, 0, True]}", "{" * 3000, "-" * 15000, "{'a': " * 200],
-)  # fmt: skip
+    [
+        "",
+        "[]",
+        "{'star': [0, 0]}",
+        "{'star': [0, 0, '1']}",
+        "{'star': [[0, 0, 1], [1, 1, 1]]}",
+        "{'star': [0, 0, 1], 'Star ': [0, 0, 1]}",
+        "{'star': [0, 0, 1e999]}",
+        "{1: [0, 0, 1]}",
+        "{'star': [0, 0, nan]}",
+        "{'star': [0, 0, True]}",
+        "{" * 3000,
+        "-" * 15000,
+        "{'a': " * 200,
+    ],
+)
 def test_what_is_no_graph_is_worth_nothing(text):
     reply = f"<think><graph>{text}</graph></think><answer>B</answer>"
     with pytest.raises(ParseError):
@@ -423,22 +490,65 @@ def test_what_is_no_graph_is_worth_nothing(text):
 
 def test_ten_thousand_malformed_replies_never_raise(huge):
     draws = random.Random(7)
-    parts = ["<think>", "</think>", "<answer>", "</answer>", "<graph>", "</graph>", "<map>",
-             "</map>", "{", "}", "[", "]", "'star'", "'cross'", ":", ",", "1", "-2.5", "1e999",
-             "nan", "B", "\ud800", "\x00", " ", "\n", '"', "\\", "(", "é", "9" * 70,
-             "to"]  # fmt: skip
-    places = ["<map>{'star': [[%s, 1]]}</map>", "<map>{%s: [[1, 1]]}</map>", "<map>star %s 1</map>",
-              "<graph>{'star': [%s, 0, 1]}</graph>", "<graph>{%s: [0, 0, 1]}</graph>",
-              "[0, 0, %s]", "[[0, 0, 0, 1, 1, %s]]", "[%s, 0, 1, 1]", "%s", "%s to %s"]  # fmt: skip
+    parts = [
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "<graph>",
+        "</graph>",
+        "<map>",
+        "</map>",
+        "{",
+        "}",
+        "[",
+        "]",
+        "'star'",
+        "'cross'",
+        ":",
+        ",",
+        "1",
+        "-2.5",
+        "1e999",
+        "nan",
+        "B",
+        "\ud800",
+        "\x00",
+        " ",
+        "\n",
+        '"',
+        "\\",
+        "(",
+        "é",
+        "9" * 70,
+        "to",
+    ]
+    places = [
+        "<map>{'star': [[%s, 1]]}</map>",
+        "<map>{%s: [[1, 1]]}</map>",
+        "<map>star %s 1</map>",
+        "<graph>{'star': [%s, 0, 1]}</graph>",
+        "<graph>{%s: [0, 0, 1]}</graph>",
+        "[0, 0, %s]",
+        "[[0, 0, 0, 1, 1, %s]]",
+        "[%s, 0, 1, 1]",
+        "%s",
+        "%s to %s",
+    ]
     forms = [
-        (AnswerForm.CHOICE, Answer(choice="B")), (AnswerForm.NUMBER, Answer(number=2.5)),
-        (AnswerForm.BOXES, Answer(boxes=(Box(1, 1, 3, 3),))), (AnswerForm.TEXT, Answer(text="a b")),
+        (AnswerForm.CHOICE, Answer(choice="B")),
+        (AnswerForm.NUMBER, Answer(number=2.5)),
+        (AnswerForm.BOXES, Answer(boxes=(Box(1, 1, 3, 3),))),
+        (AnswerForm.TEXT, Answer(text="a b")),
         (AnswerForm.INTERVAL, Answer(interval=Interval(1, 2))),
         (AnswerForm.BOX_3D, Answer(boxes_3d=(Box3D(0, 0, 1, 1, 1, 1),))),
-    ]  # fmt: skip
+    ]
     extra = {**graphs(0, 2), "map": {"star": [[1, 2]], "cross": [[3, 4]]}}
-    rewards = (VideoStrReward(angle="kabsch"), spacer_reward(),
-               TemporalReward(accuracy=VideoR1Accuracy()))  # fmt: skip
+    rewards = (
+        VideoStrReward(angle="kabsch"),
+        spacer_reward(),
+        TemporalReward(accuracy=VideoR1Accuracy()),
+    )
     for number in range(1700):
         form, truth = forms[number % len(forms)]
         texts = ["".join(draws.choices(parts, k=draws.randrange(20))) for _ in range(5)]
@@ -479,8 +589,9 @@ def test_a_cell_beyond_all_floats_is_no_error_in_the_code():
 
 
 def test_a_question_that_names_a_resolution_of_nothing_means_the_canvas():
-    made = group(said("[1, 1, 3, 3]"), form=AnswerForm.BOXES,
-                 answer=Answer(boxes=(Box(1, 1, 3, 3),)))  # fmt: skip
+    made = group(
+        said("[1, 1, 3, 3]"), form=AnswerForm.BOXES, answer=Answer(boxes=(Box(1, 1, 3, 3),))
+    )
     asked = replace(made.sample.query, text="where? 00x00 resolution")
     named = replace(made, sample=replace(made.sample, query=asked))
     assert answer_reward(named, said("[1, 1, 3, 3]")) == answer_reward(made, said("[1, 1, 3, 3]"))
@@ -524,8 +635,11 @@ def test_no_map_is_logged_where_none_counts():
     drawn = "<think><map>{'table': [[0, 3]]}</map></think><answer>B</answer>"
     text = group(drawn, form=AnswerForm.TEXT, answer=Answer(text="B"), extra=extra)
     assert spacer_reward()(group(drawn, extra=extra))[0]["map"] == 1
-    for reward, made in ((spacer_reward(maps=False), group(drawn, extra=extra)),
-                         (spacer_reward(), group(drawn)), (spacer_reward(), text)):  # fmt: skip
+    for reward, made in (
+        (spacer_reward(maps=False), group(drawn, extra=extra)),
+        (spacer_reward(), group(drawn)),
+        (spacer_reward(), text),
+    ):
         assert "map" not in reward(made)[0]
 
 
@@ -562,12 +676,17 @@ def test_graphs_come_back_from_plain_data_and_from_a_file(tmp_path):
 
 @pytest.mark.parametrize(
     "line",
-    ["nonsense", "[]", '{"id": 3, "graphs": []}', '{"id": "s"}',
-     '{"id": "s", "graphs": [{"frame": -1, "nodes": []}]}',
-     '{"id": "s", "graphs": [{"frame": 0, "nodes": [{"category": "a", "centre": [0, 1]}]}]}',
-     '{"id": "s", "graphs": [{"frame": 0, "nodes": [{"category": "", "centre": [0, 1, 2]}]}]}',
-     '{"id": "s", "graphs": []}\n{"id": "s", "graphs": []}'],
-)  # fmt: skip
+    [
+        "nonsense",
+        "[]",
+        '{"id": 3, "graphs": []}',
+        '{"id": "s"}',
+        '{"id": "s", "graphs": [{"frame": -1, "nodes": []}]}',
+        '{"id": "s", "graphs": [{"frame": 0, "nodes": [{"category": "a", "centre": [0, 1]}]}]}',
+        '{"id": "s", "graphs": [{"frame": 0, "nodes": [{"category": "", "centre": [0, 1, 2]}]}]}',
+        '{"id": "s", "graphs": []}\n{"id": "s", "graphs": []}',
+    ],
+)
 def test_a_damaged_file_of_graphs_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "graphs.jsonl"
     path.write_text(line)

@@ -83,9 +83,12 @@ def test_a_perfect_reply_with_its_graph_has_the_whole_reward(known):
         letter = answer.choice if answer.choice is not None else answer.number
         text = f"<think>t</think><graph>{json.dumps(said)}</graph><answer>{letter}</answer>"
         group = Group(
-            sample=sample, rollouts=(Rollout(text=text, tokens=9),), canvas=(9, 9),
-            count_tokens=len, frames=((truth.frame,),),
-        )  # fmt: skip
+            sample=sample,
+            rollouts=(Rollout(text=text, tokens=9),),
+            canvas=(9, 9),
+            count_tokens=len,
+            frames=((truth.frame,),),
+        )
         (terms,) = reward(group)
         pairs = len(truth.nodes) > 1
         assert terms[TOTAL] == pytest.approx(3.2 + pairs if truth.nodes else 2.2)
@@ -104,9 +107,10 @@ def test_a_target_that_carries_graphs_keeps_them(task):
             yield replace(sample, target=target)
 
     made = extended(
-        replace(task, samples=samples), shapes_extra,
+        replace(task, samples=samples),
+        shapes_extra,
         listed=lambda sample: categories(graphs_of(sample)),
-    )  # fmt: skip
+    )
     sample = next(iter(made.samples()))
     assert sample.query.objects == ("lamp",)
 
@@ -149,14 +153,21 @@ def test_orders_differ_by_seed_and_sample():
 @pytest.mark.parametrize(
     ("method", "model", "own"),
     [
-        ("video_str", "qwen_vl", False), ("video_str", "video_r1", False),
-        ("video_str", "video_str", True), ("spacer", "qwen_vl", False), ("spacer", "spacer", True),
-        ("video_r1", "qwen_vl", False), ("video_r1", "video_r1", True),
-        ("visionreasoner", "qwen_vl(prompt=locate", False), ("visionreasoner", "pocket", True),
-        ("visionreasoner", "qwen_vl", True), ("visionreasoner", "visionreasoner", True),
-        ("seg_zero", "qwen_vl", False), ("seg_zero", "seg_zero", True),
+        ("video_str", "qwen_vl", False),
+        ("video_str", "video_r1", False),
+        ("video_str", "video_str", True),
+        ("spacer", "qwen_vl", False),
+        ("spacer", "spacer", True),
+        ("video_r1", "qwen_vl", False),
+        ("video_r1", "video_r1", True),
+        ("visionreasoner", "qwen_vl(prompt=locate", False),
+        ("visionreasoner", "pocket", True),
+        ("visionreasoner", "qwen_vl", True),
+        ("visionreasoner", "visionreasoner", True),
+        ("seg_zero", "qwen_vl", False),
+        ("seg_zero", "seg_zero", True),
     ],
-)  # fmt: skip
+)
 def test_a_model_is_trained_in_the_words_that_its_rewards_read(
     method, model, own, known, tiny_qwen, tmp_path, told, monkeypatch
 ):
@@ -231,10 +242,13 @@ def test_a_few_steps_train_a_tiny_network(
     pytest.importorskip("trl")
     spec = parse(f"{model},checkpoint={tiny_qwen},frames=2,pixels=3136)")
     steps = 2 if method == "video_str" else 1
-    trainer = plugins.build("trainers", parse(
-        f"{method}({settings},num_generations=2,generation_batch_size=2,per_device_train_batch_size=2,max_completion_length=6,max_steps={steps},"
-        "learning_rate=0.001,beta=0.0,save_steps=2,report_to='none',keep_rollouts=2)"
-    ))  # fmt: skip
+    trainer = plugins.build(
+        "trainers",
+        parse(
+            f"{method}({settings},num_generations=2,generation_batch_size=2,per_device_train_batch_size=2,max_completion_length=6,max_steps={steps},"
+            "learning_rate=0.001,beta=0.0,save_steps=2,report_to='none',keep_rollouts=2)"
+        ),
+    )
     out = tmp_path / method
     training = train(trainer, [task], spec, out, TrainingOptions(seed=1, progress=told))
     curve = training.curve.read()
@@ -296,7 +310,9 @@ def test_graphs_on_the_canvas_are_in_the_numbers_that_pocket_has_tokens_for():
 @pytest.mark.parametrize("trained", ["dr2seg", "seg_zero", "videoseg_r1(scorer=measured)"])
 def test_a_model_that_asks_in_few_words_is_trained_in_them(trained):
     trainer, method = plugins.build("trainers", parse(trained)), parse(trained).name
-    for spec, wording in ((f"{method}(backend=stored,prompt=short)", "short"),
-                          (f"{method}(backend=stored)", "paper"),
-                          ("pocket(backend=stored)", "paper")):  # fmt: skip
+    for spec, wording in (
+        (f"{method}(backend=stored,prompt=short)", "short"),
+        (f"{method}(backend=stored)", "paper"),
+        ("pocket(backend=stored)", "paper"),
+    ):
         assert trainer.fitted(plugins.build("models", parse(spec))).prompt.wording == wording

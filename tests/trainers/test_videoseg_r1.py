@@ -57,9 +57,11 @@ def sample(
     frames = max(1, len(masks))
     grey = [np.full((size[1], size[0], 3), index, np.uint8) for index in range(frames)]
     shown = media.pixels(grey, times=range(frames), is_video=frames > 1, id=name)
-    answer = Answer(masks=tuple(Rle.from_array(mask) for mask in masks)) if masks else Answer(
-        boxes=(Box(100, 200, 300, 400),)
-    )  # fmt: skip
+    answer = (
+        Answer(masks=tuple(Rle.from_array(mask) for mask in masks))
+        if masks
+        else Answer(boxes=(Box(100, 200, 300, 400),))
+    )
     query = Query(id=name, text=text, media=(shown,), forms=(form,))
     return Sample(id=name, query=query, target=Target(answer=answer))
 
@@ -74,9 +76,12 @@ def said(*objects: Any, think="it is there", answer: str | None = None) -> str:
 
 def group(*texts: str, of=ONE, canvas=(840, 840), frames=((0,),)) -> Group:
     return Group(
-        sample=of, rollouts=tuple(Rollout(text=text, tokens=9) for text in texts), canvas=canvas,
-        count_tokens=lambda text: len(text.split()), frames=frames,
-    )  # fmt: skip
+        sample=of,
+        rollouts=tuple(Rollout(text=text, tokens=9) for text in texts),
+        canvas=canvas,
+        count_tokens=lambda text: len(text.split()),
+        frames=frames,
+    )
 
 
 def terms(text: str, reward: Any = None, **given: Any) -> dict[str, float]:
@@ -102,8 +107,10 @@ def test_a_right_answer_is_worth_eight():
 
 def test_the_canvas_of_a_smaller_network_is_worth_the_same():
     small = {
-        "bbox_2d": [20, 40, 60, 80], "point_pos": [40, 60, 1], "point_neg": [64, 60, 0],
-    }  # fmt: skip
+        "bbox_2d": [20, 40, 60, 80],
+        "point_pos": [40, 60, 1],
+        "point_neg": [64, 60, 0],
+    }
     assert terms(said(small), canvas=(168, 168))["total"] == pytest.approx(8)
 
 
@@ -150,12 +157,19 @@ def test_the_central_point_must_be_near_and_in_its_own_box():
 @pytest.mark.parametrize(
     ("entry", "credit"),
     [
-        (BOX, 3), (without("point_neg"), 2), (without("point_pos", "point_neg"), 1), ({}, 0),
-        ({**BOX, "point_neg": [1, 2]}, 2), ({**BOX, "point_neg": [1, 2, 1]}, 2),
-        ({**BOX, "point_pos": [1, 2, 0]}, 2), ({**BOX, "point_pos": [1, 2, True]}, 2),
-        ({**BOX, "bbox_2d": [1, 2, 3]}, 2), ("text", 0), (None, 0),
+        (BOX, 3),
+        (without("point_neg"), 2),
+        (without("point_pos", "point_neg"), 1),
+        ({}, 0),
+        ({**BOX, "point_neg": [1, 2]}, 2),
+        ({**BOX, "point_neg": [1, 2, 1]}, 2),
+        ({**BOX, "point_pos": [1, 2, 0]}, 2),
+        ({**BOX, "point_pos": [1, 2, True]}, 2),
+        ({**BOX, "bbox_2d": [1, 2, 3]}, 2),
+        ("text", 0),
+        (None, 0),
     ],
-)  # fmt: skip
+)
 def test_the_answers_format_is_rescaled_from_three_to_two(entry, credit):
     assert rewards.answer_format(said(entry)) == pytest.approx(credit * 2 / 3)
 
@@ -331,11 +345,34 @@ def test_budgets_that_do_not_fit_are_refused(tokens, thresholds):
 
 def random_replies(count: int, more: Sequence[str] = ()) -> list[str]:
     pieces = [
-        "<think>", "</think>", "<answer>", "</answer>", "[{", "}]", '"bbox_2d":', ",", "null", "{",
-        "[100,200,300,400]", '"point_pos":', "[200,300,1]", '"point_neg":', "[310,300,0]", "NaN",
-        "1e999", "[true,false,1]", "-1e308", "<frame>3</frame>", "a. a. a.", "\ud800", "\x00",
-        "[" * 80, '"x"', "9" * 80, *more,
-    ]  # fmt: skip
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "[{",
+        "}]",
+        '"bbox_2d":',
+        ",",
+        "null",
+        "{",
+        "[100,200,300,400]",
+        '"point_pos":',
+        "[200,300,1]",
+        '"point_neg":',
+        "[310,300,0]",
+        "NaN",
+        "1e999",
+        "[true,false,1]",
+        "-1e308",
+        "<frame>3</frame>",
+        "a. a. a.",
+        "\ud800",
+        "\x00",
+        "[" * 80,
+        '"x"',
+        "9" * 80,
+        *more,
+    ]
     good = said(BOX)
     draw = np.random.default_rng(0)
     made = []
@@ -502,8 +539,11 @@ def test_a_supervised_reply_is_about_the_frame_that_is_asked_about(mevis):
 def test_supervised_questions_about_pictures_and_in_words_are_evaluations_own(mevis):
     model = supervised(mevis, 0)[0]
     film = next(samples_of(mevis))
-    words = replace(film, query=replace(film.query, forms=(AnswerForm.TEXT,)),
-                    target=Target(answer=Answer(text="yes")))  # fmt: skip
+    words = replace(
+        film,
+        query=replace(film.query, forms=(AnswerForm.TEXT,)),
+        target=Target(answer=Answer(text="yes")),
+    )
     for of in (replace(ONE, query=replace(ONE.query, forms=(AnswerForm.MASK,))), words):
         (made,) = examples_of(model, [replace(mevis, samples=lambda of=of: [of])], seed=1)
         assert (made.request,) == model.requests(of.query)
@@ -546,9 +586,18 @@ def test_ratings_are_read_from_what_a_network_says():
     assert read_rating(GOOD.replace('"', "'")).score == 5
     assert read_rating("```json\n" + GOOD + "\n``` }").score == 5
     for wrong in (
-        "", "{", "}{", GOOD.replace("4", "11"), GOOD.replace("4", "0"), "{" * 99_999,
-        '{"scene": 4}', GOOD.replace("4", "true"), "[1,2,3,4,5]", "}" * 99_999, "{}" * 9_999,
-    ):  # fmt: skip
+        "",
+        "{",
+        "}{",
+        GOOD.replace("4", "11"),
+        GOOD.replace("4", "0"),
+        "{" * 99_999,
+        '{"scene": 4}',
+        GOOD.replace("4", "true"),
+        "[1,2,3,4,5]",
+        "}" * 99_999,
+        "{}" * 9_999,
+    ):
         assert read_rating(wrong) is None
 
 
@@ -629,17 +678,23 @@ def test_an_expression_is_rated_once_wherever_it_comes_from(mevis, tmp_path):
 
 def test_what_may_be_another_expression_has_another_key():
     several = [
-        of_mixture("mevis", "a/0"), of_mixture("ref_davis17", "a/0"), of_mixture("mevis", "a/1"),
-        of_mixture("mevis", "a/0", text="the dog"), sample(square(), name="a/0"),
+        of_mixture("mevis", "a/0"),
+        of_mixture("ref_davis17", "a/0"),
+        of_mixture("mevis", "a/1"),
+        of_mixture("mevis", "a/0", text="the dog"),
+        sample(square(), name="a/0"),
         sample(square(), name="a/0#2"),
-    ]  # fmt: skip
+    ]
     assert len({key_of(one) for one in several}) == len(several)
 
 
 def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypatch):
     """And each sample has the budget of its rating, the one that comes again included."""
-    mixture = [of_mixture("mevis", "a/0"), of_mixture("ref_davis17", "b/0"),
-               of_mixture("ref_davis17", "b/0#2")]  # fmt: skip
+    mixture = [
+        of_mixture("mevis", "a/0"),
+        of_mixture("ref_davis17", "b/0"),
+        of_mixture("ref_davis17", "b/0#2"),
+    ]
     asked = {}
 
     def trains(trainer, run):
@@ -750,8 +805,15 @@ def test_its_defaults_are_the_papers():
     assert lora.settings.freeze_vision is False
 
 
-@pytest.mark.parametrize("wrong", [{"length_beta": -1.0}, {"negative_distance": -1.0},
-                                   {"budgets": "1"}, {"fewest_references": 13}])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"length_beta": -1.0},
+        {"negative_distance": -1.0},
+        {"budgets": "1"},
+        {"fewest_references": 13},
+    ],
+)
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(UsageError):
         plugins.build("trainers", parse("videoseg_r1(scorer=measured)"), **wrong)
@@ -763,8 +825,12 @@ def test_a_penalty_by_difficulty_is_refused_where_no_difficulty_is_given(penalty
         plugins.build("trainers", "videoseg_r1", length_penalty=penalty)
     ways = re.findall(r"--set ([\w=+]+)", str(refused.value))
     assert ways == [
-        "scorer=", "ratings=FILE", "length_penalty=none", "budgets=176+176", "thresholds=5",
-    ]  # fmt: skip
+        "scorer=",
+        "ratings=FILE",
+        "length_penalty=none",
+        "budgets=176+176",
+        "thresholds=5",
+    ]
     typed = [["scorer=measured"], ["ratings=FILE"], ["length_penalty=none"], ways[-2:]]
     typed.append(["length_beta=0.0"])  # a penalty of nothing
     for one in typed:

@@ -57,8 +57,19 @@ def training(tiny_qwen, examples, tmp_path_factory):
 def test_every_term_of_the_reward_is_logged(training):
     rows = training.curve.read()
     assert [row["step"] for row in rows] == [1, 2]
-    terms = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat",
-             "used", "budget", "over_budget", "length_factor", "original", "total")  # fmt: skip
+    terms = (
+        "thinking_format",
+        "answer_format",
+        "accuracy",
+        "negative_points",
+        "non_repeat",
+        "used",
+        "budget",
+        "over_budget",
+        "length_factor",
+        "original",
+        "total",
+    )
     assert {f"rewards/{name}" for name in terms} <= set(rows[0])
     kept = Curve(training.folder / "rollouts.jsonl").read()
     assert len(kept) == 2 * 2 * 2
@@ -66,8 +77,9 @@ def test_every_term_of_the_reward_is_logged(training):
 
 
 def test_difficulties_are_rated_kept_and_counted(training, examples):
-    rows = [json.loads(line) for line in
-            (training.folder / "difficulty.jsonl").read_text().splitlines()]  # fmt: skip
+    rows = [
+        json.loads(line) for line in (training.folder / "difficulty.jsonl").read_text().splitlines()
+    ]
     total = len(list(samples_of(plugins.build("tasks", parse("mevis"), examples))))
     assert len(rows) == total == training.manifest["result"]["rated"]
     levels = training.manifest["result"]["difficulty"]
@@ -96,9 +108,10 @@ def test_what_cannot_be_trained_is_refused_before_a_sample_is_rated(
     monkeypatch.setattr(methods, "find_spec", lambda name: name if installed else None)
     method = plugins.build("trainers", Spec("videoseg_r1", {**FEW, **settings}))
     run = TrainingRun(
-        out=tmp_path, tasks=(plugins.build("tasks", parse("mevis"), examples),),
+        out=tmp_path,
+        tasks=(plugins.build("tasks", parse("mevis"), examples),),
         model=parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL},beside=clips)"),
-    )  # fmt: skip
+    )
     with pytest.raises(error, match=said):
         method.train(run)
     assert not any(tmp_path.iterdir()), "nothing was rated"

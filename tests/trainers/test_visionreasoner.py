@@ -64,8 +64,9 @@ def test_ten_thousand_replies_are_worth_what_the_official_functions_say():
         formats, right, fresh = stored["rows"][stored["index"][place]][:3]
         ours = (
             rewards.thinking_format(reply) + rewards.answer_format(reply),
-            rewards.accuracy(reply, items(meant)).total, rewards.non_repeat(reply),
-        )  # fmt: skip
+            rewards.accuracy(reply, items(meant)).total,
+            rewards.non_repeat(reply),
+        )
         assert ours == pytest.approx((formats, right, fresh), abs=1e-8), (place, reply)
 
 
@@ -196,12 +197,16 @@ def test_ten_thousand_malformed_replies_never_raise(huge):
         ". a. a.",
         *huge,
     ]
-    boxes = [said([P]).replace(" 99]", f" {one}]") for one in huge]  # fmt: skip
+    boxes = [said([P]).replace(" 99]", f" {one}]") for one in huge]
     for number in range(10_000):
         text = "".join(draw.choices(pieces, k=draw.randrange(8)))
         reply = draw.choice(boxes) if number % 20 == 0 else text
-        found = (rewards.thinking_format(reply), rewards.answer_format(reply),
-                 rewards.non_repeat(reply), rewards.accuracy(reply, items([P])).total)  # fmt: skip
+        found = (
+            rewards.thinking_format(reply),
+            rewards.answer_format(reply),
+            rewards.non_repeat(reply),
+            rewards.accuracy(reply, items([P])).total,
+        )
         assert all(math.isfinite(value) for value in found)
 
 
@@ -213,10 +218,17 @@ def test_any_text_has_a_reward(one, other):
 
 
 def sample(answer, *, form=AnswerForm.MASK, size=(420, 210), frames=1):
-    shown = media.pixels([np.zeros((size[1], size[0], 3), dtype=np.uint8)] * frames,
-                         times=list(range(frames)), is_video=frames > 1, id="x")  # fmt: skip
-    return Sample(id="s", query=Query(id="q", text="?", media=(shown,), forms=(form,)),
-                  target=Target(answer=answer))  # fmt: skip
+    shown = media.pixels(
+        [np.zeros((size[1], size[0], 3), dtype=np.uint8)] * frames,
+        times=list(range(frames)),
+        is_video=frames > 1,
+        id="x",
+    )
+    return Sample(
+        id="s",
+        query=Query(id="q", text="?", media=(shown,), forms=(form,)),
+        target=Target(answer=answer),
+    )
 
 
 def disc(size, x, y, radius):
@@ -343,9 +355,15 @@ def test_a_perfect_reply_is_worth_seven():
     (reply,) = model.write(one.query, one.target.answer)
     (terms,) = rewards.VisionReasonerReward()(group(one, reply))
     assert terms == {
-        "thinking_format": 1, "answer_format": 2, "bboxes_iou": 1, "bboxes_l1": 1, "points_l1": 1,
-        "accuracy": 3, "non_repeat": 1, "total": 7,
-    }  # fmt: skip
+        "thinking_format": 1,
+        "answer_format": 2,
+        "bboxes_iou": 1,
+        "bboxes_l1": 1,
+        "points_l1": 1,
+        "accuracy": 3,
+        "non_repeat": 1,
+        "total": 7,
+    }
     small = plugins.build("models", parse("visionreasoner(backend=stored,canvas=168)"))
     (reply,) = small.write(one.query, one.target.answer)
     assert rewards.VisionReasonerReward()(group(one, reply, canvas=(168, 168)))[0]["total"] == 7
@@ -371,8 +389,10 @@ def test_a_video_is_judged_in_the_frame_that_is_named_or_shown():
 def test_what_is_meant_is_found_once_a_frame(monkeypatch):
     asked = []
     one = sample(Answer(boxes=(Box(0, 0, 9, 9),)), form=AnswerForm.BOXES)
-    monkeypatch.setattr("harness.trainers.visionreasoner.objects.truth",
-                        lambda sample, frame: asked.append(frame) or [])  # fmt: skip
+    monkeypatch.setattr(
+        "harness.trainers.visionreasoner.objects.truth",
+        lambda sample, frame: asked.append(frame) or [],
+    )
     meant = Meant(one)
     assert meant[0] is meant[0]
     assert asked == [0]

@@ -21,8 +21,23 @@ from harness.world.scene import LEVELS, Background, Scene, Thing
 from harness.world.shapes import World, make_world
 
 SEEDS = st.integers(0, 2**40)
-STILL = ("relation", "relation4", "size", "largest", "depth", "colour", "shape", "nearest",
-         "extreme", "count_choice", "exists", "count", "width", "height", "distance")  # fmt: skip
+STILL = (
+    "relation",
+    "relation4",
+    "size",
+    "largest",
+    "depth",
+    "colour",
+    "shape",
+    "nearest",
+    "extreme",
+    "count_choice",
+    "exists",
+    "count",
+    "width",
+    "height",
+    "distance",
+)
 VIDEO = ("direction", "speed", "order", "order3", "leaves", "end_relation", "path", "enter_count")
 NUMBERS = {"count", "width", "height", "distance", "path", "enter_count"}
 SHAPES = "circle|square|triangle|rectangle|diamond|star|cross|hexagon"
@@ -43,11 +58,18 @@ def fitting(scene: Scene, words: str) -> set[int]:
     """The things that words such as `red circle`, `star` or `red object` mean."""
     *colours, shape = words.split()
     assert len(colours) <= 1 and (shape == "object" or re.fullmatch(SHAPES, shape)), words
-    found = {i for i, thing in enumerate(scene.things)
-             if shape in ("object", thing.shape) and thing.colour in (*colours, thing.colour)
-             and (not colours or thing.colour == colours[0])}  # fmt: skip
-    doubtful = {i for i, thing in enumerate(scene.things)
-                if {shape, thing.shape} in LIKE and colours in ([], [thing.colour])}  # fmt: skip
+    found = {
+        i
+        for i, thing in enumerate(scene.things)
+        if shape in ("object", thing.shape)
+        and thing.colour in (*colours, thing.colour)
+        and (not colours or thing.colour == colours[0])
+    }
+    doubtful = {
+        i
+        for i, thing in enumerate(scene.things)
+        if {shape, thing.shape} in LIKE and colours in ([], [thing.colour])
+    }
     assert not doubtful, f"{words!r} could mean something else"
     return found
 
@@ -102,8 +124,10 @@ def by_size(scene: Scene, qa: QA, comparison: str, *_: str) -> str:
 
 def in_front(scene: Scene, qa: QA, one: str, other: str) -> str:
     """The one in whose colour the pixels are that both would cover."""
-    masks = [visible_masks(replace(scene, things=(scene.things[the(scene, words)],)))[0]
-             for words in (one, other)]  # fmt: skip
+    masks = [
+        visible_masks(replace(scene, things=(scene.things[the(scene, words)],)))[0]
+        for words in (one, other)
+    ]
     shared = masks[0] & masks[1]
     owned = [visible_masks(scene)[the(scene, words)][shared].mean() for words in (one, other)]
     assert shared.sum() >= 24 and max(owned) >= 0.9 and min(owned) == 0
@@ -120,20 +144,32 @@ def nearest(scene: Scene, qa: QA, anchor: str) -> str:
 
 
 def furthest(scene: Scene, qa: QA, where: str) -> str:
-    ends = {"furthest to the left": (0, -1), "furthest to the right": (0, 1),
-            "nearest to the top": (1, -1), "nearest to the bottom": (1, 1)}  # fmt: skip
+    ends = {
+        "furthest to the left": (0, -1),
+        "furthest to the right": (0, 1),
+        "nearest to the top": (1, -1),
+        "nearest to the bottom": (1, 1),
+    }
     axis, sign = ends[where]
     return max(qa.options, key=lambda words: sign * middle(scene, the(scene, words))[axis])
 
 
 def colour(scene: Scene, qa: QA, words: str) -> str:
     """By the most frequent colour among the pixels."""
-    values, often = np.unique(render(scene)[visible_masks(scene)[the(scene, words)]], axis=0,
-                              return_counts=True)  # fmt: skip
+    values, often = np.unique(
+        render(scene)[visible_masks(scene)[the(scene, words)]], axis=0, return_counts=True
+    )
     red, green, blue = values[often.argmax()].astype(int)
-    known = {"red": (214, 32, 36), "green": (36, 160, 52), "blue": (40, 72, 216),
-             "yellow": (244, 220, 40), "purple": (140, 44, 172), "orange": (248, 132, 20),
-             "white": (248, 248, 248), "black": (24, 24, 28)}  # fmt: skip
+    known = {
+        "red": (214, 32, 36),
+        "green": (36, 160, 52),
+        "blue": (40, 72, 216),
+        "yellow": (244, 220, 40),
+        "purple": (140, 44, 172),
+        "orange": (248, 132, 20),
+        "white": (248, 248, 248),
+        "black": (24, 24, 28),
+    }
     return next(name for name, value in known.items() if value == (red, green, blue))
 
 
@@ -246,24 +282,44 @@ RULES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("exists", r"Is there an? (.+) in the picture\?", exists),
     ("width", rf"How wide is {A}, in percent of the picture's width\?", width),
     ("height", rf"How high is {A}, in percent of the picture's height\?", height),
-    ("distance", rf"How far apart are the centres of {A} and {A} from (left to right), in percent "
-                 r"of the picture's width\?", apart),
-    ("distance", rf"How far apart are the centres of {A} and {A} from (top to bottom), in percent "
-                 r"of the picture's height\?", apart),
+    (
+        "distance",
+        rf"How far apart are the centres of {A} and {A} from (left to right), in percent "
+        r"of the picture's width\?",
+        apart,
+    ),
+    (
+        "distance",
+        rf"How far apart are the centres of {A} and {A} from (top to bottom), in percent "
+        r"of the picture's height\?",
+        apart,
+    ),
     ("direction", rf"In which direction does {A} move\?", direction),
     ("speed", rf"Which moves faster, {A} or {A}\?", faster),
     ("order", rf"Which comes into the picture first, {A} or {A}\?", first_in),
     ("order3", rf"In which order do {A}, {A} and {A} come into the picture\?", order_in),
     ("leaves", rf"Does {A} leave the picture\?", does_leave),
     ("leaves", rf"Which leaves the picture first, {A} or {A}\?", first_out),
-    ("end_relation", rf"At the end of the video, is {A} (above or below|to the left or to the "
-                     rf"right of) {A}\?", at_the_end),
-    ("path", rf"How far does {A} move (to the side) from the first frame to the last, in percent "
-             r"of the picture's width\?", path),
-    ("path", rf"How far does {A} move (up or down) from the first frame to the last, in percent "
-             r"of the picture's height\?", path),
+    (
+        "end_relation",
+        rf"At the end of the video, is {A} (above or below|to the left or to the "
+        rf"right of) {A}\?",
+        at_the_end,
+    ),
+    (
+        "path",
+        rf"How far does {A} move (to the side) from the first frame to the last, in percent "
+        r"of the picture's width\?",
+        path,
+    ),
+    (
+        "path",
+        rf"How far does {A} move (up or down) from the first frame to the last, in percent "
+        r"of the picture's height\?",
+        path,
+    ),
     ("enter_count", r"How many objects come into the picture\?", coming),
-)  # fmt: skip
+)
 
 
 def answered(scene: Scene, qa: QA) -> Answer:
@@ -451,8 +507,9 @@ def test_questions_do_not_depend_on_how_many_are_asked() -> None:
 def test_only_the_kinds_asked_for_are_asked() -> None:
     scene = draw_scene(1, family="qa", split="test", index=4)
     assert {qa.kind for qa in ask_qa(scene, number=9, kinds={"count", "width", "order"})} == {
-        "count", "width",
-    }  # fmt: skip
+        "count",
+        "width",
+    }
     assert ask_qa(scene, kinds=["order"]) == ()
     with pytest.raises(UsageError, match=r"'colours'.*one of relation"):
         ask_qa(scene, kinds=["colours"])
@@ -501,14 +558,18 @@ def test_what_is_covered_is_not_measured_and_what_covers_is_in_front() -> None:
 
 
 def test_the_middle_of_a_triangle_is_not_asked_for_from_top_to_bottom() -> None:
-    texts = of(scene_of(thing("triangle", "red", 40, 40), thing("cross", "blue", 90, 120)),
-               "distance")  # fmt: skip
+    texts = of(
+        scene_of(thing("triangle", "red", 40, 40), thing("cross", "blue", 90, 120)), "distance"
+    )
     assert [text for text in texts if "left to right" in text] == list(texts)
 
 
 def test_a_name_that_two_things_could_have_is_never_used() -> None:
-    scene = scene_of(thing("square", "red", 40, 40), thing("diamond", "red", 120, 40),
-                     thing("circle", "blue", 40, 120))  # fmt: skip
+    scene = scene_of(
+        thing("square", "red", 40, 40),
+        thing("diamond", "red", 120, 40),
+        thing("circle", "blue", 40, 120),
+    )
     words = " ".join(f"{qa.text} {qa.options}" for qa in every_qa(scene) if qa.kind != "shape")
     assert "circle" in words and not re.search("the (red )?(square|diamond)", words)
     assert of(scene, "exists")["Is there a blue circle in the picture?"] == "yes"
@@ -521,8 +582,9 @@ def test_videos_are_asked_about_only_where_it_is_clear() -> None:
     slow = thing("cross", "blue", 120, 40, dy=5)
     scene = scene_of(right, aslant, slow, frames=8)
     assert set(of(scene, "direction")) == {
-        "In which direction does the circle move?", "In which direction does the cross move?",
-    }  # fmt: skip
+        "In which direction does the circle move?",
+        "In which direction does the cross move?",
+    }
     speeds = of(scene, "speed")
     assert len(speeds) == 2 and not any("circle" in text and "cross" in text for text in speeds)
     assert set(speeds.values()) == {"circle", "cross"}
@@ -558,8 +620,9 @@ def test_worlds_have_quizzes_where_they_have_no_questions(small: World) -> None:
             examples = small.of(family, split)
             assert sum(len(one.quizzes) for one in examples) == (36 if split == "train" else 9)
             assert not any(one.questions for one in examples)
-            assert all(one.quizzes == ask_qa(one.scene, number=4)[: len(one.quizzes)]
-                       for one in examples)  # fmt: skip
+            assert all(
+                one.quizzes == ask_qa(one.scene, number=4)[: len(one.quizzes)] for one in examples
+            )
     for family in ("still", "video", "count", "referring"):
         assert not any(one.quizzes for one in small.of(family, "val"))
         assert all(one.questions for one in small.of(family, "val"))

@@ -158,20 +158,31 @@ class DR2SegReward:
         return gated(floored, accuracies, threshold=self.gate_threshold)
 
     def _terms(
-        self, reply: str, right: Terms, desc: float, first: int, second: int | None,
-        length: float, factor: float,
-    ) -> Terms:  # fmt: skip
+        self,
+        reply: str,
+        right: Terms,
+        desc: float,
+        first: int,
+        second: int | None,
+        length: float,
+        factor: float,
+    ) -> Terms:
         formats = format_terms(reply, form=self.form)
         unrepeated = non_repeat(reply)
         base = sum(formats.values()) + unrepeated + right["accuracy"]
         return {
-            **formats, **right, "non_repeat": unrepeated, "description": desc,
-            "described": float(second is not None), "length": length, "length_factor": factor,
+            **formats,
+            **right,
+            "non_repeat": unrepeated,
+            "description": desc,
+            "described": float(second is not None),
+            "length": length,
+            "length_factor": factor,
             "tokens_first": float(first),
             # Where nothing was described there was no second pass, of no length.
             **({} if second is None else {"tokens_second": float(second)}),
             TOTAL: (base + (desc if self.describes else 0.0)) * factor,
-        }  # fmt: skip
+        }
 
     def _seconds(self, group: Group) -> list[Rollout | None]:
         """The second replies that count: those to a description that is one."""
@@ -182,7 +193,7 @@ class DR2SegReward:
             if described(first.text, group.count_tokens, form=self.form, longest=self.longest)
             else None
             for first, after in zip(group.rollouts, group.seconds, strict=True)
-        ]  # fmt: skip
+        ]
 
     def _again(self, group: Group, seconds: Sequence[Rollout | None]) -> list[float]:
         """R_desc (Eq. 2): the accuracy of the second replies, 0 where there is none."""

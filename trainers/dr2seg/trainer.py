@@ -33,9 +33,11 @@ class DR2SegTrainer(GrpoTrainer):
             asked = with_prompt(model, reward.form, strict=True)
             reward = replace(reward, accuracy=Masks(asked))
         again = AskAgain(
-            model=model, form=reward.form, max_new_tokens=self.settings.max_completion_length,
+            model=model,
+            form=reward.form,
+            max_new_tokens=self.settings.max_completion_length,
             longest=reward.longest,
-        )  # fmt: skip
+        )
         needed = reward.describes or reward.shortens
         return replace(self, reward=reward, second=again if needed else None)
 
@@ -77,24 +79,41 @@ def dr2seg(
             None: as the first pass, which keeps that reward a chance.
         semantics: Of the accuracy in the `sam2` form, as of `visionreasoner`.
     """
-    _check(n0=n0, gamma=gamma, gate_threshold=gate_threshold, len_floor=len_floor,
-           longest_description=longest_description,
-           second_temperature=second_temperature or 0.0)  # fmt: skip
+    _check(
+        n0=n0,
+        gamma=gamma,
+        gate_threshold=gate_threshold,
+        len_floor=len_floor,
+        longest_description=longest_description,
+        second_temperature=second_temperature or 0.0,
+    )
     if len_floor > 1:
         raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(len_floor))
     if form == "sam3":
         refuse_unused("dr2seg", "form=sam3", semantics=(semantics, "official"))
     reward = DR2SegReward(
-        form=form, accuracy=Places(semantics), describes=r_desc, shortens=r_len, anchor=n0,
-        gamma=gamma, gate_threshold=gate_threshold, len_floor=len_floor,
+        form=form,
+        accuracy=Places(semantics),
+        describes=r_desc,
+        shortens=r_len,
+        anchor=n0,
+        gamma=gamma,
+        gate_threshold=gate_threshold,
+        len_floor=len_floor,
         longest=longest_description,
-    )  # fmt: skip
+    )
     own = {
-        "form": form, "r_desc": r_desc, "r_len": r_len, "n0": n0, "gamma": gamma,
-        "gate_threshold": gate_threshold, "len_floor": len_floor,
-        "longest_description": longest_description, "second_temperature": second_temperature,
+        "form": form,
+        "r_desc": r_desc,
+        "r_len": r_len,
+        "n0": n0,
+        "gamma": gamma,
+        "gate_threshold": gate_threshold,
+        "len_floor": len_floor,
+        "longest_description": longest_description,
+        "second_temperature": second_temperature,
         "semantics": semantics,
-    }  # fmt: skip
+    }
     return DR2SegTrainer(
         name="dr2seg",
         settings=Settings(**settings),

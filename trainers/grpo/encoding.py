@@ -66,9 +66,13 @@ def reworded(
     the two do not begin alike up to there.
     """
     same = replace(
-        other, key=request.key, text=request.text, prefix=request.prefix, stop=request.stop,
+        other,
+        key=request.key,
+        text=request.text,
+        prefix=request.prefix,
+        stop=request.stop,
         max_new_tokens=request.max_new_tokens,
-    )  # fmt: skip
+    )
     head, end, tail = chat_text(processor, request).rpartition(END)
     if same != request or not end or head != chat_text(processor, other).rpartition(END)[0]:
         return None
@@ -96,11 +100,15 @@ def joined(prompts: Sequence[Mapping[str, Tensor]], *, padding: int) -> dict[str
     """A batch of prompts, padded on the left: equal to encoding them together."""
     width = max(prompt["input_ids"].shape[1] for prompt in prompts)
     marked = {
-        name: torch.cat([_left(prompt[name], width, padding if name == "input_ids" else 0)
-                         for prompt in prompts])
+        name: torch.cat(
+            [
+                _left(prompt[name], width, padding if name == "input_ids" else 0)
+                for prompt in prompts
+            ]
+        )
         for name in MARKED
         if name in prompts[0]
-    }  # fmt: skip
+    }
     return {**marked, **patches(prompts)}
 
 

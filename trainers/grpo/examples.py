@@ -45,8 +45,9 @@ def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
     """
     requests = model.requests(sample.query)
     if len(requests) != 1:
-        raise DataError(f"sample {sample.id}", expected="one form of answer",
-                        found=f"{len(requests)} of them")  # fmt: skip
+        raise DataError(
+            f"sample {sample.id}", expected="one form of answer", found=f"{len(requests)} of them"
+        )
     return requests[0]
 
 
@@ -126,8 +127,13 @@ class Preparation:
         except HarnessError as error:
             return Dropped(task, sample.id, "no truth for the reward", str(error))
         try:
-            return example_of(self.model, task, sample, ask=self.ask,
-                              max_completion_length=self.max_completion_length)  # fmt: skip
+            return example_of(
+                self.model,
+                task,
+                sample,
+                ask=self.ask,
+                max_completion_length=self.max_completion_length,
+            )
         except UsageError:
             raise
         except HarnessError as error:
@@ -158,8 +164,9 @@ class Preparation:
         except (HarnessError, ValueError, OSError) as error:
             return Dropped(*name, "unreadable", str(error))
         if self.max_prompt_length is not None and length > self.max_prompt_length:
-            return Dropped(*name, f"a prompt of more than {self.max_prompt_length} tokens",
-                           f"{length} tokens")  # fmt: skip
+            return Dropped(
+                *name, f"a prompt of more than {self.max_prompt_length} tokens", f"{length} tokens"
+            )
         return None
 
 
@@ -167,8 +174,11 @@ def _tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[Example])
     if not kept:
         first = f", such as {dropped[0].sample!r}: {dropped[0].why}" if dropped else ""
         detail = f" ({dropped[0].detail})" if dropped and dropped[0].detail else ""
-        raise DataError("training samples", expected="at least one to learn from",
-                        found=f"none; {len(dropped)} dropped{first}{detail}")  # fmt: skip
+        raise DataError(
+            "training samples",
+            expected="at least one to learn from",
+            found=f"none; {len(dropped)} dropped{first}{detail}",
+        )
     for why, count in Counter(one.why for one in dropped).items():
         named = [one for one in dropped if one.why == why]
         listed = ", ".join(f"{one.task} {one.sample}" for one in named[:NAMED])

@@ -102,10 +102,13 @@ class Rollouts:
         del dataset
         prompts = self.args.generation_batch_size // self.num_generations
         return Rounds(
-            self.args.seed, len(self.course.examples), prompts, self.num_generations,
+            self.args.seed,
+            len(self.course.examples),
+            prompts,
+            self.num_generations,
             repeats=self.num_iterations * self.args.steps_per_generation,
             rounds=-(-self.args.max_steps // self.num_iterations),
-        )  # fmt: skip
+        )
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         super()._load_rng_state(checkpoint)  # type: ignore[misc]
@@ -119,9 +122,12 @@ class Rollouts:
             [{"prompt": str(one["row"])} for one in inputs]
         )
         self.course.keeping(
-            self.turn.examples[:: self.num_generations], self.scored.groups, self.scored.terms,
-            batch["advantages"].tolist(), step=self.state.global_step + 1,
-        )  # fmt: skip
+            self.turn.examples[:: self.num_generations],
+            self.scored.groups,
+            self.scored.terms,
+            batch["advantages"].tolist(),
+            step=self.state.global_step + 1,
+        )
         return {**batch, "seen": list(self.turn.prompts), "answers": self.answers}
 
     def _turn(self, rows: Sequence[int]) -> Turn:
@@ -145,9 +151,13 @@ class Rollouts:
         return [tokens_of(prompt) for prompt in self.turn.prompts], None, {}
 
     def _generate_single_turn(
-        self, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int,
+        self,
+        prompt_ids: Any,
+        images: Any,
+        multimodal_fields: Any,
+        num_generations: int,
         has_tool_images: bool = False,
-    ) -> tuple[list[list[int]], Any]:  # fmt: skip
+    ) -> tuple[list[list[int]], Any]:
         del images, multimodal_fields, has_tool_images
         if self.use_vllm:
             requests = [example.request for example in self.turn.examples]
@@ -174,9 +184,13 @@ class Rollouts:
         return found
 
     def written(
-        self, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str], limit: int, *,
+        self,
+        prompts: Sequence[Mapping[str, Tensor]],
+        keys: Sequence[str],
+        limit: int,
+        *,
         temperature: float | None = None,
-    ) -> list[list[int]]:  # fmt: skip
+    ) -> list[list[int]]:
         """What the policy writes after prompts: tokens up to the first end token; no gradients."""
         size = self.course.generation_micro_batch_size or len(prompts)
         heat = self.args.temperature if temperature is None else temperature
@@ -213,18 +227,27 @@ class Rollouts:
 
         size = self.course.generation_micro_batch_size or len(firsts)
         passes = Passes(
-            firsts=firsts, prompts=turn.prompts,
+            firsts=firsts,
+            prompts=turn.prompts,
             leads_to=None if course.scoring.second is None else leads_to,
             encode=partial(encoded_beside, course.processor),
-            padding=self._tokenizer.pad_token_id, size=size, device=self.accelerator.device,
-        )  # fmt: skip
+            padding=self._tokenizer.pad_token_id,
+            size=size,
+            device=self.accelerator.device,
+        )
         first, second = self._choice(self.args.temperature), self._choice(self._second_heat)
         with self._policy() as network:
-            passes.write(rolling.replies(
-                network, passes.requests, passes, size=size, ends=self.eos_token_ids,
-                samplings=[first] * len(firsts) + [second] * len(firsts),
-                decode=self._tokenizer.decode,
-            ))  # fmt: skip
+            passes.write(
+                rolling.replies(
+                    network,
+                    passes.requests,
+                    passes,
+                    size=size,
+                    ends=self.eos_token_ids,
+                    samplings=[first] * len(firsts) + [second] * len(firsts),
+                    decode=self._tokenizer.decode,
+                )
+            )
         self.seconds = {
             request.key: (request, passes.written[place])
             for place, request in enumerate(passes.requests)
@@ -234,9 +257,12 @@ class Rollouts:
 
     def _choice(self, heat: float) -> Choice:
         return Choice(
-            seed=self.course.seed, temperature=heat, top_p=self.args.top_p,
-            keyed=self.course.keyed, never=tuple(self._media_tokens()),
-        )  # fmt: skip
+            seed=self.course.seed,
+            temperature=heat,
+            top_p=self.args.top_p,
+            keyed=self.course.keyed,
+            never=tuple(self._media_tokens()),
+        )
 
     @property
     def _second_heat(self) -> float:
@@ -250,20 +276,25 @@ class Rollouts:
 
         with (
             unwrap_model_for_generation(
-                self.model_wrapped, self.accelerator,
+                self.model_wrapped,
+                self.accelerator,
                 gather_deepspeed3_params=self.args.ds3_gather_for_generation,
                 generation_kwargs=self.generation_kwargs,
                 gradient_checkpointing_kwargs=self.args.gradient_checkpointing_kwargs,
             ) as network,
             torch.no_grad(),
             self._dist.summon_full_params(self.model_wrapped, recurse=False),
-        ):  # fmt: skip
+        ):
             yield network
 
     def _batch(
-        self, network: Any, prompts: Sequence[Mapping[str, Tensor]], keys: Sequence[str],
-        limit: int, heat: float,
-    ) -> list[list[int]]:  # fmt: skip
+        self,
+        network: Any,
+        prompts: Sequence[Mapping[str, Tensor]],
+        keys: Sequence[str],
+        limit: int,
+        heat: float,
+    ) -> list[list[int]]:
         batch = joined(prompts, padding=self._tokenizer.pad_token_id)
         width = batch["input_ids"].shape[1]
         configuration, processors = deepcopy(self.generation_config), []
@@ -272,22 +303,34 @@ class Rollouts:
         if self.course.keyed or heat == 0:
             configuration.update(do_sample=False, temperature=None, top_p=None, top_k=None)
         if self.course.keyed:
-            processors = [TokenChoice(
-                keys=keys, prompt_length=width, seed=self.course.seed,
-                starts=[width - int(mask.sum()) for mask in batch["attention_mask"]],
-                temperature=heat, top_p=self.args.top_p,
-            )]  # fmt: skip
+            processors = [
+                TokenChoice(
+                    keys=keys,
+                    prompt_length=width,
+                    seed=self.course.seed,
+                    starts=[width - int(mask.sum()) for mask in batch["attention_mask"]],
+                    temperature=heat,
+                    top_p=self.args.top_p,
+                )
+            ]
         device = self.accelerator.device
         tokens = network.generate(
             **{name: value.to(device) for name, value in batch.items()},
-            generation_config=configuration, logits_processor=processors,
-        )  # fmt: skip
+            generation_config=configuration,
+            logits_processor=processors,
+        )
         return [upto(row, self.eos_token_ids) for row in tokens[:, width:].tolist()]
 
     def _get_per_token_logps_and_entropies(
-        self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int,
-        batch_size: int | None = None, compute_entropy: bool = False, **others: Any,
-    ) -> tuple[Tensor, Tensor | None, None]:  # fmt: skip
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **others: Any,
+    ) -> tuple[Tensor, Tensor | None, None]:
         del others  # pictures as TRL counts them: there are none
         logps, entropies = [], []
         size = batch_size or len(input_ids)
@@ -296,13 +339,18 @@ class Rollouts:
             ids, mask, prompts = input_ids[part], attention_mask[part], self.seen[part]
             labels = ids.masked_fill(mask == 0, -100)
             labels[:, :-logits_to_keep] = -100
-            media = {**patches(prompts),
-                     **kinds(prompts, ids.shape[1] - logits_to_keep, logits_to_keep)}  # fmt: skip
+            media = {
+                **patches(prompts),
+                **kinds(prompts, ids.shape[1] - logits_to_keep, logits_to_keep),
+            }
             with self.accelerator.autocast():
                 said = model(
-                    input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True,
+                    input_ids=ids,
+                    attention_mask=mask,
+                    labels=labels,
+                    fused_lm_head=True,
                     **{name: value.to(ids.device) for name, value in media.items()},
-                )  # fmt: skip
+                )
             logps.append(said.log_probs[:, -logits_to_keep:])
             if compute_entropy:
                 entropies.append(said.entropy[:, -logits_to_keep:])
@@ -374,8 +422,9 @@ class Rollouts:
         """
         turn = self.turn
         limit = max(gathered([max(request.max_new_tokens for request in requests)]))
-        firsts = [(one.request, prompt) for one, prompt
-                  in zip(turn.examples, turn.prompts, strict=True)]  # fmt: skip
+        firsts = [
+            (one.request, prompt) for one, prompt in zip(turn.examples, turn.prompts, strict=True)
+        ]
         prompts = encoded_beside(self.course.processor, requests, firsts)
         with self._asking(heat=self._second_heat, limit=limit):
             written, _ = self._by_vllm([tokens_of(prompt) for prompt in prompts], requests, 1)

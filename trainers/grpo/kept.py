@@ -105,10 +105,16 @@ class Keeping:
     def _row(self, example: Example, group: Group, place: int, terms: Terms) -> dict[str, Any]:
         rollout = group.rollouts[place]
         plain: dict[str, Any] = {
-            "task": example.task, "sample": group.sample.id, "rollout": place,
-            "canvas": list(group.canvas), "text": rollout.text, "tokens": rollout.tokens,
-            "cut": rollout.cut, "terms": dict(terms), **self.places(example, rollout.text),
-        }  # fmt: skip
+            "task": example.task,
+            "sample": group.sample.id,
+            "rollout": place,
+            "canvas": list(group.canvas),
+            "text": rollout.text,
+            "tokens": rollout.tokens,
+            "cut": rollout.cut,
+            "terms": dict(terms),
+            **self.places(example, rollout.text),
+        }
         if group.seconds:
             plain["second"] = group.seconds[place].text
         return plain

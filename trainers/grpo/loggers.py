@@ -42,11 +42,16 @@ def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) ->
     made: list[Logger] = []
     for name in (part.strip() for part in names.split("+")):
         if name not in KINDS:
-            raise UsageError(f"report_to={names}", expected=f"names of {', '.join(KINDS)}",
-                             found=repr(name))  # fmt: skip
+            raise UsageError(
+                f"report_to={names}", expected=f"names of {', '.join(KINDS)}", found=repr(name)
+            )
         if find_spec(name) is None:
-            raise MissingDependency(f"report_to={names}", expected=f"the package {name!r}",
-                                    found="it is not installed", fix="Install it.")  # fmt: skip
+            raise MissingDependency(
+                f"report_to={names}",
+                expected=f"the package {name!r}",
+                found="it is not installed",
+                fix="Install it.",
+            )
         made.append(KINDS[name](run, settings))
     return made
 
@@ -58,8 +63,9 @@ def _tensorboard(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
     # Steps after the state that a resumed training goes on from are made, and shown, anew.
     state = newest_state(run.state) if run.resume else None
     again = (0 if state is None else step_of(state)) + 1
-    writer: Any = SummaryWriter(str(run.out / TENSORBOARD),
-                                purge_step=again if run.resume else None)  # fmt: skip
+    writer: Any = SummaryWriter(
+        str(run.out / TENSORBOARD), purge_step=again if run.resume else None
+    )
 
     def log(step: int, numbers: Mapping[str, float]) -> None:
         for name, value in numbers.items():
@@ -71,8 +77,7 @@ def _tensorboard(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
 
 def _wandb(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
     # Of a run that is resumed, W&B itself leaves out steps that it has.
-    return _kept("wandb", settings, name=run.out.resolve().name, id=_known_as(run),
-                 resume="allow")  # fmt: skip
+    return _kept("wandb", settings, name=run.out.resolve().name, id=_known_as(run), resume="allow")
 
 
 def _trackio(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:

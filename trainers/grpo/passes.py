@@ -85,7 +85,7 @@ class Passes:
         turns = 1 if self.leads_to is None else 2
         self._to_come = {
             one: turns * count for one, count in Counter(map(id, self.prompts)).items()
-        }  # fmt: skip
+        }
         """Requests that may still begin like each prompt."""
 
     def take(self, free: int) -> rolling.Part | None:
@@ -115,9 +115,11 @@ class Passes:
         places = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
         asked = [replace(self.requests[place], key="") for place in places]
         before = [place - len(self.firsts) for place in places]
-        new = {one: (self.firsts[place], self.prompts[place])
-               for one, place in zip(asked, before, strict=True)
-               if one not in self._encoded}  # fmt: skip
+        new = {
+            one: (self.firsts[place], self.prompts[place])
+            for one, place in zip(asked, before, strict=True)
+            if one not in self._encoded
+        }
         if new:
             made = self.encode(list(new), list(new.values()))
             self._encoded.update(zip(new, made, strict=True))
@@ -161,8 +163,10 @@ class Passes:
             rolling.chosen_rows(self._read[id(first)], [0], places=[0], end=length)
             for (_, first), length in zip(pairs, lengths, strict=True)
         ]
-        rest = [prompt["input_ids"].shape[1] - length
-                for (prompt, _), length in zip(pairs, lengths, strict=True)]  # fmt: skip
+        rest = [
+            prompt["input_ids"].shape[1] - length
+            for (prompt, _), length in zip(pairs, lengths, strict=True)
+        ]
         return rolling.Known(rolling.joined(found), rest)
 
     def write(self, replies: Iterator[tuple[int, list[int]]]) -> None:
@@ -189,7 +193,8 @@ def alike_up_to(one: Prompt, other: Prompt) -> int:
     same = media.keys() == patches([one]).keys() and all(
         torch.equal(value, one[name]) for name, value in media.items()
     )
-    kinds = [prompt[name][0, length:] for prompt in (one, other) for name in KINDS
-             if name in prompt]  # fmt: skip
+    kinds = [
+        prompt[name][0, length:] for prompt in (one, other) for name in KINDS if name in prompt
+    ]
     told = bool(kinds) or not media  # otherwise nobody knows where the media are
     return length if same and told and not any(kind.any() for kind in kinds) else 0

@@ -66,11 +66,15 @@ class Scoring:
         seconds = self._seconds(examples, rollouts, keys, write, asked)
         groups = [
             Group(
-                sample=example.sample, rollouts=tuple(several), seconds=tuple(after),
-                canvas=example.canvas, count_tokens=self.count_tokens, frames=example.frames,
+                sample=example.sample,
+                rollouts=tuple(several),
+                seconds=tuple(after),
+                canvas=example.canvas,
+                count_tokens=self.count_tokens,
+                frames=example.frames,
             )
             for example, several, after in zip(examples, rollouts, seconds, strict=True)
-        ]  # fmt: skip
+        ]
         terms = [
             self._controlled(self._terms(group), named)
             for group, named in zip(groups, keys, strict=True)
@@ -93,8 +97,11 @@ class Scoring:
         if self.second is None:
             return [[] for _ in examples]
         seconds = [second_key(key) for several in keys for key in several]
-        led = ((example, one) for example, several in zip(examples, rollouts, strict=True)
-               for one in several)  # fmt: skip
+        led = (
+            (example, one)
+            for example, several in zip(examples, rollouts, strict=True)
+            for one in several
+        )
         requests = [
             asked[key] if key in asked else self.asked_again(example, rollout, key)
             for key, (example, rollout) in zip(seconds, led, strict=True)
@@ -117,13 +124,19 @@ class Scoring:
         with blamed(what, ModelError):
             found: list[Terms] = list(self.reward(group))
         if len(found) != len(group.rollouts):
-            raise ModelError(what, expected=f"terms for {len(group.rollouts)} rollouts",
-                             found=f"{len(found)} of them")  # fmt: skip
+            raise ModelError(
+                what,
+                expected=f"terms for {len(group.rollouts)} rollouts",
+                found=f"{len(found)} of them",
+            )
         for terms in found:
             wrong = {name: value for name, value in terms.items() if not _number(value)}
             if TOTAL not in terms or wrong:
-                raise ModelError(what, expected=f"finite numbers, {TOTAL!r} among them",
-                                 found=str(wrong or sorted(terms)))  # fmt: skip
+                raise ModelError(
+                    what,
+                    expected=f"finite numbers, {TOTAL!r} among them",
+                    found=str(wrong or sorted(terms)),
+                )
         return [{name: float(value) for name, value in terms.items()} for terms in found]
 
     def _controlled(
@@ -137,9 +150,7 @@ class Scoring:
         ]
 
 
-def numbers_of(
-    groups: Sequence[Group], terms: Sequence[Sequence[Terms]]
-) -> dict[str, list[float]]:  # fmt: skip
+def numbers_of(groups: Sequence[Group], terms: Sequence[Sequence[Terms]]) -> dict[str, list[float]]:
     """What is logged of groups: every term, lengths, and how many groups teach nothing."""
     found: dict[str, list[float]] = {}
 

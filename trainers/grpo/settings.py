@@ -110,21 +110,39 @@ class Settings:
 
     def __post_init__(self) -> None:
         least = {
-            1: ("per_device_train_batch_size", "generation_micro_batch_size", "num_iterations",
-                "max_completion_length", "max_steps", "max_prompt_length", "lora_r", "save_steps"),
+            1: (
+                "per_device_train_batch_size",
+                "generation_micro_batch_size",
+                "num_iterations",
+                "max_completion_length",
+                "max_steps",
+                "max_prompt_length",
+                "lora_r",
+                "save_steps",
+            ),
             2: ("num_generations",),
-            0: ("beta", "epsilon", "epsilon_high", "entropy_coef", "learning_rate",
-                "warmup_steps", "weight_decay", "max_grad_norm", "num_train_epochs",
-                "keep_rollouts"),
-        }  # fmt: skip
+            0: (
+                "beta",
+                "epsilon",
+                "epsilon_high",
+                "entropy_coef",
+                "learning_rate",
+                "warmup_steps",
+                "weight_decay",
+                "max_grad_norm",
+                "num_train_epochs",
+                "keep_rollouts",
+            ),
+        }
         for bound, names in least.items():
             for name in names:
                 value = getattr(self, name)
                 if value is not None and not value >= bound:
                     raise UsageError(f"{name}=…", expected=f"at least {bound}", found=str(value))
         if not 0 < self.temperature <= 100:
-            raise UsageError("temperature=…", expected="more than 0, at most 100",
-                             found=str(self.temperature))  # fmt: skip
+            raise UsageError(
+                "temperature=…", expected="more than 0, at most 100", found=str(self.temperature)
+            )
         if not 0 < self.top_p <= 1:
             raise UsageError("top_p=…", expected="more than 0, at most 1", found=str(self.top_p))
         self._check_groups()
@@ -134,18 +152,24 @@ class Settings:
     def _check_groups(self) -> None:
         if self.generation_batch_size < 1 or self.generation_batch_size % self.num_generations:
             raise UsageError(
-                "generation_batch_size=…", found=str(self.generation_batch_size),
+                "generation_batch_size=…",
+                found=str(self.generation_batch_size),
                 expected=f"a multiple of num_generations={self.num_generations}: whole groups",
-            )  # fmt: skip
+            )
 
     def _check_adapter(self) -> None:
         if self.finetune == "full":
             return
         if self.deepspeed is not None or self.freeze_vision:
             other = "deepspeed" if self.deepspeed is not None else "freeze_vision"
-            raise UsageError(f"finetune=lora and {other}", expected="one of the two", found="both",
-                             fix="lora_layers says which layers are adapted."
-                             if other == "freeze_vision" else "")  # fmt: skip
+            raise UsageError(
+                f"finetune=lora and {other}",
+                expected="one of the two",
+                found="both",
+                fix="lora_layers says which layers are adapted."
+                if other == "freeze_vision"
+                else "",
+            )
 
     def _check_used(self) -> None:
         """Refuse what differs from its default and would change nothing."""
@@ -157,16 +181,18 @@ class Settings:
         if unused:
             raise UsageError(
                 f"{' and '.join(f'{name}={getattr(self, name)}' for name in unused)} with "
-                f"loss_type={self.loss_type}", expected="settings that this loss uses",
+                f"loss_type={self.loss_type}",
+                expected="settings that this loss uses",
                 found="a range of ratios that it does not clip to",
                 fix=f"Leave {' and '.join(unused)} out, or take another loss_type.",
-            )  # fmt: skip
+            )
         if self.vllm_mode is not None and self.noise != "auto":
             raise UsageError(
-                f"noise={self.noise} with vllm_mode={self.vllm_mode}", expected="noise=auto",
+                f"noise={self.noise} with vllm_mode={self.vllm_mode}",
+                expected="noise=auto",
                 found="a way to draw tokens, which vLLM does by itself",
                 fix="Leave noise out, or vllm_mode.",
-            )  # fmt: skip
+            )
 
     @property
     def prompts_per_round(self) -> int:
@@ -195,15 +221,16 @@ class Settings:
                 f"generation_batch_size={self.generation_batch_size}",
                 expected=f"a multiple of {processes * self.num_generations}: num_generations="
                 f"{self.num_generations} times the {processes} processes, each of which rewards "
-                "whole groups", found=str(self.generation_batch_size),
-            )  # fmt: skip
+                "whole groups",
+                found=str(self.generation_batch_size),
+            )
         own = self.generation_batch_size // processes
         if own % self.per_device_train_batch_size:
             raise UsageError(
                 f"per_device_train_batch_size={self.per_device_train_batch_size}",
                 expected=f"a divisor of the {own} rollouts a round on each device",
                 found=str(self.per_device_train_batch_size),
-            )  # fmt: skip
+            )
         return own // self.per_device_train_batch_size
 
     def steps(self, samples: int) -> int:
@@ -252,10 +279,14 @@ def with_settings(**defaults: Any) -> Callable[[Plugin], Plugin]:
         kept = [one for one in own.parameters.values() if one.kind is one.KEYWORD_ONLY]
         hints = typing.get_type_hints(Settings)
         shared = [
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY,
-                              default=getattr(known, field.name), annotation=hints[field.name])
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=getattr(known, field.name),
+                annotation=hints[field.name],
+            )
             for field in fields(Settings)
-        ]  # fmt: skip
+        ]
 
         def built(**given: Any) -> Any:
             return function(**{**defaults, **given})

@@ -24,10 +24,11 @@ def pictures_of(request: ChatRequest) -> list[Any]:
         indices = shown(request, place)
         if len(indices) != 1:
             raise UsageError(
-                f"vllm with videos, request {request.key}", expected="single pictures, since TRL "
-                "hands vLLM no videos", found=f"a clip of {len(indices)} frames",
+                f"vllm with videos, request {request.key}",
+                expected="single pictures, since TRL hands vLLM no videos",
+                found=f"a clip of {len(indices)} frames",
                 fix="Leave vllm out: rollouts are then written by transformers.",
-            )  # fmt: skip
+            )
         found.append(Image.fromarray(squashed(media.frame(indices[0]), request.squash(place))))
     return found
 

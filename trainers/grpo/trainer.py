@@ -105,8 +105,9 @@ class GrpoTrainer:
                 "as it was trained"
             )
         if not run.tasks:
-            raise UsageError(f"trainer {self.name}", expected="tasks to train on (--train-tasks)",
-                             found="none")  # fmt: skip
+            raise UsageError(
+                f"trainer {self.name}", expected="tasks to train on (--train-tasks)", found="none"
+            )
         _check_limits(self.settings, chat)
         examples, dropped, trainer = self.bound(model)._begun(run, model, chat)
         trainer.go()
@@ -140,10 +141,14 @@ class GrpoTrainer:
 
     def _preparation(self, model: PromptedModel, chat: TransformersChat) -> Preparation:
         return Preparation(
-            model=model, processor=chat.processor, ask=self.ask, usable=self.usable,
+            model=model,
+            processor=chat.processor,
+            ask=self.ask,
+            usable=self.usable,
             max_completion_length=self.settings.max_completion_length,
-            max_prompt_length=self.settings.max_prompt_length, vllm_mode=self.settings.vllm_mode,
-        )  # fmt: skip
+            max_prompt_length=self.settings.max_prompt_length,
+            vllm_mode=self.settings.vllm_mode,
+        )
 
     def _accumulated(self) -> int:
         return self.settings.accumulated(int(os.environ.get("WORLD_SIZE", "1")))
@@ -154,29 +159,46 @@ class GrpoTrainer:
         chosen = self.settings
         return configuration(
             "GRPOConfig",
-            output_dir=str(run.state), seed=run.seed, data_seed=run.seed, use_cpu=cpu,
+            output_dir=str(run.state),
+            seed=run.seed,
+            data_seed=run.seed,
+            use_cpu=cpu,
             per_device_train_batch_size=chosen.per_device_train_batch_size,
             gradient_accumulation_steps=self._accumulated(),
-            num_generations=chosen.num_generations, num_iterations=chosen.num_iterations,
+            num_generations=chosen.num_generations,
+            num_iterations=chosen.num_iterations,
             max_completion_length=chosen.max_completion_length,
-            temperature=chosen.temperature, top_p=chosen.top_p,
-            beta=chosen.beta, epsilon=chosen.epsilon,
-            loss_type=chosen.loss_type, **_ratios(chosen),
-            scale_rewards=chosen.scale_rewards or "none", entropy_coef=chosen.entropy_coef,
+            temperature=chosen.temperature,
+            top_p=chosen.top_p,
+            beta=chosen.beta,
+            epsilon=chosen.epsilon,
+            loss_type=chosen.loss_type,
+            **_ratios(chosen),
+            scale_rewards=chosen.scale_rewards or "none",
+            entropy_coef=chosen.entropy_coef,
             # The papers' divergence is the plain estimate, not weighted by the ratio.
             use_bias_correction_kl=False,
-            learning_rate=chosen.peak_learning_rate, lr_scheduler_type=chosen.lr_scheduler_type,
-            warmup_steps=chosen.warmup_steps, weight_decay=chosen.weight_decay,
-            max_grad_norm=chosen.max_grad_norm, optim="adamw_torch",
+            learning_rate=chosen.peak_learning_rate,
+            lr_scheduler_type=chosen.lr_scheduler_type,
+            warmup_steps=chosen.warmup_steps,
+            weight_decay=chosen.weight_decay,
+            max_grad_norm=chosen.max_grad_norm,
+            optim="adamw_torch",
             bf16=chosen.bf16 or chosen.dtype == "bfloat16",
-            gradient_checkpointing=chosen.gradient_checkpointing, save_steps=chosen.save_steps,
-            deepspeed=_deepspeed(chosen.deepspeed), **_vllm(chosen),
-        )  # fmt: skip
+            gradient_checkpointing=chosen.gradient_checkpointing,
+            save_steps=chosen.save_steps,
+            deepspeed=_deepspeed(chosen.deepspeed),
+            **_vllm(chosen),
+        )
 
     def _trainer(
-        self, run: TrainingRun, model: PromptedModel, chat: TransformersChat,
-        examples: Sequence[Example], arguments: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        run: TrainingRun,
+        model: PromptedModel,
+        chat: TransformersChat,
+        examples: Sequence[Example],
+        arguments: Any,
+    ) -> Any:
         from harness.models.backends.loading import no_bars
         from harness.trainers.grpo.course import Course
         from harness.trainers.grpo.hooks import Rollouts
@@ -191,23 +213,37 @@ class GrpoTrainer:
         network = networks.load(chat, dtype=chat.dtype if chosen.dtype == "auto" else chosen.dtype)
         if chosen.freeze_vision:
             networks.freeze_vision(network)
-        adapter = networks.adapter(
-            r=chosen.lora_r, lora_alpha=chosen.lora_alpha, lora_dropout=0.0,
-            layers=chosen.lora_layers,
-        ) if chosen.finetune == "lora" else None  # fmt: skip
+        adapter = (
+            networks.adapter(
+                r=chosen.lora_r,
+                lora_alpha=chosen.lora_alpha,
+                lora_dropout=0.0,
+                layers=chosen.lora_layers,
+            )
+            if chosen.finetune == "lora"
+            else None
+        )
         with old_names(), no_bars():
             trainer = engine("GRPOTrainer", Rollouts)(
-                model=network, args=arguments, train_dataset=rows(len(examples)),
-                reward_funcs=[total], processing_class=chat.processor, peft_config=adapter,
-            )  # fmt: skip
+                model=network,
+                args=arguments,
+                train_dataset=rows(len(examples)),
+                reward_funcs=[total],
+                processing_class=chat.processor,
+                peft_config=adapter,
+            )
         kept = Curve(run.out / ROLLOUTS) if run.main else None
         if kept is not None:
             state = newest_state(run.state) if run.resume else None
             kept.cut(0 if state is None else step_of(state))
         scoring = Scoring(
-            name=self.name, reward=self.reward, second=self.second,
-            count_tokens=chat.count_tokens, random=chosen.reward == "random", seed=run.seed,
-        )  # fmt: skip
+            name=self.name,
+            reward=self.reward,
+            second=self.second,
+            count_tokens=chat.count_tokens,
+            random=chosen.reward == "random",
+            seed=run.seed,
+        )
         keyed = chosen.noise == "keyed" or (chosen.noise == "auto" and _on_cpu(chat))
         trainer.begin(
             Course(
@@ -224,9 +260,10 @@ class GrpoTrainer:
             )
         )
         trainer.attach(
-            run, lambda folder: _export(chat, trainer, folder),
+            run,
+            lambda folder: _export(chat, trainer, folder),
             loggers=loggers(chosen.report_to, run, self.describe()),
-        )  # fmt: skip
+        )
         return trainer
 
 
@@ -242,15 +279,15 @@ def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersC
         UsageError: it is something else, or has an adapter beside its weights.
     """
     if spec is None:
-        raise UsageError(f"trainer {who}", expected="a model to start from (--model)",
-                         found="none")  # fmt: skip
+        raise UsageError(f"trainer {who}", expected="a model to start from (--model)", found="none")
     model = plugins.build("models", spec)
     if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
         raise UsageError(
-            f"trainer {who}, model {spec}", expected="a network that transformers calls, with a "
+            f"trainer {who}, model {spec}",
+            expected="a network that transformers calls, with a "
             "prompt and a grammar, such as visionreasoner(checkpoint=…)",
             found=type(model).__name__,
-        )  # fmt: skip
+        )
     check_whole(who, model.chat)
     return model, model.chat
 
@@ -275,9 +312,12 @@ def _vllm(chosen: Settings) -> dict[str, Any]:
     if chosen.vllm_mode is None:
         return {}
     if find_spec("vllm") is None:
-        raise MissingDependency(f"vllm_mode={chosen.vllm_mode}", expected="the package 'vllm'",
-                                found="it is not installed", fix="Install it, or leave it out: "
-                                "rollouts are then written by transformers.")  # fmt: skip
+        raise MissingDependency(
+            f"vllm_mode={chosen.vllm_mode}",
+            expected="the package 'vllm'",
+            found="it is not installed",
+            fix="Install it, or leave it out: rollouts are then written by transformers.",
+        )
     # How far vLLM's probabilities are from the network's: TRL corrects it by whole replies, but of
     # `vespo`, which makes its own number of a whole reply of it, it takes that of each token alone.
     own = {"vllm_importance_sampling_mode": "token_truncate"} if chosen.loss_type == "vespo" else {}
@@ -298,7 +338,7 @@ def _check_limits(chosen: Settings, chat: TransformersChat) -> None:
             found=", ".join(f"{name}={getattr(chat, name)}" for name in given),
             fix=f"Leave {' and '.join(given)} out: the size of pictures is then that of the "
             "prompt's canvas (canvas=…). Or leave vllm_mode out.",
-        )  # fmt: skip
+        )
 
 
 def _deepspeed(name: str | None) -> str | None:
@@ -306,8 +346,12 @@ def _deepspeed(name: str | None) -> str | None:
     if name is None:
         return None
     if find_spec("deepspeed") is None:
-        raise MissingDependency("deepspeed=…", expected="the package 'deepspeed'",
-                                found="it is not installed", fix="Install it.")  # fmt: skip
+        raise MissingDependency(
+            "deepspeed=…",
+            expected="the package 'deepspeed'",
+            found="it is not installed",
+            fix="Install it.",
+        )
     own = files("harness.trainers.sft").joinpath(f"configs/{name}.json")
     path = Path(str(own)) if own.is_file() else Path(name)
     if not path.is_file():
@@ -325,9 +369,7 @@ def _export(chat: TransformersChat, trainer: Any, folder: Path) -> None:
     trainer.accelerator.wait_for_everyone()
 
 
-def _facts(
-    trainer: Any, examples: Sequence[Example], dropped: Sequence[Dropped]
-) -> dict[str, Any]:  # fmt: skip
+def _facts(trainer: Any, examples: Sequence[Example], dropped: Sequence[Dropped]) -> dict[str, Any]:
     from harness.trainers.trl_compat import finite
 
     sizes = [(one.numel(), one.requires_grad) for one in trainer.model.parameters()]

@@ -126,9 +126,10 @@ class Course:
             for optimiser in self._optimisers.values():
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=False)
-            yield step + 1, {
-                **_means(names, told), "norm": round(float(norm), 4), "rate": self._rate(step)
-            }  # fmt: skip
+            yield (
+                step + 1,
+                {**_means(names, told), "norm": round(float(norm), 4), "rate": self._rate(step)},
+            )
             if stop:
                 if self._run.main:
                     self._save(step + 1)
@@ -155,13 +156,17 @@ class Course:
         folder = self._run.checkpoint if last else self._run.out / BASE
         self._network.eval()
         if last and self._kept:
-            self._network.load_state_dict(averaged(self._network.state_dict(), self._kept,
-                                                   part=self._set.start_kept))  # fmt: skip
+            self._network.load_state_dict(
+                averaged(self._network.state_dict(), self._kept, part=self._set.start_kept)
+            )
         save_checkpoint(self._network, self._tokenizer, folder, text_first=self._set.text_first)
         told = record(
-            settings=self._set, seed=self._run.seed, curve=self._run.curve, before=self._before,
+            settings=self._set,
+            seed=self._run.seed,
+            curve=self._run.curve,
+            before=self._before,
             **self._seconds(),
-        )  # fmt: skip
+        )
         write_json(folder / RECORD, told | {"steps": step})
 
     def _seconds(self) -> dict[str, float]:
@@ -193,13 +198,16 @@ class Course:
         groups = [{"params": ends, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
         return {
             "muon": torch.optim.Muon(
-                inside, lr=self._set.learning_rate, weight_decay=decay, momentum=0.95,
+                inside,
+                lr=self._set.learning_rate,
+                weight_decay=decay,
+                momentum=0.95,
                 adjust_lr_fn="match_rms_adamw",
             ),
             "adamw": torch.optim.AdamW(
                 groups, lr=self._set.learning_rate, betas=(0.9, 0.98), fused=True
             ),
-        }  # fmt: skip
+        }
 
     def _part(self, step: int) -> float:
         return step / self._set.steps
@@ -254,10 +262,19 @@ class Course:
         ) * (0.1 if late else 1.0)
         loss = (said + guided) / PARTS
         loss.backward()
-        told = {"loss": loss, "text": words.text, "measured": words.measured,
-                "things": heads.things, "patches": heads.patches, "outlines": heads.outlines,
-                "meant": heads.meant, "looks": heads.looks, "attends": heads.attends,
-                "copies": heads.copies, "options": heads.options}  # fmt: skip
+        told = {
+            "loss": loss,
+            "text": words.text,
+            "measured": words.measured,
+            "things": heads.things,
+            "patches": heads.patches,
+            "outlines": heads.outlines,
+            "meant": heads.meant,
+            "looks": heads.looks,
+            "attends": heads.attends,
+            "copies": heads.copies,
+            "options": heads.options,
+        }
         plain = {name: float(value.detach()) for name, value in told.items()}
         plain["loss"] *= PARTS
         return plain | {"error": words.error, "right": heads.right_looks}
@@ -274,8 +291,10 @@ class Course:
         with states.saved_state(self._run.state, step) as folder:
             weights = {f"network.{k}": v for k, v in self._network.state_dict().items()}
             weights |= {f"heads.{k}": v for k, v in self._heads.state_dict().items()}
-            save_file({name: value.contiguous() for name, value in weights.items()},
-                      folder / "weights.safetensors")  # fmt: skip
+            save_file(
+                {name: value.contiguous() for name, value in weights.items()},
+                folder / "weights.safetensors",
+            )
             moments = {
                 f"{kind}.{index}.{name}": value
                 for kind, optimiser in self._optimisers.items()

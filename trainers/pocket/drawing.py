@@ -87,9 +87,11 @@ def batches(
             yield [drawing.part(step, part) for part in parts]
         return
     with ProcessPoolExecutor(
-        settings.workers, mp_context=get_context("spawn"), initializer=_begin,
+        settings.workers,
+        mp_context=get_context("spawn"),
+        initializer=_begin,
         initargs=(settings, seed),
-    ) as pool:  # fmt: skip
+    ) as pool:
         waiting: list[list[Future[dict[str, Batch]]]] = []
         left = iter(steps)
         try:

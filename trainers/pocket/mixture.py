@@ -27,8 +27,19 @@ from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
 T = TypeVar("T")
 Chance: TypeAlias = np.random.Generator
 
-STILL = (attributes, attributes, relations, relations, superlatives, superlatives, riddles, riddles,
-         likenesses, odd_ones, extremes)  # fmt: skip
+STILL = (
+    attributes,
+    attributes,
+    relations,
+    relations,
+    superlatives,
+    superlatives,
+    riddles,
+    riddles,
+    likenesses,
+    odd_ones,
+    extremes,
+)
 VIDEO = (motions, motions, motions, speeds, attributes)
 
 STILLS = ("still", "qa", "qa", "referring", "referring")

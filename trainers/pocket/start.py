@@ -31,9 +31,10 @@ def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
         told: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
-            f"start={checkpoint}", expected="a checkpoint of `harness train --method pocket` of "
-            "these sizes", found=" ".join(str(error).split())[:200],
-        ) from error  # fmt: skip
+            f"start={checkpoint}",
+            expected="a checkpoint of `harness train --method pocket` of these sizes",
+            found=" ".join(str(error).split())[:200],
+        ) from error
     return told | {"fingerprint": fingerprint(folder)}
 
 

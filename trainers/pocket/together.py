@@ -72,9 +72,11 @@ def processes(
             yield Together(0, size)
         except RuntimeError as error:
             raise HarnessError(
-                "training in several processes", expected="all of them at work",
-                found=str(error), fix="What the others said stands above.",
-            ) from error  # fmt: skip
+                "training in several processes",
+                expected="all of them at work",
+                found=str(error),
+                fix="What the others said stands above.",
+            ) from error
         finally:
             distributed.destroy_process_group()
             for one in others:
@@ -92,5 +94,6 @@ def _join(
 
 def _meet(rank: int, size: int, meeting: str) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank,
-                                   world_size=size)  # fmt: skip
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=size
+    )

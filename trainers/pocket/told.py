@@ -67,8 +67,11 @@ def scene_of(task: Task, sample: Sample) -> Scene:
     family, _, index = sample.id.rpartition("_")[0].rpartition("_")
     split = next((one for one in SPLITS if one == task.split), None)
     if family not in FAMILIES or not index.isdigit() or split is None:
-        raise DataError(f"{task.name}: sample {sample.id!r}", expected="family_index_question of "
-                        "train, val or test", found=f"{sample.id} of {task.split}")  # fmt: skip
+        raise DataError(
+            f"{task.name}: sample {sample.id!r}",
+            expected="family_index_question of train, val or test",
+            found=f"{sample.id} of {task.split}",
+        )
     seed = _seed(task.annotations[0].parents[2] / MANIFEST)
     return draw_scene(seed, family=family, split=split, index=int(index))
 
@@ -77,15 +80,24 @@ def _referring(sample: Sample, scene: Scene) -> dict[str, str]:
     every = every_question(scene)
     asked = next((one for one in every if sample.query.text in one.texts), None)
     if asked is None:
-        raise DataError(f"sample {sample.id}", expected="a question that its scene allows",
-                        found=sample.query.text)  # fmt: skip
+        raise DataError(
+            f"sample {sample.id}",
+            expected="a question that its scene allows",
+            found=sample.query.text,
+        )
     view = View(scene, (0,))
     meant = view.in_order(asked.referents, 0)
     names = ", ".join(_name(scene, index) for index in meant)
     if asked.kind not in REASONED:
         return {RATIONALE: names, DESCRIPTION: sample.query.text}
-    said = next((one.text for one in every if one.kind not in REASONED
-                 and one.referents == asked.referents), names)  # fmt: skip
+    said = next(
+        (
+            one.text
+            for one in every
+            if one.kind not in REASONED and one.referents == asked.referents
+        ),
+        names,
+    )
     told = [names] * TIMES[_even(sample.id)]
     return {RATIONALE: ": ".join(told), DESCRIPTION: said}
 
@@ -112,8 +124,12 @@ def _seed(path: Path) -> int:
     try:
         seed = json.loads(path.read_text("utf-8"))["seed"]
     except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
-        raise DataError(f"file {path}", expected="the seed of a generated world", found=str(error),
-                        fix="Make the data with `harness data make`.") from error  # fmt: skip
+        raise DataError(
+            f"file {path}",
+            expected="the seed of a generated world",
+            found=str(error),
+            fix="Make the data with `harness data make`.",
+        ) from error
     if type(seed) is not int:
         raise DataError(f"file {path}: 'seed'", expected="a whole number", found=repr(seed)[:60])
     return seed

@@ -77,14 +77,21 @@ class PocketTrainer:
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Train, and write the checkpoint."""
         if run.tasks or run.model is not None:
-            raise UsageError("method pocket", expected="neither --model nor --train-tasks, as it "
-                             "draws its own world", found="one of them")  # fmt: skip
+            raise UsageError(
+                "method pocket",
+                expected="neither --model nor --train-tasks, as it draws its own world",
+                found="one of them",
+            )
         kept = f"pocket(start_kept={self.start_kept})"
         if not 0 <= self.start_kept < 1:
             raise UsageError(kept, expected="a part, from 0 to below 1", found=str(self.start_kept))
         if self.start_kept and self.start is None:
-            raise UsageError(kept, expected="a training that a part is kept of", found="no start",
-                             fix="Give --set start=DIR, the training to go on from.")  # fmt: skip
+            raise UsageError(
+                kept,
+                expected="a training that a part is kept of",
+                found="no start",
+                fix="Give --set start=DIR, the training to go on from.",
+            )
         ensure_torchvision()
         # Compiled matrix products, one a shape; of the thousand that are kept otherwise some are
         # compiled again and again. Read when the first one is made, here and in other processes.

@@ -47,8 +47,12 @@ class View:
         for index, mask in enumerate(self.masks[frame]):
             columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
             if len(columns):
-                edges = (columns[0] * across, rows[0] * down,
-                         (columns[-1] + 1) * across, (rows[-1] + 1) * down)  # fmt: skip
+                edges = (
+                    columns[0] * across,
+                    rows[0] * down,
+                    (columns[-1] + 1) * across,
+                    (rows[-1] + 1) * down,
+                )
                 found[index] = np.floor(np.array(edges) + 0.5)
         return found
 

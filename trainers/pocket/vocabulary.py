@@ -29,9 +29,18 @@ VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 IMAGE, VIDEO = "<|image_pad|>", "<|video_pad|>"
 
 JSON_PARTS = ('[{"bbox_2d": [', '], "point_2d": [', ']}, {"bbox_2d": [', "]}]", ", ")
-OTHERS = ("<description>", "</description>", '], "points_1": [', '], "points_2": [',
-          '], "point_pos": [', '], "point_neg": [',
-          '<graph>{"', '": [', '], "', "]}</graph>")  # fmt: skip
+OTHERS = (
+    "<description>",
+    "</description>",
+    '], "points_1": [',
+    '], "points_2": [',
+    '], "point_pos": [',
+    '], "point_neg": [',
+    '<graph>{"',
+    '": [',
+    '], "',
+    "]}</graph>",
+)
 """Parts of the grammars of DR2Seg, Seg-Zero, VideoSeg-R1 and Video-STR, which pocket is not
 taught: they are one token each, so that learning them is learning when to say them."""
 OUTCOMES = (" best", " out", " yes")

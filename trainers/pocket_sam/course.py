@@ -207,8 +207,11 @@ class Course:
                 if name in held["step"]:
                     self._optimiser.state[one] = {key: held[key][name] for key in held}
         except (OSError, KeyError, RuntimeError, ValueError, SafetensorError) as error:
-            raise StoreError(f"state {state}", expected="a whole state of this network",
-                             found=" ".join(str(error).split())[:200]) from error  # fmt: skip
+            raise StoreError(
+                f"state {state}",
+                expected="a whole state of this network",
+                found=" ".join(str(error).split())[:200],
+            ) from error
         self._seconds = states.read_plain(state / "seconds.json", *self._seconds)
         return states.step_of(state)
 

@@ -87,11 +87,16 @@ def _configuration(sizes: Architecture) -> dict[str, Any]:
             "fpn_hidden_size": hidden,
         },
         "prompt_encoder_config": {
-            "hidden_size": hidden, "image_size": side, "patch_size": STRIDE,
+            "hidden_size": hidden,
+            "image_size": side,
+            "patch_size": STRIDE,
         },
         "mask_decoder_config": {
-            "hidden_size": hidden, "mlp_dim": 2 * hidden, "num_hidden_layers": 2,
-            "num_attention_heads": sizes.decoder_heads, "iou_head_hidden_dim": hidden,
+            "hidden_size": hidden,
+            "mlp_dim": 2 * hidden,
+            "num_hidden_layers": 2,
+            "num_attention_heads": sizes.decoder_heads,
+            "iou_head_hidden_dim": hidden,
         },
         "image_size": side,
         "num_maskmem": sizes.memories,
@@ -106,4 +111,4 @@ def _configuration(sizes: Architecture) -> dict[str, Any]:
         "mask_downsampler_embed_dim": hidden,
         "memory_fuser_embed_dim": hidden,
         "memory_fuser_intermediate_dim": 2 * hidden,
-    }  # fmt: skip
+    }

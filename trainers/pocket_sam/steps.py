@@ -56,9 +56,11 @@ def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background
     truth = torch.cat([_later(clip, side // 2) for clip in shown], dim=1)
     in_view = torch.from_numpy(np.concatenate([_in_view(clip) for clip in shown], axis=1))
     joined = Decoded(
-        *(torch.cat([getattr(one, name) for one in said], dim=1)
-          for name in ("masks", "ious", "tokens", "presence"))
-    )  # fmt: skip
+        *(
+            torch.cat([getattr(one, name) for one in said], dim=1)
+            for name in ("masks", "ious", "tokens", "presence")
+        )
+    )
     return _cost(joined, truth.transpose(0, 1), in_view.T[..., None].float(), background)
 
 

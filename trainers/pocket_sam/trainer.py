@@ -61,8 +61,11 @@ class PocketSamTrainer:
             KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
         if run.tasks or run.model is not None:
-            raise UsageError("method pocket_sam", expected="neither --model nor --train-tasks, as "
-                             "it draws its own world", found="one of them")  # fmt: skip
+            raise UsageError(
+                "method pocket_sam",
+                expected="neither --model nor --train-tasks, as it draws its own world",
+                found="one of them",
+            )
         ensure_torchvision()
         from harness.trainers.pocket_sam.course import Course
 
@@ -112,17 +115,26 @@ def pocket_sam(
         UsageError: a number is out of range.
     """
     for name, value, least in (
-        ("still_steps", still_steps, 0), ("clip_steps", clip_steps, 0), ("pictures", pictures, 1),
-        ("objects", objects, 1), ("videos", videos, 1), ("followed", followed, 1),
-        ("shortest", shortest, 3), ("longest", longest, shortest), ("save_every", save_every, 1),
-    ):  # fmt: skip
+        ("still_steps", still_steps, 0),
+        ("clip_steps", clip_steps, 0),
+        ("pictures", pictures, 1),
+        ("objects", objects, 1),
+        ("videos", videos, 1),
+        ("followed", followed, 1),
+        ("shortest", shortest, 3),
+        ("longest", longest, shortest),
+        ("save_every", save_every, 1),
+    ):
         if value < least:
             raise UsageError(
                 f"pocket_sam({name}=…)", expected=f"at least {least}", found=str(value)
             )
     if longest > 8:
-        raise UsageError("pocket_sam(longest=…)", expected="at most 8, the frames of a video of "
-                         "the generated world", found=str(longest))  # fmt: skip
+        raise UsageError(
+            "pocket_sam(longest=…)",
+            expected="at most 8, the frames of a video of the generated world",
+            found=str(longest),
+        )
     if side < MEMORY_WIDTH or side % (4 * STRIDE):
         raise UsageError("pocket_sam(side=…)", expected="a multiple of 64", found=str(side))
     return PocketSamTrainer(

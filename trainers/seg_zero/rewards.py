@@ -74,8 +74,12 @@ def answer_format(reply: str, *, semantics: Semantics = "soft") -> float:
         return 0.0
     sized = list if semantics == "strict" else (list, str, dict)
     lengths = (4, 2, 2)
-    return float(all(isinstance(value[key], sized) and len(value[key]) == length
-                     for key, length in zip(keys, lengths, strict=True)))  # fmt: skip
+    return float(
+        all(
+            isinstance(value[key], sized) and len(value[key]) == length
+            for key, length in zip(keys, lengths, strict=True)
+        )
+    )
 
 
 def _formatted(value: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -128,7 +132,7 @@ def box_l1(reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pa
 
 def points_l1(
     reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
-) -> float:  # fmt: skip
+) -> float:
     """1 if both points are in the predicted box and near the true two."""
 
     def right(value: Mapping[str, Any]) -> bool:
@@ -218,8 +222,10 @@ def truth(sample: Sample) -> Meant:
     if sample.target is None or not items:
         raise ParseError(f"sample {sample.id}", expected="an object", found="none")
     answer = sample.target.answer
-    box = Box(*(min(item.box[side] for item in items) for side in (0, 1)),
-              *(max(item.box[side] for item in items) for side in (2, 3)))  # fmt: skip
+    box = Box(
+        *(min(item.box[side] for item in items) for side in (0, 1)),
+        *(max(item.box[side] for item in items) for side in (2, 3)),
+    )
     if answer.points is not None and len(answer.points) == 2:
         points = (answer.points[0], answer.points[1])
     elif answer.masks is not None:

@@ -60,9 +60,13 @@ class AsksInTraining(Protocol):
 
 
 def examples_of(
-    model: PromptedModel, tasks: Sequence[Task], *, reasoning: Reasoning = "none", seed: int = 0,
+    model: PromptedModel,
+    tasks: Sequence[Task],
+    *,
+    reasoning: Reasoning = "none",
+    seed: int = 0,
     complete: Complete = as_written,
-) -> Iterator[Example | Dropped]:  # fmt: skip
+) -> Iterator[Example | Dropped]:
     """One example a form of answer of every sample, in the tasks' order.
 
     Args:
@@ -81,9 +85,13 @@ def examples_of(
 
 
 def _examples(
-    model: PromptedModel, task: str, sample: Sample, reasoning: Reasoning, seed: int,
+    model: PromptedModel,
+    task: str,
+    sample: Sample,
+    reasoning: Reasoning,
+    seed: int,
     complete: Complete,
-) -> Iterator[Example | Dropped]:  # fmt: skip
+) -> Iterator[Example | Dropped]:
     target, query = sample.target, sample.query
     if target is None:
         yield Dropped(task, sample.id, "no target")
@@ -133,9 +141,13 @@ def _first(request: ChatRequest) -> Sequence[int]:
 
 
 def _reply(
-    model: PromptedModel, request: ChatRequest, form: AnswerForm, reply: str, target: Target,
+    model: PromptedModel,
+    request: ChatRequest,
+    form: AnswerForm,
+    reply: str,
+    target: Target,
     reasoning: Reasoning,
-) -> str:  # fmt: skip
+) -> str:
     if reasoning == "none":
         return reply
     rationale = target.extra.get("rationale")

@@ -20,11 +20,19 @@ LAYERS = {
 """Linear layers that an adapter is put on, as a pattern of their names."""
 VISION, MERGER = "visual.", "merger"
 COPIED = (
-    "generation_config.json", "processor_config.json", "preprocessor_config.json",
-    "video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
-    "merges.txt", "special_tokens_map.json", "added_tokens.json", "chat_template.json",
+    "generation_config.json",
+    "processor_config.json",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.json",
     "chat_template.jinja",
-)  # fmt: skip
+)
 """What a checkpoint has beside its weights and config.json, which training does not change."""
 
 
@@ -34,11 +42,12 @@ def check_whole(who: str, chat: TransformersChat) -> None:
         return
     raise UsageError(
         f"trainer {who}, adapter {chat.adapter.name}",
-        expected="a checkpoint that holds all of its weights", found="an adapter beside one",
+        expected="a checkpoint that holds all of its weights",
+        found="an adapter beside one",
         fix="Merge it first: a training with finetune=lora has the merged network in its folder "
         "checkpoint/; for others, PEFT's merge_and_unload() and save_pretrained(FOLDER) write one. "
         "Then give that folder as checkpoint= and no adapter=.",
-    )  # fmt: skip
+    )
 
 
 def load(chat: TransformersChat, *, dtype: str) -> Any:
@@ -53,9 +62,14 @@ def load(chat: TransformersChat, *, dtype: str) -> Any:
     )
     with loading(f"checkpoint {chat.checkpoint}"), memory():
         network, report = AutoModelForImageTextToText.from_pretrained(
-            chat.folder, dtype=dtype, use_safetensors=True, local_files_only=True,
-            trust_remote_code=False, output_loading_info=True, **attention,
-        )  # fmt: skip
+            chat.folder,
+            dtype=dtype,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **attention,
+        )
     check_report(chat.checkpoint, report)
     return network
 
@@ -66,18 +80,22 @@ def freeze_vision(network: Any) -> None:
     The layers that merge its patches into the language model's space are of the language side, and
     are trained (Qwen2.5-VL's `visual.merger`, Qwen3-VL's deep ones too).
     """
-    frozen = [one for name, one in network.named_parameters()
-              if VISION in name and MERGER not in name]  # fmt: skip
+    frozen = [
+        one for name, one in network.named_parameters() if VISION in name and MERGER not in name
+    ]
     if not frozen:
-        raise UsageError("sft(freeze_vision=true)", expected=f"a network with {VISION}…",
-                         found=type(network).__name__)  # fmt: skip
+        raise UsageError(
+            "sft(freeze_vision=true)",
+            expected=f"a network with {VISION}…",
+            found=type(network).__name__,
+        )
     for parameter in frozen:
         parameter.requires_grad_(False)
 
 
 def adapter(
     *, r: int, lora_alpha: int, lora_dropout: float, layers: Literal["language", "all"]
-) -> Any:  # fmt: skip
+) -> Any:
     """The configuration of a LoRA adapter."""
     from peft import LoraConfig
 
@@ -145,6 +163,7 @@ def whole_weights(trainer: Any) -> Any:
     if not trainer.is_deepspeed_enabled:
         return None
     if trainer.deepspeed is None:
-        raise ModelError("weights under DeepSpeed", expected="a training that has begun",
-                         found="none")  # fmt: skip
+        raise ModelError(
+            "weights under DeepSpeed", expected="a training that has begun", found="none"
+        )
     return trainer.accelerator.get_state_dict(trainer.deepspeed)

@@ -68,8 +68,11 @@ def _once(dropped: Sequence[Dropped]) -> list[Dropped]:
 def _tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[Example]) -> None:
     if not kept:
         first = f", such as {dropped[0].sample!r}: {dropped[0].why}" if dropped else ""
-        raise DataError("training samples", expected="at least one to learn from",
-                        found=f"none; {len(dropped)} dropped{first}")  # fmt: skip
+        raise DataError(
+            "training samples",
+            expected="at least one to learn from",
+            found=f"none; {len(dropped)} dropped{first}",
+        )
     for why, count in Counter(one.why for one in dropped).items():
         named = [one for one in dropped if one.why == why]
         listed = ", ".join(f"{one.task} {one.sample}" for one in named[:NAMED])

@@ -37,8 +37,9 @@ def described(sample: Sample, request: ChatRequest, reply: str) -> str:
     del request
     tag = next((tag for tag, empty in EMPTY.items() if empty in reply), None)
     if tag is None:
-        raise ParseError("reply to complete", expected=" or ".join(EMPTY.values()),
-                         found=reply[:60])  # fmt: skip
+        raise ParseError(
+            "reply to complete", expected=" or ".join(EMPTY.values()), found=reply[:60]
+        )
     own = sample.target.extra.get(DESCRIPTION) if sample.target is not None else None
     said = own if isinstance(own, str) and own.strip() else sample.query.text
     if "<" in said:

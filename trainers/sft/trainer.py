@@ -78,17 +78,22 @@ class Sft:
         """
         model = trainable(run.model)
         if not run.tasks:
-            raise UsageError("trainer sft", expected="tasks to train on (--train-tasks)",
-                             found="none")  # fmt: skip
+            raise UsageError(
+                "trainer sft", expected="tasks to train on (--train-tasks)", found="none"
+            )
         chat = model.chat
         assert isinstance(chat, TransformersChat), "`trainable` has checked it"
         # Before anything is loaded: it says whether there are several processes or devices.
         arguments = self._arguments(run, chat)
         told = replace(run, tasks=tuple(told_by(self.told, task) for task in run.tasks))
         examples, dropped = prepared(
-            model, chat.processor, told, reasoning=self.reasoning, max_length=self.max_length,
+            model,
+            chat.processor,
+            told,
+            reasoning=self.reasoning,
+            max_length=self.max_length,
             complete=self.complete,
-        )  # fmt: skip
+        )
         trainer = self._trainer(chat, examples, arguments, run)
         trainer.go()
         self._export(chat, trainer, run.checkpoint)
@@ -106,21 +111,31 @@ class Sft:
         steps = {"max_steps": self.max_steps} if self.max_steps is not None else {}
         return configuration(
             "SFTConfig",
-            output_dir=str(run.state), seed=run.seed, data_seed=run.seed, use_cpu=cpu,
+            output_dir=str(run.state),
+            seed=run.seed,
+            data_seed=run.seed,
+            use_cpu=cpu,
             per_device_train_batch_size=self.per_device_train_batch_size,
             gradient_accumulation_steps=self.gradient_accumulation_steps,
-            num_train_epochs=self.num_train_epochs, **steps,
-            learning_rate=self.learning_rate, lr_scheduler_type=self.lr_scheduler_type,
-            warmup_steps=self.warmup_steps, weight_decay=self.weight_decay,
-            max_grad_norm=self.max_grad_norm, optim="adamw_torch",
+            num_train_epochs=self.num_train_epochs,
+            **steps,
+            learning_rate=self.learning_rate,
+            lr_scheduler_type=self.lr_scheduler_type,
+            warmup_steps=self.warmup_steps,
+            weight_decay=self.weight_decay,
+            max_grad_norm=self.max_grad_norm,
+            optim="adamw_torch",
             bf16=self.bf16 or self.dtype == "bfloat16",
             gradient_checkpointing=self.gradient_checkpointing,
-            dataloader_num_workers=self.dataloader_num_workers, save_steps=self.save_steps,
+            dataloader_num_workers=self.dataloader_num_workers,
+            save_steps=self.save_steps,
             deepspeed=_deepspeed(self.deepspeed),
             # What a row is, and which part of it is learned, is the collator's business.
-            max_length=None, packing=False, shuffle_dataset=False,
+            max_length=None,
+            packing=False,
+            shuffle_dataset=False,
             dataset_kwargs={"skip_prepare_dataset": True},
-        )  # fmt: skip
+        )
 
     def _trainer(
         self, chat: TransformersChat, examples: Sequence[Example], arguments: Any, run: TrainingRun
@@ -133,20 +148,30 @@ class Sft:
         network = networks.load(chat, dtype=chat.dtype if self.dtype == "auto" else self.dtype)
         if self.freeze_vision:
             networks.freeze_vision(network)
-        adapter = networks.adapter(
-            r=self.lora_r, lora_alpha=self.lora_alpha, lora_dropout=self.lora_dropout,
-            layers=self.lora_layers,
-        ) if self.finetune == "lora" else None  # fmt: skip
+        adapter = (
+            networks.adapter(
+                r=self.lora_r,
+                lora_alpha=self.lora_alpha,
+                lora_dropout=self.lora_dropout,
+                layers=self.lora_layers,
+            )
+            if self.finetune == "lora"
+            else None
+        )
         with old_names():
             trainer = engine("SFTTrainer")(
-                model=network, args=arguments, train_dataset=rows(len(examples)),
-                data_collator=Collator(chat.processor, examples), processing_class=chat.processor,
+                model=network,
+                args=arguments,
+                train_dataset=rows(len(examples)),
+                data_collator=Collator(chat.processor, examples),
+                processing_class=chat.processor,
                 peft_config=adapter,
-            )  # fmt: skip
+            )
         trainer.attach(
-            run, lambda folder: self._export(chat, trainer, folder),
+            run,
+            lambda folder: self._export(chat, trainer, folder),
             loggers=loggers(self.report_to, run, self.describe()),
-        )  # fmt: skip
+        )
         return trainer
 
     def _export(self, chat: TransformersChat, trainer: Any, folder: Path) -> None:
@@ -188,9 +213,11 @@ def trainable(spec: Spec | None) -> PromptedModel:
     model = plugins.build("models", spec)
     if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
         raise UsageError(
-            f"trainer sft, model {spec}", expected="a network that transformers calls, with a "
-            "prompt and a grammar, such as qwen_vl(checkpoint=…)", found=type(model).__name__,
-        )  # fmt: skip
+            f"trainer sft, model {spec}",
+            expected="a network that transformers calls, with a "
+            "prompt and a grammar, such as qwen_vl(checkpoint=…)",
+            found=type(model).__name__,
+        )
     check_whole("sft", model.chat)
     return model
 
@@ -202,8 +229,12 @@ def _deepspeed(name: str | None) -> str | None:
     from importlib.util import find_spec
 
     if find_spec("deepspeed") is None:
-        raise MissingDependency("sft(deepspeed=…)", expected="the package 'deepspeed'",
-                                found="it is not installed", fix="Install it.")  # fmt: skip
+        raise MissingDependency(
+            "sft(deepspeed=…)",
+            expected="the package 'deepspeed'",
+            found="it is not installed",
+            fix="Install it.",
+        )
     own = files("harness.trainers.sft").joinpath(f"configs/{name}.json")
     path = Path(str(own)) if own.is_file() else Path(name)
     if not path.is_file():
@@ -298,9 +329,12 @@ def sft(
     )
     if finetune == "lora" and (deepspeed is not None or freeze_vision):
         other = "deepspeed" if deepspeed is not None else "freeze_vision"
-        raise UsageError(f"sft(finetune=lora,{other}=…)", expected="one of the two", found="both",
-                         fix="lora_layers says which layers are adapted."
-                         if other == "freeze_vision" else "")  # fmt: skip
+        raise UsageError(
+            f"sft(finetune=lora,{other}=…)",
+            expected="one of the two",
+            found="both",
+            fix="lora_layers says which layers are adapted." if other == "freeze_vision" else "",
+        )
     return Sft(
         finetune=finetune,
         reasoning=reasoning,

@@ -43,8 +43,11 @@ def read_maps(path: Path) -> dict[str, Any]:
     for where, plain in json_lines(path):
         name, cells = plain.get("video_id"), plain.get("cognitive_map")
         if not isinstance(name, str) or name in found or not isinstance(cells, dict):
-            raise DataError(where, expected='{"video_id": …, "cognitive_map": {…}}, a video once',
-                            found=repr(plain)[:60])  # fmt: skip
+            raise DataError(
+                where,
+                expected='{"video_id": …, "cognitive_map": {…}}, a video once',
+                found=repr(plain)[:60],
+            )
         found[name] = cells
     return found
 
@@ -68,6 +71,7 @@ def maps_extra(setting: str | None) -> Extra:
         return shapes_extra
     path = Path(setting)
     if not path.is_file():
-        raise UsageError(f"maps={setting}", expected="shapes, or a file of lines",
-                         found="no such file")  # fmt: skip
+        raise UsageError(
+            f"maps={setting}", expected="shapes, or a file of lines", found="no such file"
+        )
     return MapFile(read_maps(path))

@@ -25,12 +25,37 @@ RIGHT = 0.5  # accuracy of a number above which its map counts
 DIAGONAL = GRID * math.sqrt(2.0)
 
 WORDS: Mapping[str, str] = {
-    "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
-    "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "thirteen": "13",
-    "fourteen": "14", "fifteen": "15", "sixteen": "16", "seventeen": "17", "eighteen": "18",
-    "nineteen": "19", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60",
-    "seventy": "70", "eighty": "80", "ninety": "90", "zero": "0", "a": "1", "an": "1",
-}  # fmt: skip
+    "one": "1",
+    "two": "2",
+    "three": "3",
+    "four": "4",
+    "five": "5",
+    "six": "6",
+    "seven": "7",
+    "eight": "8",
+    "nine": "9",
+    "ten": "10",
+    "eleven": "11",
+    "twelve": "12",
+    "thirteen": "13",
+    "fourteen": "14",
+    "fifteen": "15",
+    "sixteen": "16",
+    "seventeen": "17",
+    "eighteen": "18",
+    "nineteen": "19",
+    "twenty": "20",
+    "thirty": "30",
+    "forty": "40",
+    "fifty": "50",
+    "sixty": "60",
+    "seventy": "70",
+    "eighty": "80",
+    "ninety": "90",
+    "zero": "0",
+    "a": "1",
+    "an": "1",
+}
 
 
 def spoken_number(said: str) -> float | None:
@@ -183,8 +208,11 @@ def map_of(sample: Sample) -> Mapping[str, Sequence[Sequence[float]]] | None:
         isinstance(cells, (list, tuple)) and all(_is_cell(cell) for cell in cells)
         for cells in plain.values()
     ):
-        raise DataError(f"map of sample {sample.id!r}", expected='{"table": [[0, 3], …], …}',
-                        found=repr(plain)[:60])  # fmt: skip
+        raise DataError(
+            f"map of sample {sample.id!r}",
+            expected='{"table": [[0, 3], …], …}',
+            found=repr(plain)[:60],
+        )
     return plain
 
 

@@ -16,10 +16,17 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
 @with_settings(
-    num_generations=8, generation_batch_size=64, per_device_train_batch_size=1,
-    max_completion_length=1024, loss_type="grpo", beta=0.04, lr_scheduler_type="cosine",
-    weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
-)  # fmt: skip
+    num_generations=8,
+    generation_batch_size=64,
+    per_device_train_batch_size=1,
+    max_completion_length=1024,
+    loss_type="grpo",
+    beta=0.04,
+    lr_scheduler_type="cosine",
+    weight_decay=0.01,
+    max_grad_norm=5.0,
+    top_p=0.95,
+)
 def spacer(
     *,
     maps: str | None = None,
@@ -56,18 +63,30 @@ def spacer(
     chosen = Settings(**settings)
     accuracy = SpacerAccuracy(maps=with_maps)
     reward = TemporalReward(
-        accuracy=accuracy, alpha=alpha, mu=mu, omega=omega if length else 0.0,
-        shortest=shortest, longest=longest,
-    )  # fmt: skip
+        accuracy=accuracy,
+        alpha=alpha,
+        mu=mu,
+        omega=omega if length else 0.0,
+        shortest=shortest,
+        longest=longest,
+    )
     own = {name: value for name, value in asdict(reward).items() if name != "accuracy"}
     return SpokenTrainer(
-        name="spacer", settings=chosen,
-        reward=SpacerReward(accuracy=accuracy, temporal=reward), usable=usable,
-        own={**own, "maps": maps, "with_maps": with_maps, "temporal": temporal,
-             "order_seed": order_seed},
+        name="spacer",
+        settings=chosen,
+        reward=SpacerReward(accuracy=accuracy, temporal=reward),
+        usable=usable,
+        own={
+            **own,
+            "maps": maps,
+            "with_maps": with_maps,
+            "temporal": temporal,
+            "order_seed": order_seed,
+        },
         fitted=in_words_of("spacer"),
         extra=maps_extra(maps if with_maps else None),
         listed=categories if with_maps else lambda sample: (),
         contrast=(lambda model: Shuffled(model, order_seed, chosen.max_completion_length))
-        if temporal else None,
-    )  # fmt: skip
+        if temporal
+        else None,
+    )

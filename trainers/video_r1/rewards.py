@@ -81,14 +81,15 @@ class TemporalReward:
         """One set of terms a rollout; `seconds` of the group saw the frames shuffled."""
         accuracies = [self.accuracy(group, rollout) for rollout in group.rollouts]
         video = any(len(media) > 1 for media in group.sample.query.media)
-        shuffled = [
-            self.accuracy(group, rollout) for rollout in group.seconds
-        ] if video else []  # fmt: skip
+        shuffled = [self.accuracy(group, rollout) for rollout in group.seconds] if video else []
         temporal = temporal_reward(accuracies, shuffled, mu=self.mu, alpha=self.alpha)
         length = length_rewards(
-            accuracies, [rollout.tokens for rollout in group.rollouts],
-            omega=self.omega, shortest=self.shortest, longest=self.longest,
-        )  # fmt: skip
+            accuracies,
+            [rollout.tokens for rollout in group.rollouts],
+            omega=self.omega,
+            shortest=self.shortest,
+            longest=self.longest,
+        )
         rows = zip(group.rollouts, accuracies, temporal, length, strict=True)
         return [self._terms(*row) for row in rows]
 

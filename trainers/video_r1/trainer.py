@@ -19,10 +19,17 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
 @with_settings(
-    num_generations=8, generation_batch_size=32, per_device_train_batch_size=1,
-    max_completion_length=768, loss_type="grpo", beta=0.04, lr_scheduler_type="cosine",
-    weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
-)  # fmt: skip
+    num_generations=8,
+    generation_batch_size=32,
+    per_device_train_batch_size=1,
+    max_completion_length=768,
+    loss_type="grpo",
+    beta=0.04,
+    lr_scheduler_type="cosine",
+    weight_decay=0.01,
+    max_grad_norm=5.0,
+    top_p=0.95,
+)
 def video_r1(
     *,
     temporal: bool = True,
@@ -61,15 +68,23 @@ def video_r1(
     chosen = Settings(**settings)
     accuracy = VideoR1Accuracy(numbers=numbers)
     reward = TemporalReward(
-        accuracy=accuracy, alpha=alpha, mu=mu, omega=omega if length else 0.0,
-        shortest=shortest, longest=longest,
-    )  # fmt: skip
+        accuracy=accuracy,
+        alpha=alpha,
+        mu=mu,
+        omega=omega if length else 0.0,
+        shortest=shortest,
+        longest=longest,
+    )
     own = {name: value for name, value in asdict(reward).items() if name != "accuracy"}
     return SpokenTrainer(
-        name="video_r1", settings=chosen, reward=reward, usable=usable,
+        name="video_r1",
+        settings=chosen,
+        reward=reward,
+        usable=usable,
         own={**own, "temporal": temporal, "numbers": numbers, "order_seed": order_seed},
         fitted=in_words_of("video_r1", aid="off"),
         listed=lambda sample: (),
         contrast=(lambda model: Shuffled(model, order_seed, chosen.max_completion_length))
-        if temporal else None,
-    )  # fmt: skip
+        if temporal
+        else None,
+    )

@@ -26,8 +26,10 @@ from harness.models.video_str.words import boxes_3d, interval
 from harness.trainers.grpo.values import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 
-NUMBER = re.compile(r"([-+]?(?:\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:[eE][-+]?\d{1,3})?)"
-                    r"(?:\s*[^\d\s][^\d]{0,40}[23]?)?\s*")  # fmt: skip
+NUMBER = re.compile(
+    r"([-+]?(?:\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:[eE][-+]?\d{1,3})?)"
+    r"(?:\s*[^\d\s][^\d]{0,40}[23]?)?\s*"
+)
 """A number, and perhaps a unit such as `m`, `%` or `m^2` after it."""
 TOKEN = re.compile(r"[a-z0-9]+")
 NO_TIME = re.compile(r"\w{65}")
@@ -200,8 +202,12 @@ def truth_of(sample: Sample) -> Target:
     """
     form = sample.query.form
     if form not in REWARDS:
-        raise UsageError(f"sample {sample.id!r}", expected=f"one of {', '.join(REWARDS)}",
-                         found=str(form), fix="Train on other tasks.")  # fmt: skip
+        raise UsageError(
+            f"sample {sample.id!r}",
+            expected=f"one of {', '.join(REWARDS)}",
+            found=str(form),
+            fix="Train on other tasks.",
+        )
     if sample.target is None or getattr(sample.target.answer, FIELDS[form]) is None:
         raise DataError(f"sample {sample.id!r}", expected=f"a true {FIELDS[form]}", found="none")
     return sample.target

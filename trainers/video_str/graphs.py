@@ -86,8 +86,9 @@ def _node(plain: Any, where: str) -> Node:
         category, count = plain["category"], plain.get("count", 1)
         x, y, z = finite_numbers(plain["centre"], 3, "centre")
     except (TypeError, KeyError, AttributeError, ParseError) as error:
-        raise DataError(where, expected='{"category": name, "centre": [x, y, z]}',
-                        found=repr(plain)[:60]) from error  # fmt: skip
+        raise DataError(
+            where, expected='{"category": name, "centre": [x, y, z]}', found=repr(plain)[:60]
+        ) from error
     if not isinstance(category, str) or not category.strip() or type(count) is not int or count < 1:
         raise DataError(where, expected="a name, and a count of at least 1", found=repr(plain)[:60])
     return Node(category=category.strip().lower(), centre=(x, y, z), count=count)
@@ -150,9 +151,7 @@ class Sidecar:
         return {}
 
 
-def extended(
-    task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]
-) -> Task:  # fmt: skip
+def extended(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]) -> Task:
     """The task with what is known beside it, and with the objects that a prompt is to list.
 
     Args:
@@ -203,6 +202,9 @@ def extra_of(setting: str | None) -> Extra:
         return partial(shapes_extra, canvas=setting == "shapes_canvas")
     path = Path(setting)
     if not path.is_file():
-        raise UsageError(f"graphs={setting}", expected="shapes, shapes_canvas, or a file of lines",
-                         found="no such file")  # fmt: skip
+        raise UsageError(
+            f"graphs={setting}",
+            expected="shapes, shapes_canvas, or a file of lines",
+            found="no such file",
+        )
     return Sidecar(read_graphs(path))

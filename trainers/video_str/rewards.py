@@ -71,9 +71,11 @@ class VideoStrReward:
             "R_l": self.length_reward(r_ans, rollout.tokens),
         }
         total = (
-            self.with_format * terms["R_format"] + r_ans + terms["R_graph"]
+            self.with_format * terms["R_format"]
+            + r_ans
+            + terms["R_graph"]
             + self.with_length * terms["R_l"]
-        )  # fmt: skip
+        )
         term = answer_term(group.sample)
         return {**terms, **({} if term is None else {term: r_ans}), TOTAL: total}
 
@@ -84,10 +86,9 @@ class VideoStrReward:
             return 0.0, 0.0
         nodes = [node_reward(said, frame.nodes, sigma=self.sigma) for frame in truth]
         edges = [
-            edge_reward(said, frame.nodes, literal=self.literal, angle=self.angle,
-                        sigma=self.sigma)
+            edge_reward(said, frame.nodes, literal=self.literal, angle=self.angle, sigma=self.sigma)
             for frame in truth
-        ]  # fmt: skip
+        ]
         return math.fsum(nodes) / len(truth), math.fsum(edges) / len(truth)
 
     def length_reward(self, r_ans: float, tokens: int) -> float:

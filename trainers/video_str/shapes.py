@@ -76,8 +76,9 @@ def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping
         return {}
     family, _, rest = sample.id.rpartition("_")[0].rpartition("_")
     if family not in FAMILIES or not rest.isdigit():
-        raise DataError(f"shapes_qa: sample {sample.id!r}", expected="family_index_question",
-                        found=sample.id)  # fmt: skip
+        raise DataError(
+            f"shapes_qa: sample {sample.id!r}", expected="family_index_question", found=sample.id
+        )
     seed = _seed(task.annotations[0].parents[2] / MANIFEST)
     scene = draw_scene(seed, family=family, split=_split(task), index=int(rest))
     return {KEY: to_plain(scene_graphs(scene, canvas=canvas)), "map": scene_map(scene)}
@@ -112,8 +113,9 @@ def _split(task: Task) -> Split:
     for split in SPLITS:
         if task.split == split:
             return split
-    raise DataError(f"{task.name}, split {task.split}", expected="train, val or test",
-                    found=task.split)  # fmt: skip
+    raise DataError(
+        f"{task.name}, split {task.split}", expected="train, val or test", found=task.split
+    )
 
 
 @lru_cache
@@ -121,8 +123,12 @@ def _seed(path: Path) -> int:
     try:
         seed = json.loads(path.read_text("utf-8"))["seed"]
     except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
-        raise DataError(f"file {path}", expected="the seed of a generated world", found=str(error),
-                        fix="Make the data with `harness data make`.") from error  # fmt: skip
+        raise DataError(
+            f"file {path}",
+            expected="the seed of a generated world",
+            found=str(error),
+            fix="Make the data with `harness data make`.",
+        ) from error
     if type(seed) is not int:
         raise DataError(f"file {path}: 'seed'", expected="a whole number", found=repr(seed)[:60])
     return seed

@@ -76,10 +76,17 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
 
 
 @with_settings(
-    num_generations=8, generation_batch_size=64, per_device_train_batch_size=1,
-    max_completion_length=1024, loss_type="grpo", beta=0.04, lr_scheduler_type="cosine",
-    weight_decay=0.01, max_grad_norm=5.0, top_p=0.95,
-)  # fmt: skip
+    num_generations=8,
+    generation_batch_size=64,
+    per_device_train_batch_size=1,
+    max_completion_length=1024,
+    loss_type="grpo",
+    beta=0.04,
+    lr_scheduler_type="cosine",
+    weight_decay=0.01,
+    max_grad_norm=5.0,
+    top_p=0.95,
+)
 def video_str(
     *,
     graphs: str | None = None,
@@ -116,10 +123,18 @@ def video_str(
         with_length: Count R_l.
     """
     reward = VideoStrReward(
-        literal=literal, angle=angle, sigma=sigma, frames=graph_frames, omega=omega,
-        shortest=shortest, longest=longest, with_format=with_format, with_nodes=with_nodes,
-        with_edges=with_edges, with_length=with_length,
-    )  # fmt: skip
+        literal=literal,
+        angle=angle,
+        sigma=sigma,
+        frames=graph_frames,
+        omega=omega,
+        shortest=shortest,
+        longest=longest,
+        with_format=with_format,
+        with_nodes=with_nodes,
+        with_edges=with_edges,
+        with_length=with_length,
+    )
     return SpokenTrainer(
         name="video_str",
         settings=Settings(**settings),

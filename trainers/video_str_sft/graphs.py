@@ -49,10 +49,12 @@ def written(graph: FrameGraph) -> str:
     >>> written(FrameGraph(frame=0, nodes=(Node(category="star", centre=(-0.84, 0.0, 1.5)),)))
     '{"star": [-0.8, 0, 1.5]}'
     """
-    return json.dumps({
-        node.category: [_plain(round(number, PLACES)) for number in node.centre]
-        for node in graph.nodes
-    })  # fmt: skip
+    return json.dumps(
+        {
+            node.category: [_plain(round(number, PLACES)) for number in node.centre]
+            for node in graph.nodes
+        }
+    )
 
 
 def _plain(number: float) -> float:

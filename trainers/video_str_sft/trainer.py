@@ -128,11 +128,20 @@ def video_str_sft(
     trainer = replace(trainer, name="video_str_sft")
     if graphs is None:
         if graph_in_reasoning:
-            raise UsageError("video_str_sft(graph_in_reasoning=true)", expected="graphs=…, where "
-                             "true graphs are", found="none")  # fmt: skip
+            raise UsageError(
+                "video_str_sft(graph_in_reasoning=true)",
+                expected="graphs=…, where true graphs are",
+                found="none",
+            )
         return trainer
     extra_of(graphs)  # a file that is not there is found before anything is loaded
     given = {one.name: getattr(trainer, one.name) for one in fields(trainer)}
     complete = partial(with_graph, in_reasoning=graph_in_reasoning)
-    return GraphSft(**{**given, "complete": complete, "graphs": graphs,
-                       "graph_in_reasoning": graph_in_reasoning})  # fmt: skip
+    return GraphSft(
+        **{
+            **given,
+            "complete": complete,
+            "graphs": graphs,
+            "graph_in_reasoning": graph_in_reasoning,
+        }
+    )

@@ -34,9 +34,10 @@ class Budgets:
             )
         if list(self.thresholds) != sorted(set(self.thresholds)) or min(self.tokens) < 0:
             raise UsageError(
-                "budgets and thresholds", expected="rising thresholds, budgets of at least 0",
+                "budgets and thresholds",
+                expected="rising thresholds, budgets of at least 0",
                 found=f"{self.thresholds}, {self.tokens}",
-            )  # fmt: skip
+            )
 
     def level(self, score: float) -> int:
         """The level of a score, from 0.
@@ -59,8 +60,10 @@ class Budgets:
                 counts = rows.setdefault(row, dict.fromkeys((*names, "total"), 0))
                 counts[names[self.level(score)]] += 1
                 counts["total"] += 1
-        return {**{name: row for name, row in rows.items() if name != "all"},
-                **({"all": rows["all"]} if rows else {})}  # fmt: skip
+        return {
+            **{name: row for name, row in rows.items() if name != "all"},
+            **({"all": rows["all"]} if rows else {}),
+        }
 
 
 def budgets_of(tokens: str, thresholds: str) -> Budgets:
@@ -75,9 +78,7 @@ def budgets_of(tokens: str, thresholds: str) -> Budgets:
     )
 
 
-def length_factor(
-    used: int, budget: int, *, beta: float = 2e-3, clipped: bool = True
-) -> float:  # fmt: skip
+def length_factor(used: int, budget: int, *, beta: float = 2e-3, clipped: bool = True) -> float:
     """S of Eq. 7: what is left of a reward by reasoning of `used` tokens.
 
     The paper's formula falls below zero 500 tokens over the budget, where it would turn a right
@@ -93,6 +94,7 @@ def length_factor(
 def _numbers(text: str, name: str) -> list[float]:
     pieces = [piece.strip() for piece in text.split("+")]
     if not all(re.fullmatch(r"\d{1,6}(\.\d{1,6})?", piece) for piece in pieces):
-        raise UsageError(f"{name}={text}", expected="numbers joined by +, such as 96+176+256",
-                         found=text)  # fmt: skip
+        raise UsageError(
+            f"{name}={text}", expected="numbers joined by +, such as 96+176+256", found=text
+        )
     return [float(piece) for piece in pieces]

@@ -57,10 +57,14 @@ def looks(sample: Sample, frame: int) -> Looks | None:
     width, height = sample.query.size
     pieces = len(objects_in(taught(answer, [frame]), frame))
     return Looks(
-        share=masks[frame].area / (width * height), x=x, y=y, pieces=pieces,
-        seen=len(seen) / len(masks), gaps=sum(b - a > 1 for a, b in pairwise(seen)),
+        share=masks[frame].area / (width * height),
+        x=x,
+        y=y,
+        pieces=pieces,
+        seen=len(seen) / len(masks),
+        gaps=sum(b - a > 1 for a, b in pairwise(seen)),
         speed=float(np.mean(moves)) if moves else 0.0,
-    )  # fmt: skip
+    )
 
 
 def visual_description(sample: Sample, frame: int) -> str:

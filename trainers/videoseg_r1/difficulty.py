@@ -132,8 +132,9 @@ def measured(sample: Sample, frame: int) -> Rating:
     words, spatial = words_of(sample.query.text)
     language = _clipped(1 + 0.4 * words + spatial)
     if found is None:
-        return Rating(scene=UNKNOWN, segmentation=UNKNOWN, temporal=UNKNOWN, motion=UNKNOWN,
-                      language=language)  # fmt: skip
+        return Rating(
+            scene=UNKNOWN, segmentation=UNKNOWN, temporal=UNKNOWN, motion=UNKNOWN, language=language
+        )
     return Rating(
         scene=_clipped(1 + 2 * (found.pieces - 1) + spatial),
         segmentation=_clipped(10 - 30 * found.share),
@@ -196,10 +197,11 @@ def await_ratings(keys: Collection[str], rater: str, file: Path) -> None:
             known, since = len(found), monotonic()
         if monotonic() - since > PATIENCE:
             raise StoreError(
-                f"ratings {file}", expected="the first process to rate every sample",
+                f"ratings {file}",
+                expected="the first process to rate every sample",
                 found=f"nothing new for {PATIENCE:.0f} s, and {len(wanted - found)} to go",
                 fix="All processes need the same files, on a file system that they share.",
-            )  # fmt: skip
+            )
         sleep(LOOK)
 
 

@@ -125,12 +125,18 @@ def append(file: Path, rater: str, batch: Sequence[Rated]) -> None:
         StoreError: it cannot be written.
     """
     lines = [
-        json.dumps({
-            "sample": one.sample, "rater": rater, "score": one.score,
-            "ratings": None if one.rating is None else asdict(one.rating), "reply": one.reply,
-        }) + "\n"
+        json.dumps(
+            {
+                "sample": one.sample,
+                "rater": rater,
+                "score": one.score,
+                "ratings": None if one.rating is None else asdict(one.rating),
+                "reply": one.reply,
+            }
+        )
+        + "\n"
         for one in batch
-    ]  # fmt: skip
+    ]
     try:
         _cut(file)
         with file.open("a", encoding="utf-8") as out:

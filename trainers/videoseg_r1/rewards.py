@@ -218,9 +218,7 @@ class VideoSegR1Reward:
         )
         return matched(bits, jointly=True)
 
-    def _negative(
-        self, group: Group, said: Placed, beside: Beside, frame: int | None
-    ) -> float:  # fmt: skip
+    def _negative(self, group: Group, said: Placed, beside: Beside, frame: int | None) -> float:
         if not self.negative or frame is None or said.predicted == 0:
             return 0.0
         points = said.negatives * scale_of(group)
@@ -232,14 +230,19 @@ class VideoSegR1Reward:
         key = key_of(group.sample, frame or 0)
         budget = self.budgets.budget(self.scores.get(key, UNKNOWN))
         used = group.count_tokens(thought(reply))
-        factor = 1.0 if self.penalty == "none" else length_factor(
-            used, budget, beta=self.beta, clipped=self.penalty == "clipped"
-        )  # fmt: skip
+        factor = (
+            1.0
+            if self.penalty == "none"
+            else length_factor(used, budget, beta=self.beta, clipped=self.penalty == "clipped")
+        )
         return {
-            "original": original, "used": float(used), "budget": float(budget),
-            "over_budget": float(max(0, used - budget)), "length_factor": factor,
+            "original": original,
+            "used": float(used),
+            "budget": float(budget),
+            "over_budget": float(max(0, used - budget)),
+            "length_factor": factor,
             TOTAL: original * factor,
-        }  # fmt: skip
+        }
 
 
 def target_of(group: Group) -> int | None:

@@ -63,8 +63,12 @@ class VideoSegR1Trainer(GrpoTrainer):
         requests = TrainingRequests(drawing=drawing)
         asking = replace(self, ask=requests)
         asking.check(run)
-        samples = [sample for task in run.tasks for sample in samples_of(task)
-                   if sample.target is not None and _fit(sample)]  # fmt: skip
+        samples = [
+            sample
+            for task in run.tasks
+            for sample in samples_of(task)
+            if sample.target is not None and _fit(sample)
+        ]
         scores = self._scores(run, samples, requests.frame)
         bound = replace(asking, reward=replace(self.reward, scores=scores))
         facts = GrpoTrainer.train(bound, run)
@@ -94,12 +98,13 @@ class VideoSegR1Trainer(GrpoTrainer):
         lacking = [one for one, key in zip(samples, keys, strict=True) if key not in scores]
         if lacking:
             raise DataError(
-                f"ratings {file}", expected="every sample that is trained on, rated for the frame "
+                f"ratings {file}",
+                expected="every sample that is trained on, rated for the frame "
                 f"that seed {run.seed} draws",
                 found=f"{len(lacking)} that it does not know, such as {lacking[0].id!r} in frame "
                 f"{frame_of(lacking[0])}",
                 fix="scorer=… rates them; or train with the seed that the file was made with.",
-            )  # fmt: skip
+            )
         return scores
 
 
@@ -123,12 +128,13 @@ def _check_difficulties(penalty: Penalty, beta: float, budgets: Budgets) -> None
         return
     medium = budgets.budget(UNKNOWN)
     raise UsageError(
-        "videoseg_r1 with a length penalty", expected="the difficulty of every sample",
+        "videoseg_r1 with a length penalty",
+        expected="the difficulty of every sample",
         found="neither ratings nor a scorer",
         fix="Have them rated by --set scorer=…, give what was rated by --set ratings=FILE, train "
         f"by --set length_penalty=none, or give all {medium} tokens by "
         f"--set budgets={medium}+{medium} --set thresholds=5.",
-    )  # fmt: skip
+    )
 
 
 def _fit(sample: Sample) -> bool:
@@ -190,16 +196,27 @@ def videoseg_r1(
     if scorer is None and ratings is None:
         _check_difficulties(length_penalty, length_beta, levels)
     reward = VideoSegR1Reward(
-        think=think, negative=negative_points, reach=negative_distance, penalty=length_penalty,
-        beta=length_beta, budgets=levels,
-    )  # fmt: skip
+        think=think,
+        negative=negative_points,
+        reach=negative_distance,
+        penalty=length_penalty,
+        beta=length_beta,
+        budgets=levels,
+    )
     own = {
-        "think": think, "negative_points": negative_points, "negative_distance": negative_distance,
-        "length_penalty": length_penalty, "length_beta": length_beta, "budgets": budgets,
-        "thresholds": thresholds, "scorer": None if scorer is None else str(scorer),
-        "fewest_references": fewest_references, "most_references": most_references, "delta": delta,
+        "think": think,
+        "negative_points": negative_points,
+        "negative_distance": negative_distance,
+        "length_penalty": length_penalty,
+        "length_beta": length_beta,
+        "budgets": budgets,
+        "thresholds": thresholds,
+        "scorer": None if scorer is None else str(scorer),
+        "fewest_references": fewest_references,
+        "most_references": most_references,
+        "delta": delta,
         "ratings": None if ratings is None else ratings.name,
-    }  # fmt: skip
+    }
     return VideoSegR1Trainer(
         name="videoseg_r1",
         settings=Settings(**settings),
@@ -221,7 +238,13 @@ def as_videoseg(model: PromptedModel, *, think: bool) -> VideoSegR1:
         return replace(model, prompt=prompt)
     given: dict[str, Any] = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
     context = (min(canvas[0], CONTEXT[0]), min(canvas[1], CONTEXT[1]))
-    return VideoSegR1(**{
-        **given, "prompt": prompt, "keyframe": "middle", "voters": model.chat,
-        "sampler": Sampler(), "showing": Showing(context=context),
-    })  # fmt: skip
+    return VideoSegR1(
+        **{
+            **given,
+            "prompt": prompt,
+            "keyframe": "middle",
+            "voters": model.chat,
+            "sampler": Sampler(),
+            "showing": Showing(context=context),
+        }
+    )

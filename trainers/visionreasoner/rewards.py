@@ -264,7 +264,7 @@ class VisionReasonerReward:
 
 def located(
     group: Group, text: str, meant: Meant, *, semantics: Semantics = "official"
-) -> Accuracy:  # fmt: skip
+) -> Accuracy:
     """The accuracy of a reply's objects in the frame that it names, or in the one shown.
 
     Nothing is right of a reply that must name a frame and does not, or names one that the video

@@ -19,8 +19,9 @@ def add_board(commands: Any) -> None:
         metavar="DIR",
         help="a folder with runs below it; may be repeated",
     )
-    build.add_argument("--out", type=Path, required=True, metavar="DIR",
-                       help="where the three files go")  # fmt: skip
+    build.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="where the three files go"
+    )
     build.add_argument(
         "--data",
         type=Path,
@@ -31,8 +32,9 @@ def add_board(commands: Any) -> None:
     build.add_argument("--no-gallery", action="store_true", help="leave pictures out")
     add_json(build)
     keep = command(actions, "keep", "board:keep", "copy of runs what a gate needs, to be committed")
-    keep.add_argument("--runs", type=Path, required=True, metavar="DIR",
-                      help="a folder with runs below it")  # fmt: skip
+    keep.add_argument(
+        "--runs", type=Path, required=True, metavar="DIR", help="a folder with runs below it"
+    )
     keep.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
     check = command(
         actions,
@@ -40,10 +42,12 @@ def add_board(commands: Any) -> None:
         "board:check",
         "compare a candidate with a baseline, sample by sample; exit code 1 if worse",
     )
-    check.add_argument("--baseline", type=Path, required=True, metavar="DIR",
-                       help="runs to hold against")  # fmt: skip
-    check.add_argument("--candidate", type=Path, required=True, metavar="DIR",
-                       help="runs of the change")  # fmt: skip
+    check.add_argument(
+        "--baseline", type=Path, required=True, metavar="DIR", help="runs to hold against"
+    )
+    check.add_argument(
+        "--candidate", type=Path, required=True, metavar="DIR", help="runs of the change"
+    )
     check.add_argument(
         "--max-loss",
         type=float,

@@ -21,31 +21,55 @@ def add_data(commands: Any) -> None:
         metavar="N",
         help="samples a split and benchmark (default 24)",
     )
-    make.add_argument("--tasks", action="append", metavar="LIST",
-                      help="only these benchmarks, by name (default: all)")  # fmt: skip
+    make.add_argument(
+        "--tasks",
+        action="append",
+        metavar="LIST",
+        help="only these benchmarks, by name (default: all)",
+    )
     add_json(make)
-    fetch = command(actions, "fetch", "fetch:fetch",
-                     "fetch a benchmark's files from the Hugging Face hub, at a recorded commit",
-                     )  # fmt: skip
+    fetch = command(
+        actions,
+        "fetch",
+        "fetch:fetch",
+        "fetch a benchmark's files from the Hugging Face hub, at a recorded commit",
+    )
     fetch.add_argument("task", metavar="TASK", help="see `harness list tasks`")
-    fetch.add_argument("--data", type=Path, metavar="ROOT",
-                       help="the folder that holds one folder a benchmark")  # fmt: skip
-    fetch.add_argument("--revision", metavar="NAME", help="a commit or branch (default: what was "
-                       "fetched before, or else what the card says)")  # fmt: skip
-    fetch.add_argument("--only", action="append", metavar="FOLDER", help="of several repositories, "
-                       "the one that goes there; may be repeated (`harness list tasks TASK`)"
-                       )  # fmt: skip
+    fetch.add_argument(
+        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
+    )
+    fetch.add_argument(
+        "--revision",
+        metavar="NAME",
+        help="a commit or branch (default: what was fetched before, or else what the card says)",
+    )
+    fetch.add_argument(
+        "--only",
+        action="append",
+        metavar="FOLDER",
+        help="of several repositories, "
+        "the one that goes there; may be repeated (`harness list tasks TASK`)",
+    )
     fetch.add_argument("--quiet", action="store_true", help="no progress")
     add_json(fetch)
-    for name, about in (("check", "look at every file of a benchmark"),
-                        ("info", "sizes, splits, licence and one example")):  # fmt: skip
+    for name, about in (
+        ("check", "look at every file of a benchmark"),
+        ("info", "sizes, splits, licence and one example"),
+    ):
         action = command(actions, name, f"data:{name}", about)
         action.add_argument("task", nargs="?", metavar="TASK", help="one task, or use --tasks")
         add_tasks_and_data(action)
         if name == "check":
-            action.add_argument("--strict", action="store_true", help="other numbers of samples or "
-                                "videos than the published ones are an error")  # fmt: skip
-            action.add_argument("--decode", choices=("ends", "all", "none"), default="ends",
-                                help="frames of videos that are decoded: the first and the last "
-                                "(default), all of them and of pictures too, or none")  # fmt: skip
+            action.add_argument(
+                "--strict",
+                action="store_true",
+                help="other numbers of samples or videos than the published ones are an error",
+            )
+            action.add_argument(
+                "--decode",
+                choices=("ends", "all", "none"),
+                default="ends",
+                help="frames of videos that are decoded: the first and the last "
+                "(default), all of them and of pictures too, or none",
+            )
         add_json(action)

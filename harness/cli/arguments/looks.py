@@ -5,8 +5,18 @@ from typing import Any
 
 from harness.cli.arguments.shared import add_json, command
 
-KINDS = ("tasks", "models", "trainers", "boards", "metrics", "backends", "segmenters",
-         "propagators", "nodes", "judges")  # fmt: skip
+KINDS = (
+    "tasks",
+    "models",
+    "trainers",
+    "boards",
+    "metrics",
+    "backends",
+    "segmenters",
+    "propagators",
+    "nodes",
+    "judges",
+)
 
 
 def add_list(commands: Any) -> None:
@@ -35,18 +45,30 @@ def add_explain(commands: Any) -> None:
         "          harness explain TRAINING --out rollouts.html",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a training's")
-    parser.add_argument("sample", nargs="?", metavar="SAMPLE", help="its official id; of a "
-                        "training, only this one's rollouts")  # fmt: skip
+    parser.add_argument(
+        "sample",
+        nargs="?",
+        metavar="SAMPLE",
+        help="its official id; of a training, only this one's rollouts",
+    )
     parser.add_argument(
         "--data", type=Path, metavar="ROOT", help="default: where the run read them"
     )
     parser.add_argument(
         "--image", type=Path, metavar="FILE.png", help="write truth and prediction over the picture"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE.html", help="of a training: its page "
-                        "(default: RUN/rollouts.html)")  # fmt: skip
-    parser.add_argument("--groups", type=int, metavar="N", help="of a training: prompts that are "
-                        "shown, spread over its steps (default 24)")  # fmt: skip
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE.html",
+        help="of a training: its page (default: RUN/rollouts.html)",
+    )
+    parser.add_argument(
+        "--groups",
+        type=int,
+        metavar="N",
+        help="of a training: prompts that are shown, spread over its steps (default 24)",
+    )
     add_json(parser)
 
 

@@ -16,29 +16,56 @@ LINES = """A line of FILE is a JSON object: "id", and one of "reply", "boxes", "
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
 """
 
-FORMATS = ("jsonl", "lmms-eval", "vlmevalkit", "video-mme", "tempcompass", "sti", "vsi",
-           "png-tree", "label-tree", "mask-tree")  # fmt: skip
+FORMATS = (
+    "jsonl",
+    "lmms-eval",
+    "vlmevalkit",
+    "video-mme",
+    "tempcompass",
+    "sti",
+    "vsi",
+    "png-tree",
+    "label-tree",
+    "mask-tree",
+)
 """What `harness score` reads; `harness.formats` has them, and takes longer to import."""
 
 
 def add_eval(commands: Any) -> None:
     """`harness eval`."""
-    parser = command(commands, "eval", "evaluate:evaluate", "predict and score",
-                      epilog='example: harness eval --model saliency --tasks reason_seg,mevis '
-                      "--data ROOT --out runs")  # fmt: skip
+    parser = command(
+        commands,
+        "eval",
+        "evaluate:evaluate",
+        "predict and score",
+        epilog="example: harness eval --model saliency --tasks reason_seg,mevis "
+        "--data ROOT --out runs",
+    )
     _evaluation(parser)
 
 
 def add_sweep(commands: Any) -> None:
     """`harness sweep`."""
-    parser = command(commands, "sweep", "sweep:sweep", "evaluate one model under several settings",
-                      epilog="example: harness sweep --model pocket --vary frames=2,4,8 "
-                      "--tasks mevis --data ROOT --out runs")  # fmt: skip
-    parser.add_argument("--vary", action="append", metavar="SETTING=VALUES", help="of the model's "
-                        "SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated"
-                        )  # fmt: skip
-    parser.add_argument("--grid", action="store_true", help="every combination (default: one "
-                        "setting at a time, and the model as it is)")  # fmt: skip
+    parser = command(
+        commands,
+        "sweep",
+        "sweep:sweep",
+        "evaluate one model under several settings",
+        epilog="example: harness sweep --model pocket --vary frames=2,4,8 "
+        "--tasks mevis --data ROOT --out runs",
+    )
+    parser.add_argument(
+        "--vary",
+        action="append",
+        metavar="SETTING=VALUES",
+        help="of the model's "
+        "SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated",
+    )
+    parser.add_argument(
+        "--grid",
+        action="store_true",
+        help="every combination (default: one setting at a time, and the model as it is)",
+    )
     _evaluation(parser)
 
 
@@ -71,18 +98,36 @@ def _evaluation(parser: Any) -> None:
         action="store_true",
         help="give the model decoded pictures in a process without file handles",
     )
-    parser.add_argument("--timeout", type=float, metavar="SECONDS",
-                        help="replace a worker that is silent over a batch so long")  # fmt: skip
-    parser.add_argument("--ray", metavar="ADDRESS", help="let the workers be actors of a Ray "
-                        "cluster; `local` begins one")  # fmt: skip
-    parser.add_argument("--worker-gpus", type=float, metavar="N",
-                        help="GPUs of each actor, such as 0.5; with 0 they compute on the CPU "
-                        "(default: 1, or an equal share, where the cluster has GPUs)")  # fmt: skip
-    parser.add_argument("--worker-wait", type=float, default=120.0, metavar="SECONDS",
-                        help="how long an actor may wait for a machine with room for it "
-                        "(default 120)")  # fmt: skip
-    parser.add_argument("--strict-split", action="store_true", help="refuse if the model's "
-                        "checkpoint says that it was trained on some of it")  # fmt: skip
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="replace a worker that is silent over a batch so long",
+    )
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="let the workers be actors of a Ray cluster; `local` begins one",
+    )
+    parser.add_argument(
+        "--worker-gpus",
+        type=float,
+        metavar="N",
+        help="GPUs of each actor, such as 0.5; with 0 they compute on the CPU "
+        "(default: 1, or an equal share, where the cluster has GPUs)",
+    )
+    parser.add_argument(
+        "--worker-wait",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long an actor may wait for a machine with room for it (default 120)",
+    )
+    parser.add_argument(
+        "--strict-split",
+        action="store_true",
+        help="refuse if the model's checkpoint says that it was trained on some of it",
+    )
     parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
     parser.add_argument(
         "--allow-missing",
@@ -108,27 +153,43 @@ def _evaluation(parser: Any) -> None:
 
 def add_score(commands: Any) -> None:
     """`harness score`."""
-    parser = command(commands, "score", "score:score",
-                      "score predictions that exist: a file from elsewhere, or a run",
-                      epilog=LINES)  # fmt: skip
+    parser = command(
+        commands,
+        "score",
+        "score:score",
+        "score predictions that exist: a file from elsewhere, or a run",
+        epilog=LINES,
+    )
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
     add_tasks_and_data(parser)
-    parser.add_argument("--predictions", type=Path, metavar="FILE", help="JSON lines, or what "
-                        "--format says")  # fmt: skip
-    parser.add_argument("--format", choices=FORMATS, default="jsonl", metavar="NAME",
-                        help=f"of FILE: {', '.join(FORMATS)} (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--threshold", type=float, metavar="P", help="of --format mask-tree: a "
-                        "probability above it is foreground (default 0.5)")  # fmt: skip
+    parser.add_argument(
+        "--predictions", type=Path, metavar="FILE", help="JSON lines, or what --format says"
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="jsonl",
+        metavar="NAME",
+        help=f"of FILE: {', '.join(FORMATS)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="P",
+        help="of --format mask-tree: a probability above it is foreground (default 0.5)",
+    )
     parser.add_argument(
         "--model", metavar="SPEC", help='reads "reply" lines, for example qwen_vl(backend=stored)'
     )
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
     parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
-    parser.add_argument("--allow-missing", action="store_true",
-                        help="go on where pictures or videos are missing")  # fmt: skip
-    parser.add_argument("--workers", type=int, default=1, metavar="N",
-                        help="processes that score RUNs (default 1)")  # fmt: skip
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="go on where pictures or videos are missing"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that score RUNs (default 1)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="leave a run folder for boards")
     add_metrics(parser)
     add_judge(parser)
@@ -145,7 +206,11 @@ def add_verify(commands: Any) -> None:
         "perfect answers must reach each card's ceiling, also as reply text",
     )
     add_tasks_and_data(parser)
-    parser.add_argument("--model", metavar="SPEC", default="qwen_vl(backend=stored)",
-                        help="whose grammar writes and reads the replies (default: %(default)s); "
-                        "none: answers only")  # fmt: skip
+    parser.add_argument(
+        "--model",
+        metavar="SPEC",
+        default="qwen_vl(backend=stored)",
+        help="whose grammar writes and reads the replies (default: %(default)s); "
+        "none: answers only",
+    )
     add_json(parser)

@@ -8,9 +8,12 @@ from typing import Any
 def command(commands: Any, name: str, function: str, about: str, **extra: Any) -> Any:
     """A parser of a command or an action; `function` is `module:name` in `harness.cli`."""
     parser = commands.add_parser(
-        name, help=about, description=about[0].upper() + about[1:] + ".",
-        formatter_class=argparse.RawDescriptionHelpFormatter, **extra,
-    )  # fmt: skip
+        name,
+        help=about,
+        description=about[0].upper() + about[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **extra,
+    )
     parser.set_defaults(function=function)
     return parser
 
@@ -28,23 +31,33 @@ def add_tasks_and_data(parser: Any) -> None:
         metavar="SPECS",
         help="NAME or NAME(split=…,protocol=…), several with commas or repeated",
     )
-    parser.add_argument("--data", type=Path, metavar="ROOT",
-                        help="the folder that holds one folder a benchmark")  # fmt: skip
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
+    )
 
 
 def add_metrics(parser: Any) -> None:
     """Metrics beside those of a task."""
-    parser.add_argument("--metrics", action="append", metavar="SPECS",
-                        help="further metrics, from plugins")  # fmt: skip
+    parser.add_argument(
+        "--metrics", action="append", metavar="SPECS", help="further metrics, from plugins"
+    )
 
 
 def add_judge(parser: Any) -> None:
     """Who grades answers in free text."""
-    parser.add_argument("--judge", metavar="SPEC", help="who grades free answers: chat(backend=…), "
-                        "remembered(judge=…,file=…) or stored(file=…)")  # fmt: skip
+    parser.add_argument(
+        "--judge",
+        metavar="SPEC",
+        help="who grades free answers: chat(backend=…), "
+        "remembered(judge=…,file=…) or stored(file=…)",
+    )
 
 
 def add_config(parser: Any) -> None:
     """A file that stands for what would be typed."""
-    parser.add_argument("--config", type=Path, metavar="FILE",
-                        help="a TOML file with the same keys; what is typed wins")  # fmt: skip
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file with the same keys; what is typed wins",
+    )

@@ -26,8 +26,17 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 __all__ = ["PROTOCOLS", "activitynet_qa"]
 
 FIX = "`harness list tasks activitynet_qa` says where the data is had."
-TYPES = ("motion", "spatial", "temporal", "yes/no", "colour", "object", "location", "number",
-         "other")  # fmt: skip
+TYPES = (
+    "motion",
+    "spatial",
+    "temporal",
+    "yes/no",
+    "colour",
+    "object",
+    "location",
+    "number",
+    "other",
+)
 SUFFIXES = (".mp4", ".mkv", ".webm")
 
 
@@ -89,10 +98,13 @@ def activitynet_qa(
         annotations=(asked, answered),
         check=partial(_check, source),
         arguments={
-            "split": split, "sample": sample, "seed": seed, "frames": str(source.shown),
+            "split": split,
+            "sample": sample,
+            "seed": seed,
+            "frames": str(source.shown),
             "protocol": protocol,
         },
-    )  # fmt: skip
+    )
 
 
 def read(source: Source) -> list[Record]:
@@ -119,17 +131,20 @@ def _record(
 ) -> Record:
     name = field(plain, "question_id", str, where)
     if name not in answers:
-        raise DataError(f"{where}: {name!r}", expected=f"an answer in {source.answers}",
-                        found="none")  # fmt: skip
+        raise DataError(
+            f"{where}: {name!r}", expected=f"an answer in {source.answers}", found="none"
+        )
     told = f"{source.answers}, answer of {name!r}"
     kind = int(field(answers[name], "type", (int, str), told))
     if not 0 <= kind < len(TYPES):
         raise DataError(f"{told}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=str(kind))
     return Record(
-        id=name, video=field(plain, "video_name", str, where),
+        id=name,
+        video=field(plain, "video_name", str, where),
         question=field(plain, "question", str, where).strip(),
-        answer=field(answers[name], "answer", str, told).strip(), kind=TYPES[kind],
-    )  # fmt: skip
+        answer=field(answers[name], "answer", str, told).strip(),
+        kind=TYPES[kind],
+    )
 
 
 def _listed(path: Path) -> list[Any]:
@@ -143,8 +158,9 @@ def video_name(folder: Path, name: str) -> str:
     """The file of a video: with or without the `v_` that ActivityNet's own files begin with."""
     inside(folder, name)
     names = [f"{begin}{name}{suffix}" for begin in ("v_", "") for suffix in SUFFIXES]
-    there = (one for one in names
-             if (folder / one).is_file() or (folder / one).with_suffix("").is_dir())  # fmt: skip
+    there = (
+        one for one in names if (folder / one).is_file() or (folder / one).with_suffix("").is_dir()
+    )
     return next(there, names[0])
 
 
@@ -156,13 +172,15 @@ def _samples(source: Source, split: str) -> Iterator[Sample]:
         yield Sample(
             id=record.id,
             query=Query(
-                id=query_id(record.id), text=record.question, forms=(AnswerForm.TEXT,),
+                id=query_id(record.id),
+                text=record.question,
+                forms=(AnswerForm.TEXT,),
                 media=(video_or_lost((source.videos,), name, source.shown.choose),),
             ),
             target=Target(answer=Answer(text=record.answer), extra={"type": record.kind}),
             group=record.video,
             categories={"type": record.kind},
-        )  # fmt: skip
+        )
 
 
 def _check(source: Source) -> Iterator[Problem]:

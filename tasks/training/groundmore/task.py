@@ -111,7 +111,9 @@ def _of_clip(layout: Layout, name: str, video: Any) -> Iterator[Sample]:
         yield Sample(
             id=sample_id,
             query=Query(
-                id=query_id(sample_id), media=(media,), forms=(AnswerForm.MASK_TRACK,),
+                id=query_id(sample_id),
+                media=(media,),
+                forms=(AnswerForm.MASK_TRACK,),
                 text=" ".join(field(plain, "question", str, told).split()),
             ),
             target=Target(
@@ -121,7 +123,7 @@ def _of_clip(layout: Layout, name: str, video: Any) -> Iterator[Sample]:
             ),
             group=name,
             categories={"type": kind},
-        )  # fmt: skip
+        )
 
 
 class Clip:
@@ -158,9 +160,10 @@ class Clip:
         tracks = [[known.get(one) for known in frames] for one in objects]
         masks = united(tracks, size=media.size, frames=len(frames))
         return Answer(
-            masks=masks, instances=instances(tracks, media.size),
+            masks=masks,
+            instances=instances(tracks, media.size),
             box_track=tuple(map(extent, masks)),
-        )  # fmt: skip
+        )
 
     def _known(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         if number not in self._labels:
@@ -208,8 +211,10 @@ def action(plain: Any, start: int, where: str) -> tuple[int, int]:
     Raises:
         DataError: a time is not `MM:SS` or `HH:MM:SS`.
     """
-    begin, end = (seconds(field(plain, key, str, where), f"{where}: {key!r}")
-                  for key in ("action_start", "action_end"))  # fmt: skip
+    begin, end = (
+        seconds(field(plain, key, str, where), f"{where}: {key!r}")
+        for key in ("action_start", "action_end")
+    )
     return (begin - start) * RATE, (end - start) * RATE - 1
 
 
@@ -237,8 +242,9 @@ def object_ids(plain: Any, where: str) -> tuple[int, ...]:
     value = field(plain, "obj_id", (str, int), where)
     words = [word.strip() for word in str(value).split(",")]
     if not all(word.isdigit() and 0 < int(word[:4]) < 256 for word in words):
-        raise DataError(f"{where}: 'obj_id'", expected="numbers from 1 to 255",
-                        found=repr(value)[:40])  # fmt: skip
+        raise DataError(
+            f"{where}: 'obj_id'", expected="numbers from 1 to 255", found=repr(value)[:40]
+        )
     return tuple(int(word) for word in words)
 
 

@@ -27,10 +27,12 @@ def write(world: World, root: Path) -> None:
         for example in world.of("video", split)[: world.size]:
             clip = clip_name(example.scene)
             _write_frames(example.scene, place / "annotations" / clip)
-            videos[clip] = {"questions": {
-                str(number): _question(example.scene, question, number)
-                for number, question in enumerate(example.questions)
-            }}  # fmt: skip
+            videos[clip] = {
+                "questions": {
+                    str(number): _question(example.scene, question, number)
+                    for number, question in enumerate(example.questions)
+                }
+            }
         write_json(place / FILES[name][0], {"videos": videos})
 
 
@@ -48,10 +50,13 @@ def _question(scene: Scene, question: Question, number: int) -> dict[str, Any]:
     start = STARTS + 2 * scene.index
     objects = ", ".join(str(one + 1) for one in question.referents)
     return {
-        "question": question.text, "answer": f"{question.count} of them", "obj_id": objects,
-        "q_type": TYPES[number % len(TYPES)], "action_start": _clock(start, ":"),
+        "question": question.text,
+        "answer": f"{question.count} of them",
+        "obj_id": objects,
+        "q_type": TYPES[number % len(TYPES)],
+        "action_start": _clock(start, ":"),
         "action_end": _clock(start + 1, ":"),
-    }  # fmt: skip
+    }
 
 
 def _write_frames(scene: Scene, folder: Path) -> None:

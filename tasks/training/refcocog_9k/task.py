@@ -54,9 +54,10 @@ def solution(text: str, where: str) -> Solution:
     match = SOLUTION.fullmatch(text)
     if match is None:
         raise DataError(
-            where, expected="<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>",
+            where,
+            expected="<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>",
             found=text[:60],
-        )  # fmt: skip
+        )
     numbers = [int(one) for one in match.groups()]
     whole, sides = box(numbers[:4], f"{where}: <box>")
     first, one = point(numbers[4:6], f"{where}: <points>, the first")

@@ -21,7 +21,10 @@ def _rows(world: World) -> Iterator[dict[str, Any]]:
             continue
         name = f"shapes_{scene.index * 100 + question.referents[0]}"
         yield {
-            "id": name, "problem": question.text, "image": picture(scene, f"{name}.png"),
+            "id": name,
+            "problem": question.text,
+            "image": picture(scene, f"{name}.png"),
             "solution": one_object(scene, question.referents[0]),
-            "img_height": scene.height, "img_width": scene.width,
-        }  # fmt: skip
+            "img_height": scene.height,
+            "img_width": scene.width,
+        }

@@ -65,10 +65,15 @@ def sr_91k(
     listed = place / MAPS
     maps = read_maps(listed) if listed.is_file() else {}
     asked = QuestionSet(
-        name="sr_91k", path=path, root=place, shown=Shown(frames), sampled=Sampled(sample, seed),
-        wanted=_is_spatial, more=lambda question: _map(question, maps),
+        name="sr_91k",
+        path=path,
+        root=place,
+        shown=Shown(frames),
+        sampled=Sampled(sample, seed),
+        wanted=_is_spatial,
+        more=lambda question: _map(question, maps),
         objects=lambda question: tuple(maps.get(video_of(question), ())),
-    )  # fmt: skip
+    )
     return Task(
         name="sr_91k",
         version=2,
@@ -79,10 +84,14 @@ def sr_91k(
         annotations=(path, listed) if listed.is_file() else (path,),
         check=asked.check,
         arguments={
-            "split": split, "sample": sample, "seed": seed, "frames": str(asked.shown),
-            "protocol": protocol, "maps": len(maps),
+            "split": split,
+            "sample": sample,
+            "seed": seed,
+            "frames": str(asked.shown),
+            "protocol": protocol,
+            "maps": len(maps),
         },
-    )  # fmt: skip
+    )
 
 
 def _is_spatial(question: Question) -> bool:
@@ -117,13 +126,18 @@ def read_maps(path: Path) -> dict[str, Map]:
         cells: dict[str, Any] = field(plain, "cognitive_map", dict, where)
         for name, spots in cells.items():
             if not isinstance(spots, list) or not all(map(_is_cell, spots)):
-                raise DataError(f"{where}: {name!r}", expected=f"cells [column, row] from 0 to "
-                                f"{GRID}", found=repr(spots)[:60])  # fmt: skip
+                raise DataError(
+                    f"{where}: {name!r}",
+                    expected=f"cells [column, row] from 0 to {GRID}",
+                    found=repr(spots)[:60],
+                )
         found[video] = cells
     return found
 
 
 def _is_cell(spot: Any) -> bool:
-    return isinstance(spot, list) and len(spot) == 2 and all(
-        type(one) in (int, float) and 0 <= one <= GRID for one in spot
-    )  # fmt: skip
+    return (
+        isinstance(spot, list)
+        and len(spot) == 2
+        and all(type(one) in (int, float) and 0 <= one <= GRID for one in spot)
+    )

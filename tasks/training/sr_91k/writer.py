@@ -22,8 +22,9 @@ def write(world: World, root: Path) -> None:
     for scene in scenes:
         path = f"SR/videos/{name(scene)}.mp4"
         write_video(place / path, scene)
-        rows += [record(asked(scene), 0, path=f"/{path}", video=True, source=SOURCE)
-                 for asked in ASKED]  # fmt: skip
+        rows += [
+            record(asked(scene), 0, path=f"/{path}", video=True, source=SOURCE) for asked in ASKED
+        ]
     kept = [{**row, "problem_id": k} for k, row in enumerate(rows[: world.size], start=1)]
     _lines(place / FILES[0], kept)
     _lines(place / MAPS, [_map(scene) for scene in scenes])

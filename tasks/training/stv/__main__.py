@@ -15,18 +15,41 @@ from harness.tasks.training.stv.filters import Limits
 def parser() -> argparse.ArgumentParser:
     """The arguments of the builder."""
     usual, limits = Settings(), Limits()
-    made = argparse.ArgumentParser(prog="python -m harness.tasks.training.stv",
-                                   description="Build questions of space and time from TAO, KITTI "
-                                   "tracking and ScanNet.")  # fmt: skip
-    made.add_argument("--data", type=Path, required=True, metavar="ROOT",
-                      help="holds tao/, kitti_tracking/ and scannet/")  # fmt: skip
+    made = argparse.ArgumentParser(
+        prog="python -m harness.tasks.training.stv",
+        description="Build questions of space and time from TAO, KITTI tracking and ScanNet.",
+    )
+    made.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="ROOT",
+        help="holds tao/, kitti_tracking/ and scannet/",
+    )
     made.add_argument("--out", type=Path, metavar="DIR", help="default: ROOT/stv_205k")
-    made.add_argument("--sources", default=",".join(usual.sources), metavar="NAMES",
-                      help="which of tao,kitti,scannet")  # fmt: skip
-    made.add_argument("--without", type=Path, action="append", default=[], metavar="FILE",
-                      help="ScanNet scans to leave out, one a line")  # fmt: skip
-    for name, kind in (("seed", int), ("frames", int), ("per_clip", int), ("pictures", int),
-                       ("rl", int), ("kitti_step", int), ("scannet_step", int)):  # fmt: skip
+    made.add_argument(
+        "--sources",
+        default=",".join(usual.sources),
+        metavar="NAMES",
+        help="which of tao,kitti,scannet",
+    )
+    made.add_argument(
+        "--without",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="ScanNet scans to leave out, one a line",
+    )
+    for name, kind in (
+        ("seed", int),
+        ("frames", int),
+        ("per_clip", int),
+        ("pictures", int),
+        ("rl", int),
+        ("kitti_step", int),
+        ("scannet_step", int),
+    ):
         made.add_argument(f"--{name.replace('_', '-')}", type=kind, default=getattr(usual, name))
     made.add_argument("--tao-split", default=usual.tao_split)
     for name in ("visible", "pixels", "nearest", "farthest"):
@@ -39,17 +62,30 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     """The settings that the arguments say."""
     sources = arguments.sources.split(",")
     if unknown := set(sources) - set(get_args(Source)):
-        raise UsageError(f"--sources {arguments.sources}", expected=", ".join(get_args(Source)),
-                         found=", ".join(sorted(unknown)))  # fmt: skip
+        raise UsageError(
+            f"--sources {arguments.sources}",
+            expected=", ".join(get_args(Source)),
+            found=", ".join(sorted(unknown)),
+        )
     return Settings(
-        sources=tuple(dict.fromkeys(sources)), seed=arguments.seed, frames=arguments.frames,
-        per_clip=arguments.per_clip, pictures=arguments.pictures, rl=arguments.rl,
-        synonyms=not arguments.no_synonyms, tao_split=arguments.tao_split,
-        kitti_step=arguments.kitti_step, scannet_step=arguments.scannet_step,
+        sources=tuple(dict.fromkeys(sources)),
+        seed=arguments.seed,
+        frames=arguments.frames,
+        per_clip=arguments.per_clip,
+        pictures=arguments.pictures,
+        rl=arguments.rl,
+        synonyms=not arguments.no_synonyms,
+        tao_split=arguments.tao_split,
+        kitti_step=arguments.kitti_step,
+        scannet_step=arguments.scannet_step,
         without=excluded(arguments.without),
-        limits=Limits(visible=arguments.visible, pixels=arguments.pixels,
-                      nearest=arguments.nearest, farthest=arguments.farthest),
-    )  # fmt: skip
+        limits=Limits(
+            visible=arguments.visible,
+            pixels=arguments.pixels,
+            nearest=arguments.nearest,
+            farthest=arguments.farthest,
+        ),
+    )
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -62,8 +98,10 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     found = report["questions"]
-    sys.stdout.write(f"{out}: {found['total']} questions, {found['graphs']} with a graph; see "
-                     f"{out / 'statistics.md'}\n")  # fmt: skip
+    sys.stdout.write(
+        f"{out}: {found['total']} questions, {found['graphs']} with a graph; see "
+        f"{out / 'statistics.md'}\n"
+    )
     return 0
 
 

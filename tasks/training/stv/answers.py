@@ -33,8 +33,11 @@ class Answers:
         Those come first whose right option was right least often, of these the first. Drafts
         without options, or with options of their own, are taken as they come.
         """
-        fixed = [(draft, draft.answer) for draft in drafts
-                 if isinstance(draft.answer, Choice) and draft.answer.offered is None]  # fmt: skip
+        fixed = [
+            (draft, draft.answer)
+            for draft in drafts
+            if isinstance(draft.answer, Choice) and draft.answer.offered is None
+        ]
         if not fixed:
             return list(drafts[:most]), 0
         offered = {frozenset({answer.right, *answer.wrong}) for _, answer in fixed}
@@ -47,8 +50,9 @@ class Answers:
             waiting.setdefault(answer.right, deque()).append(number)
         taken: list[Draft] = []
         while waiting and len(taken) < most:
-            times, number, option = min((counts[name], ahead[0], name)
-                                        for name, ahead in waiting.items())  # fmt: skip
+            times, number, option = min(
+                (counts[name], ahead[0], name) for name, ahead in waiting.items()
+            )
             if times >= min(counts.values()) + LEAD:
                 return taken, len(drafts) - len(taken)
             taken.append(fixed[number][0])

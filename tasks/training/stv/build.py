@@ -83,24 +83,38 @@ class Settings:
     """ScanNet's scans that are left out."""
 
     def __post_init__(self) -> None:
-        least = {"frames": 2, "per_clip": 1, "pictures": 0, "rl": 1, "kitti_step": 1,
-                 "scannet_step": 1, "seed": 0}  # fmt: skip
+        least = {
+            "frames": 2,
+            "per_clip": 1,
+            "pictures": 0,
+            "rl": 1,
+            "kitti_step": 1,
+            "scannet_step": 1,
+            "seed": 0,
+        }
         for name, low in least.items():
             if getattr(self, name) < low:
-                raise UsageError(f"{name} of a build", expected=f"at least {low}",
-                                 found=str(getattr(self, name)))  # fmt: skip
+                raise UsageError(
+                    f"{name} of a build", expected=f"at least {low}", found=str(getattr(self, name))
+                )
         if not self.sources:
             raise UsageError("sources of a build", expected="tao, kitti or scannet", found="none")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "sources": list(self.sources), "frames": self.frames, "per_clip": self.per_clip,
-            "pictures": self.pictures, "synonyms": self.synonyms, "rl": self.rl,
-            "limits": describe(self.limits), "tao_split": self.tao_split,
-            "kitti_step": self.kitti_step, "scannet_step": self.scannet_step,
+            "sources": list(self.sources),
+            "frames": self.frames,
+            "per_clip": self.per_clip,
+            "pictures": self.pictures,
+            "synonyms": self.synonyms,
+            "rl": self.rl,
+            "limits": describe(self.limits),
+            "tao_split": self.tao_split,
+            "kitti_step": self.kitti_step,
+            "scannet_step": self.scannet_step,
             "without": sorted(self.without),
-        }  # fmt: skip
+        }
 
 
 def clips(data: Path, settings: Settings) -> Iterator[Clip]:
@@ -111,8 +125,9 @@ def clips(data: Path, settings: Settings) -> Iterator[Clip]:
         elif source == "kitti":
             yield from read_kitti(data, frames=settings.frames, step=settings.kitti_step)
         else:
-            yield from read_scannet(data, frames=settings.frames, step=settings.scannet_step,
-                                    without=settings.without)  # fmt: skip
+            yield from read_scannet(
+                data, frames=settings.frames, step=settings.scannet_step, without=settings.without
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +157,10 @@ def _pictures(clip: Clip, settings: Settings) -> Iterator[Clip]:
     if not clip.is_video:
         return
     frames = [
-        one for one, sights in enumerate(clip.sights)
+        one
+        for one, sights in enumerate(clip.sights)
         if any(sight.clear and sight.category not in clip.unnamed_at(one) for sight in sights)
-    ]  # fmt: skip
+    ]
     draws = Draws(settings.seed, "stv", clip.id, "pictures")
     for frame in sorted(draws.shuffled(frames)[: settings.pictures]):
         yield clip.picture(frame)
@@ -213,8 +229,12 @@ def build(data: Path, out: Path, settings: Settings) -> dict[str, Any]:
         StoreError: `out` cannot be written.
     """
     if (out / "questions.jsonl").exists():
-        raise UsageError(f"folder {out}", expected="no set of questions", found="one",
-                         fix="Name another folder, or remove it first.")  # fmt: skip
+        raise UsageError(
+            f"folder {out}",
+            expected="no set of questions",
+            found="one",
+            fix="Name another folder, or remove it first.",
+        )
     tally, statistics = Tally(), Statistics()
     ids: dict[str, list[str]] = {kind: [] for kind in KINDS}
     try:
@@ -239,8 +259,12 @@ def build(data: Path, out: Path, settings: Settings) -> dict[str, Any]:
 
 
 def _report(settings: Settings, statistics: Statistics, tally: Tally) -> dict[str, Any]:
-    return {"seed": settings.seed, "settings": settings.to_json(),
-            "questions": statistics.to_json(), "filters": tally.to_json()}  # fmt: skip
+    return {
+        "seed": settings.seed,
+        "settings": settings.to_json(),
+        "questions": statistics.to_json(),
+        "filters": tally.to_json(),
+    }
 
 
 def _written(path: Path) -> Any:
@@ -262,6 +286,7 @@ def excluded(paths: Sequence[Path]) -> frozenset[str]:
         try:
             names.update(path.read_text("utf-8").split())
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"file {path}", expected="names of scans, one a line",
-                             found=str(error)) from error  # fmt: skip
+            raise UsageError(
+                f"file {path}", expected="names of scans, one a line", found=str(error)
+            ) from error
     return frozenset(names)

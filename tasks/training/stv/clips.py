@@ -84,7 +84,11 @@ class Clip:
 
     def picture(self, frame: int) -> "Clip":
         """One frame by itself."""
-        return replace(self, id=f"{self.id}/{frame}", pictures=(self.pictures[frame],),
-                       sights=(self.sights[frame],),
-                       uncounted=self.uncounted[frame : frame + 1],
-                       unnamed=self.unnamed[frame : frame + 1])  # fmt: skip
+        return replace(
+            self,
+            id=f"{self.id}/{frame}",
+            pictures=(self.pictures[frame],),
+            sights=(self.sights[frame],),
+            uncounted=self.uncounted[frame : frame + 1],
+            unnamed=self.unnamed[frame : frame + 1],
+        )

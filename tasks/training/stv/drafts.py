@@ -7,9 +7,15 @@ from typing import Literal, TypeAlias, get_args
 from harness.types import Box, Box3D
 
 Kind: TypeAlias = Literal[
-    "object_counting", "relative_direction", "relative_distance", "appearance_order",
-    "object_size", "motion_tracking", "object_localization", "displacement",
-]  # fmt: skip
+    "object_counting",
+    "relative_direction",
+    "relative_distance",
+    "appearance_order",
+    "object_size",
+    "motion_tracking",
+    "object_localization",
+    "displacement",
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """The eight types of questions, in the paper's order."""
 

@@ -34,8 +34,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not (0 <= self.visible <= 1 and self.pixels >= 0 and 0 <= self.nearest < self.farthest):
-            raise UsageError("limits", expected="0 ≤ visible ≤ 1, pixels ≥ 0 and 0 ≤ nearest < "
-                             "farthest", found=repr(self))  # fmt: skip
+            raise UsageError(
+                "limits",
+                expected="0 ≤ visible ≤ 1, pixels ≥ 0 and 0 ≤ nearest < farthest",
+                found=repr(self),
+            )
 
     def reason(self, sight: Sight, size: tuple[int, int]) -> str | None:
         """Why an object is not clear in a picture of this size; None if it is."""
@@ -90,10 +93,13 @@ def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
     """
     names = {sight.category for frame in clip.sights for sight in frame}
     doubtful = {name for name in names if _is_part(name, names)}
-    known = replace(clip, sights=tuple(
-        tuple(replace(one, category="") if one.category in doubtful else one for one in frame)
-        for frame in clip.sights
-    ))  # fmt: skip
+    known = replace(
+        clip,
+        sights=tuple(
+            tuple(replace(one, category="") if one.category in doubtful else one for one in frame)
+            for frame in clip.sights
+        ),
+    )
     alone = named(known)
     frames = []
     for number, frame in enumerate(known.sights):
@@ -157,5 +163,9 @@ def few(clip: Clip, names: Iterable[str], kind: Kind, tally: Tally) -> list[str]
 
 def describe(limits: Limits) -> dict[str, Any]:
     """The limits as plain data."""
-    return {"visible": limits.visible, "pixels": limits.pixels, "nearest": limits.nearest,
-            "farthest": limits.farthest}  # fmt: skip
+    return {
+        "visible": limits.visible,
+        "pixels": limits.pixels,
+        "nearest": limits.nearest,
+        "farthest": limits.farthest,
+    }

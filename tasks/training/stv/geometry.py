@@ -106,8 +106,14 @@ def share_inside(box: Box, size: tuple[int, int]) -> float:
 
 def iou(one: Box, other: Box) -> float:
     """Intersection over union, right and bottom exclusive."""
-    shared = area(Box(max(one.left, other.left), max(one.top, other.top),
-                      min(one.right, other.right), min(one.bottom, other.bottom)))  # fmt: skip
+    shared = area(
+        Box(
+            max(one.left, other.left),
+            max(one.top, other.top),
+            min(one.right, other.right),
+            min(one.bottom, other.bottom),
+        )
+    )
     union = area(one) + area(other) - shared
     return shared / union if union else 0.0
 
@@ -120,8 +126,9 @@ def around(points: Array) -> Box3D:
 
 def corners_of(low: Array, high: Array) -> Array:
     """The eight corners of an axis-aligned box."""
-    return np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1])
-                     for z in (low[2], high[2])])  # fmt: skip
+    return np.array(
+        [[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])]
+    )
 
 
 def turn(start: Place, ahead: Place, other: Place) -> float:

@@ -44,10 +44,16 @@ from harness.types import Box
 RATE = 10.0  # frames a second
 COLUMNS = 17
 WORDS: Mapping[str, str] = {
-    "Car": "car", "Van": "van", "Truck": "truck", "Pedestrian": "pedestrian",
-    "Person_sitting": "sitting person", "Person": "sitting person", "Cyclist": "cyclist",
-    "Tram": "tram", "Misc": "",
-}  # fmt: skip
+    "Car": "car",
+    "Van": "van",
+    "Truck": "truck",
+    "Pedestrian": "pedestrian",
+    "Person_sitting": "sitting person",
+    "Person": "sitting person",
+    "Cyclist": "cyclist",
+    "Tram": "tram",
+    "Misc": "",
+}
 """What a reader would call each type of object."""
 
 UNLABELLED = "DontCare"
@@ -93,8 +99,9 @@ def read_kitti(data: Path, *, frames: int = 16, step: int = 5) -> Iterator[Clip]
     root = data / "kitti_tracking" / "training"
     files = sorted((root / "label_02").glob("[0-9][0-9][0-9][0-9].txt"))
     if not files:
-        raise DataError(f"folder {root / 'label_02'}", expected="labels, 0000.txt and so on",
-                        found="none")  # fmt: skip
+        raise DataError(
+            f"folder {root / 'label_02'}", expected="labels, 0000.txt and so on", found="none"
+        )
     for path in files:
         yield from _sequence(root, path.stem, frames=frames, step=step)
 
@@ -115,15 +122,22 @@ def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip
     for start in range(0, len(chosen), frames):
         window = chosen[start : start + frames]
         sights = [
-            tuple(sight_of(label, calibration, size, _pose(poses, frame, oxts, calibration))
-                  for label in labels[frame])
+            tuple(
+                sight_of(label, calibration, size, _pose(poses, frame, oxts, calibration))
+                for label in labels[frame]
+            )
             for frame in window
-        ]  # fmt: skip
+        ]
         shown = [f"kitti_tracking/training/image_02/{name}/{pictures[one].name}" for one in window]
-        yield Clip(id=f"kitti/{name}/{window[0]}", source="kitti", pictures=tuple(shown),
-                   rate=RATE / step, size=size, sights=tuple(sights),
-                   uncounted=tuple(ANYTHING if one in partly else frozenset() for one in window),
-                   )  # fmt: skip
+        yield Clip(
+            id=f"kitti/{name}/{window[0]}",
+            source="kitti",
+            pictures=tuple(shown),
+            rate=RATE / step,
+            size=size,
+            sights=tuple(sights),
+            uncounted=tuple(ANYTHING if one in partly else frozenset() for one in window),
+        )
 
 
 def read_labels(path: Path) -> Iterator[Label]:
@@ -142,10 +156,15 @@ def read_labels(path: Path) -> Iterator[Label]:
         if occluded not in SEEN_AT:
             raise DataError(f"{where}: occluded", expected="0, 1, 2 or 3", found=columns[4])
         yield Label(
-            frame=int(numbers[0]), track=columns[1], kind=columns[2], occluded=occluded,
-            box=Box(*numbers[5:9]), dimensions=(numbers[9], numbers[10], numbers[11]),
-            location=place(numbers[12:15]), turned=numbers[15],
-        )  # fmt: skip
+            frame=int(numbers[0]),
+            track=columns[1],
+            kind=columns[2],
+            occluded=occluded,
+            box=Box(*numbers[5:9]),
+            dimensions=(numbers[9], numbers[10], numbers[11]),
+            location=place(numbers[12:15]),
+            turned=numbers[15],
+        )
 
 
 def read_partly_labelled(path: Path) -> frozenset[int]:
@@ -154,8 +173,11 @@ def read_partly_labelled(path: Path) -> frozenset[int]:
     Raises:
         DataError: a line has other columns.
     """
-    return frozenset(int(_numbers(columns[:1], where)[0]) for where, columns in _rows(path)
-                     if columns[2] == UNLABELLED)  # fmt: skip
+    return frozenset(
+        int(_numbers(columns[:1], where)[0])
+        for where, columns in _rows(path)
+        if columns[2] == UNLABELLED
+    )
 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -181,8 +203,11 @@ def read_calibration(path: Path) -> Calibration:
     def matrix(names: Sequence[str], rows: int, columns: int) -> Array:
         numbers = next((found[name] for name in names if name in found), [])
         if len(numbers) != rows * columns:
-            raise DataError(f"{path}: {' or '.join(names)}", expected=f"{rows * columns} numbers",
-                            found=str(len(numbers)) if numbers else "none")  # fmt: skip
+            raise DataError(
+                f"{path}: {' or '.join(names)}",
+                expected=f"{rows * columns} numbers",
+                found=str(len(numbers)) if numbers else "none",
+            )
         whole = np.eye(4)
         whole[:rows, :columns] = np.array(numbers).reshape(rows, columns)
         return whole
@@ -205,8 +230,10 @@ def read_poses(path: Path) -> list[Array]:
     Raises:
         DataError: a line has fewer than six numbers.
     """
-    rows = [_numbers(line.split(), f"{path}, line {number}")
-            for number, line in enumerate(_lines(path), start=1)]  # fmt: skip
+    rows = [
+        _numbers(line.split(), f"{path}, line {number}")
+        for number, line in enumerate(_lines(path), start=1)
+    ]
     poses = []
     for number, row in enumerate(rows, start=1):
         if len(row) < 6:
@@ -226,8 +253,9 @@ def _pose(
     if poses is None:
         return None
     if frame >= len(poses):
-        raise DataError(f"{path}", expected=f"a line for frame {frame}",
-                        found=f"{len(poses)} lines")  # fmt: skip
+        raise DataError(
+            f"{path}", expected=f"a line for frame {frame}", found=f"{len(poses)} lines"
+        )
     # R_rect and the others are rotations with translations: their product is rigid.
     whole: Array = poses[frame] @ inverse(calibration.camera_from_imu)
     return whole
@@ -236,8 +264,14 @@ def _pose(
 def corners(label: Label) -> Array:
     """Eight corners in camera 0's frame, y down: the bottom face at the label's own height."""
     height, width, length = label.dimensions
-    spots = np.array([[x, y, z] for x in (length / 2, -length / 2) for y in (0.0, -height)
-                      for z in (width / 2, -width / 2)])  # fmt: skip
+    spots = np.array(
+        [
+            [x, y, z]
+            for x in (length / 2, -length / 2)
+            for y in (0.0, -height)
+            for z in (width / 2, -width / 2)
+        ]
+    )
     cos, sin = np.cos(label.turned), np.sin(label.turned)
     turned = spots @ np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]]).T
     result: Array = turned + np.array(label.location)

@@ -10,10 +10,23 @@ from harness.files import read
 from harness.tasks.training.stv.geometry import Array
 
 TYPES = {
-    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4",
-    "float": "f4", "double": "f8", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2",
-    "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
-}  # fmt: skip
+    "char": "i1",
+    "uchar": "u1",
+    "short": "i2",
+    "ushort": "u2",
+    "int": "i4",
+    "uint": "u4",
+    "float": "f4",
+    "double": "f8",
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "i2",
+    "uint16": "u2",
+    "int32": "i4",
+    "uint32": "u4",
+    "float32": "f4",
+    "float64": "f8",
+}
 MAX_HEADER = 2**14  # bytes
 ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
 
@@ -27,8 +40,9 @@ def read_vertices(path: Path) -> Array:
     try:
         raw = read(path)
     except OSError as error:
-        raise DataError(f"file {path}", expected="a PLY file",
-                        found=error.strerror or str(error)) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected="a PLY file", found=error.strerror or str(error)
+        ) from error
     end = raw.find(b"end_header", 0, MAX_HEADER)
     line_end = raw.find(b"\n", end)
     if not raw.startswith(b"ply") or end < 0 or line_end < 0:
@@ -62,8 +76,11 @@ def _header(lines: Sequence[str], path: Path) -> tuple[str, int, list[tuple[str,
                 raise DataError(f"file {path}", expected="a property of a vertex", found=line[:60])
             properties.append((words[2], TYPES[words[1]]))
     if order not in ("ascii", "<", ">") or count < 0 or not set("xyz") <= dict(properties).keys():
-        raise DataError(f"file {path}", expected="vertices with x, y and z",
-                        found=f"format {order!r}, {count} vertices")  # fmt: skip
+        raise DataError(
+            f"file {path}",
+            expected="vertices with x, y and z",
+            found=f"format {order!r}, {count} vertices",
+        )
     return order, count, properties
 
 
@@ -74,8 +91,9 @@ def _ascii(body: bytes, count: int, properties: Sequence[tuple[str, str]], path:
         table = np.array([[float(word) for word in row.split()] for row in rows])
         columns = [table[:, names.index(axis)] for axis in "xyz"]
     except (ValueError, IndexError) as error:
-        raise DataError(f"file {path}", expected=f"{count} rows of numbers",
-                        found=str(error)) from error  # fmt: skip
+        raise DataError(
+            f"file {path}", expected=f"{count} rows of numbers", found=str(error)
+        ) from error
     if len(table) != count:
         raise DataError(f"file {path}", expected=f"{count} vertices", found=str(len(table)))
     return np.stack(columns, axis=1)

@@ -45,8 +45,22 @@ from harness.tasks.training.stv.ply import read_vertices
 RATE = 30.0  # frames a second
 POINTS = 400  # of an object that are looked for in each picture
 BEHIND = 0.15  # metres that a point may lie behind what the depth picture shows
-VAGUE = frozenset({"wall", "floor", "ceiling", "object", "unknown", "remove", "doorframe", "misc",
-                   "otherfurniture", "otherstructure", "otherprop", "structure"})  # fmt: skip
+VAGUE = frozenset(
+    {
+        "wall",
+        "floor",
+        "ceiling",
+        "object",
+        "unknown",
+        "remove",
+        "doorframe",
+        "misc",
+        "otherfurniture",
+        "otherstructure",
+        "otherprop",
+        "structure",
+    }
+)
 """Labels that do not say which thing is meant."""
 
 
@@ -99,11 +113,13 @@ def read_scannet(
 
 def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
     room = read_room(folder)
-    numbers = sorted(int(path.stem) for path in (folder / "color").glob("*.jpg")
-                     if path.stem.isdigit())[::step]  # fmt: skip
+    numbers = sorted(
+        int(path.stem) for path in (folder / "color").glob("*.jpg") if path.stem.isdigit()
+    )[::step]
     if not numbers:
-        raise DataError(f"folder {folder / 'color'}", expected="pictures, 0.jpg and so on",
-                        found="none")  # fmt: skip
+        raise DataError(
+            f"folder {folder / 'color'}", expected="pictures, 0.jpg and so on", found="none"
+        )
     size = header_size(folder / "color" / f"{numbers[0]}.jpg")
     intrinsics = read_matrix(folder / "intrinsic" / "intrinsic_color.txt")
     for start in range(0, len(numbers), frames):
@@ -113,9 +129,16 @@ def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
             for number in window
         ]
         shown = [f"scannet/scans/{folder.name}/color/{number}.jpg" for number in window]
-        yield Clip(id=f"scannet/{folder.name}/{window[0]}", source="scannet", rate=RATE / step,
-                   pictures=tuple(shown), size=size, sights=tuple(sights), room=room.area,
-                   still=True)  # fmt: skip
+        yield Clip(
+            id=f"scannet/{folder.name}/{window[0]}",
+            source="scannet",
+            rate=RATE / step,
+            pictures=tuple(shown),
+            size=size,
+            sights=tuple(sights),
+            room=room.area,
+            still=True,
+        )
 
 
 def read_room(folder: Path) -> Room:
@@ -130,8 +153,11 @@ def read_room(folder: Path) -> Room:
     path = folder / f"{name}_vh_clean_2.0.010000.segs.json"
     segments = np.asarray(field(read_json(path), "segIndices", list, str(path)))
     if segments.shape != (len(vertices),) or segments.dtype.kind not in "iu":
-        raise DataError(f"{path}: 'segIndices'", expected=f"{len(vertices)} whole numbers, one a "
-                        "vertex", found=f"{segments.size}")  # fmt: skip
+        raise DataError(
+            f"{path}: 'segIndices'",
+            expected=f"{len(vertices)} whole numbers, one a vertex",
+            found=f"{segments.size}",
+        )
     path = folder / f"{name}.aggregation.json"
     things, floor = [], vertices
     for group in field(read_json(path), "segGroups", list, str(path)):
@@ -147,8 +173,13 @@ def read_room(folder: Path) -> Room:
 
 def _thing(track: str, label: str, vertices: Array) -> Thing:
     chosen = np.linspace(0, len(vertices) - 1, min(len(vertices), POINTS)).astype(int)
-    return Thing(track=track, category="" if label in VAGUE else label, points=vertices[chosen],
-                 low=vertices.min(axis=0), high=vertices.max(axis=0))  # fmt: skip
+    return Thing(
+        track=track,
+        category="" if label in VAGUE else label,
+        points=vertices[chosen],
+        low=vertices.min(axis=0),
+        high=vertices.max(axis=0),
+    )
 
 
 def room_area(floor: Array) -> float | None:

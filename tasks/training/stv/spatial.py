@@ -49,8 +49,12 @@ def counting(clip: Clip, tally: Tally) -> Iterator[Draft]:
         elif category in clip.uncounted_ever:
             tally.add(clip.source, PARTLY_LISTED)
         else:
-            yield Draft("object_counting", "video" if clip.is_video else "image",
-                        Number(len(clear[category]), 0), {"object": category})  # fmt: skip
+            yield Draft(
+                "object_counting",
+                "video" if clip.is_video else "image",
+                Number(len(clear[category]), 0),
+                {"object": category},
+            )
 
 
 def direction(clip: Clip, tally: Tally) -> Iterator[Draft]:
@@ -72,8 +76,13 @@ def _in_picture(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) ->
             continue
         right = f"{'left' if x < u else 'right'}-{'up' if y < v else 'down'}"
         others = tuple(option for option in DIAGONALS if option != right)
-        yield Draft("relative_direction", _name(clip, "plane"), Choice(right, others),
-                    {"object_1": one, "object_2": other, **_when(clip, frame)}, frame)  # fmt: skip
+        yield Draft(
+            "relative_direction",
+            _name(clip, "plane"),
+            Choice(right, others),
+            {"object_1": one, "object_2": other, **_when(clip, frame)},
+            frame,
+        )
 
 
 def _standing(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> Iterator[Draft]:
@@ -136,8 +145,12 @@ def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
                 tally.add(clip.source, PARTLY_NAMED)
                 continue
             asked.add(category)
-            yield Draft("object_size", _name(clip, "", timed=False),
-                        Number(round(max(sight.sides), 2)), {"object": category})  # fmt: skip
+            yield Draft(
+                "object_size",
+                _name(clip, "", timed=False),
+                Number(round(max(sight.sides), 2)),
+                {"object": category},
+            )
     if clip.room is None or not clip.is_video:
         return
     if clip.room < SMALLEST:
@@ -152,12 +165,21 @@ def localization(clip: Clip, _: Tally) -> Iterator[Draft]:
         for category, sight in clear_at(clip, frame).items():
             fields = {"object": category, **_when(clip, frame)}
             if sight.extent is not None:
-                yield Draft("object_localization", _name(clip, "space"), whole_3d(sight.extent),
-                            fields, frame)  # fmt: skip
+                yield Draft(
+                    "object_localization",
+                    _name(clip, "space"),
+                    whole_3d(sight.extent),
+                    fields,
+                    frame,
+                )
             elif sight.centre is None:
-                yield Draft("object_localization", _name(clip, "plane"),
-                            whole(clipped(sight.box, clip.size)),
-                            {**fields, **_resolution(clip)}, frame)  # fmt: skip
+                yield Draft(
+                    "object_localization",
+                    _name(clip, "plane"),
+                    whole(clipped(sight.box, clip.size)),
+                    {**fields, **_resolution(clip)},
+                    frame,
+                )
 
 
 def whole(box: Box) -> Box:

@@ -25,11 +25,13 @@ class Statistics:
         self.graphs += has_graph
         kind = str(line["task"])
         for what, value in (
-            ("task", kind), ("source", line["source"]), ("medium", line["data_type"]),
+            ("task", kind),
+            ("source", line["source"]),
+            ("medium", line["data_type"]),
             ("answer", line["problem_type"]),
             ("reasoning", "temporal" if kind in TEMPORAL else "spatial"),
             ("task and source", f"{kind} / {line['source']}"),
-        ):  # fmt: skip
+        ):
             self.counts.setdefault(what, Counter())[str(value)] += 1
         if line["options"]:
             which = f"{len(line['options'])} options"
@@ -62,20 +64,31 @@ def page(report: Mapping[str, Any]) -> str:
     ]
     order = {"task": [kind for kind in KINDS if kind in found.get("task", {})]}
     for what, title in (
-        ("reasoning", "By reasoning"), ("task", "By type"), ("source", "By source"),
-        ("medium", "By medium"), ("answer", "By form of answer"),
-    ):  # fmt: skip
+        ("reasoning", "By reasoning"),
+        ("task", "By type"),
+        ("source", "By source"),
+        ("medium", "By medium"),
+        ("answer", "By form of answer"),
+    ):
         counts = found.get(what, {})
         lines += _table(title, {name: counts[name] for name in order.get(what, counts)})
     lines += _crossed(found.get("task and source", {}))
     for which, counts in found["letters"].items():
         lines += _table(f"Right letters, of questions with {which}", counts)
-    lines += ["## What was dropped", "", "Objects are counted once in each frame. Reasons that "
-              "begin with a type are of what would have been questions of it.", "",
-              "| source | reason | objects in frames, or questions |",
-              "| --- | --- | ---: |"]  # fmt: skip
-    lines += [f"| {source} | {reason} | {number} |" for source, reasons in report["filters"].items()
-              for reason, number in reasons.items()]  # fmt: skip
+    lines += [
+        "## What was dropped",
+        "",
+        "Objects are counted once in each frame. Reasons that "
+        "begin with a type are of what would have been questions of it.",
+        "",
+        "| source | reason | objects in frames, or questions |",
+        "| --- | --- | ---: |",
+    ]
+    lines += [
+        f"| {source} | {reason} | {number} |"
+        for source, reasons in report["filters"].items()
+        for reason, number in reasons.items()
+    ]
     return "\n".join(lines) + "\n"
 
 

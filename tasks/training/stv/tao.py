@@ -100,8 +100,9 @@ def _boxes(
         track = field(one, "track_id", int, where)
         category = field(tracks.get(track), "category_id", int, f"{where}: track {track}")
         if category not in words:
-            raise DataError(f"{where}: 'category_id'", expected="one of 'categories'",
-                            found=str(category))  # fmt: skip
+            raise DataError(
+                f"{where}: 'category_id'", expected="one of 'categories'", found=str(category)
+            )
         box = _box(field(one, "bbox", list, where), f"{where}: 'bbox'")
         found[field(one, "image_id", int, where)].append((str(track), words[category], box))
     return found
@@ -117,9 +118,14 @@ def _box(plain: Sequence[Any], where: str) -> Box:
 
 
 def _clip(
-    number: int, start: int, images: Sequence[Any], boxes: Mapping[int, Any],
-    partly: frozenset[str], data: Path, where: str,
-) -> Clip:  # fmt: skip
+    number: int,
+    start: int,
+    images: Sequence[Any],
+    boxes: Mapping[int, Any],
+    partly: frozenset[str],
+    data: Path,
+    where: str,
+) -> Clip:
     first = images[0]
     size = (field(first, "width", int, where), field(first, "height", int, where))
     pictures, sights = [], []
@@ -127,10 +133,19 @@ def _clip(
         name = field(image, "file_name", str, where)
         inside(data / "tao" / "frames", name)
         pictures.append(f"tao/frames/{name}")
-        sights.append(tuple(
-            Sight(track=track, category=category, box=box, visible=share_inside(box, size))
-            for track, category, box in boxes.get(field(image, "id", int, where), ())
-        ))  # fmt: skip
-    return Clip(id=f"tao/{number}/{start}", source="tao", pictures=tuple(pictures), rate=RATE,
-                size=size, sights=tuple(sights), uncounted=(partly,) * len(images),
-                unnamed=(partly,) * len(images))  # fmt: skip
+        sights.append(
+            tuple(
+                Sight(track=track, category=category, box=box, visible=share_inside(box, size))
+                for track, category, box in boxes.get(field(image, "id", int, where), ())
+            )
+        )
+    return Clip(
+        id=f"tao/{number}/{start}",
+        source="tao",
+        pictures=tuple(pictures),
+        rate=RATE,
+        size=size,
+        sights=tuple(sights),
+        uncounted=(partly,) * len(images),
+        unnamed=(partly,) * len(images),
+    )

@@ -50,8 +50,12 @@ def order(clip: Clip, tally: Tally) -> Iterator[Draft]:
                 continue
             found += 1
             wrong = tuple(", ".join(one) for one in islice(permutations(right), 1, None))
-            yield Draft("appearance_order", "video", Choice(", ".join(right), wrong, OTHERS),
-                        {"object_list": ", ".join(chosen)})  # fmt: skip
+            yield Draft(
+                "appearance_order",
+                "video",
+                Choice(", ".join(right), wrong, OTHERS),
+                {"object_list": ", ".join(chosen)},
+            )
 
 
 class FirstSeen(NamedTuple):
@@ -81,15 +85,26 @@ def first_seen(clip: Clip) -> dict[str, FirstSeen]:
 def tracking(clip: Clip, tally: Tally) -> Iterator[Draft]:
     """Where an object is at one time, told where it was at another: in the picture, or in space."""
     for category, earlier, later, one, other in _pairs(clip):
-        fields = {"object": category, "resolution": "{}x{}".format(*clip.size),
-                  "timestamp_1": seconds_text(clip.seconds(earlier)),
-                  "timestamp_2": seconds_text(clip.seconds(later))}  # fmt: skip
+        fields = {
+            "object": category,
+            "resolution": "{}x{}".format(*clip.size),
+            "timestamp_1": seconds_text(clip.seconds(earlier)),
+            "timestamp_2": seconds_text(clip.seconds(later)),
+        }
         before, after = (whole(clipped(sight.box, clip.size)) for sight in (one, other))
-        drafts = [Draft("motion_tracking", "plane", after, {**fields, "box": box_text(before)},
-                        later)]  # fmt: skip
+        drafts = [
+            Draft("motion_tracking", "plane", after, {**fields, "box": box_text(before)}, later)
+        ]
         if one.extent is not None and other.extent is not None and not clip.still:
-            drafts.append(Draft("motion_tracking", "space", whole_3d(other.extent),
-                                {**fields, "box": box_3d_text(one.extent)}, later))  # fmt: skip
+            drafts.append(
+                Draft(
+                    "motion_tracking",
+                    "space",
+                    whole_3d(other.extent),
+                    {**fields, "box": box_3d_text(one.extent)},
+                    later,
+                )
+            )
         if iou(before, after) < SAME:
             yield from drafts
         else:
@@ -107,9 +122,17 @@ def displacement(clip: Clip, tally: Tally) -> Iterator[Draft]:
         if moved < SHORTEST:
             tally.add(clip.source, STAYING)
         else:
-            yield Draft("displacement", "video", Number(round(moved, 2)),
-                        {"object": category, "timestamp_1": seconds_text(clip.seconds(earlier)),
-                         "timestamp_2": seconds_text(clip.seconds(later))}, later)  # fmt: skip
+            yield Draft(
+                "displacement",
+                "video",
+                Number(round(moved, 2)),
+                {
+                    "object": category,
+                    "timestamp_1": seconds_text(clip.seconds(earlier)),
+                    "timestamp_2": seconds_text(clip.seconds(later)),
+                },
+                later,
+            )
 
 
 def _pairs(clip: Clip) -> Iterator[tuple[str, int, int, Sight, Sight]]:

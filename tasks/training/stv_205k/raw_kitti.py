@@ -18,10 +18,18 @@ from harness.world.scene import Scene, Shape, Thing
 FOCAL = 200.0  # pixels
 NEAREST, APART = 8.0, 4.0  # metres of the nearest thing, and between one and the next
 THICK = 0.1  # metres
-TYPES: Mapping[Shape, str] = MappingProxyType({
-    "circle": "Car", "square": "Van", "triangle": "Pedestrian", "rectangle": "Truck",
-    "diamond": "Cyclist", "star": "Person_sitting", "cross": "Tram", "hexagon": "Misc",
-})  # fmt: skip
+TYPES: Mapping[Shape, str] = MappingProxyType(
+    {
+        "circle": "Car",
+        "square": "Van",
+        "triangle": "Pedestrian",
+        "rectangle": "Truck",
+        "diamond": "Cyclist",
+        "star": "Person_sitting",
+        "cross": "Tram",
+        "hexagon": "Misc",
+    }
+)
 """The type that each shape is called, since the layout knows no shapes."""
 
 IMU = "49.011212804408 8.4228850417969 112.83492279053 0 0 0"
@@ -53,8 +61,11 @@ def spot_of(scene: Scene, thing: Thing, frame: int) -> tuple[float, float, float
     """The centre of a thing in the camera's frame, metres: x right, y *down*, z ahead."""
     x, y = thing.centre(frame)
     away = depth_of(thing)
-    return ((x + 0.5 - scene.width / 2) * away / FOCAL,
-            (y + 0.5 - scene.height / 2) * away / FOCAL, away)  # fmt: skip
+    return (
+        (x + 0.5 - scene.width / 2) * away / FOCAL,
+        (y + 0.5 - scene.height / 2) * away / FOCAL,
+        away,
+    )
 
 
 def sides_of(scene: Scene, thing: Thing) -> tuple[float, float]:
@@ -92,8 +103,12 @@ def calibration(scene: Scene) -> list[str]:
     """The lines of a calibration file: four equal cameras, the third of which takes pictures."""
     middle = f"{scene.width / 2:.6e} 0 0 {FOCAL:.6e} {scene.height / 2:.6e} 0 0 0 1 0"
     cameras = [f"P{number}: {FOCAL:.6e} 0 {middle}" for number in range(4)]
-    return [*cameras, "R_rect 1 0 0 0 1 0 0 0 1", f"Tr_velo_cam {VELODYNE}",
-            "Tr_imu_velo 1 0 0 0 0 1 0 0 0 0 1 0"]  # fmt: skip
+    return [
+        *cameras,
+        "R_rect 1 0 0 0 1 0 0 0 1",
+        f"Tr_velo_cam {VELODYNE}",
+        "Tr_imu_velo 1 0 0 0 0 1 0 0 0 0 1 0",
+    ]
 
 
 def _text(path: Path, lines: Iterator[str] | Sequence[str]) -> None:

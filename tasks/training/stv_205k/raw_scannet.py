@@ -26,9 +26,15 @@ HEIGHT = 1.5  # metres of the camera above the floor
 THICK = 0.2  # metres
 GRID = 9  # points of a plate along each side
 LABELS: dict[Shape, str] = {
-    "circle": "lamp", "square": "cabinet", "triangle": "chair", "rectangle": "office chair",
-    "diamond": "bed", "star": "plant", "cross": "door", "hexagon": "object",
-}  # fmt: skip
+    "circle": "lamp",
+    "square": "cabinet",
+    "triangle": "chair",
+    "rectangle": "office chair",
+    "diamond": "bed",
+    "star": "plant",
+    "cross": "door",
+    "hexagon": "object",
+}
 """What each shape is called; `chair` beside `office chair` and `object` are to be dropped."""
 
 TURNED = np.eye(4)
@@ -50,13 +56,28 @@ def room(seed: int, index: int) -> Scene:
     colours = draws.shuffled(tuple(COLOURS))
     speeds = draws.shuffled(range(1, THINGS + 1))  # pixels a frame; the nearest moves fastest
     things = tuple(
-        Thing(shape=shapes[k], colour=colours[k], size="small", x=42 + 32 * k,
-              y=40 + draws.below(90), depth=THINGS - speed, dx=-speed)
+        Thing(
+            shape=shapes[k],
+            colour=colours[k],
+            size="small",
+            x=42 + 32 * k,
+            y=40 + draws.below(90),
+            depth=THINGS - speed,
+            dx=-speed,
+        )
         for k, speed in enumerate(speeds)
-    )  # fmt: skip
-    return Scene(seed=seed, family="scannet", split="train", index=index, width=SIZE[0],
-                 height=SIZE[1], background=Background("plain", draws.below(2**32)),
-                 things=things, frames=FRAMES)  # fmt: skip
+    )
+    return Scene(
+        seed=seed,
+        family="scannet",
+        split="train",
+        index=index,
+        width=SIZE[0],
+        height=SIZE[1],
+        background=Background("plain", draws.below(2**32)),
+        things=things,
+        frames=FRAMES,
+    )
 
 
 def depth_of(thing: Thing) -> float:
@@ -70,8 +91,10 @@ def corner_of(scene: Scene, thing: Thing) -> tuple[Array, Array]:
     across, upwards = (one * away / FOCAL for one in extents(thing.shape, scene.radius(thing)))
     x = (thing.x + 0.5 - scene.width / 2) * away / FOCAL
     z = HEIGHT - (thing.y + 0.5 - scene.height / 2) * away / FOCAL
-    return (np.array([x - across, away, z - upwards]),
-            np.array([x + across, away + THICK, z + upwards]))  # fmt: skip
+    return (
+        np.array([x - across, away, z - upwards]),
+        np.array([x + across, away + THICK, z + upwards]),
+    )
 
 
 def pose_of(frame: int) -> Array:
@@ -95,14 +118,17 @@ def write_scan(folder: Path, scene: Scene) -> None:
     write_ply(folder / f"{name}_vh_clean_2.ply", moved(back, np.concatenate(blocks)))
     segments = [10 * number for number, block in enumerate(blocks) for _ in block]
     _json(folder / f"{name}_vh_clean_2.0.010000.segs.json", {"segIndices": segments})
-    groups = [{"id": k, "objectId": k, "segments": [10 * k], "label": label}
-              for k, label in enumerate(labels)]  # fmt: skip
+    groups = [
+        {"id": k, "objectId": k, "segments": [10 * k], "label": label}
+        for k, label in enumerate(labels)
+    ]
     _json(folder / f"{name}.aggregation.json", {"segGroups": groups})
     alignment = " ".join(f"{one:.9f}" for one in TURNED.ravel())
     told = f"axisAlignment = {alignment}\ncolorWidth = {SIZE[0]}\ncolorHeight = {SIZE[1]}\n"
     (folder / f"{name}.txt").write_text(told, encoding="utf-8", newline="\n")
-    camera = np.array([[FOCAL, 0, SIZE[0] / 2, 0], [0, FOCAL, SIZE[1] / 2, 0], [0, 0, 1, 0],
-                       [0, 0, 0, 1]])  # fmt: skip
+    camera = np.array(
+        [[FOCAL, 0, SIZE[0] / 2, 0], [0, FOCAL, SIZE[1] / 2, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    )
     _matrix(folder / "intrinsic" / "intrinsic_color.txt", camera)
     for frame in range(scene.frames):
         write_jpeg(folder / "color" / f"{frame}.jpg", render(scene, frame))
@@ -114,8 +140,9 @@ def write_scan(folder: Path, scene: Scene) -> None:
 def _plate(low: Array, high: Array) -> Array:
     """Points of a plate's front and back."""
     x, z = np.meshgrid(np.linspace(low[0], high[0], GRID), np.linspace(low[2], high[2], GRID))
-    return np.concatenate([np.stack([x.ravel(), np.full(x.size, y), z.ravel()], axis=1)
-                           for y in (low[1], high[1])])  # fmt: skip
+    return np.concatenate(
+        [np.stack([x.ravel(), np.full(x.size, y), z.ravel()], axis=1) for y in (low[1], high[1])]
+    )
 
 
 def _floor() -> Array:
@@ -126,11 +153,13 @@ def _floor() -> Array:
 
 def write_ply(path: Path, vertices: Array) -> None:
     """Write vertices as ScanNet's files have them: floats and a colour each, no faces."""
-    head = ("ply\nformat binary_little_endian 1.0\n"
-            f"element vertex {len(vertices)}\nproperty float x\nproperty float y\n"
-            "property float z\nproperty uchar red\nproperty uchar green\nproperty uchar blue\n"
-            "property uchar alpha\nelement face 0\nproperty list uchar int vertex_indices\n"
-            "end_header\n")  # fmt: skip
+    head = (
+        "ply\nformat binary_little_endian 1.0\n"
+        f"element vertex {len(vertices)}\nproperty float x\nproperty float y\n"
+        "property float z\nproperty uchar red\nproperty uchar green\nproperty uchar blue\n"
+        "property uchar alpha\nelement face 0\nproperty list uchar int vertex_indices\n"
+        "end_header\n"
+    )
     body = b"".join(struct.pack("<fffBBBB", *vertex, 128, 128, 128, 255) for vertex in vertices)
     path.write_bytes(head.encode("ascii") + body)
 

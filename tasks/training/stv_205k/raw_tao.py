@@ -19,10 +19,15 @@ FIRST_TRACK = 100  # tracks of video k are numbered from 100 × k
 def write_tao(root: Path, scenes: Sequence[Scene]) -> None:
     """Write `root/tao/annotations/train.json` and `root/tao/frames/train/shapes/<video>/*.jpg`."""
     plain: dict[str, list[Any]] = {
-        "images": [], "videos": [], "tracks": [], "annotations": [],
-        "categories": [{"id": k, "name": shape, "synset": f"{shape}.n.01"}
-                       for k, shape in enumerate(SHAPES, start=1)],
-    }  # fmt: skip
+        "images": [],
+        "videos": [],
+        "tracks": [],
+        "annotations": [],
+        "categories": [
+            {"id": k, "name": shape, "synset": f"{shape}.n.01"}
+            for k, shape in enumerate(SHAPES, start=1)
+        ],
+    }
     for number, scene in enumerate(scenes, start=1):
         _add(plain, scene, number, root)
     path = root / "tao" / "annotations" / "train.json"
@@ -32,10 +37,17 @@ def write_tao(root: Path, scenes: Sequence[Scene]) -> None:
 
 def _add(plain: dict[str, list[Any]], scene: Scene, number: int, root: Path) -> None:
     name = f"train/shapes/{scene.index:05d}"
-    plain["videos"].append({
-        "id": number, "name": name, "width": scene.width, "height": scene.height,
-        "neg_category_ids": [], "not_exhaustive_category_ids": [], "metadata": {},
-    })  # fmt: skip
+    plain["videos"].append(
+        {
+            "id": number,
+            "name": name,
+            "width": scene.width,
+            "height": scene.height,
+            "neg_category_ids": [],
+            "not_exhaustive_category_ids": [],
+            "metadata": {},
+        }
+    )
     tracks = [FIRST_TRACK * number + k for k in range(len(scene.things))]
     plain["tracks"] += [
         {"id": track, "category_id": SHAPES.index(thing.shape) + 1, "video_id": number}
@@ -47,19 +59,32 @@ def _add(plain: dict[str, list[Any]], scene: Scene, number: int, root: Path) -> 
         image = len(plain["images"]) + 1
         file = f"frame{frame * EVERY + 1:04d}.jpg"
         write_jpeg(folder / file, render(scene, frame))
-        plain["images"].append({
-            "id": image, "video_id": number, "file_name": f"{name}/{file}",
-            "width": scene.width, "height": scene.height, "frame_index": frame * EVERY,
-        })  # fmt: skip
-        for track, mask, thing in zip(tracks, visible_masks(scene, frame), scene.things,
-                                      strict=True):  # fmt: skip
+        plain["images"].append(
+            {
+                "id": image,
+                "video_id": number,
+                "file_name": f"{name}/{file}",
+                "width": scene.width,
+                "height": scene.height,
+                "frame_index": frame * EVERY,
+            }
+        )
+        for track, mask, thing in zip(
+            tracks, visible_masks(scene, frame), scene.things, strict=True
+        ):
             if mask.any():
                 left, top, right, bottom = extent(mask)
-                plain["annotations"].append({
-                    "id": len(plain["annotations"]) + 1, "image_id": image, "track_id": track,
-                    "bbox": [left, top, right - left, bottom - top], "area": int(mask.sum()),
-                    "category_id": SHAPES.index(thing.shape) + 1, "video_id": number,
-                })  # fmt: skip
+                plain["annotations"].append(
+                    {
+                        "id": len(plain["annotations"]) + 1,
+                        "image_id": image,
+                        "track_id": track,
+                        "bbox": [left, top, right - left, bottom - top],
+                        "area": int(mask.sum()),
+                        "category_id": SHAPES.index(thing.shape) + 1,
+                        "video_id": number,
+                    }
+                )
 
 
 def extent(mask: BoolArray) -> tuple[int, int, int, int]:

@@ -27,12 +27,27 @@ def street(seed: int, index: int) -> Scene:
         coming = place - RESTING  # from 0 for those that come; they are whole in frame 1, 3, 5
         speed = draws.between(20, 24) if coming >= 0 else 0
         x = -2 * coming * speed if speed else 40 + 48 * place
-        thing = Thing(shape=shape, colour=colours[place], size="small", x=x,
-                      y=TOP + ROW * rows[place], depth=depths[place], dx=speed)  # fmt: skip
+        thing = Thing(
+            shape=shape,
+            colour=colours[place],
+            size="small",
+            x=x,
+            y=TOP + ROW * rows[place],
+            depth=depths[place],
+            dx=speed,
+        )
         things.append(thing)
-    return Scene(seed=seed, family="street", split="train", index=index, width=SIZE[0],
-                 height=SIZE[1], background=Background("plain", draws.below(2**32)),
-                 things=tuple(things), frames=FRAMES)  # fmt: skip
+    return Scene(
+        seed=seed,
+        family="street",
+        split="train",
+        index=index,
+        width=SIZE[0],
+        height=SIZE[1],
+        background=Background("plain", draws.below(2**32)),
+        things=tuple(things),
+        frames=FRAMES,
+    )
 
 
 def streets(seed: int, indices: Sequence[int]) -> list[Scene]:

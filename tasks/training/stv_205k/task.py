@@ -33,9 +33,16 @@ __all__ = ["PROTOCOLS", "stv_205k"]
 FIX = "`python -m harness.tasks.training.stv --data ROOT` builds it; see the card."
 ASKED = ("multiple choice", "numerical", "IoU", "IoU 3D")
 Part = Literal[
-    "all", "object_counting", "relative_direction", "relative_distance", "appearance_order",
-    "object_size", "motion_tracking", "object_localization", "displacement",
-]  # fmt: skip
+    "all",
+    "object_counting",
+    "relative_direction",
+    "relative_distance",
+    "appearance_order",
+    "object_size",
+    "motion_tracking",
+    "object_localization",
+    "displacement",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +97,9 @@ def stv_205k(
     if split == "rl":
         files.append(listed)
         if not listed.is_file():
-            raise DataError(f"file {listed}", expected="the ids of the subset", found="none",
-                            fix=FIX)  # fmt: skip
+            raise DataError(
+                f"file {listed}", expected="the ids of the subset", found="none", fix=FIX
+            )
     source = Source(data, place, listed_ids(listed) if split == "rl" else None, part)
     return Task(
         name="stv_205k",
@@ -121,22 +129,32 @@ def _sample(question: Question, source: Source, graph: list[Any] | None) -> Samp
     kind = text(plain, "task", where)
     if kind not in KINDS:
         raise DataError(f"{where}: 'task'", expected=f"one of {', '.join(KINDS)}", found=kind[:40])
-    extra = {"task": kind, "source": text(plain, "source", where), "problem_type": question.kind,
-             "frame": plain.get("frame")}  # fmt: skip
+    extra = {
+        "task": kind,
+        "source": text(plain, "source", where),
+        "problem_type": question.kind,
+        "frame": plain.get("frame"),
+    }
     return Sample(
         id=question.id,
         query=Query(
-            id=query_id(question.id), text=question.problem, media=(_media(question, source),),
-            forms=(question.form,), options=question.options,
+            id=query_id(question.id),
+            text=question.problem,
+            media=(_media(question, source),),
+            forms=(question.form,),
+            options=question.options,
             objects=tuple(field(plain, "objects", list, where)),
         ),
         target=Target(
             answer=question.answer, extra=extra if graph is None else {**extra, "graphs": graph}
         ),
         group="/".join(question.id.split("/")[:2]),
-        categories={"task": kind, "source": text(plain, "source", where),
-                    "medium": "video" if question.video else "image"},
-    )  # fmt: skip
+        categories={
+            "task": kind,
+            "source": text(plain, "source", where),
+            "medium": "video" if question.video else "image",
+        },
+    )
 
 
 def _media(question: Question, source: Source) -> Media:
@@ -146,9 +164,11 @@ def _media(question: Question, source: Source) -> Media:
     rate = field(question.plain, "rate", (int, float), where)
     width, height = _size(question.plain, where)
     if not names or not rate > 0 or question.video != (len(names) > 1):
-        raise DataError(f"{where}: 'frames' and 'rate'", expected="one frame of an image, several "
-                        "of a video, and a rate above 0",
-                        found=f"{len(names)} and {rate}")  # fmt: skip
+        raise DataError(
+            f"{where}: 'frames' and 'rate'",
+            expected="one frame of an image, several of a video, and a rate above 0",
+            found=f"{len(names)} and {rate}",
+        )
     paths = [inside(source.data, name) for name in names]
     try:
         refuse_missing(paths)
@@ -156,8 +176,11 @@ def _media(question: Question, source: Source) -> Media:
     except MediaError as error:
         return lost(error, size=(width, height), frames=len(paths))
     if media.size != (width, height):
-        raise DataError(f"{where}: 'size'", expected=f"{width} × {height}, as the question says",
-                        found="{} × {}".format(*media.size))  # fmt: skip
+        raise DataError(
+            f"{where}: 'size'",
+            expected=f"{width} × {height}, as the question says",
+            found="{} × {}".format(*media.size),
+        )
     return media
 
 
@@ -210,8 +233,9 @@ def read_graph(plain: Any, where: str) -> list[Any]:
             if len(spot) != 3 or not all(
                 type(one) in (int, float) and abs(one) < 1e6 for one in spot
             ):
-                raise DataError(f"{where}: {name!r}", expected="[x, y, z] in metres",
-                                found=repr(spot)[:60])  # fmt: skip
+                raise DataError(
+                    f"{where}: {name!r}", expected="[x, y, z] in metres", found=repr(spot)[:60]
+                )
             if field(node, "count", int, f"{where}, {name!r}") < 1:
                 raise DataError(f"{where}: {name!r}", expected="a count from 1", found="less")
     return frames

@@ -33,10 +33,12 @@ SUFFIXES = (".mp4", ".webm", ".avi")
 
 PROTOCOLS = {
     "summe/text_simple": by_text(
-        "summe/text_simple", "simple", "ROUGE-L, BLEU-4 and CIDEr against references that are not "
+        "summe/text_simple",
+        "simple",
+        "ROUGE-L, BLEU-4 and CIDEr against references that are not "
         "SumMe's; tokens that need no Java",
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,14 @@ def summe(
         annotations=(source.path,) if there else (),
         check=partial(_check, source),
         arguments={
-            "split": split, "question": question, "frames": str(source.shown),
-            "protocol": protocol, "references": REFERENCES if there else None,
+            "split": split,
+            "question": question,
+            "frames": str(source.shown),
+            "protocol": protocol,
+            "references": REFERENCES if there else None,
             "made_by": made_by(source.path) if there else None,
         },
-    )  # fmt: skip
+    )
 
 
 def made_by(path: Path) -> Any:
@@ -108,21 +113,29 @@ def _samples(source: Source) -> Iterator[Sample]:
             query=Query(
                 id=query_id(name), text=source.question, media=(media,), forms=(AnswerForm.TEXT,)
             ),
-            target=Target(answer=Answer(text=references[0]), references=references[1:],
-                          extra={"made_by": plain.get("made_by")}),
+            target=Target(
+                answer=Answer(text=references[0]),
+                references=references[1:],
+                extra={"made_by": plain.get("made_by")},
+            ),
             group=name,
-        )  # fmt: skip
+        )
 
 
 def _read(plain: Mapping[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
     """(video, references) of one line."""
     value = plain["reference"]
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(
-        isinstance(one, str) and one.strip() for one in texts
-    ):  # fmt: skip
-        raise DataError(f"{where}: 'reference'", expected="a text, or a list of them, none blank",
-                        found=repr(value)[:60])  # fmt: skip
+    if (
+        not isinstance(texts, list)
+        or not texts
+        or not all(isinstance(one, str) and one.strip() for one in texts)
+    ):
+        raise DataError(
+            f"{where}: 'reference'",
+            expected="a text, or a list of them, none blank",
+            found=repr(value)[:60],
+        )
     return text(plain, "video", where), tuple(texts)
 
 
@@ -134,8 +147,11 @@ def file_name(videos: Path, name: str) -> str:
 
 def _check(source: Source) -> Iterator[Problem]:
     if not source.path.is_file():
-        yield Problem(str(source.path), "is missing: SumMe has no summaries in words, so there are "
-                      "no samples without a file of references of your own")  # fmt: skip
+        yield Problem(
+            str(source.path),
+            "is missing: SumMe has no summaries in words, so there are "
+            "no samples without a file of references of your own",
+        )
         return
     try:
         for sample in _samples(source):

@@ -55,9 +55,13 @@ def video_r1_260k(
     if not path.is_file():
         raise DataError(f"file {path}", expected="the questions", found="none", fix=FIX)
     asked = QuestionSet(
-        name="video_r1_260k", path=path, root=place, shown=Shown(frames),
-        sampled=Sampled(sample, seed), wanted=of_medium(medium),
-    )  # fmt: skip
+        name="video_r1_260k",
+        path=path,
+        root=place,
+        shown=Shown(frames),
+        sampled=Sampled(sample, seed),
+        wanted=of_medium(medium),
+    )
     return Task(
         name="video_r1_260k",
         version=2,
@@ -68,7 +72,11 @@ def video_r1_260k(
         annotations=(path,),
         check=asked.check,
         arguments={
-            "split": split, "medium": medium, "sample": sample, "seed": seed,
-            "frames": str(asked.shown), "protocol": protocol,
+            "split": split,
+            "medium": medium,
+            "sample": sample,
+            "seed": seed,
+            "frames": str(asked.shown),
+            "protocol": protocol,
         },
-    )  # fmt: skip
+    )

@@ -35,5 +35,10 @@ def _rows(world: World, place: Path) -> Iterator[dict[str, Any]]:
     for scene in world.scenes("qa", "train")[: max(1, world.size - 2 * videos)]:
         path, first = f"{STILLS}/{scene.index:05d}.jpg", scene.things[0]
         write_jpeg(place / path, render(scene))
-        yield free_form(0, f"What colour is the {first.shape} in the picture, or one of them?",
-                        first.colour, path=f"./{path}", source="General")  # fmt: skip
+        yield free_form(
+            0,
+            f"What colour is the {first.shape} in the picture, or one of them?",
+            first.colour,
+            path=f"./{path}",
+            source="General",
+        )

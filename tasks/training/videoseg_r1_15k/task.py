@@ -71,11 +71,15 @@ def videoseg_r1_15k(
         annotations=tuple(path for part in parts for path in part.task.annotations),
         check=partial(_check, parts),
         arguments={
-            "split": split, "total": total, "seed": seed, "repeat": repeat, "protocol": protocol,
+            "split": split,
+            "total": total,
+            "seed": seed,
+            "repeat": repeat,
+            "protocol": protocol,
             "samples": {part.name: part.times.total() for part in parts},
             "expressions": {part.name: len(part.times) for part in parts},
         },
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,9 @@ BUILD: Mapping[str, Callable[[Path], Task]] = {
 
 def _drawn(data: Path, name: str, wanted: int, seed: int, repeat: bool) -> Counter[str]:
     """How often each expression of a set is asked."""
-    return Counter(drawn(expressions(data / META[name]), wanted, seed=seed, name=name,
-                         repeat=repeat))  # fmt: skip
+    return Counter(
+        drawn(expressions(data / META[name]), wanted, seed=seed, name=name, repeat=repeat)
+    )
 
 
 def expressions(path: Path) -> list[str]:
@@ -135,10 +140,13 @@ def _samples(parts: Sequence[_Part]) -> Iterator[Sample]:
             for again in range(1, part.times[sample.id] + 1):
                 name = f"{part.name}/{sample.id}" + (f"#{again}" if again > 1 else "")
                 yield replace(
-                    sample, id=name, unit=name, group=f"{part.name}/{sample.group}",
+                    sample,
+                    id=name,
+                    unit=name,
+                    group=f"{part.name}/{sample.group}",
                     query=replace(sample.query, id=query_id(name)),
                     categories={"set": part.name},
-                )  # fmt: skip
+                )
 
 
 def _check(parts: Sequence[_Part]) -> Iterator[Problem]:

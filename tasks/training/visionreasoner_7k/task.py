@@ -52,14 +52,22 @@ def solution(text: str, where: str) -> Solution:
         raise DataError(where, expected="a JSON list of objects", found=str(error)) from error
     if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
         raise DataError(where, expected="a JSON list of objects", found=text[:60])
-    boxes = [box(one.get("bbox_2d"), f"{where}, object {k}: 'bbox_2d'")
-             for k, one in enumerate(plain)]  # fmt: skip
-    points = [point(one.get("point_2d"), f"{where}, object {k}: 'point_2d'")
-              for k, one in enumerate(plain)]  # fmt: skip
-    objects = [{"bbox_2d": sides, "point_2d": spot}
-               for (_, sides), (_, spot) in zip(boxes, points, strict=True)]  # fmt: skip
+    boxes = [
+        box(one.get("bbox_2d"), f"{where}, object {k}: 'bbox_2d'") for k, one in enumerate(plain)
+    ]
+    points = [
+        point(one.get("point_2d"), f"{where}, object {k}: 'point_2d'")
+        for k, one in enumerate(plain)
+    ]
+    objects = [
+        {"bbox_2d": sides, "point_2d": spot}
+        for (_, sides), (_, spot) in zip(boxes, points, strict=True)
+    ]
     return Solution(
-        Answer(boxes=tuple(one for one, _ in boxes), points=tuple(one for one, _ in points),
-               no_target=not plain),
+        Answer(
+            boxes=tuple(one for one, _ in boxes),
+            points=tuple(one for one, _ in points),
+            no_target=not plain,
+        ),
         {"objects": objects},
-    )  # fmt: skip
+    )

@@ -19,7 +19,10 @@ def _rows(world: World) -> Iterator[dict[str, Any]]:
         question = asked(scene, several=True)
         name = "shapes_" + "_".join(str(scene.index * 100 + one) for one in question.referents[:3])
         yield {
-            "id": name, "problem": question.text, "image": picture(scene, f"{name}.png"),
+            "id": name,
+            "problem": question.text,
+            "image": picture(scene, f"{name}.png"),
             "solution": objects(scene, question.referents),
-            "img_height": scene.height, "img_width": scene.width,
-        }  # fmt: skip
+            "img_height": scene.height,
+            "img_width": scene.width,
+        }

@@ -23,9 +23,11 @@ from harness.trainers.grpo.hooks import Rollouts
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "tasks" / "reason_seg" / "example"
 KEPT = {
-    "old": "old_per_token_logps", "reference": "ref_per_token_logps", "advantage": "advantages",
+    "old": "old_per_token_logps",
+    "reference": "ref_per_token_logps",
+    "advantage": "advantages",
     "mask": "completion_mask",
-}  # fmt: skip
+}
 SETTINGS = (
     "visionreasoner(reward=random,num_generations={num_generations},generation_batch_size={rows},"
     "per_device_train_batch_size={rows},num_iterations=2,max_steps=2,"
@@ -34,11 +36,27 @@ SETTINGS = (
     "learning_rate=3e-5,save_steps=2,report_to=none,keep_rollouts=0)"
 )
 ROUNDS = {
-    "round": {"num_generations": 4, "rows": 4, "temperature": 1.5, "loss_type": "bnpo",
-              "beta": 0.05, "epsilon": 0.2, "epsilon_high": 0.2, "max_completion_length": 40},
-    "lengths": {"num_generations": 3, "rows": 6, "temperature": 3.1, "loss_type": "dapo",
-                "beta": 0.02, "epsilon": 0.2, "epsilon_high": 0.28, "max_completion_length": 36},
-}  # fmt: skip
+    "round": {
+        "num_generations": 4,
+        "rows": 4,
+        "temperature": 1.5,
+        "loss_type": "bnpo",
+        "beta": 0.05,
+        "epsilon": 0.2,
+        "epsilon_high": 0.2,
+        "max_completion_length": 40,
+    },
+    "lengths": {
+        "num_generations": 3,
+        "rows": 6,
+        "temperature": 3.1,
+        "loss_type": "dapo",
+        "beta": 0.02,
+        "epsilon": 0.2,
+        "epsilon_high": 0.28,
+        "max_completion_length": 36,
+    },
+}
 TOLD = ("loss_type", "beta", "epsilon", "epsilon_high", "max_completion_length")
 
 
@@ -64,15 +82,26 @@ def main(name: str) -> None:
         value = loss(self, model, inputs)
         rows, width = inputs["completion_mask"].shape
         given = {name: plain(inputs[key]) for name, key in KEPT.items()}
-        steps.append({"rows": rows, "width": width, "logp": plain(seen[-1]), **given,
-                      "loss": float(value.detach())})  # fmt: skip
+        steps.append(
+            {
+                "rows": rows,
+                "width": width,
+                "logp": plain(seen[-1]),
+                **given,
+                "loss": float(value.detach()),
+            }
+        )
         return value
 
     Rollouts._get_per_token_logps_and_entropies, Rollouts._compute_loss = remembered, kept
     with tempfile.TemporaryDirectory() as folder:
-        train(plugins.build("trainers", parse(settings)),
-              [plugins.build("tasks", parse("reason_seg"), DATA)], parse("pocket"),
-              Path(folder) / "out", TrainingOptions(seed=3))  # fmt: skip
+        train(
+            plugins.build("trainers", parse(settings)),
+            [plugins.build("tasks", parse("reason_seg"), DATA)],
+            parse("pocket"),
+            Path(folder) / "out",
+            TrainingOptions(seed=3),
+        )
     told = {**{key: chosen[key] for key in TOLD}, **steps[-1]}
     (HERE / f"{name}.json").write_text(json.dumps(told) + "\n")
 

@@ -43,11 +43,23 @@ def functions(path: Path, names: tuple[str, ...], space: dict[str, Any]) -> dict
 
 def plain_names() -> dict[str, Any]:
     typed = dict.fromkeys(("Coordinate", "ResponseMap", "SolutionMap", "ObjectMap"), Any)
-    generic = {name: getattr(__import__("typing"), name)
-               for name in ("Dict", "List", "Union", "Any", "Set", "Tuple")}  # fmt: skip
-    return {"re": re, "os": os, "np": np, "math": math, "ast": ast, "partial": partial,
-            "logging": logging, "defaultdict": defaultdict, "datetime": Clock,
-            **generic, **typed}  # fmt: skip
+    generic = {
+        name: getattr(__import__("typing"), name)
+        for name in ("Dict", "List", "Union", "Any", "Set", "Tuple")
+    }
+    return {
+        "re": re,
+        "os": os,
+        "np": np,
+        "math": math,
+        "ast": ast,
+        "partial": partial,
+        "logging": logging,
+        "defaultdict": defaultdict,
+        "datetime": Clock,
+        **generic,
+        **typed,
+    }
 
 
 class Clock:
@@ -62,11 +74,19 @@ class Clock:
 
 
 def spacer(folder: Path) -> dict[str, Any]:
-    space = functions(folder / SPACER / "extract_map.py", (
-        "_parse_and_validate_coord_pair", "_parse_and_validate_coord_list",
-        "_process_preformatted_dict", "_extract_from_string_robustly", "extract_map_data",
-        "euclidean_distance", "calculate_prediction_score",
-    ), plain_names())  # fmt: skip
+    space = functions(
+        folder / SPACER / "extract_map.py",
+        (
+            "_parse_and_validate_coord_pair",
+            "_parse_and_validate_coord_list",
+            "_process_preformatted_dict",
+            "_extract_from_string_robustly",
+            "extract_map_data",
+            "euclidean_distance",
+            "calculate_prediction_score",
+        ),
+        plain_names(),
+    )
     space["MAP_DATA"] = {"video": {"cognitive_map": TRUE_MAP}}
     return functions(folder / SPACER / "SG-RLVR.py", ("accuracy_reward", "format_reward"), space)
 
@@ -86,20 +106,29 @@ def main() -> None:
     folder = parser.parse_args().official
     logging.disable(logging.CRITICAL)
     one = spacer(folder)
-    other = functions(folder / VIDEO_R1 / "grpo.py", ("accuracy_reward", "format_reward"),
-                      plain_names())  # fmt: skip
+    other = functions(
+        folder / VIDEO_R1 / "grpo.py", ("accuracy_reward", "format_reward"), plain_names()
+    )
     rows: dict[str, list[list[float]]] = {"SpaceR": [], "Video-R1": []}
     with contextlib.redirect_stdout(io.StringIO()):
         for case in cases(SEED, NUMBER):
             rows["SpaceR"].append(scored(one, case, path=["data/video.mp4"]))
             rows["Video-R1"].append(scored(other, case))
-    head = {"commits": COMMITS, "seed": SEED, "number": NUMBER, "numpy": np.__version__,
-            "what": "accuracy and format of each reply of replies.cases(seed, number)"}  # fmt: skip
+    head = {
+        "commits": COMMITS,
+        "seed": SEED,
+        "number": NUMBER,
+        "numpy": np.__version__,
+        "what": "accuracy and format of each reply of replies.cases(seed, number)",
+    }
     lines = [f'"{name}": {json.dumps(each, separators=(",", ":"))}' for name, each in rows.items()]
     path = Path(__file__).with_name("scores.json")
     path.write_text(json.dumps(head)[:-1] + ",\n" + ",\n".join(lines) + "}\n", encoding="utf-8")
-    print(path.name, path.stat().st_size, {name: np.mean(each, axis=0).tolist()
-                                           for name, each in rows.items()})  # fmt: skip
+    print(
+        path.name,
+        path.stat().st_size,
+        {name: np.mean(each, axis=0).tolist() for name, each in rows.items()},
+    )
 
 
 if __name__ == "__main__":

@@ -7,17 +7,55 @@ from typing import Any
 TRUE_MAP = {"table": [[0, 3], [5, 7]], "chair": [[9, 3]], "trash can": [[6, 5]]}
 KINDS = ("multiple choice", "numerical", "regression", "OCR")
 NOISE = (
-    "<think>", "</think>", "<answer>", "</answer>", "<map>", "</map>", "\n", " ", "{", "}", "[",
-    "]", ",", "A", "B", "3", "-1.5", "two", "an", "table", "chair", "trash can", "é", "1e999", "'",
-)  # fmt: skip
+    "<think>",
+    "</think>",
+    "<answer>",
+    "</answer>",
+    "<map>",
+    "</map>",
+    "\n",
+    " ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "A",
+    "B",
+    "3",
+    "-1.5",
+    "two",
+    "an",
+    "table",
+    "chair",
+    "trash can",
+    "é",
+    "1e999",
+    "'",
+)
 TEXTS = ("EXIT ONLY", "the red car", "no parking any time", "")
 SAID = {
     "multiple choice": ("A", "B", " B ", "b", "B.", "(B)", "A or B", "", "D"),
-    "numerical": ("3", "3.0", "3.14", "1,500", "about 4", "two", "a few", "-3", "inf", "nan", "",
-                  "4.5 m", "twenty", "12", "one hundred"),
+    "numerical": (
+        "3",
+        "3.0",
+        "3.14",
+        "1,500",
+        "about 4",
+        "two",
+        "a few",
+        "-3",
+        "inf",
+        "nan",
+        "",
+        "4.5 m",
+        "twenty",
+        "12",
+        "one hundred",
+    ),
     "regression": ("3", "3.0", "3.14", "1,500", "about 4", "-3", "inf", "nan", "", "4.5", "12"),
     "OCR": (*TEXTS, "EXIT", "the car red", "no parking at any time now"),
-}  # fmt: skip
+}
 TRUTHS = {
     "multiple choice": ("A", "B", "C"),
     "numerical": ("3", "3.14", "1500", "20", "4.5"),

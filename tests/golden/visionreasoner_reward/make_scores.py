@@ -28,10 +28,12 @@ def module(checkout, name):
 
 def bits(official, reply, truth):
     return [
-        official.seg_thinking_format_reward(reply), official.seg_segmentation_format_reward(reply),
-        official.seg_iou_reward(reply, truth), official.seg_box_l1_reward(reply, truth),
+        official.seg_thinking_format_reward(reply),
+        official.seg_segmentation_format_reward(reply),
+        official.seg_iou_reward(reply, truth),
+        official.seg_box_l1_reward(reply, truth),
         official.seg_point_l1_reward(reply, truth),
-    ]  # fmt: skip
+    ]
 
 
 def seg_truth(alone):

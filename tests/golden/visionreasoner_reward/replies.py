@@ -57,13 +57,27 @@ def value(random, numbers):
     moved = near(random, numbers)
     kind = below(random, 60)
     odd = {
-        0: [str(number) for number in moved], 1: moved[:-1], 2: [*moved, 7], 3: None,
-        4: "abcd"[: len(moved)], 5: [moved], 6: [True, *moved[1:]], 7: [None, *moved[1:]],
-        8: moved[::-1], 9: {}, 10: 3, 11: [float("nan"), *moved[1:]],
-        12: [float("inf"), *moved[1:]], 13: [True] * len(moved),
-        14: [number + 0.5 for number in moved], 15: [str(moved[0]), *moved[1:]], 16: [],
-        17: [10**30, *moved[1:]], 18: [-number for number in moved], 19: "12"[: len(moved)],
-    }  # fmt: skip
+        0: [str(number) for number in moved],
+        1: moved[:-1],
+        2: [*moved, 7],
+        3: None,
+        4: "abcd"[: len(moved)],
+        5: [moved],
+        6: [True, *moved[1:]],
+        7: [None, *moved[1:]],
+        8: moved[::-1],
+        9: {},
+        10: 3,
+        11: [float("nan"), *moved[1:]],
+        12: [float("inf"), *moved[1:]],
+        13: [True] * len(moved),
+        14: [number + 0.5 for number in moved],
+        15: [str(moved[0]), *moved[1:]],
+        16: [],
+        17: [10**30, *moved[1:]],
+        18: [-number for number in moved],
+        19: "12"[: len(moved)],
+    }
     return odd.get(kind, moved)
 
 
@@ -102,10 +116,15 @@ def listed(random, meant):
 def keyed(random, alone):
     """A Seg-Zero answer."""
     box, *places = alone
-    names = [["bbox", "points_1", "points_2"], ["Bbox_2d", "Points1", "points_b"],
-             ["bbox", "point_1", "point_2"], ["points_1", "bbox", "points_2"],
-             ["box", "points_1", "points_2"], ["bbox", "points_1", "other"],
-             ["bbox_points", "points_1", "points_2"]][max(0, below(random, 12) - 5)]  # fmt: skip
+    names = [
+        ["bbox", "points_1", "points_2"],
+        ["Bbox_2d", "Points1", "points_b"],
+        ["bbox", "point_1", "point_2"],
+        ["points_1", "bbox", "points_2"],
+        ["box", "points_1", "points_2"],
+        ["bbox", "points_1", "other"],
+        ["bbox_points", "points_1", "points_2"],
+    ][max(0, below(random, 12) - 5)]
     if chance(random, 0.5):
         places = places[::-1]
     numbers = {"x": places.pop, "b": lambda: box}
@@ -137,15 +156,29 @@ def spoilt(random, think, answer):
         return good
     cut = below(random, len(good))
     bad = (
-        good + "\n", " " + good, good[:cut], good[cut:], good.replace("</think>", ""), answer,
-        think, "", good.replace("<answer>", "<answer> \n", 1), good + good,
-        good.replace("<think>", "<Think>"), good.replace("</think>", "</think> so "),
+        good + "\n",
+        " " + good,
+        good[:cut],
+        good[cut:],
+        good.replace("</think>", ""),
+        answer,
+        think,
+        "",
+        good.replace("<answer>", "<answer> \n", 1),
+        good + good,
+        good.replace("<think>", "<Think>"),
+        good.replace("</think>", "</think> so "),
         good.replace("<answer>", "<answer>{} "),
         f"<think>{think}</think><answer>```json{answer}```</answer>",
-        good[:cut] + "}" + good[cut:], good[:cut] + "<answer>" + good[cut:],
-        good[:cut] + "</answer>" + good[cut:], good.replace(",", ",,", 1),
+        good[:cut] + "}" + good[cut:],
+        good[:cut] + "<answer>" + good[cut:],
+        good[:cut] + "</answer>" + good[cut:],
+        good.replace(",", ",,", 1),
         f"<think>{{}}{think}</think></think>\t<answer> {answer}\n</answer>",
-        good.replace("[", "[[", 1), "<answer>" + answer, "<think>" * 40 + good,
-        good.replace("]", "],", 1), chr(0x1F600) + good,
-    )  # fmt: skip
+        good.replace("[", "[[", 1),
+        "<answer>" + answer,
+        "<think>" * 40 + good,
+        good.replace("]", "],", 1),
+        chr(0x1F600) + good,
+    )
     return bad[below(random, len(bad))]

@@ -105,10 +105,18 @@ def test_random_answers_depend_on_the_seed_and_the_query(standing):
 
 def test_random_guesses_cover_their_ranges_evenly(standing):
     queries = [
-        asked(f"q{index}", F.COUNT, F.CHOICE, F.NUMBER, F.POINTS, F.BOXES, scene=standing,
-              options=("a", "b", "c", "d"))
+        asked(
+            f"q{index}",
+            F.COUNT,
+            F.CHOICE,
+            F.NUMBER,
+            F.POINTS,
+            F.BOXES,
+            scene=standing,
+            options=("a", "b", "c", "d"),
+        )
         for index in range(2000)
-    ]  # fmt: skip
+    ]
     answers = [found.answer for found in random_boxes().predict(queries)]
     counts = np.bincount([found.count for found in answers], minlength=11)
     assert counts[:2].sum() == 0

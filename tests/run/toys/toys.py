@@ -43,13 +43,17 @@ def dots(data: Path, *, pair: bool = False) -> Task:
             corner = Rle.from_array(bright(index))
             yield Sample(
                 id=f"dot/{index}",
-                query=Query(id=query_id(f"dot/{index}"), text="the dot", media=(image(path),),
-                            forms=(AnswerForm.MASK,)),
+                query=Query(
+                    id=query_id(f"dot/{index}"),
+                    text="the dot",
+                    media=(image(path),),
+                    forms=(AnswerForm.MASK,),
+                ),
                 target=Target(answer=Answer(masks=(corner,))),
                 unit=f"unit {index // 2}" if pair else "",
                 group=f"group {index // 4}",
                 categories={"odd": str(bool(index // 2 % 2))},
-            )  # fmt: skip
+            )
 
     def check() -> Iterator[Problem]:
         for path in paths:
@@ -57,9 +61,16 @@ def dots(data: Path, *, pair: bool = False) -> Task:
                 yield Problem(str(path), "is empty")
 
     return Task(
-        name="dots", version=1, split="test", forms=(AnswerForm.MASK,), protocol=PROTOCOL,
-        samples=samples, annotations=(), check=check, arguments={"pair": pair},
-    )  # fmt: skip
+        name="dots",
+        version=1,
+        split="test",
+        forms=(AnswerForm.MASK,),
+        protocol=PROTOCOL,
+        samples=samples,
+        annotations=(),
+        check=check,
+        arguments={"pair": pair},
+    )
 
 
 def bright(index: int) -> np.ndarray:
@@ -80,18 +91,29 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
 
 
 PROTOCOL = Protocol(
-    name="dots/iou", score=score, metrics=(Metric("IoU"), Metric("cIoU")), headline="IoU",
-    ceiling=Ceiling(value=1.0), about="",
-)  # fmt: skip
+    name="dots/iou",
+    score=score,
+    metrics=(Metric("IoU"), Metric("cIoU")),
+    headline="IoU",
+    ceiling=Ceiling(value=1.0),
+    about="",
+)
 
 
 def dot_finder(
-    *, delay: float = 0.0, seed: int = 0,
-    fault: Literal["", "raise", "wrong size", "memory", "number", "privileges", "die",
-                   "hang", "argv"] = "",
-    every: int = 5, secret: Path | None = None, batch: int = 4, exit: int | None = None,
-    meet: Path | None = None, parties: int = 2,
-) -> "DotFinder":  # fmt: skip
+    *,
+    delay: float = 0.0,
+    seed: int = 0,
+    fault: Literal[
+        "", "raise", "wrong size", "memory", "number", "privileges", "die", "hang", "argv"
+    ] = "",
+    every: int = 5,
+    secret: Path | None = None,
+    batch: int = 4,
+    exit: int | None = None,
+    meet: Path | None = None,
+    parties: int = 2,
+) -> "DotFinder":
     """Find the dot, add noise that depends on the seed and the query alone.
 
     With `meet`, a folder, each process begins its first batch once `parties` processes are there.

@@ -15,9 +15,15 @@ from harness.tasks.qa.task import Asked, Videos, question_task
 from harness.tasks.spatial.videos import Shown
 
 FIELDS = Fields(
-    id="{film}/{number}", media="{film}.mp4", question="asked", options="choices", answer="right",
-    form="place", categories={"kind": "kind"}, known={"kind": ("action", "place")},
-)  # fmt: skip
+    id="{film}/{number}",
+    media="{film}.mp4",
+    question="asked",
+    options="choices",
+    answer="right",
+    form="place",
+    categories={"kind": "kind"},
+    known={"kind": ("action", "place")},
+)
 
 
 def first_letter(reply: str) -> str | None:
@@ -36,13 +42,18 @@ def film_quiz(
     questions = file(data / "film_quiz" / "questions.json", fix="See https://films.invalid.")
     films = Videos((questions.parent / "films",), Shown(frames))
     asked = Asked(
-        files=(questions,), read=partial(read, (questions,), FIELDS.columns, FIELDS.read),
-        open=films.open, problems=films.problems,
-    )  # fmt: skip
-    return question_task(asked, "film_quiz", protocol=choose("protocol", PROTOCOLS, protocol),
-                         split=split, arguments={"frames": str(films.shown)})  # fmt: skip
+        files=(questions,),
+        read=partial(read, (questions,), FIELDS.columns, FIELDS.read),
+        open=films.open,
+        problems=films.problems,
+    )
+    return question_task(
+        asked,
+        "film_quiz",
+        protocol=choose("protocol", PROTOCOLS, protocol),
+        split=split,
+        arguments={"frames": str(films.shown)},
+    )
 
 
-PROTOCOLS = letter_protocols(
-    "film_quiz", first_letter, official="score.py: the first character counts"
-)
+PROTOCOLS = letter_protocols("film_quiz", first_letter, official="score.py: the first character")

@@ -33,6 +33,9 @@ def phrase(place: Path, row: Mapping[str, Any], where: str) -> Phrase:
     """A line's phrase, and the mask that it names."""
     picture, mask = (inside(place, field(row, name, str, where)) for name in ("picture", "mask"))
     return Phrase(
-        id=str(field(row, "id", int, where)), text=field(row, "phrase", str, where),
-        picture=picture, mask=painted(mask), where=where,
-    )  # fmt: skip
+        id=str(field(row, "id", int, where)),
+        text=field(row, "phrase", str, where),
+        picture=picture,
+        mask=painted(mask),
+        where=where,
+    )

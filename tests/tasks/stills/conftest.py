@@ -12,8 +12,14 @@ from PIL import Image
 from harness.world.shapes import World, make
 
 NAMES = (
-    "reason_seg", "refcoco", "refcoco_plus", "refcocog", "grefcoco", "llm_seg40k", "coco_detection",
-)  # fmt: skip
+    "reason_seg",
+    "refcoco",
+    "refcoco_plus",
+    "refcocog",
+    "grefcoco",
+    "llm_seg40k",
+    "coco_detection",
+)
 MADE = {"seed": 20250102, "size": 6}
 
 
@@ -28,13 +34,24 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 REFERENT = {
-    "ref_id": 1, "ann_id": 70, "category_id": 3, "image_id": 5, "split": "val", "sent_ids": [4],
-    "file_name": "x.jpg", "sentences": [{"sent_id": 4, "sent": "it", "raw": "It", "tokens": []}],
-}  # fmt: skip
+    "ref_id": 1,
+    "ann_id": 70,
+    "category_id": 3,
+    "image_id": 5,
+    "split": "val",
+    "sent_ids": [4],
+    "file_name": "x.jpg",
+    "sentences": [{"sent_id": 4, "sent": "it", "raw": "It", "tokens": []}],
+}
 THING = {
-    "id": 70, "image_id": 5, "category_id": 3, "iscrowd": 0, "area": 12.0, "bbox": [2, 3, 4, 5],
+    "id": 70,
+    "image_id": 5,
+    "category_id": 3,
+    "iscrowd": 0,
+    "area": 12.0,
+    "bbox": [2, 3, 4, 5],
     "segmentation": [[2, 3, 6, 3, 6, 8, 2, 8]],
-}  # fmt: skip
+}
 
 
 @pytest.fixture

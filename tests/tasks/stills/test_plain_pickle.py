@@ -16,13 +16,23 @@ from harness.tasks.refer.pickle_writer import dumps
 from harness.tasks.refer.plain_pickle import loads, read_plain_pickle
 
 NAMES = (
-    "reason_seg", "refcoco", "refcoco_plus", "refcocog", "grefcoco", "llm_seg40k", "coco_detection",
-)  # fmt: skip
+    "reason_seg",
+    "refcoco",
+    "refcoco_plus",
+    "refcocog",
+    "grefcoco",
+    "llm_seg40k",
+    "coco_detection",
+)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 LEAVES = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXTS
-    | st.floats(allow_nan=False, allow_infinity=False) | st.binary(max_size=9)
-)  # fmt: skip
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | TEXTS
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.binary(max_size=9)
+)
 PLAIN = st.recursive(
     LEAVES,
     lambda inner: (
@@ -33,10 +43,16 @@ PLAIN = st.recursive(
     max_leaves=20,
 )
 REFERENTS = [
-    {"sent_ids": [0, 1], "file_name": "COCO_1.jpg", "ann_id": 1719310, "ref_id": 0, "split": "val",
-     "sentences": [{"tokens": ["lady", "in", "black"], "raw": "lady in black", "sent_id": 0}]},
+    {
+        "sent_ids": [0, 1],
+        "file_name": "COCO_1.jpg",
+        "ann_id": 1719310,
+        "ref_id": 0,
+        "split": "val",
+        "sentences": [{"tokens": ["lady", "in", "black"], "raw": "lady in black", "sent_id": 0}],
+    },
     {"sent_ids": [], "ann_id": -1, "ref_id": 1, "split": "testA", "sentences": []},
-]  # fmt: skip
+]
 
 
 @given(PLAIN, st.integers(3, 5))  # earlier protocols call a function to make bytes
@@ -70,12 +86,19 @@ def _lists(value):
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (b"S'plain'", "plain"), (b'S"it\'s"', "it's"), (b"S'it\\'s'", "it's"),
-        (b"S'caf\\xe9'", "café"), (b"S'a\\tb\\\\n'", "a\tb\\n"), (b"S'\\u0041'", "\\u0041"),
-        (b"Vcaf\\u00e9", "café"), (b"S'dos'\r", "dos"), (b"U\x03abc", "abc"),
-        (b"U\x01\xe9", "é"), (b"X\x02\x00\x00\x00\xc3\xa9", "é"),
+        (b"S'plain'", "plain"),
+        (b'S"it\'s"', "it's"),
+        (b"S'it\\'s'", "it's"),
+        (b"S'caf\\xe9'", "café"),
+        (b"S'a\\tb\\\\n'", "a\tb\\n"),
+        (b"S'\\u0041'", "\\u0041"),
+        (b"Vcaf\\u00e9", "café"),
+        (b"S'dos'\r", "dos"),
+        (b"U\x03abc", "abc"),
+        (b"U\x01\xe9", "é"),
+        (b"X\x02\x00\x00\x00\xc3\xa9", "é"),
     ],
-)  # fmt: skip
+)
 def test_texts_of_python_2(line, text):
     ends = b"" if line[:1] in b"UX" else b"\n"
     assert loads(line + ends + b".") == text
@@ -142,7 +165,7 @@ BOMBS = {
     "half a character": (b"V\\ud800\n.", "surrogate"),
     "text without quotes": (b"Sabc\n.", "quotes"),
     "bad text": (b"X\x01\x00\x00\x00\xff.", "utf-8"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BOMBS)

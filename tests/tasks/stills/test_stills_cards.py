@@ -89,8 +89,9 @@ def write_example(name, world, root):
     benchmarks = {"refcoco": REFCOCO, "refcoco_plus": REFCOCO_PLUS, "refcocog": REFCOCOG}
     if name in benchmarks:
         divided = {"umd" if name == "refcocog" else "unc": VAL}
-        write_refer(world, root, benchmarks[name], kinds=kinds[name], divided=divided, copied=(),
-                    plain=True)  # fmt: skip
+        write_refer(
+            world, root, benchmarks[name], kinds=kinds[name], divided=divided, copied=(), plain=True
+        )
     elif name == "grefcoco":
         write_grefcoco(world, root, parts=VAL)
     elif name == "llm_seg40k":
@@ -116,8 +117,9 @@ def test_the_record_of_a_referring_card_reads(build, refer_files, name):
     folder = {"refcoco_plus": "refcoco+"}.get(name, name)
     stem = "grefs(unc)" if several else "refs(umd)" if name == "refcocog" else "refs(unc)"
     things = [{"id": 1719310, "image_id": record["image_id"]}]
-    root = refer_files(folder, f"{stem}.json", refs=[record], things=things,
-                       picture={"id": record["image_id"]})  # fmt: skip
+    root = refer_files(
+        folder, f"{stem}.json", refs=[record], things=things, picture={"id": record["image_id"]}
+    )
     samples = list(build(f"{name}(split={record['split']})", root).samples())
     assert [one.id for one in samples] == [str(number) for number in record["sent_ids"]]
     assert samples[0].query.text == record["sentences"][0]["sent"]
@@ -126,9 +128,14 @@ def test_the_record_of_a_referring_card_reads(build, refer_files, name):
 
 
 def test_a_further_benchmark_of_the_family_costs_at_most_sixty_lines():
-    lines = [line for path in place("refcoco_plus").glob("*.py")
-             for line in path.read_text(encoding="utf-8").splitlines()]  # fmt: skip
+    lines = [
+        line
+        for path in place("refcoco_plus").glob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
     assert len(lines) <= 60
     assert {path.name for path in place("refcoco_plus").glob("*.py")} == {
-        "__init__.py", "task.py", "writer.py",
-    }  # fmt: skip
+        "__init__.py",
+        "task.py",
+        "writer.py",
+    }

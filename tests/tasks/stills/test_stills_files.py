@@ -82,10 +82,12 @@ def test_a_box_that_is_wrong_is_named(build, refer_files, box):
     ("picture", "message"),
     [
         ({"width": 31}, r"five\.jpg.*31 × 20 pixels, as annotated.*30 × 20"),
-        ({"width": 0}, "picture 5 size"), ({"height": 10**6}, "picture 5 size"),
-        ({"file_name": "../five.jpg"}, "relative path"), ({"file_name": 5}, "'file_name'"),
+        ({"width": 0}, "picture 5 size"),
+        ({"height": 10**6}, "picture 5 size"),
+        ({"file_name": "../five.jpg"}, "relative path"),
+        ({"file_name": 5}, "'file_name'"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_picture_that_is_wrong_is_named(build, refer_files, picture, message, spec):
     refused(build, refer_files(picture=picture), message, spec=spec)
@@ -130,7 +132,7 @@ def test_what_is_not_there_says_where_it_is_had(build, tmp_path, refer_files):
         ("grefcoco", "refer_seg"),
     ):
         with pytest.raises(DataError, match=rf"{message}.*harness list tasks {name}"):
-            build(name, tmp_path)  # fmt: skip
+            build(name, tmp_path)
     root = refer_files()
     for spec in (
         "refcoco_plus",
@@ -139,7 +141,7 @@ def test_what_is_not_there_says_where_it_is_had(build, tmp_path, refer_files):
         "refcoco(layout=lmms,answer=box)",
     ):
         with pytest.raises(DataError, match="harness list tasks"):
-            build(spec, root)  # fmt: skip
+            build(spec, root)
 
 
 # gRefCOCO
@@ -317,11 +319,13 @@ def test_a_box_of_a_copy_that_is_wrong_is_named(build, copied, box):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("bbox", [1.0, 2.0, 0.0, 4.0], "'bbox'.*with area"), ("bbox", [1.0], "'bbox'"),
-        ("answer", None, "'answer'"), ("question_id", None, "'question_id'"),
+        ("bbox", [1.0, 2.0, 0.0, 4.0], "'bbox'.*with area"),
+        ("bbox", [1.0], "'bbox'"),
+        ("answer", None, "'answer'"),
+        ("question_id", None, "'question_id'"),
         ("image", None, "'image'"),
     ],
-)  # fmt: skip
+)
 def test_a_row_of_lmms_lab_that_is_wrong_is_named(build, copied, column, value, message):
     root = copied(with_column(column, lambda _: value), name="refer_seg/lmms-lab/RefCOCO")
     refused(build, root, rf"row 0: {message}", spec="refcoco(layout=lmms,answer=box,split=testA)")
@@ -377,6 +381,7 @@ def test_a_question_about_a_picture_that_coco_does_not_have_is_named(build, dete
 
 def test_boxes_of_coco_without_area_are_kept(build, detection):
     root = detection(set_first("bbox", [1.0, 2.0, 0.0, 5.0]))
-    boxes = [box for one in build("coco_detection", root).samples() for box in
-             one.target.answer.boxes]  # fmt: skip
+    boxes = [
+        box for one in build("coco_detection", root).samples() for box in one.target.answer.boxes
+    ]
     assert (1.0, 2.0, 1.0, 7.0) in boxes

@@ -23,8 +23,11 @@ def block(left, right, *, top=1, bottom=3):
 @pytest.fixture(scope="module")
 def asked(query):
     def made(answer, *, form=AnswerForm.MASK, number=0, **extra):
-        return Sample(id=f"s{number}", query=query(number, form, size=SIZE),
-                      target=Target(answer=answer, extra=extra))  # fmt: skip
+        return Sample(
+            id=f"s{number}",
+            query=query(number, form, size=SIZE),
+            target=Target(answer=answer, extra=extra),
+        )
 
     return made
 
@@ -55,8 +58,12 @@ def test_the_four_cells_of_rela_and_what_is_none_of_them(asked, numbers, truth, 
 
 def test_unions_of_the_four_cells_add_up_as_in_rela(asked, numbers):
     """A mask on nothing adds its 8 pixels; a target that was denied the union of both masks."""
-    pairs = [(asked(NONE, number=0), MASK), (asked(TARGET, number=1), SAID_NONE),
-             (asked(TARGET, number=2), TARGET), (asked(NONE, number=3), SAID_NONE)]  # fmt: skip
+    pairs = [
+        (asked(NONE, number=0), MASK),
+        (asked(TARGET, number=1), SAID_NONE),
+        (asked(TARGET, number=2), TARGET),
+        (asked(NONE, number=3), SAID_NONE),
+    ]
     found = numbers(GREFCOCO["res/rela_pixels"], pairs)
     assert found["cIoU"] == 8 / (8 + 12 + 8) and found["gIoU"] == 0.5
     assert (found["N_acc"], found["T_acc"], found["Pr@0.7"]) == (0.5, 0.5, 0.5)
@@ -103,10 +110,13 @@ def test_every_picture_weighs_the_same_in_rela_s_evaluation(build, refer_files, 
         for number, scale in enumerate((1, 10)):
             corners = [0, 0, 15 * scale, 0, 15 * scale, 20 * scale, 0, 20 * scale]
             root = refer_files(
-                "grefcoco", "grefs(unc).json", refs=[{"ann_id": [70]}],
+                "grefcoco",
+                "grefs(unc).json",
+                refs=[{"ann_id": [70]}],
                 things=[{"segmentation": [list(map(float, corners))]}],
-                picture={"width": 30 * scale, "height": 20 * scale}, size=(30 * scale, 20 * scale),
-            )  # fmt: skip
+                picture={"width": 30 * scale, "height": 20 * scale},
+                size=(30 * scale, 20 * scale),
+            )
             task = build(f"grefcoco(protocol={protocol})", root)
             (sample,) = task.samples()
             truth = sample.target.answer
@@ -165,9 +175,11 @@ def test_grec_asks_for_exactly_the_right_boxes(asked, numbers, truth, answer, f1
         (Answer(boxes=(Box(0, 0, 4, 2.1),)), 1.0, 2.1 / 4),
         (Answer(boxes=(RIGHT, LEFT)), 0.0, 0.0),
         (Answer(boxes=(RIGHT, LEFT), box_scores=(0.1, 0.2)), 1.0, 1.0),
-        (Answer(boxes=()), 0.0, 0.0), (Answer(no_target=True), 0.0, 0.0), (None, 0.0, 0.0),
+        (Answer(boxes=()), 0.0, 0.0),
+        (Answer(no_target=True), 0.0, 0.0),
+        (None, 0.0, 0.0),
     ],
-)  # fmt: skip
+)
 def test_one_box_is_right_above_half_and_the_most_confident_counts(
     asked, numbers, answer, accuracy, iou
 ):
@@ -222,10 +234,15 @@ def test_every_expression_weighs_alike_and_an_object_is_asked_by_its_first(build
 
 def question(asked, boxes, *, image, category, crowd=None):
     return asked(
-        Answer(boxes=tuple(boxes)), form=AnswerForm.BOXES, number=image * 10 + category,
-        image=image, category=category, asked=bool(boxes), crowd=crowd or [False] * len(boxes),
+        Answer(boxes=tuple(boxes)),
+        form=AnswerForm.BOXES,
+        number=image * 10 + category,
+        image=image,
+        category=category,
+        asked=bool(boxes),
+        crowd=crowd or [False] * len(boxes),
         areas=[16.0] * len(boxes),
-    )  # fmt: skip
+    )
 
 
 def test_visionreasoners_scores_rank_boxes_by_their_area(asked, numbers):
@@ -240,8 +257,10 @@ def test_visionreasoners_scores_rank_boxes_by_their_area(asked, numbers):
 
 
 def test_a_failure_misses_all_objects_of_its_question(asked, numbers):
-    pairs = [(question(asked, [LEFT], image=1, category=1), Answer(boxes=(LEFT,))),
-             (question(asked, [LEFT], image=1, category=2), None)]  # fmt: skip
+    pairs = [
+        (question(asked, [LEFT], image=1, category=1), Answer(boxes=(LEFT,))),
+        (question(asked, [LEFT], image=1, category=2), None),
+    ]
     for name, protocol in COCO.items():
         found = numbers(protocol, pairs)
         assert found[protocol.headline] == pytest.approx(0.5), name

@@ -36,12 +36,13 @@ SPECS = (
     *(f"refcoco_plus(split={split},split_by=unc)" for split in ("val", "testA", "testB")),
     *(f"refcocog(split={split},split_by=umd)" for split in ("val", "test")),
     "refcocog(split=val,split_by=google)",
-)  # fmt: skip
+)
 
 
 def test_the_official_readers_saw_this_world(golden):
-    assert {golden(name)["made"] == MADE for name in
-            ("refer", "grefcoco", "llm_seg40k", "copies")} == {True}  # fmt: skip
+    assert {
+        golden(name)["made"] == MADE for name in ("refer", "grefcoco", "llm_seg40k", "copies")
+    } == {True}
     assert set(golden("refer")["world"]) == set(SPECS)
 
 
@@ -113,8 +114,9 @@ def test_grefcoco_agrees_with_its_reader(build, stills, golden, split):
         assert [list(one) for one in box.target.answer.boxes] == row["boxes"]
         number = min(len(row["boxes"]), 2)
         assert sample.categories == {"objects": ("none", "one", "several")[number]}
-    assert {"one", "none"} < {one.categories["objects"] for one in read(
-        build, "grefcoco(split=train)", stills)}  # fmt: skip
+    assert {"one", "none"} < {
+        one.categories["objects"] for one in read(build, "grefcoco(split=train)", stills)
+    }
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
@@ -139,10 +141,10 @@ COPIES = {
     "reason_seg/ReasonSeg_test": "reason_seg(split=test,layout=hub,protocol=seg/visionreasoner)",
     "refer_seg/refcoco_val": "refcoco(layout=visionreasoner,protocol=res/instance)",
     "refer_seg/refcoco_val_all": "refcoco(layout=visionreasoner,protocol=res/expression-strict)",
-    "refer_seg/refcocoplus_testA_all":
-        "refcoco_plus(split=testA,layout=visionreasoner,protocol=res/expression-strict)",
+    "refer_seg/refcocoplus_testA_all": "refcoco_plus(split=testA,layout=visionreasoner,"
+    "protocol=res/expression-strict)",
     "refer_seg/refcocog_test": "refcocog(split=test,layout=visionreasoner,protocol=res/instance)",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("name", "spec"), COPIES.items())
@@ -184,8 +186,9 @@ def test_the_layouts_of_a_referring_benchmark_ask_the_same(build, stills):
 
 def test_coco_questions_are_those_of_the_copy(build, stills, golden):
     rows = golden("copies")["world"]["coco_detection/coco_val"]
-    asked, copied = (read(build, f"coco_detection(layout={name})", stills)
-                     for name in ("coco", "hub"))  # fmt: skip
+    asked, copied = (
+        read(build, f"coco_detection(layout={name})", stills) for name in ("coco", "hub")
+    )
     assert [one.id for one in asked] == [f"{row['image']}/{row['category']}" for row in rows], AGAIN
     assert [one.id for one in asked] == [one.id for one in copied]
     for one, other, row in zip(asked, copied, rows, strict=True):
@@ -203,8 +206,9 @@ def test_coco_ap_is_that_of_visionreasoners_scripts(build, stills, golden, layou
 
     task = build(f"coco_detection(layout={layout},library={library})", stills)
     official = golden("copies")["coco_ap"]
-    said = {one["id"]: tuple(Box(*map(float, box)) for box in one["boxes"])
-            for one in official["said"]}  # fmt: skip
+    said = {
+        one["id"]: tuple(Box(*map(float, box)) for box in one["boxes"]) for one in official["said"]
+    }
     totals = Totals(task.protocol.metrics)
     for sample in task.samples():
         answer = Answer(boxes=said[sample.id])

@@ -20,23 +20,37 @@ from .conftest import NAMES
 SPECS = {
     "reason_seg(layout=hub,protocol=seg/visionreasoner)": 6,
     "reason_seg(layout=hub,split=test,protocol=seg/visionreasoner)": 6,
-    "refcoco": 6, "refcoco(split=train)": 24, "refcoco(split=testA)": 6, "refcoco(split=testB)": 6,
-    "refcoco(split=test,split_by=google)": 6, "refcoco(protocol=res/expression-strict)": 6,
-    "refcoco(answer=box)": 6, "refcoco(layout=visionreasoner,answer=box)": 6,
+    "refcoco": 6,
+    "refcoco(split=train)": 24,
+    "refcoco(split=testA)": 6,
+    "refcoco(split=testB)": 6,
+    "refcoco(split=test,split_by=google)": 6,
+    "refcoco(protocol=res/expression-strict)": 6,
+    "refcoco(answer=box)": 6,
+    "refcoco(layout=visionreasoner,answer=box)": 6,
     "refcoco(layout=lmms,answer=box)": 6,
     "refcoco(layout=visionreasoner,protocol=res/expression-strict)": 6,
-    "refcoco_plus": 6, "refcoco_plus(layout=lmms,answer=box,split=testA)": 6,
-    "refcocog": 6, "refcocog(split=test)": 6, "refcocog(split_by=google)": 6,
-    "grefcoco": 6, "grefcoco(protocol=res/rela_pixels)": 6,
-    "grefcoco(split=train)": 24, "grefcoco(answer=box)": 6,
+    "refcoco_plus": 6,
+    "refcoco_plus(layout=lmms,answer=box,split=testA)": 6,
+    "refcocog": 6,
+    "refcocog(split=test)": 6,
+    "refcocog(split_by=google)": 6,
+    "grefcoco": 6,
+    "grefcoco(protocol=res/rela_pixels)": 6,
+    "grefcoco(split=train)": 24,
+    "grefcoco(answer=box)": 6,
     "grefcoco(protocol=res/visionreasoner-nonobj,split=testA)": 6,
-    "llm_seg40k": 6, "llm_seg40k(protocol=seg/llmseg,split=test)": 6,
-}  # fmt: skip
+    "llm_seg40k": 6,
+    "llm_seg40k(protocol=seg/llmseg,split=test)": 6,
+}
 BY_OBJECT = (
-    "refcoco(protocol=res/instance)", "refcoco(protocol=res/instance,answer=box)",
+    "refcoco(protocol=res/instance)",
+    "refcoco(protocol=res/instance,answer=box)",
     "refcocog(protocol=res/instance,layout=visionreasoner)",
-    "coco_detection", "coco_detection(layout=coco)", "coco_detection(protocol=coco/scores)",
-)  # fmt: skip
+    "coco_detection",
+    "coco_detection(layout=coco)",
+    "coco_detection(protocol=coco/scores)",
+)
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +121,19 @@ def test_an_expression_without_target_answered_by_an_empty_mask_misses_the_ceili
 
 
 def test_the_ceiling_of_grefcoco_leaves_out_targets_without_a_pixel(build, refer_files):
-    root = refer_files("grefcoco", "grefs(unc).json", things=[{"segmentation": []}], refs=[
-        {"ann_id": [70]},
-        {"ref_id": 2, "ann_id": [-1], "sentences": [
-            {"sent_id": 9, "sent": "no", "raw": "No", "tokens": []}]},
-    ])  # fmt: skip
+    root = refer_files(
+        "grefcoco",
+        "grefs(unc).json",
+        things=[{"segmentation": []}],
+        refs=[
+            {"ann_id": [70]},
+            {
+                "ref_id": 2,
+                "ann_id": [-1],
+                "sentences": [{"sent_id": 9, "sent": "no", "raw": "No", "tokens": []}],
+            },
+        ],
+    )
     verdict = next(verify(build("grefcoco", root), None))
     assert verdict.passed and verdict.ceiling == verdict.value == 0.5
 
@@ -123,8 +145,9 @@ def test_a_protocol_is_refused_where_the_layout_has_lost_its_truth(build, stills
         build("refcoco(layout=visionreasoner)", stills)
     with pytest.raises(UsageError, match=r"seg/lisa.*ignored regions as foreground"):
         build("reason_seg(layout=hub)", stills)
-    shutil.copytree(stills / "reason_seg" / "ReasonSeg_val",
-                    tmp_path / "reason_seg" / "ReasonSeg_val")  # fmt: skip
+    shutil.copytree(
+        stills / "reason_seg" / "ReasonSeg_val", tmp_path / "reason_seg" / "ReasonSeg_val"
+    )
     with pytest.raises(UsageError, match="protocol=seg/visionreasoner"):
         build("reason_seg", tmp_path)
     found = build("reason_seg(protocol=seg/visionreasoner)", tmp_path)
@@ -138,8 +161,9 @@ def test_a_layout_is_found_by_looking(build, stills, tmp_path):
     assert build("refcoco(answer=box)", stills).arguments["layout"] == "refer"
     shutil.copytree(stills / "refer_seg" / "lmms-lab", tmp_path / "refer_seg" / "lmms-lab")
     assert build("refcoco(answer=box)", tmp_path).arguments["layout"] == "lmms"
-    shutil.copytree(stills / "refer_seg" / "refcoco_val_all",
-                    tmp_path / "refer_seg" / "refcoco_val_all")  # fmt: skip
+    shutil.copytree(
+        stills / "refer_seg" / "refcoco_val_all", tmp_path / "refer_seg" / "refcoco_val_all"
+    )
     assert build("refcoco(answer=box)", tmp_path).arguments["layout"] == "visionreasoner"
     with pytest.raises(DataError, match=r"refs\(unc\)\.p or"):
         build("refcoco", tmp_path)
@@ -149,10 +173,11 @@ def test_a_layout_is_found_by_looking(build, stills, tmp_path):
 
 def test_the_answer_that_is_asked_for_decides_the_protocol(build, stills):
     for given, protocol, form in (
-        ("", "res/expression", "mask"), ("answer=box", "rec/expression", "boxes"),
+        ("", "res/expression", "mask"),
+        ("answer=box", "rec/expression", "boxes"),
         ("protocol=rec/expression", "rec/expression", "boxes"),
         ("protocol=res/instance,answer=box", "rec/instance", "boxes"),
-    ):  # fmt: skip
+    ):
         task = build(f"refcoco({given})", stills)
         assert (task.protocol.name, *task.forms) == (protocol, form)
         assert task.arguments["protocol"] == protocol

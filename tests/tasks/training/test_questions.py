@@ -12,10 +12,15 @@ from harness.tasks.training.scoring import found_objects, value
 from harness.types import Answer, AnswerForm, Box, Box3D
 
 RECORD = {
-    "problem_id": 2, "problem": "What appears?", "data_type": "video", "options": [],
-    "problem_type": "numerical", "solution": "<answer>1,200.5</answer>", "path": "./a/b.mp4",
+    "problem_id": 2,
+    "problem": "What appears?",
+    "data_type": "video",
+    "options": [],
+    "problem_type": "numerical",
+    "solution": "<answer>1,200.5</answer>",
+    "path": "./a/b.mp4",
     "data_source": "STAR",
-}  # fmt: skip
+}
 LETTERS = {"problem_type": "multiple choice", "options": ["A. a cat", "B. a dog"]}
 
 
@@ -112,8 +117,11 @@ def test_sr_91k_has_maps_and_only_spacers_own_questions(build, tmp_path):
     place.mkdir()
     rows = [record(data_source="SR_dataset", path="/v/scene0001_00.mp4"), record(problem_id=9)]
     (place / "SpaceR-151k.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    cells = {"video_id": "scene0001_00", "cognitive_map": {"table": [[0, 3], [5, 7]]},
-             "object_list": ["table"]}  # fmt: skip
+    cells = {
+        "video_id": "scene0001_00",
+        "cognitive_map": {"table": [[0, 3], [5, 7]]},
+        "object_list": ["table"],
+    }
     (place / "cognitive_map.jsonl").write_text(json.dumps(cells), encoding="utf-8")
     task = build("sr_91k", tmp_path)
     (sample,) = task.samples()

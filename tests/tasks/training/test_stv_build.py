@@ -43,8 +43,10 @@ def test_all_eight_types_of_questions_are_asked_in_all_forms(found):
     assert {one.categories["medium"] for one in found} == {"image", "video"}
     for one in found:
         temporal = one.categories["task"] in (
-            "appearance_order", "motion_tracking", "displacement",
-        )  # fmt: skip
+            "appearance_order",
+            "motion_tracking",
+            "displacement",
+        )
         assert not temporal or one.query.media[0].is_video
         assert (len(one.query.media[0]) > 1) == (one.categories["medium"] == "video")
 
@@ -61,8 +63,15 @@ def test_the_task_has_no_problem_and_its_subset_is_uniform(build_task, stv):
     assert {one.target.extra["task"] for one in only} == {"displacement"}
 
 
-TYPE_OF = {"car": "Car", "van": "Van", "pedestrian": "Pedestrian", "truck": "Truck",
-           "cyclist": "Cyclist", "sitting person": "Person_sitting", "tram": "Tram"}  # fmt: skip
+TYPE_OF = {
+    "car": "Car",
+    "van": "Van",
+    "pedestrian": "Pedestrian",
+    "truck": "Truck",
+    "cyclist": "Cyclist",
+    "sitting person": "Person_sitting",
+    "tram": "Tram",
+}
 
 
 def thing_of(scene, category):
@@ -183,9 +192,10 @@ def test_every_object_in_every_frame_is_counted_once(stv):
         seen[clip.source] += sum(map(len, clip.sights))
     for source, reasons in report["filters"].items():
         objects = {
-            name: number for name, number in reasons.items()
+            name: number
+            for name, number in reasons.items()
             if name not in (PER_CLIP, AGAIN) and name.partition(":")[0] not in KINDS
-        }  # fmt: skip
+        }
         assert sum(objects.values()) == seen[source]
         assert objects[KEPT] > 0
     assert report["filters"]["scannet"]["ambiguous category"] > 0
@@ -224,13 +234,15 @@ def test_of_a_frame_with_an_area_without_labels_nothing_is_counted(stv, copy, li
     everything = replace(settings(SEED), sources=("kitti",), per_clip=1000, pictures=1000)
     build(stv, tmp_path / "with", everything)
     for path in (copy / "kitti_tracking" / "training" / "label_02").glob("*.txt"):
-        edit(path, lambda text: "".join(
-            f"{row}\n" for row in text.splitlines() if "DontCare" not in row
-        ))  # fmt: skip
+        edit(
+            path,
+            lambda text: "".join(f"{row}\n" for row in text.splitlines() if "DontCare" not in row),
+        )
     build(copy, tmp_path / "without", everything)
     partly, wholly = (of_kitti(tmp_path / name, lines) for name in ("with", "without"))
-    counted = [[row for row in rows if row["task"] == "object_counting"]
-               for rows in (partly, wholly)]  # fmt: skip
+    counted = [
+        [row for row in rows if row["task"] == "object_counting"] for rows in (partly, wholly)
+    ]
     frames = [{row["frames"][0] for row in rows if row["data_type"] == "image"} for rows in counted]
     assert [len(pictures) for pictures in frames] == [MOST * LAST, MOST * (LAST + 1)]
     assert [any(row["data_type"] == "video" for row in rows) for rows in counted] == [False, True]
@@ -266,24 +278,48 @@ def tao(change):
 
 DAMAGE = {
     "tao cut off": ("tao/annotations/train.json", lambda text: text[:200], "train.json"),
-    "tao box": ("tao/annotations/train.json",
-                tao(lambda p: p["annotations"][3].update(bbox=[1, 2, 3])), "annotation 3: 'bbox'"),
-    "tao track": ("tao/annotations/train.json",
-                  tao(lambda p: p["annotations"][2].update(track_id=9999)), "track 9999"),
-    "tao way out": ("tao/annotations/train.json",
-                    tao(lambda p: p["images"][0].update(file_name="../x.jpg")), "relative path"),
-    "kitti label": ("kitti_tracking/training/label_02/0001.txt", lambda text: text + "1 2 Car\n",
-                    "17 columns"),
-    "kitti pose": ("kitti_tracking/training/oxts/0000.txt", lambda text: text[: len(text) // 2],
-                   "0000.txt"),
-    "scannet segments": ("scannet/scans/scene0000_00/scene0000_00_vh_clean_2.0.010000.segs.json",
-                         lambda text: text.replace("[", "[7, "), "segIndices"),
-    "scannet group": ("scannet/scans/scene0001_00/scene0001_00.aggregation.json",
-                      lambda text: text.replace('"label"', '"lable"'), "label"),
+    "tao box": (
+        "tao/annotations/train.json",
+        tao(lambda p: p["annotations"][3].update(bbox=[1, 2, 3])),
+        "annotation 3: 'bbox'",
+    ),
+    "tao track": (
+        "tao/annotations/train.json",
+        tao(lambda p: p["annotations"][2].update(track_id=9999)),
+        "track 9999",
+    ),
+    "tao way out": (
+        "tao/annotations/train.json",
+        tao(lambda p: p["images"][0].update(file_name="../x.jpg")),
+        "relative path",
+    ),
+    "kitti label": (
+        "kitti_tracking/training/label_02/0001.txt",
+        lambda text: text + "1 2 Car\n",
+        "17 columns",
+    ),
+    "kitti pose": (
+        "kitti_tracking/training/oxts/0000.txt",
+        lambda text: text[: len(text) // 2],
+        "0000.txt",
+    ),
+    "scannet segments": (
+        "scannet/scans/scene0000_00/scene0000_00_vh_clean_2.0.010000.segs.json",
+        lambda text: text.replace("[", "[7, "),
+        "segIndices",
+    ),
+    "scannet group": (
+        "scannet/scans/scene0001_00/scene0001_00.aggregation.json",
+        lambda text: text.replace('"label"', '"lable"'),
+        "label",
+    ),
     "scannet pose": ("scannet/scans/scene0000_00/pose/1.txt", lambda text: "1 0 0", "16 numbers"),
-    "scannet alignment": ("scannet/scans/scene0000_00/scene0000_00.txt",
-                          lambda text: "axisAlignment = 1 0 0\n", "axisAlignment"),
-}  # fmt: skip
+    "scannet alignment": (
+        "scannet/scans/scene0000_00/scene0000_00.txt",
+        lambda text: "axisAlignment = 1 0 0\n",
+        "axisAlignment",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", DAMAGE)
@@ -297,9 +333,19 @@ def test_a_damaged_file_is_named_and_leaves_no_set(copy, tmp_path, name):
 
 def test_scans_can_be_left_out_and_sources_chosen(stv, tmp_path, lines, capsys):
     (tmp_path / "out.txt").write_text("scene0000_00\nscene0002_00\n", encoding="utf-8")
-    words = ["--data", str(stv), "--out", str(tmp_path / "set"), "--sources", "scannet",
-             "--scannet-step", "1", "--without", str(tmp_path / "out.txt"),
-             "--no-synonyms"]  # fmt: skip
+    words = [
+        "--data",
+        str(stv),
+        "--out",
+        str(tmp_path / "set"),
+        "--sources",
+        "scannet",
+        "--scannet-step",
+        "1",
+        "--without",
+        str(tmp_path / "out.txt"),
+        "--no-synonyms",
+    ]
     assert main(words) == 0
     scenes = {row["problem_id"].split("/")[1] for row in lines(tmp_path / "set/questions.jsonl")}
     assert scenes == {"scene0001_00"}

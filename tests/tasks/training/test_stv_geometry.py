@@ -54,8 +54,9 @@ def label(text, tmp_path):
 
 
 def car(tmp_path, *, x=1.0, y=1.6, z=10.0, turned=0.0, occluded=0):
-    return label(f"0 7 Car 0 {occluded} 0 550 150 750 300 1.5 1.6 4.0 {x} {y} {z} {turned}\n",
-                 tmp_path)  # fmt: skip
+    return label(
+        f"0 7 Car 0 {occluded} 0 550 150 750 300 1.5 1.6 4.0 {x} {y} {z} {turned}\n", tmp_path
+    )
 
 
 def test_a_car_of_kitti_stands_where_its_label_says(tmp_path, calibration):
@@ -232,8 +233,9 @@ def test_vertices_are_read_from_binary_and_from_text(tmp_path):
     write_ply(tmp_path / "a.ply", spots)
     assert np.array_equal(read_vertices(tmp_path / "a.ply"), spots)
     head = "ply\nformat ascii 1.0\ncomment x\nelement vertex 2\nproperty float x\n"
-    (tmp_path / "b.ply").write_text(head + "property float y\nproperty float z\nend_header\n"
-                                    "1.5 -2 3\n0 0.25 8\n")  # fmt: skip
+    (tmp_path / "b.ply").write_text(
+        head + "property float y\nproperty float z\nend_header\n1.5 -2 3\n0 0.25 8\n"
+    )
     assert np.array_equal(read_vertices(tmp_path / "b.ply"), spots)
     whole = (tmp_path / "a.ply").read_bytes()
     for damaged in (whole[:-20], b"obj" + whole, whole.replace(b"float z", b"float w"), b""):
@@ -262,9 +264,10 @@ def test_left_and_right_change_places_in_a_mirror(degrees):
 
 
 matrices = st.tuples(*[st.floats(-3, 3)] * 6).map(
-    lambda six: np.block([[rotation(*six[:3]), np.array(six[3:])[:, None]],
-                          [np.zeros((1, 3)), np.ones((1, 1))]])
-)  # fmt: skip
+    lambda six: np.block(
+        [[rotation(*six[:3]), np.array(six[3:])[:, None]], [np.zeros((1, 3)), np.ones((1, 1))]]
+    )
+)
 
 
 @given(matrices)

@@ -45,8 +45,15 @@ def sight(track, category, box=WIDE, *, at=None, **more):
 
 
 def clip(*frames, source="kitti", **more):
-    return Clip(id="c", source=source, pictures=tuple(f"{k}.png" for k in range(len(frames))),
-                rate=2.0, size=(200, 100), sights=tuple(map(tuple, frames)), **more)  # fmt: skip
+    return Clip(
+        id="c",
+        source=source,
+        pictures=tuple(f"{k}.png" for k in range(len(frames))),
+        rate=2.0,
+        size=(200, 100),
+        sights=tuple(map(tuple, frames)),
+        **more,
+    )
 
 
 def kept(one):
@@ -77,8 +84,11 @@ def test_an_object_is_kept_or_dropped_for_a_reason_that_is_counted(one, reason):
 
 def test_a_name_inside_another_is_ambiguous():
     tally = Tally()
-    shown = cleared(clip([sight("1", "chair"), sight("2", "office chair"), sight("3", "armchair")]),
-                    Limits(), tally)  # fmt: skip
+    shown = cleared(
+        clip([sight("1", "chair"), sight("2", "office chair"), sight("3", "armchair")]),
+        Limits(),
+        tally,
+    )
     assert [one.clear for one in shown.sights[0]] == [False, True, True]
     assert tally.to_json() == {"kitti": {"ambiguous category": 1, KEPT: 2}}
 
@@ -92,32 +102,47 @@ def test_limits_that_make_no_sense_are_refused(wrong):
 
 
 def test_a_category_is_counted_if_all_of_it_is_clear():
-    shown = clip([sight("1", "car"), sight("2", "car"), sight("3", "van"),
-                  sight("4", "van", visible=0.1), sight("5", "tram")],
-                 uncounted=(frozenset({"tram"}),))  # fmt: skip
+    shown = clip(
+        [
+            sight("1", "car"),
+            sight("2", "car"),
+            sight("3", "van"),
+            sight("4", "van", visible=0.1),
+            sight("5", "tram"),
+        ],
+        uncounted=(frozenset({"tram"}),),
+    )
     (asked,) = spatial.counting(kept(shown), Tally())
     assert asked.fields == {"object": "car"} and asked.answer.text() == "2"
     assert asked.wording == "image"
 
 
 def test_a_video_counts_objects_and_not_their_frames():
-    video = clip([sight("1", "car")], [sight("1", "car"), sight("2", "car")],
-                 [sight("2", "car", visible=0.1)])  # fmt: skip
+    video = clip(
+        [sight("1", "car")],
+        [sight("1", "car"), sight("2", "car")],
+        [sight("2", "car", visible=0.1)],
+    )
     (asked,) = spatial.counting(kept(video), Tally())
     assert (asked.wording, asked.answer.text()) == ("video", "2")
 
 
 def test_an_object_has_a_name_only_where_it_is_the_only_one():
     """Also one that is too small to be asked about makes "the car" ambiguous."""
-    video = kept(clip([sight("1", "car"), sight("2", "van")],
-                      [sight("3", "car", visible=0.1), sight("2", "van")]))  # fmt: skip
+    video = kept(
+        clip(
+            [sight("1", "car"), sight("2", "van")],
+            [sight("3", "car", visible=0.1), sight("2", "van")],
+        )
+    )
     assert list(clear_at(video, 0)) == ["van"]
     assert list(clear_at(kept(video.picture(0)), 0)) == ["car", "van"]
 
 
 def test_one_of_several_is_clear_and_is_not_tallied_as_kept():
-    video = clip([sight("1", "car"), sight("2", "van")],
-                 [sight("3", "car", visible=0.1), sight("2", "van")])  # fmt: skip
+    video = clip(
+        [sight("1", "car"), sight("2", "van")], [sight("3", "car", visible=0.1), sight("2", "van")]
+    )
     tally = Tally()
     shown = cleared(video, Limits(), tally)
     assert [one.clear for frame in shown.sights for one in frame] == [True, True, False, True]
@@ -130,8 +155,16 @@ ANYTHING = frozenset({"car", "van", "tram"})
 def passing(category, track, x, **more):
     """An object with all that can be asked of it; it drives to the right."""
     spot = Place(x / 20, 0.0, 9.0)
-    return sight(track, category, Box(x, 0, x + 40, 40), at=spot, world=spot, sides=(4.0, 2.0, 1.5),
-                 extent=Box3D(x / 20, 0, 9, 4, 1, 2), **more)  # fmt: skip
+    return sight(
+        track,
+        category,
+        Box(x, 0, x + 40, 40),
+        at=spot,
+        world=spot,
+        sides=(4.0, 2.0, 1.5),
+        extent=Box3D(x / 20, 0, 9, 4, 1, 2),
+        **more,
+    )
 
 
 def passing_by(*unannotated, **more):
@@ -146,10 +179,16 @@ NONE = frozenset()
 def test_what_may_be_there_unannotated_is_not_named_in_its_frame_alone():
     video = kept(passing_by(NONE, ANYTHING - {"van"}, NONE))
     assert [list(clear_at(video, k)) for k in range(3)] == [["car", "van"], ["van"], ["car", "van"]]
-    times = [(one.fields["object"], one.fields["timestamp_1"], one.fields["timestamp_2"])
-             for one in temporal.displacement(video, Tally())]  # fmt: skip
-    assert times == [("car", "0.0 s", "1.0 s"), ("van", "0.0 s", "0.5 s"),
-                     ("van", "0.0 s", "1.0 s"), ("van", "0.5 s", "1.0 s")]  # fmt: skip
+    times = [
+        (one.fields["object"], one.fields["timestamp_1"], one.fields["timestamp_2"])
+        for one in temporal.displacement(video, Tally())
+    ]
+    assert times == [
+        ("car", "0.0 s", "1.0 s"),
+        ("van", "0.0 s", "0.5 s"),
+        ("van", "0.0 s", "1.0 s"),
+        ("van", "0.5 s", "1.0 s"),
+    ]
     places = [(one.fields["object"], one.frame) for one in spatial.localization(video, Tally())]
     assert ("car", 1) not in places and len(places) == 5
     apart = [one.frame for one in spatial.separation(video, Tally())]
@@ -224,8 +263,15 @@ def test_directions_in_a_picture_need_a_margin():
 
 def test_directions_of_one_who_stands_beside_something():
     """At the car and facing the van, which is ahead, the tram to the right is on the right."""
-    shown = kept(clip([sight("1", "car", at=(0, 0, 5)), sight("2", "van", at=(0, 0, 15)),
-                       sight("3", "tram", at=(8, 0, 5))]))  # fmt: skip
+    shown = kept(
+        clip(
+            [
+                sight("1", "car", at=(0, 0, 5)),
+                sight("2", "van", at=(0, 0, 15)),
+                sight("3", "tram", at=(8, 0, 5)),
+            ]
+        )
+    )
     asked = {tuple(one.fields.values()): one.answer for one in spatial.direction(shown, Tally())}
     assert asked["car", "van", "tram"] == Choice("right", ("left", "back"))
     assert asked["car", "tram", "van"].right == "left"
@@ -238,8 +284,15 @@ def test_directions_of_one_who_stands_beside_something():
 
 
 def test_distances_are_between_centres_in_metres():
-    shown = kept(clip([sight("1", "car", at=(0, 0, 5)), sight("2", "van", at=(3, 4, 5)),
-                       sight("3", "tram", at=(0, 0.05, 5))]))  # fmt: skip
+    shown = kept(
+        clip(
+            [
+                sight("1", "car", at=(0, 0, 5)),
+                sight("2", "van", at=(3, 4, 5)),
+                sight("3", "tram", at=(0, 0.05, 5)),
+            ]
+        )
+    )
     asked = {
         tuple(one.fields.values()): one.answer.text() for one in spatial.separation(shown, Tally())
     }
@@ -248,8 +301,13 @@ def test_distances_are_between_centres_in_metres():
 
 
 def test_sizes_are_the_longest_side_and_the_room():
-    shown = clip([sight("1", "bed", at=(0, 0, 2), sides=(1.4, 2.004, 0.5))], [], room=23.46,
-                 source="scannet", still=True)  # fmt: skip
+    shown = clip(
+        [sight("1", "bed", at=(0, 0, 2), sides=(1.4, 2.004, 0.5))],
+        [],
+        room=23.46,
+        source="scannet",
+        still=True,
+    )
     bed, room = spatial.size(kept(shown), Tally())
     assert (bed.answer.text(), bed.wording) == ("2.00", "video")
     assert (room.answer.text(), room.wording) == ("23.5", "room")
@@ -284,9 +342,12 @@ def test_order_is_asked_where_nobody_can_doubt_it():
     assert asked.answer.right == "car, van, truck" and asked.answer.offered == 3
     assert asked.fields == {"object_list": "car, truck, van"}
     assert set(asked.answer.wrong) == {
-        "car, truck, van", "van, car, truck", "van, truck, car", "truck, car, van",
+        "car, truck, van",
+        "van, car, truck",
+        "van, truck, car",
+        "truck, car, van",
         "truck, van, car",
-    }  # fmt: skip
+    }
 
 
 def test_tracking_gives_one_box_and_asks_for_another():
@@ -332,52 +393,86 @@ ROW = [(name, (0, 0, 5 + k)) for k, name in enumerate("abcdefg")]
 DROPS = {
     "counting": (
         spatial.counting,
-        clip([sight("1", "car"), sight("2", "van"), sight("3", "van", visible=0.1),
-              sight("4", "tram")], uncounted=(frozenset({"tram"}),)),
-        1, {spatial.PARTLY_CLEAR: 1, spatial.PARTLY_LISTED: 1},
+        clip(
+            [
+                sight("1", "car"),
+                sight("2", "van"),
+                sight("3", "van", visible=0.1),
+                sight("4", "tram"),
+            ],
+            uncounted=(frozenset({"tram"}),),
+        ),
+        1,
+        {spatial.PARTLY_CLEAR: 1, spatial.PARTLY_LISTED: 1},
     ),
     "directions in a picture": (  # cat and cow are level, dog and cow one above the other
         spatial.direction,
-        clip([sight("1", "cat", Box(0, 0, 40, 40)), sight("2", "dog", Box(100, 50, 140, 90)),
-              sight("3", "cow", Box(104, 4, 144, 44))], source="tao"),
-        2, {spatial.LEVEL: 4},
+        clip(
+            [
+                sight("1", "cat", Box(0, 0, 40, 40)),
+                sight("2", "dog", Box(100, 50, 140, 90)),
+                sight("3", "cow", Box(104, 4, 144, 44)),
+            ],
+            source="tao",
+        ),
+        2,
+        {spatial.LEVEL: 4},
     ),
     "directions of one who stands": (  # from the car both are ahead; van and tram are too close
-        spatial.direction, clip(ABREAST), 0, {spatial.BORDER: 2, spatial.TOGETHER: 4},
+        spatial.direction,
+        clip(ABREAST),
+        0,
+        {spatial.BORDER: 2, spatial.TOGETHER: 4},
     ),
     "distances": (spatial.separation, clip(places(*CORNER)), 2, {spatial.TOUCHING: 1}),
     "more categories than are looked at": (  # all pairs of six
-        spatial.separation, clip(places(*ROW)), 15,
+        spatial.separation,
+        clip(places(*ROW)),
+        15,
         {"relative_distance: categories beyond the 6 that are looked at": 1},
     ),
     "sizes": (
-        spatial.size, clip([sight("1", "bed", sides=(0.0, 0.0, 0.0))], [], room=0.9), 0,
+        spatial.size,
+        clip([sight("1", "bed", sides=(0.0, 0.0, 0.0))], [], room=0.9),
+        0,
         {spatial.FLAT: 1, spatial.CLOSET: 1},
     ),
     "orders in doubt": (  # of four triples and all four, only car, van, truck is beyond doubt
         temporal.order,
-        clip([sight("1", "car")],
-             [sight("1", "car"), sight("2", "van", SMALL), sight("3", "tram", SMALL)],
-             [sight("2", "van")], [sight("3", "tram"), sight("4", "truck")]),
-        1, {temporal.DOUBTFUL: 4},
+        clip(
+            [sight("1", "car")],
+            [sight("1", "car"), sight("2", "van", SMALL), sight("3", "tram", SMALL)],
+            [sight("2", "van")],
+            [sight("3", "tram"), sight("4", "truck")],
+        ),
+        1,
+        {temporal.DOUBTFUL: 4},
     ),
     "orders beyond the first": (  # 20 triples and 15 fours of six
-        temporal.order, clip(*[[sight(name, name)] for name in "abcdef"]), 12,
+        temporal.order,
+        clip(*[[sight(name, name)] for name in "abcdef"]),
+        12,
         {temporal.SURPLUS: 23},
     ),
     "tracking in space": (  # of three pairs of times the first shows no motion: two questions
-        temporal.tracking, clip(*boxes(WIDE, WIDE, SHIFTED, extent=SOLID)), 4,
+        temporal.tracking,
+        clip(*boxes(WIDE, WIDE, SHIFTED, extent=SOLID)),
+        4,
         {temporal.RESTING: 2},
     ),
     "tracking at the limit": (
-        temporal.tracking, clip(*boxes(WIDE, LOWER)), 0, {temporal.RESTING: 1},
+        temporal.tracking,
+        clip(*boxes(WIDE, LOWER)),
+        0,
+        {temporal.RESTING: 1},
     ),
     "displacement": (
         temporal.displacement,
         clip(*[boxes(WIDE, world=Place(x, 0.0, 0.0))[0] for x in (0.0, 0.4, 3.0)]),
-        2, {temporal.STAYING: 1},
+        2,
+        {temporal.STAYING: 1},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DROPS)
@@ -400,9 +495,15 @@ def test_all_that_is_dropped_of_a_clip_stands_on_the_page():
     tally = Tally()
     asked = list(questions([clip(resting, resting)], Settings(pictures=1), tally))
     assert len(asked) == 15  # three each: objects and distances twice, directions of the picture
-    assert tally.to_json() == {"kitti": {
-        KEPT: 6, PER_CLIP: 6, temporal.DOUBTFUL: 1, temporal.RESTING: 3, temporal.STAYING: 3,
-    }}  # fmt: skip
+    assert tally.to_json() == {
+        "kitti": {
+            KEPT: 6,
+            PER_CLIP: 6,
+            temporal.DOUBTFUL: 1,
+            temporal.RESTING: 3,
+            temporal.STAYING: 3,
+        }
+    }
     statistics = Statistics()
     shown = page({"seed": 0, "questions": statistics.to_json(), "filters": tally.to_json()})
     for reason, number in tally.to_json()["kitti"].items():
@@ -410,15 +511,26 @@ def test_all_that_is_dropped_of_a_clip_stands_on_the_page():
 
 
 def test_a_graph_has_the_nearest_of_each_category_and_how_many_there_are():
-    shown = kept(clip(
-        [sight("1", "car", at=(0, 0, 9)), sight("2", "car", at=(1, -0.5, 7)),
-         sight("3", "van", at=(0, 0, 3)), sight("4", "tram", at=(0, 0, 70))],
-        [sight("3", "van", at=(0, 0, 3)), sight("5", "cat")],
-    ))  # fmt: skip
-    assert graphs_of(shown) == [{"frame": 0, "nodes": [
-        {"category": "car", "centre": [1.0, -0.5, 7.0], "count": 2},
-        {"category": "van", "centre": [0.0, 0.0, 3.0], "count": 1},
-    ]}]  # fmt: skip
+    shown = kept(
+        clip(
+            [
+                sight("1", "car", at=(0, 0, 9)),
+                sight("2", "car", at=(1, -0.5, 7)),
+                sight("3", "van", at=(0, 0, 3)),
+                sight("4", "tram", at=(0, 0, 70)),
+            ],
+            [sight("3", "van", at=(0, 0, 3)), sight("5", "cat")],
+        )
+    )
+    assert graphs_of(shown) == [
+        {
+            "frame": 0,
+            "nodes": [
+                {"category": "car", "centre": [1.0, -0.5, 7.0], "count": 2},
+                {"category": "van", "centre": [0.0, 0.0, 3.0], "count": 1},
+            ],
+        }
+    ]
 
 
 @settings(max_examples=30)
@@ -451,8 +563,15 @@ def test_wrong_options_are_drawn_and_each_as_often_as_another():
 
 
 def told(*rights):
-    return [Draft("relative_direction", "standing", Choice(one, tuple(SIDES - {one})),
-                  {"object_1": str(k)}) for k, one in enumerate(rights)]  # fmt: skip
+    return [
+        Draft(
+            "relative_direction",
+            "standing",
+            Choice(one, tuple(SIDES - {one})),
+            {"object_1": str(k)},
+        )
+        for k, one in enumerate(rights)
+    ]
 
 
 SIDES = frozenset(spatial.SIDES)
@@ -518,24 +637,27 @@ def strewn(number, *, source, count):
     for name in draws.shuffled(HOUSEHOLD)[:count]:
         at = (draws.between(-30, 30) / 10, 0, draws.between(5, 65) / 10)
         x, y = draws.below(160), draws.below(60)
-        things.append(sight(name, name, Box(x, y, x + 40, y + 40),
-                            at=None if source == "tao" else at))  # fmt: skip
+        things.append(
+            sight(name, name, Box(x, y, x + 40, y + 40), at=None if source == "tao" else at)
+        )
     return clip(things, things, source=source, still=source == "scannet")
 
 
 WORLDS = {
     "orders": ("appearance_order", coming),
     "directions in a picture": (
-        "relative_direction", lambda number: strewn(number, source="tao", count=3),
+        "relative_direction",
+        lambda number: strewn(number, source="tao", count=3),
     ),
     "directions in a room": (
-        "relative_direction", lambda number: strewn(number, source="scannet", count=5),
+        "relative_direction",
+        lambda number: strewn(number, source="scannet", count=5),
     ),
     "directions on a road": (
         "relative_direction",
         lambda number: strewn(number, source="kitti", count=4).picture(number % 2),
     ),
-}  # fmt: skip
+}
 
 
 def unlike(one, other):
@@ -567,9 +689,14 @@ RULES = {
 def test_the_right_option_cannot_be_told_from_the_options(name):
     """Four standard deviations of guessing at most, for every rule that sees the options alone."""
     kind, made = WORLDS[name]
-    lines = [one.question for one in questions(
-        [replace(made(number), id=f"c{number}") for number in range(160)], Settings(pictures=0),
-        Tally())]  # fmt: skip
+    lines = [
+        one.question
+        for one in questions(
+            [replace(made(number), id=f"c{number}") for number in range(160)],
+            Settings(pictures=0),
+            Tally(),
+        )
+    ]
     found = {}
     for line in lines:
         if line["task"] == kind:
@@ -607,8 +734,12 @@ def test_a_sample_takes_none_twice_and_follows_its_seed():
 
 
 def wordings():
-    return [(kind, name, text) for kind in KINDS for name, texts in templates()[kind].items()
-            for text in texts]  # fmt: skip
+    return [
+        (kind, name, text)
+        for kind in KINDS
+        for name, texts in templates()[kind].items()
+        for text in texts
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -29,15 +29,26 @@ PICTURE = encode_png(np.zeros((840, 840, 3), np.uint8))
 
 
 def table(root, name, *rows):
-    whole = [{"id": "a", "problem": " the dog ", "solution": GOOD[name], "img_height": 427,
-              "img_width": 640, "image": {"bytes": PICTURE, "path": "a.png"}, **row}
-             for row in rows]  # fmt: skip
+    whole = [
+        {
+            "id": "a",
+            "problem": " the dog ",
+            "solution": GOOD[name],
+            "img_height": 427,
+            "img_width": 640,
+            "image": {"bytes": PICTURE, "path": "a.png"},
+            **row,
+        }
+        for row in rows
+    ]
     write_table(root / name / FOLDERS[name], "train", whole, COLUMNS)
 
 
 def test_visionreasoners_numbers_are_kept_and_named_as_officially(build, tmp_path):
-    two = ('[{"bbox_2d": [10, 100, 200, 210], "point_2d": [30, 110]}, '
-           '{"bbox_2d": [225, 296, 706, 786], "point_2d": [302, 410]}]')  # fmt: skip
+    two = (
+        '[{"bbox_2d": [10, 100, 200, 210], "point_2d": [30, 110]}, '
+        '{"bbox_2d": [225, 296, 706, 786], "point_2d": [302, 410]}]'
+    )
     table(tmp_path, "visionreasoner_7k", {"solution": two})
     (sample,) = build("visionreasoner_7k", tmp_path).samples()
     answer = sample.target.answer
@@ -54,8 +65,10 @@ def test_seg_zeros_object_has_one_box_and_two_points(build, tmp_path):
     assert sample.target.answer.boxes == (Box(10, 100, 200, 210),)
     assert sample.target.answer.points == (Point(30, 110), Point(35, 180))
     assert sample.target.extra == {
-        "bbox": [10, 100, 200, 210], "points_1": [30, 110], "points_2": [35, 180],
-    }  # fmt: skip
+        "bbox": [10, 100, 200, 210],
+        "points_1": [30, 110],
+        "points_2": [35, 180],
+    }
 
 
 def test_nothing_meant_is_an_answer(build, tmp_path):
@@ -96,8 +109,12 @@ def test_a_wrong_solution_names_its_row(build, tmp_path, name, text):
 
 def test_a_picture_of_another_size_and_a_lost_one_are_named(build, tmp_path):
     small = encode_png(np.zeros((840, 839, 3), np.uint8))
-    table(tmp_path, "refcocog_9k", {"id": "small", "image": {"bytes": small, "path": ""}},
-          {"id": "cut", "image": {"bytes": PICTURE[:20], "path": ""}})  # fmt: skip
+    table(
+        tmp_path,
+        "refcocog_9k",
+        {"id": "small", "image": {"bytes": small, "path": ""}},
+        {"id": "cut", "image": {"bytes": PICTURE[:20], "path": ""}},
+    )
     problems = list(build("refcocog_9k", tmp_path).check())
     assert ["'image'" in one.message for one in problems] == [True, False]
     assert [one.path for one in problems] == ["sample 'small'", "sample 'cut'"]
@@ -122,10 +139,12 @@ def test_shapes_solutions_are_made_as_the_official_script_makes_them():
     for scene in make_world(seed=5, size=2).scenes("still", "train")[:4]:
         for mask in visible_masks(scene):
             y, x = np.nonzero(mask)
-            expected = [int(x.min() * 840 / scene.width + 0.5),
-                        int(y.min() * 840 / scene.height + 0.5),
-                        int(x.max() * 840 / scene.width + 0.5),
-                        int(y.max() * 840 / scene.height + 0.5)]  # fmt: skip
+            expected = [
+                int(x.min() * 840 / scene.width + 0.5),
+                int(y.min() * 840 / scene.height + 0.5),
+                int(x.max() * 840 / scene.width + 0.5),
+                int(y.max() * 840 / scene.height + 0.5),
+            ]
             assert box_of(mask, scene) == expected
             (px, py), second = circles(mask, scene, 2)
             assert expected[0] <= px <= expected[2] and expected[1] <= py <= expected[3]

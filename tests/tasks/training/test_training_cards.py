@@ -15,9 +15,16 @@ from harness.scores import Totals
 from harness.types import Prediction
 
 WITH_FILES = (
-    "visionreasoner_7k", "refcocog_9k", "stv_205k", "video_r1_260k", "sr_91k", "groundmore",
-    "activitynet_qa", "summe", "reason_seg_train",
-)  # fmt: skip
+    "visionreasoner_7k",
+    "refcocog_9k",
+    "stv_205k",
+    "video_r1_260k",
+    "sr_91k",
+    "groundmore",
+    "activitynet_qa",
+    "summe",
+    "reason_seg_train",
+)
 NAMES = (*WITH_FILES, "videoseg_r1_15k")
 
 
@@ -76,8 +83,9 @@ def test_an_example_has_three_samples_which_perfect_answers_solve(build, example
 @pytest.mark.parametrize("name", WITH_FILES)
 def test_samples_are_the_same_each_time(build, example, name):
     task = build(name, example(name))
-    first, second = ([(one.id, one.query.text, one.target.answer) for one in task.samples()]
-                     for _ in range(2))  # fmt: skip
+    first, second = (
+        [(one.id, one.query.text, one.target.answer) for one in task.samples()] for _ in range(2)
+    )
     assert first == second
 
 
@@ -92,8 +100,10 @@ def test_a_root_without_files_is_refused_with_the_way_to_have_them(build, tmp_pa
 @pytest.mark.parametrize("name", ["video_r1_260k", "sr_91k", "activitynet_qa"])
 def test_a_seeded_sample_is_a_part_of_the_set_and_the_same_each_time(build, example, name):
     whole = [one.id for one in build(name, example(name)).samples()]
-    drawn = {seed: [one.id for one in build(name, example(name), sample=2, seed=seed).samples()]
-             for seed in range(6)}  # fmt: skip
+    drawn = {
+        seed: [one.id for one in build(name, example(name), sample=2, seed=seed).samples()]
+        for seed in range(6)
+    }
     for found in drawn.values():
         assert len(found) == 2 and found == [one for one in whole if one in found]
     assert len({tuple(found) for found in drawn.values()}) > 1

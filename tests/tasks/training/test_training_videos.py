@@ -26,9 +26,13 @@ def test_the_benchmarks_own_tasks_read_their_training_parts(bases, tmp_path):
     world = make_world(seed=3, size=1)
     write_revos(world, tmp_path)
     write_llm_seg40k(world, tmp_path)
-    tasks = [mevis(bases, split="train"), ref_youtube_vos(bases, split="train"),
-             ref_davis17(bases, split="train"), revos(tmp_path, split="train"),
-             llm_seg40k(tmp_path, split="train")]  # fmt: skip
+    tasks = [
+        mevis(bases, split="train"),
+        ref_youtube_vos(bases, split="train"),
+        ref_davis17(bases, split="train"),
+        revos(tmp_path, split="train"),
+        llm_seg40k(tmp_path, split="train"),
+    ]
     for task in tasks:
         samples = list(task.samples())
         assert samples and all(one.target is not None for one in samples), task.name
@@ -38,8 +42,10 @@ def test_the_benchmarks_own_tasks_read_their_training_parts(bases, tmp_path):
 def test_all_wordings_of_reason_seg_are_asked_about_the_same_mask(build, bases):
     first = {one.id: one for one in reason_seg(bases, split="train").samples()}
     found = list(build("reason_seg_train", bases).samples())
-    texts = {stem: json.loads((bases / f"reason_seg/ReasonSeg/train/{stem}.json").read_text())
-             for stem in first}  # fmt: skip
+    texts = {
+        stem: json.loads((bases / f"reason_seg/ReasonSeg/train/{stem}.json").read_text())
+        for stem in first
+    }
     assert Counter(one.id.partition("#")[0] for one in found) == {
         stem: len(plain["text"]) for stem, plain in texts.items()
     }
@@ -65,8 +71,10 @@ def test_the_mixture_has_sixty_thirty_and_ten_percent(build, bases):
     task = build("videoseg_r1_15k", bases, total=40)
     samples = list(task.samples())
     assert Counter(one.categories["set"] for one in samples) == {
-        "mevis": 24, "ref_youtube_vos": 12, "ref_davis17": 4,
-    }  # fmt: skip
+        "mevis": 24,
+        "ref_youtube_vos": 12,
+        "ref_davis17": 4,
+    }
     assert len({one.id for one in samples}) == len({one.query.id for one in samples}) == 40
     assert not list(task.check())
     again = [one.id for one in build("videoseg_r1_15k", bases, total=40).samples()]
