@@ -313,7 +313,8 @@ class _Evaluation:
             ready |= new
             journal.refresh()
             self._score(scorer, lookup)
-            if perf_counter() - shown > SHOWN_EVERY and scorer.done:
+            late = perf_counter() - shown > SHOWN_EVERY or len(ready) == self.survey.n_total
+            if late and scorer.done:
                 headline = scorer.headline()
                 shown = perf_counter()
             self.progress.advance(len(new), outcome.failed, headline)

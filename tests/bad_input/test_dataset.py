@@ -693,7 +693,7 @@ def test_a_fifo_is_no_table(harness, counting, in_time):
 
 @case(
     115,
-    "a Parquet file of millions of rows in one group",
+    "a Parquet file of more than 2²⁰ rows",
     "refused before a row is read; names the file, the limit and the number",
     code=3,
 )

@@ -20,7 +20,7 @@ from harness.errors import (
 from harness.interchange import prediction_to_json
 from harness.record import Run, config_hash, differences, runs_below
 from harness.run.evaluate import evaluate
-from harness.run.options import Options
+from harness.run.options import Options, Silent
 from harness.run.parallel import TaskSource
 from harness.run.plan import batches, select, survey
 from harness.run.score import Submission, rescore, score_file
@@ -440,3 +440,15 @@ def test_a_run_on_a_file_of_ids_is_scored_again(dots, tmp_path, processes):
         TaskSource("dots", dots), Run.open(tmp_path / "a"), processes=processes
     )
     assert differing == [] and again == done.results
+
+
+def test_the_last_score_that_progress_is_told_is_the_runs(dots, tmp_path):
+    told = []
+
+    class Told(Silent):
+        def advance(self, samples, failed, headline):
+            told.append(headline)
+
+    done = evaluate(task(dots), parse("dot_finder(batch=1)"), tmp_path / "a", Options(),
+                    progress=Told()).results  # fmt: skip
+    assert told[-1] == done["metrics"][done["headline"]] != told[0]
