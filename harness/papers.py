@@ -6,6 +6,8 @@
     [[dr2seg.settings]]
     setting = "segmenter"
     forms = ["mask", "mask_track"]        # answers that it decides; without, all
+    tasks = ["vsi_bench"]                 # tasks that it is said of; without, all
+    other_than = ["vsi_bench"]            # tasks that it is not said of
     where = {form = "sam2"}               # other settings with which this is the paper's value
     paper = ["sam2(checkpoint=facebook/sam2-hiera-large)"]
     said = "SAM2-Large"                   # in place of the first value, if that says it better
@@ -31,7 +33,7 @@ from harness.spec import Spec, Value, parse
 from harness.types import AnswerForm
 
 FILE = "paper.toml"
-KEYS = frozenset({"setting", "forms", "where", "paper", "said", "record"})
+KEYS = frozenset({"setting", "forms", "tasks", "other_than", "where", "paper", "said", "record"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Setting:
     paper: tuple[Any, ...] = ()
     """The values that are the paper's; none: the paper has no such thing."""
     forms: frozenset[str] = frozenset()
+    tasks: frozenset[str] = frozenset()
+    other_than: frozenset[str] = frozenset()
     where: Mapping[str, Any] | None = None
     said: str = ""
     record: str = ""
@@ -88,6 +92,8 @@ def _setting(plain: Mapping[str, Any]) -> Setting:
     lists = {
         "paper": tuple(plain.get("paper", ())),
         "forms": frozenset(AnswerForm(form) for form in plain.get("forms", ())),
+        "tasks": frozenset(plain.get("tasks", ())),
+        "other_than": frozenset(plain.get("other_than", ())),
     }
     return Setting(**{**plain, **lists})
 
@@ -103,31 +109,34 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def deviations(
-    model: str, description: Mapping[str, Any], forms: Iterable[AnswerForm]
+    model: str, description: Mapping[str, Any], forms: Iterable[AnswerForm], task: str = ""
 ) -> list[Deviation]:
-    """In what a model differs from its paper where these forms of answer are asked for.
+    """List in what a model differs from its paper on a task.
 
     Args:
         model: The model's SPEC, as it is recorded.
         description: What the model says of itself.
-        forms: Of a task.
+        forms: Of answer that the task asks for.
+        task: Its name.
     """
     try:
         spec = parse(model)
     except HarnessError:  # the name of a ready model, which nobody declares
         return []
-    return list(_deviations(spec, description, frozenset(forms)))
+    return list(_deviations(spec, description, frozenset(forms), task))
 
 
 def _deviations(
-    spec: Spec, description: Mapping[str, Any], forms: frozenset[str]
+    spec: Spec, description: Mapping[str, Any], forms: frozenset[str], task: str
 ) -> Iterator[Deviation]:
     inner, reader = spec.arguments.get("model"), description.get("reader")
     if isinstance(inner, Spec) and isinstance(reader, Mapping):
-        yield from _deviations(inner, reader, forms)  # replies that exist are read by it
+        yield from _deviations(inner, reader, forms, task)  # replies that exist are read by it
     for one in declared(spec.name)[1]:
         where = (one.where or {}).items()
         if one.forms and not one.forms & forms:
+            continue
+        if (one.tasks and task not in one.tasks) or task in one.other_than:
             continue
         if not all(_given(spec, name) == value for name, value in where):
             continue

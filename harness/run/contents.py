@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import ResumeMismatch, StoreError
@@ -111,8 +112,21 @@ def _differing(now: Held, before: Held | None) -> list[str]:
 def _names(sample: Sample, place: int, paths: tuple[Path, ...], root: str) -> tuple[str, ...]:
     if not paths:
         return (f"picture {place} of sample {sample.id!r}",)
-    base = root + os.sep
-    return tuple(str(path).removeprefix(base) for path in paths)
+    return tuple(_below(path, root + os.sep) for path in paths)
+
+
+def _below(path: Path, base: str) -> str:
+    """Return a file's path below the data root, however that was spelled on the command line."""
+    real = _real(path.parent) / path.name
+    for full in (path.absolute(), real):
+        if str(full).startswith(base):
+            return str(full).removeprefix(base)
+    return str(real)
+
+
+@lru_cache(maxsize=1024)
+def _real(folder: Path) -> Path:
+    return folder.resolve()
 
 
 def _key(names: tuple[str, ...]) -> str:

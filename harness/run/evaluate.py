@@ -160,7 +160,7 @@ class _Evaluation:
             manifest = self._manifest(workers.hello)
             self._by_sample = workers.hello.by_sample
             self._tell(manifest, workers.hello)
-            begin_or_resume(self.folder, manifest, self.progress)
+            renewed = begin_or_resume(self.folder, manifest, self.progress)
             self._hold_contents(journal)
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
@@ -168,7 +168,7 @@ class _Evaluation:
             close = getattr(workers, "close", None)
             if close is not None:
                 close()
-        self._finish(manifest, scorer, predicted=predicted > 0)
+        self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
         add_attempt(
             self.folder,
             seconds=perf_counter() - started,
@@ -370,7 +370,14 @@ class _Evaluation:
                 fix="Run the same command again.",
             )
 
-    def _finish(self, manifest: dict[str, Any], scorer: Scorer, *, predicted: bool) -> None:
+    def _finish(
+        self,
+        manifest: dict[str, Any],
+        scorer: Scorer,
+        *,
+        predicted: bool,
+        renewed: dict[str, Any] | None,
+    ) -> None:
         if self.task.submission is not None:
             submit(
                 self.task,
@@ -386,7 +393,7 @@ class _Evaluation:
             refuse_other_numbers(
                 self.folder, results, rescore=self.options.rescore, progress=self.progress
             )
-        finish(self.folder, scorer.done, results)
+        finish(self.folder, scorer.done, results, manifest=renewed)
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
             why = failure.message if failure else f"{results['protocol']} reads nothing from it"

@@ -66,7 +66,7 @@ def manifest_of(
     if short := shortage(subset, survey.n_total):
         plain["subset_short"] = short
     hashed = config_hash(repeatable(plain))
-    differs = deviations(model["spec"], model["description"], task.forms)
+    differs = deviations(model["spec"], model["description"], task.forms, task.name)
     return {
         **plain,
         "config_hash": hashed,

@@ -21,10 +21,13 @@ NOT_HELD = ("config_hash", "data.root", "data.pictures_before", "resumed_at")
 """Of a manifest, what may differ in a run that goes on."""
 
 
-def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) -> None:
+def begin_or_resume(
+    folder: Path, manifest: dict[str, Any], progress: Progress
+) -> dict[str, Any] | None:
     """Write the manifest of a new run, or hold it against that of the run in `folder`.
 
-    Pictures and commits may differ: that is recorded.
+    Pictures and commits may differ: that is recorded. A finished run keeps its manifest, which is
+    under its checksums, until it is finished anew: returned is what `finish` has to write then.
 
     Raises:
         ResumeMismatch: the run was begun with something else.
@@ -33,7 +36,7 @@ def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) 
     if not path.exists():
         Journal(folder).check(manifest["config_hash"])  # left by another run, or copied
         write_json(path, manifest)
-        return
+        return None
     old = Run(folder).manifest
     manifest = _stored(manifest)
     lines = differences(repeatable(old), repeatable(manifest))
@@ -54,7 +57,10 @@ def begin_or_resume(folder: Path, manifest: dict[str, Any], progress: Progress) 
     if now != code[-1]:
         progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
         old = {**old, "resumed_at": [*old.get("resumed_at", []), now]}
+    if (folder / RESULTS).exists():
+        return old
     write_json(path, old)
+    return None
 
 
 def _stored(plain: dict[str, Any]) -> dict[str, Any]:

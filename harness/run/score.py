@@ -67,7 +67,7 @@ class Submission:
     def deviations(self, task: Task) -> list[Deviation]:
         """In what replies are read otherwise than the paper of the reader's method reads them."""
         described: Any = getattr(self.reader, "describe", dict)()
-        return deviations(self.reader_spec, described, task.forms) if self.reader else []
+        return deviations(self.reader_spec, described, task.forms, task.name) if self.reader else []
 
 
 def score_file(

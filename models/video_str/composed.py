@@ -131,14 +131,17 @@ def policy_of(default: str, *, frames: int | Spec | None, pixels: int | None) ->
     """The method's rule, another number of frames in it, or another rule; and a budget of pixels.
 
     >>> str(policy_of("video_str", frames=8, pixels=28224))
-    'qwen(n=8,max_pixels=28224,min_pixels=28224)'
+    'qwen(n=8,max_pixels=28224,min_pixels=28224,picture_min_pixels=3136)'
     """
     policy = frame_policy(frames if isinstance(frames, Spec) else default)
     arguments = dict(policy.spec.arguments)
     if isinstance(frames, int):
         arguments["n"] = frames
     if pixels is not None:
+        floor = arguments.get("picture_min_pixels")  # pictures keep theirs, which is lower
         arguments = {key: value for key, value in arguments.items() if key not in PICTURE}
         least = policy.budget.min_pixels if policy.budget is not None else pixels
         arguments |= {"max_pixels": pixels, "min_pixels": min(pixels, least)}
+        if isinstance(floor, int):
+            arguments["picture_min_pixels"] = min(pixels, floor)
     return frame_policy(Spec(policy.spec.name, arguments))

@@ -53,7 +53,7 @@ def test_what_is_declared_are_settings_and_parts_that_there_are(model):
 @pytest.mark.parametrize("model", METHODS)
 def test_the_papers_own_composition_has_no_deviation(model):
     """What a paper has none of can never be as in it: videos with methods for pictures."""
-    known = [one for one in declared(model)[1] if one.paper]
+    known = [one for one in declared(model)[1] if one.paper and not one.tasks]
     for form in AnswerForm:
         described, given = {}, []
         for one in known:
@@ -140,3 +140,16 @@ def test_a_declaration_that_is_none_is_an_error_that_names_it(monkeypatch):
         monkeypatch.setattr(papers, "_read", lambda _, text=text: tomllib.loads(text))
         with pytest.raises(papers.DataError, match="qwen_vl"):
             declared("qwen_vl")
+
+
+def test_a_setting_may_be_another_on_one_task():
+    """SpaceR's official evaluation asks for a map on VSI-Bench, and nowhere else."""
+
+    def differs(spec, task):
+        found = deviations(spec, {}, (AnswerForm.CHOICE, AnswerForm.NUMBER), task)
+        return [one.used for one in found if one.setting == "map"]
+
+    assert differs("spacer", "vsi_bench") == ["listed"]
+    assert differs("spacer(map=vsi)", "vsi_bench") == []
+    assert differs("spacer(map=vsi)", "video_mme") == ["vsi"]
+    assert differs("spacer", "video_mme") == []

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -452,3 +453,28 @@ def test_the_last_score_that_progress_is_told_is_the_runs(dots, tmp_path):
     done = evaluate(task(dots), parse("dot_finder(batch=1)"), tmp_path / "a", Options(),
                     progress=Told()).results  # fmt: skip
     assert told[-1] == done["metrics"][done["headline"]] != told[0]
+
+
+def test_data_may_be_named_in_another_way_when_a_run_goes_on(dots, tmp_path, monkeypatch):
+    link = tmp_path / "link"
+    link.symlink_to(dots)
+    monkeypatch.chdir(dots.parent)
+    for root in (Path(dots.name), dots, link):
+        task = plugins.build("tasks", parse("dots"), root)
+        options = Options(data_root=str(root.resolve()))
+        evaluate(task, plugins.build("models", parse("dot_finder")), tmp_path / "run", options)
+    names = (tmp_path / "run" / "media.jsonl").read_text()
+    assert str(tmp_path) not in names and str(dots) not in names
+
+
+def test_a_refused_resume_leaves_a_finished_run_as_it_was(dots, tmp_path):
+    root = tmp_path / "other"
+    shutil.copytree(dots, root)
+    task = plugins.build("tasks", parse("dots"), root)
+    model = plugins.build("models", parse("dot_finder"))
+    run = evaluate(task, model, tmp_path / "run", Options(data_root=str(root)))
+    image = next(root.rglob("*.png"))
+    image.write_bytes(image.read_bytes() + b"more")
+    with pytest.raises(ResumeMismatch):
+        evaluate(task, model, tmp_path / "run", Options(data_root=str(root)))
+    run.check_files()

@@ -145,7 +145,9 @@ def asked(split: str, row: dict[str, Any]) -> str:
 def test_real_photographs_are_read_as_officially(real, build, golden, name):
     """Words are kept out of the repository: the golden file has digests of them."""
     ((split, rows),) = golden("real")[name].items()
-    samples = list(build(f"{name}(split={split})", real).samples())
+    # LISA's masks of this golden file were drawn by an OpenCV later than 4.10.
+    drawn = ",protocol=seg/lisa@cv4.11" if name == "reason_seg" else ""
+    samples = list(build(f"{name}(split={split}{drawn})", real).samples())
     assert len(samples) == len(rows) >= 16
 
     def word(value: Any) -> str:

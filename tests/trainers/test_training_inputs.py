@@ -476,3 +476,12 @@ def test_difficulty_is_rated_on_the_frame_that_is_trained(tiny_qwen, tmp_path, t
     assert [request.frames[0] for request in chat.asked] == trained
     assert len(set(trained)) > 1
     assert len(trainer.reward.scores) == len(videos)
+
+
+def test_a_budget_of_pixels_leaves_small_pictures_small():
+    from harness.models.video_str.composed import policy_of
+
+    def width(pixels):
+        return policy_of("video_str", frames=None, pixels=pixels).picture_budget.min_pixels
+
+    assert width(351232) == width(None) < 120 * 80
