@@ -205,7 +205,7 @@ def test_frames_and_pixels_are_those_of_the_paper(method, frames, size, ask):
 
 def test_a_budget_of_pixels_keeps_the_rule_for_frames():
     assert str(policy_of("video_str", frames=None, pixels=200704)) == (
-        "qwen(n=32,max_pixels=200704,min_pixels=100352)"
+        "qwen(n=32,max_pixels=200704,min_pixels=100352,picture_min_pixels=3136)"
     )
     other = policy_of("video_str", frames=spec("fps(rate=1)"), pixels=None)
     assert str(other) == "fps(rate=1)"
