@@ -268,7 +268,10 @@ class Predictor:
         self._memory.leave(WHOLE, shown, samples=len(whole))
         under_way.stages = {WHOLE: stage.end(under_way.began)}
         self._append(records(under_way.batch, predictions))
-        under_way.whole.failed = sum(one.failure is not None for one in predictions)
+        under_way.whole.failed = sum(
+            one.failure is not None and one.query_id not in under_way.batch.kept
+            for one in predictions
+        )
         return self._came(under_way)
 
     def _came(self, under_way: UnderWay) -> Outcome:
@@ -432,6 +435,9 @@ class Predictor:
             self._gone(under_way, end, error)
 
     def _journalled(self, under_way: UnderWay, prediction: Prediction, *, crashed: int = 0) -> None:
+        if prediction.query_id in under_way.batch.kept:
+            self._leave(under_way)
+            return
         self._append(records(under_way.batch, [prediction]))
         failed = int(prediction.failure is not None)
         with self._lock:

@@ -224,6 +224,8 @@ class Batch:
     queries: tuple[Query, ...]
     run: str = ""
     """The hash of the configuration that they are predicted with; kept with them in the journal."""
+    kept: frozenset[str] = frozenset()
+    """Ids of queries whose predictions are in the journal: asked with the others, not written."""
 
 
 def batches(samples: Iterable[Sample], *, size: int, sort: bool, run: str = "") -> Iterator[Batch]:

@@ -7,7 +7,7 @@ read the data root, or a machine which does not have it, predicts the same.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -19,7 +19,7 @@ from harness.run.plan import Batch
 from harness.run.predict import Outcome, begin, records
 from harness.run.workers import Hello
 from harness.spec import Spec
-from harness.store.journal import Writer
+from harness.store.journal import Journal, Writer, number
 from harness.types import FailureKind, failed
 
 MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
@@ -192,8 +192,17 @@ class Pool(ABC):
             if batch.index != outcome.batch:
                 yield batch
             elif not outcome.whole:
-                left = tuple(one for one in batch.queries if one.id not in outcome.samples)
-                yield replace(batch, queries=left) if self.hello.by_sample else batch
+                yield self._without(batch, outcome.samples)
+
+    def _without(self, batch: Batch, finished: Collection[str]) -> Batch:
+        """Return what is left of a batch once these samples of it are journalled.
+
+        A model that does not answer by the sample is asked for the whole batch again, since an
+        answer may hang on its neighbours; what is journalled stays as it is.
+        """
+        if not self.hello.by_sample:
+            return replace(batch, kept=batch.kept.union(finished))
+        return replace(batch, queries=tuple(q for q in batch.queries if q.id not in finished))
 
     def _free(self) -> Member | None:
         """The worker with the least to do, if it takes more."""
@@ -231,7 +240,18 @@ class Pool(ABC):
 
     def _replace(self, member: Member, waiting: list[Batch]) -> Iterator[Outcome]:
         """Start another worker in the place of a dead one, and take back what it held."""
-        for batch in member.held:
+        journalled = self._journalled() if member.held else {}
+        for held in member.held:
+            untold = [q.id for q in held.queries if q.id in journalled and q.id not in held.kept]
+            batch = self._without(held, untold)
+            if untold:  # it died between the journal and the message
+                lost = [journalled[one] for one in untold if journalled[one] is not None]
+                crashed = sum(kind == FailureKind.MODEL for kind in lost)
+                yield Outcome(
+                    batch.index, tuple(untold), 0.0, failed=len(lost), crashed=crashed, whole=False
+                )
+            if all(q.id in batch.kept for q in batch.queries):
+                continue
             self._ended[batch.index] += 1
             if len(member.held) == 1:
                 self._losses[batch.index] += 1
@@ -244,6 +264,15 @@ class Pool(ABC):
         member.held.clear()
         member.close()
         self._members.append(self._next())
+
+    def _journalled(self) -> dict[str, str | None]:
+        """Map each sample that this attempt has journalled to the kind of its failure, or None."""
+        return {
+            sample: place.failure
+            for sample, place in Journal(self.folder).places.items()
+            if number(place.path)[0] == self._attempt
+            and place.failure != FailureKind.INFRASTRUCTURE
+        }
 
     def _welcome(self, member: Member) -> None:
         """Hear what a replacement says first: it takes work from now on, or has not come to be."""
@@ -270,10 +299,12 @@ class Pool(ABC):
         self._started += 1
         with Writer(self.folder, self._started - 1, self._attempt) as journal:
             predictions = [
-                failed(query, FailureKind.INFRASTRUCTURE, message) for query in batch.queries
+                failed(query, FailureKind.INFRASTRUCTURE, message)
+                for query in batch.queries
+                if query.id not in batch.kept
             ]
             journal.append([begin(batch), *records(batch, predictions)])
-        ids = tuple(query.id for query in batch.queries)
+        ids = tuple(one.query_id for one in predictions)
         # Counted like crashes of the model, so that one which never survives ends the run.
         return Outcome(batch.index, ids, 0.0, failed=len(ids), crashed=len(ids))
 

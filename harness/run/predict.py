@@ -72,10 +72,11 @@ def begin(batch: Batch) -> dict[str, Any]:
 
 
 def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
-    """The journal's records of a finished batch."""
+    """Return the journal's records of predictions of a batch, but for those that it has already."""
     return [
         {"sample": one.query_id, "batch": batch.index, "prediction": prediction_to_json(one)}
         for one in predictions
+        if one.query_id not in batch.kept
     ]
 
 

@@ -675,3 +675,17 @@ def test_a_fault_amid_replies_costs_the_sample_that_has_it():
     assert (outcome.failed, outcome.crashed) == (1, 1)
     assert [name for name, one in predictions(journal).items() if "failure" in one] == ["bad"]
     assert model.asked[1] == ["a", "bb", "bad"], "what was answered is not asked for again"
+
+
+def test_what_the_journal_has_is_asked_with_the_others_and_not_written_again():
+    """A model whose answers hang on their neighbours is asked for the whole batch again."""
+    told, asked, journal = [], [], Kept()
+    predictor = Predictor(
+        Talks(on_reply=lambda query: asked.append(query.id)), journal, told=told.append
+    )
+    again = replace(batch(0, "a", "bb", "c"), kept=frozenset({"a"}))
+    predictor.submit(again).result(PATIENCE)
+    predictor.close()
+    assert set(asked) == {"a", "bb", "c"}
+    assert set(predictions(journal)) == {sample for one in told for sample in one.samples}
+    assert set(predictions(journal)) == {"bb", "c"}

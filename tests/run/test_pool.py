@@ -7,10 +7,10 @@ import pytest
 
 from harness.errors import ModelError, UsageError
 from harness.run.pool import READY, TRIES, Member, Pool, Unplaced
-from harness.run.predict import Outcome
+from harness.run.predict import Outcome, begin, records
 from harness.run.workers import Hello
-from harness.store.journal import Journal
-from harness.types import FailureKind
+from harness.store.journal import Journal, Writer
+from harness.types import Answer, FailureKind, Prediction
 
 from .test_pipeline import batch
 
@@ -230,3 +230,49 @@ def test_an_interrupt_while_workers_end_leaves_none_behind(tmp_path):
         pool.close()
     assert all(one.killed and one.closed for one in others)
     assert pool._members == []
+
+
+@dataclass(kw_only=True)
+class Halfway(Scripted):
+    """Journals the first sample of its batch, tells of it or not, and dies."""
+
+    folder: object
+    number: int
+    tells: bool
+    given: list
+
+    def give(self, batch):
+        self.given.append(batch)
+        first = batch.queries[0]
+        answer = Prediction(query_id=first.id, answer=Answer(text=f"of worker {self.number}"))
+        with Writer(self.folder, self.number, 0) as journal:
+            journal.append([begin(batch), *records(batch, [answer])])
+        told = Outcome(batch.index, (first.id,), 0.0, whole=False)
+        self.says += [told, None] if self.tells and first.id not in batch.kept else [None]
+
+
+@pytest.mark.parametrize("by_sample", [True, False])
+@pytest.mark.parametrize("tells", [True, False])
+def test_what_a_worker_journalled_before_it_died_is_told_once_and_stays(tmp_path, tells, by_sample):
+    given = []
+    members = [
+        Halfway(
+            says=[replace(HELLO, by_sample=by_sample), READY],
+            folder=tmp_path,
+            number=number,
+            tells=tells,
+            given=given,
+        )
+        for number in range(4)
+    ]
+    done = list(Scene(tmp_path, *members, count=1).run([batch(0, "a", "b", "c")]))
+    told = Counter(sample for one in done for sample in one.samples)
+    ids = [one.id for one in given[0].queries]
+    assert told == dict.fromkeys(ids, 1)
+    journal = Journal(tmp_path)
+    lost = [one for one in ids if journal.places[one].failure == FailureKind.INFRASTRUCTURE]
+    assert lost and ids[0] not in lost, "only what no worker survives is lost"
+    assert journal.record(ids[0])["prediction"]["answer"]["text"] == "of worker 0"
+    assert len(given) == TRIES
+    asked = given[1].queries
+    assert len(asked) == 2 if by_sample else len(asked) == 3, "its neighbours are asked again"
