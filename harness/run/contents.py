@@ -7,7 +7,7 @@ root, and a hash of each one's content.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,24 +38,42 @@ class Held:
 
 
 def hold(
-    folder: Path, task: Task, selection: Selection, root: str, places: Mapping[str, Place]
+    folder: Path,
+    task: Task,
+    selection: Selection,
+    root: str,
+    places: Mapping[str, Place],
+    *,
+    retry_failed: bool = False,
 ) -> str | None:
     """Write what the pictures and videos of a new run hold, or compare it with what they held.
 
     What no finished sample has seen may have changed: a file that was missing or damaged, and is
     mended. That is returned in words, for a note.
 
+    Args:
+        folder: The run's.
+        task: Whose pictures they are.
+        selection: The samples of the run.
+        root: The data root, resolved.
+        places: Where the journal has predictions, by query id.
+        retry_failed: Samples that failed are asked again, so that their pictures may be mended.
+
     Raises:
-        ResumeMismatch: other pictures than those that finished samples were answered for.
+        ResumeMismatch: other pictures than those that finished samples were answered for, or no
+            record of them although a part of the samples is finished.
     """
     found = dict(_contents(task, selection, root))
     CONTENTS.save()
     path = folder / MEDIA
     old = _read(path)
+    finished = {one for one, place in places.items() if is_done(place, retry_failed=retry_failed)}
     changed = {} if old is None else {of: one for of, one in found.items() if old.get(of) != one}
     if changed:
         assert old is not None, "something has changed"
-        _refuse_answered(task, selection, root, places, old, changed)
+        _refuse_answered(task, selection, root, finished, old, changed)
+    if old is None and finished:
+        _refuse_unknown(path, task, selection, finished)
     if old is None or changed:
         lines = [json.dumps({"of": one.of, "content": one.content}) for one in found.values()]
         write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
@@ -79,12 +97,12 @@ def _refuse_answered(
     task: Task,
     selection: Selection,
     root: str,
-    places: Mapping[str, Place],
+    finished: Collection[str],
     old: Mapping[str, Held],
     changed: Mapping[str, Held],
 ) -> None:
     for sample in selection.samples(task):
-        if not is_done(places.get(sample.query.id), retry_failed=False):
+        if sample.query.id not in finished:
             continue
         for place, media in enumerate(sample.query.media):
             key = _key(_names(sample, place, files_of(media), root))
@@ -94,6 +112,18 @@ def _refuse_answered(
                     f"{_told({key: changed[key]}, old)} has changed. Put the data back, choose "
                     "another --out, or pass --restart to set the old run aside and begin anew"
                 )
+
+
+def _refuse_unknown(
+    path: Path, task: Task, selection: Selection, finished: Collection[str]
+) -> None:
+    """Refuse to go on where nobody knows what finished samples were answered for."""
+    if any(sample.query.id not in finished for sample in selection.samples(task)):
+        raise ResumeMismatch(
+            f"file {path} is missing, which says what the pictures held that finished samples were "
+            "answered for. Put it back, choose another --out, or pass --restart to set the old run "
+            "aside and begin anew"
+        )
 
 
 def _told(changed: Mapping[str, Held], old: Mapping[str, Held]) -> str:

@@ -181,7 +181,12 @@ class _Evaluation:
 
     def _hold_contents(self, journal: Journal) -> None:
         mended = hold(
-            self.folder, self.task, self.selection, self.options.data_root, journal.places
+            self.folder,
+            self.task,
+            self.selection,
+            self.options.data_root,
+            journal.places,
+            retry_failed=self.options.retry_failed,
         )
         if mended is not None:
             self.progress.note(

@@ -19,19 +19,14 @@ from harness.interchange import row_to_prediction as read_row
 from harness.model import ReplyReader
 from harness.papers import Deviation, deviations
 from harness.provenance import device_of
-from harness.record import (
-    MANIFEST,
-    Run,
-    differences,
-    finish,
-)
+from harness.record import MANIFEST, RESULTS, SCORES, Run, differences, finish
 from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
 from harness.run.plan import Selection, samples_of, select, survey, units
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write
-from harness.store.checksums import changed
-from harness.store.journal import Journal, Writer
+from harness.store.checksums import CHECKSUMS, changed
+from harness.store.journal import Writer, files
 from harness.store.lease import lease
 from harness.task import Task
 from harness.types import Failure, FailureKind, Prediction, Sample
@@ -222,7 +217,8 @@ def _hash(path: Path) -> str:
 def _run_folder(folder: Path) -> Iterator[Writer]:
     """Open the journal of a new run folder, which has no manifest yet.
 
-    If the block fails, the journal is taken away, and the folder too if nothing else is there.
+    What a call left that was killed before its manifest goes: it may be of another file. If the
+    block fails, all that it wrote is taken away, and the folder too if nothing else is there.
     """
     if (folder / MANIFEST).exists():
         raise StoreError(
@@ -238,15 +234,22 @@ def _run_folder(folder: Path) -> Iterator[Writer]:
     journal: Writer | None = None
     try:
         with lease(folder):
-            attempt = Journal(folder).next_attempt  # of a call that was killed before its manifest
-            journal = Writer(folder, 0, attempt)
+            _clear(folder)
+            journal = Writer(folder, 0, 1)
             yield journal
     except BaseException:
-        if journal is not None:
-            journal.path.unlink(missing_ok=True)
+        if journal is not None and not (folder / MANIFEST).exists():
+            _clear(folder)
         if [path.name for path in folder.iterdir()] == [".lock"]:
             shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _clear(folder: Path) -> None:
+    """Delete what a run without a manifest left in a folder; no other file goes."""
+    journals = [*files(folder)]
+    for path in [*journals, *(folder / name for name in (RESULTS, SCORES, CHECKSUMS) if journals)]:
+        path.unlink(missing_ok=True)
 
 
 def _appending(journal: Writer, run: str) -> Callable[[Sequence[Prediction]], None]:

@@ -417,6 +417,29 @@ def test_a_picture_that_is_mended_before_its_answer_is_noted(dots, tmp_path):
         run(dots, tmp_path / "a")
 
 
+def test_a_failed_sample_whose_picture_was_mended_is_asked_again(dots, tmp_path, monkeypatch):
+    spec = "dot_finder(fault=raise,every=3)"
+    run(dots, tmp_path / "a", spec=spec)
+    done = Run.open(tmp_path / "a")
+    failed = next(index for index in range(40) if done.prediction(f"dot/{index}").failure)
+    unlike(dots / "dots" / f"{failed:04}.png", 1)
+    with pytest.raises(ResumeMismatch):
+        run(dots, tmp_path / "a", spec=spec)
+    import toys
+
+    monkeypatch.setattr(toys.DotFinder, "answer", _always_right)
+    assert run(dots, tmp_path / "a", spec=spec, retry_failed=True).results["n_failed"] == 0
+
+
+def test_a_part_of_a_run_is_not_gone_on_with_where_nobody_knows_what_it_saw(dots, tmp_path):
+    spec = "dot_finder(fault=raise,every=3)"
+    first = run(dots, tmp_path / "a", spec=spec)
+    (tmp_path / "a" / "media.jsonl").unlink()
+    with pytest.raises(ResumeMismatch, match=r"media\.jsonl"):
+        run(dots, tmp_path / "a", spec=spec, retry_failed=True)
+    assert run(dots, tmp_path / "a", spec=spec).results == first.results
+
+
 def test_an_isolated_worker_is_not_told_of_the_command_line(toy_command, dots, tmp_path):
     shown = toy_command.json(
         "eval",

@@ -1,7 +1,9 @@
 """Files of predictions are scored in memory that does not grow with them."""
 
 import json
+import os
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,3 +104,31 @@ def test_a_refusal_leaves_no_run_folder(tmp_path, noise):
     assert not (tmp_path / "run").exists()
     score_file(tracks(3), Submission(path=lines(path, 3, noise), name="p"), folder=tmp_path / "run")
     assert Run.open(tmp_path / "run").prediction("2").answer.masks[0].to_json() == noise[0]
+
+
+def test_what_a_killed_call_left_is_not_scored_with_a_corrected_file(tmp_path, noise, monkeypatch):
+    folder, path = tmp_path / "run", tmp_path / "p.jsonl"
+    given = Submission(path=lines(path, 3, noise), name="p")
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr("harness.run.score.finish", lambda *_, **__: os._exit(9))
+        score_file(tracks(3), given, folder=folder)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert not (folder / "manifest.json").exists()
+    whole = [EMPTY[0].to_json()] * FRAMES
+    assert score_file(tracks(3), replace(given, path=lines(path, 3, whole)), folder=folder)
+    done = Run.open(folder)
+    assert done.results["metrics"]["area"] == 0.0
+    done.journal.check(done.manifest["config_hash"])
+
+
+def test_files_of_somebody_else_in_a_new_run_folder_stay(tmp_path, noise):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "results.json.txt").write_text("mine")
+    (folder / "scores.jsonl").write_text("mine")
+    path = lines(tmp_path / "p.jsonl", 3, noise[:2])
+    with pytest.raises(DataError):
+        score_file(tracks(3), Submission(path=path, name="p"), folder=folder)
+    assert (folder / "results.json.txt").read_text() == "mine"
