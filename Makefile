@@ -59,12 +59,12 @@ check: $(VENV)/.dev
 # Data, a classical model, scoring and a board, where importing torch would fail.
 core-without-torch: $(CORE)/.core
 	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
-	rm -rf $(CORE)/work
-	$(CORE)/bin/harness data make shapes --out $(CORE)/work/data --size 4 --tasks reason_seg,mevis,counting
+	rm -rf $(CORE)/demo
+	$(CORE)/bin/harness data make shapes --out $(CORE)/demo/data --size 4 --tasks reason_seg,mevis,counting
 	$(CORE)/bin/harness eval --model "saliency(segmenter=grabcut,propagator=flow)" \
-		--tasks reason_seg,mevis,counting --data $(CORE)/work/data --out $(CORE)/work/runs
-	$(CORE)/bin/harness score $(CORE)/work/runs/*/reason_seg
-	$(CORE)/bin/harness board build --runs $(CORE)/work/runs --out $(CORE)/work/board
+		--tasks reason_seg,mevis,counting --data $(CORE)/demo/data --out $(CORE)/demo/runs
+	$(CORE)/bin/harness score $(CORE)/demo/runs/*/reason_seg
+	$(CORE)/bin/harness board build --runs $(CORE)/demo/runs --out $(CORE)/demo/board
 
 docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py

@@ -473,8 +473,8 @@ def test_the_last_score_that_progress_is_told_is_the_runs(dots, tmp_path):
         def advance(self, samples, failed, headline):
             told.append(headline)
 
-    done = evaluate(task(dots), parse("dot_finder(batch=1)"), tmp_path / "a", Options(),
-                    progress=Told()).results  # fmt: skip
+    spec = parse("dot_finder(batch=1)")
+    done = evaluate(task(dots), spec, tmp_path / "a", Options(), progress=Told()).results
     assert told[-1] == done["metrics"][done["headline"]] != told[0]
 
 
