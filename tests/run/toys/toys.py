@@ -193,16 +193,16 @@ class DotFinder:
 class DotSegmenter(DotFinder):
     turns = 1
 
-    def ask(self, queries: Sequence[Query]) -> list[Prediction]:
+    def ask(self, queries: Sequence[Query]) -> list[tuple[Prediction]]:
         signs = Path(os.environ["SIGNS"])
         if (signs / "asked").exists():
             while not (signs / "signalled").exists():
                 time.sleep(0.02)
             time.sleep(1)  # longer than what is finished after the signal
         (signs / "asked").touch()
-        return [self.answer(query) for query in queries]
+        return [(self.answer(query),) for query in queries]
 
-    def begin(self, query: Query, asked: Prediction) -> Callable[[], Prediction]:
+    def begin(self, query: Query, asked: tuple[Prediction]) -> Callable[[], Prediction]:
         signs = Path(os.environ["SIGNS"])
 
         def finish() -> Prediction:
@@ -210,7 +210,7 @@ class DotSegmenter(DotFinder):
             while not (signs / "signalled").exists():
                 time.sleep(0.02)
             time.sleep(0.2)
-            return asked
+            return asked[0]
 
         return finish
 
