@@ -1,7 +1,7 @@
-"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, comments.
+"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, probes.
 
 python benchmarks/house.py            # a table of this checkout
-python benchmarks/house.py --list     # and each docstring that opens with a question word
+python benchmarks/house.py --list     # and each such docstring, and each probe
 """
 
 import argparse
@@ -34,20 +34,52 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield statement.lineno, text.strip()
 
 
+CONTRACTS = ("harness/model.py", "harness/trainer.py", "models/compose.py")
+"""Modules whose derived classes declare what models, their parts and trainers have."""
+
+
+def members() -> frozenset[str]:
+    """Collect the names of all fields, properties and methods that contracts declare."""
+    names = set()
+    for module in CONTRACTS:
+        for known in ast.walk(ast.parse((REPOSITORY / module).read_text("utf-8"))):
+            for node in known.body if isinstance(known, ast.ClassDef) and known.bases else ():
+                match node:
+                    case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                        names.add(name)
+    return frozenset(name for name in names if not name.startswith("_"))
+
+
+def probes(tree: ast.Module, declared: frozenset[str]) -> Iterator[int]:
+    """Yield the line of each `getattr` or `hasattr` that asks for a declared member by name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Name(id="getattr" | "hasattr"), args=[_, ast.Constant(value=str(name)), *_]
+            ) if name in declared:
+                yield node.lineno
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--list", action="store_true", help="name the docstrings")
+    parser.add_argument("--list", action="store_true", help="name docstrings and probes")
     arguments = parser.parse_args()
-    files = lines = texts = questions = skips = anys = 0
+    files = lines = texts = questions = skips = anys = probed = 0
+    declared = members()
     for path in sources():
         source = path.read_text("utf-8")
         files, lines = files + 1, lines + source.count("\n")
         skips += source.count("# fmt: skip")
         anys += len(re.findall(r"\bAny\b", source))
-        for line, text in docstrings(ast.parse(source)):
+        tree = ast.parse(source)
+        for line in probes(tree, declared):
+            probed += 1
+            if arguments.list:
+                print(f"{path.relative_to(REPOSITORY)}:{line}: a probe")
+        for line, text in docstrings(tree):
             texts += 1
             if OPENINGS.match(text):
                 questions += 1
@@ -62,6 +94,7 @@ def main() -> None:
         f" ({questions / texts:.1%})"
     )
     print(f"fmt skips: {skips}, in tests and benchmarks {beside}")
+    print(f"getattr probes of members of models, chats, parts and trainers: {probed}")
     print(f"Any: {1000 * anys / lines:.1f} a thousand lines")
 
 

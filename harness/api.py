@@ -58,33 +58,6 @@ class _LoadedTask(Task):
     data_root: Path
 
 
-@dataclass(frozen=True)
-class _LoadedModel:
-    """A model that knows how it was asked for; beside that it is the model."""
-
-    model: Model
-    spec: Spec
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def batch_size(self) -> int:
-        return self.model.batch_size
-
-    def describe(self) -> Mapping[str, Any]:
-        return self.model.describe()
-
-    def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
-        return self.model.predict(queries)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # copy and pickle ask for some before there is a model
-            raise AttributeError(name)
-        return getattr(self.model, name)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredSample:
     """One sample of a finished run: the question, what the model made of it, and its scores."""
@@ -137,7 +110,9 @@ def load_model(spec: str, *, seed: int = 0) -> Model:
         ModelError: it cannot be loaded.
     """
     resolved = _resolved(spec)
-    return _LoadedModel(build_model(resolved, seed), resolved)
+    model = build_model(resolved, seed)
+    object.__setattr__(model, "built_from", resolved)  # models are frozen
+    return model
 
 
 def evaluate(
@@ -156,7 +131,7 @@ def evaluate(
 
     Args:
         task: Of `load_task`, or built by hand.
-        model: A SPEC, or a model: of `load_model`, or any object with the members of `Model`.
+        model: A SPEC, or a model: of `load_model`, or one of your own that derives from `Model`.
         out: The folder for runs; this one goes to `out/<model>/<task>`.
         subset: Part of the samples: `first200`, `seed0-200`, or a file of ids.
         name: What records and boards call the model; None: by its own name.
@@ -180,15 +155,15 @@ def evaluate(
             f"{'a SPEC' if isinstance(model, str) else 'a ready model'}",
         )
     made: Model | Spec
+    spec: Spec | None
     if isinstance(model, str) and workers == 1:
         model = load_model(model, seed=seed)
     if isinstance(model, str):
         spec = made = _resolved(model)  # each worker builds its own
-        model_spec = str(spec)
-    elif isinstance(model, _LoadedModel):
-        spec, made, model_spec = model.spec, model.model, str(model.spec)
+        model_spec = str(made)
     else:
-        spec, made, model_spec = None, model, str(model.name)
+        spec, made = model.built_from, model
+        model_spec = str(model.name if spec is None else spec)
     folder = run_folder(Path(out), name or model_spec, _spec_of(task), subset)
     progress = Notes()
     options = Options(

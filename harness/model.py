@@ -1,103 +1,192 @@
-"""What answers: the protocols that models and their parts fulfil."""
+"""The contracts of models and of their parts: every member that the engine uses, with defaults."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.types import Answer, Box, Point, Prediction, Query
+from harness.spec import Spec
+from harness.types import Answer, AnswerForm, Box, Point, Prediction, Query
 
 T = TypeVar("T")
+Said = TypeVar("Said")
+"""What the network of a `Staged` model said to one query."""
 
 
-class Model(Protocol):
+class Model(ABC):
     """Answers queries. It sees nothing but the queries, and never a target.
 
-    `batch_size` is how many queries it likes at once; the plan of batches depends on it and on
-    nothing else, so that results do not depend on the number of workers.
-
-    It may have a number `rounds`: it is given so many times `batch_size`, if it orders them by
-    length itself, or lets the next ones take the places of those that are answered.
-
-    It may have a method `looks_at(query)`: for each medium, in order, the numbers of the frames
-    that it looks at first (which a network is shown; not those that masks are carried to later).
-    They are decoded before it is asked; without the method all frames are, where they fit.
-
-    It may have a method `prepare()`, which is called once, before the first batch: what it raises
-    (weights that cannot be loaded, …) ends the run instead of failing each sample.
-
-    It may have a set `forms`: the forms of answer that it can give. A run in which every sample
-    asks for another is refused before it begins; without the set, none is.
-
-    Where it, or a part of it, computes with torch, that has a setting `device` (`cpu`, `cuda:1`,
-    `auto`; nothing that loads weights), by which the run's record names the card.
+    Derive a model from this class: what it does not define has the default below, and the engine
+    asks a model for nothing that is not declared here or in `Staged`.
     """
 
-    @property
-    def name(self) -> str:
-        """A short name for boards."""
+    built_from: Spec | None = None
+    """The SPEC that `harness.load_model` made it from."""
 
-    @property
-    def batch_size(self) -> int:
-        """How many queries `predict` is given at most."""
+    if TYPE_CHECKING:  # values, which a field of a dataclass may define as well as a property
 
+        @property
+        def name(self) -> str:
+            """A short name for boards."""
+
+        @property
+        def batch_size(self) -> int:
+            """Queries that `predict` is given at most.
+
+            The plan of batches depends on it and on nothing else, so that results do not depend
+            on the number of workers.
+            """
+
+    @abstractmethod
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record: resolved arguments, fingerprint of the weights, …"""
+        """Return plain data for the record: resolved arguments, fingerprint of the weights, …"""
 
+    @abstractmethod
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
-        """One prediction a query, in the order of the queries.
+        """Return one prediction a query, in the order of the queries.
 
         Raises:
             OutOfMemory: the batch does not fit; the engine tries halves.
         """
 
+    @property
+    def forms(self) -> frozenset[AnswerForm] | None:
+        """Forms of answer that it can give; None: it does not say.
 
-@runtime_checkable
-class Staged(Protocol):
+        A run in which every sample asks for another form is refused before it begins.
+        """
+        return None
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices that it computes on, such as `("cuda:1",)` or `("auto",)`; none: the CPU.
+
+        They follow from settings alone and load nothing. The run's record names the cards.
+        """
+        return ()
+
+    @property
+    def rounds(self) -> int:
+        """How many times `batch_size` queries it is best given at once.
+
+        More than 1 where it orders them by length itself, or lets the next ones take the places
+        of those that are answered.
+        """
+        return 1
+
+    @property
+    def sorts_by_length(self) -> bool:
+        """Whether batches are to be of queries of like length."""
+        return False
+
+    def looks_at(self, query: Query) -> Sequence[Sequence[int]]:
+        """Return the frames that it looks at first, a sequence of indices for each medium.
+
+        They are decoded before it is asked; frames that masks are carried to later need not be
+        among them. By default all frames are, where they fit.
+        """
+        return [range(len(media)) for media in query.media]
+
+    def prepare(self) -> None:  # noqa: B027 - nothing to load is the usual case
+        """Load what is loaded once, before the first batch.
+
+        What it raises (weights that cannot be loaded, …) ends the run instead of failing each
+        sample.
+        """
+
+
+class Staged(Model, Generic[Said]):
     """A model whose work falls into stages, which the engine runs side by side.
 
-    Language: `ask`. Segmentation: `begin`, sample by sample. Propagation: what that returns, when
-    it is called. Each is called from one thread at a time, but not from the same one; `ask` from as
-    many at once as `turns` says. Together they are `predict`, to the bit.
-
-    It may have a method `halt()`, which is called when the run ends early: `ask` is to give up.
-
-    It may have a number `waited`: the seconds that its network has stood still so far because what
-    it was to be shown was not ready (None: not known). `timing.json` says what of it was in a run.
-
-    It may have a method `expect(queries)`, which is called in a thread of its own while `ask` is at
-    work: `ask` of these is likely to be next, and what it begins with can be made ready.
-
-    It may have a method `asking(queries)`, an iterator: the place of a query with what `ask` says
-    to it, as soon as that is said, in any order. It is used where `by_sample` is true, which says
-    that what is said to a query hangs on no other one, but for the last bits of the arithmetic:
-    what was answered is kept sample by sample then, and only what is missing asked for again.
-
-    It may have a method `objects(query, asked)`, which is called before `begin`, in its thread: of
-    how many objects there will be masks at once. By them it is known what memory a sample needs.
+    Language: `ask`. Segmentation: `begin`, sample by sample. Propagation: the function that
+    `begin` returns. Each is called from one thread at a time, but not from the same one; `ask` from
+    as many at once as `turns` says. Together they are `predict`, to the bit.
     """
+
+    @abstractmethod
+    def ask(self, queries: Sequence[Query]) -> Sequence[Said]:
+        """Return what the network says to each query, for `begin`.
+
+        Raises:
+            OutOfMemory: the batch does not fit; the engine tries halves.
+        """
+
+    @abstractmethod
+    def begin(self, query: Query, said: Said, /) -> Callable[[], Prediction]:
+        """Read what was said and segment; the rest of the work is what is returned."""
+
+    def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
+        """Run the stages one after another."""
+        said = self.ask(queries)
+        return [self.begin(query, one)() for query, one in zip(queries, said, strict=True)]
 
     @property
     def turns(self) -> int:
-        """How many batches `ask` takes at once: 1 for a network here, more for a server."""
+        """Batches that `ask` takes at once: 1 for a network here, more for a server."""
+        return 1
 
-    def ask(self, queries: Sequence[Query]) -> Sequence[Any]:
-        """What the network says to each query, for `begin`.
+    @property
+    def by_sample(self) -> bool:
+        """Whether a query's answer hangs on no other query, but for the last bits of arithmetic.
 
-        Raises:
-            OutOfMemory: the batch does not fit; the engine tries halves.
+        Then `asking` is used: what was answered is kept sample by sample, and only what is missing
+        is asked for again.
+        """
+        return False
+
+    def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Said]]:
+        """Yield the place of each query with what `ask` says to it, as soon as it is said."""
+        yield from enumerate(self.ask(queries))
+
+    def expect(self, queries: Sequence[Query]) -> None:
+        """Make ready what `ask` of these queries begins with: it is likely to be called next.
+
+        Called in a thread of its own while `ask` is at work.
         """
 
-    def begin(self, query: Query, asked: Any) -> Callable[[], Prediction]:
-        """Read what was said and segment; the rest of the work is what is returned."""
+    def halt(self) -> None:
+        """Let `ask` give up: the run ends early."""
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds that the network has stood still so far for images; None: not known.
+
+        `timing.json` says what of it was in a run.
+        """
+        return None
+
+    def objects(self, query: Query, said: Said, /) -> int | None:
+        """Return of how many objects there will be masks at once; None: not known.
+
+        Called before `begin`, in its thread, to know what memory the sample needs.
+        """
+        return None
 
 
 @runtime_checkable
 class ReplyReader(Protocol):
     """A model that can read replies it did not write: stored ones, or perfect ones."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices that it computes on; see `Model.devices`."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return plain data for the record."""
 
     def read(self, query: Query, replies: Sequence[str]) -> Prediction:
         """Parse, rescale and segment exactly as for its own replies."""
@@ -131,32 +220,44 @@ def settings(part: Any) -> dict[str, Any]:
     return {"name": part.name, **kept}
 
 
-class Segmenter(Protocol):
-    """Prompts in, one mask an object out."""
+class Part:
+    """A part of a model that computes on its own: a segmenter, or a propagator."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def name(self) -> str:
+            """A short name for records."""
 
     @property
-    def name(self) -> str:
-        """A short name for records."""
+    def devices(self) -> tuple[str, ...]:
+        """Devices that it computes on; see `Model.devices`."""
+        return ()
 
+    def prepare(self) -> None:
+        """Load what is loaded when first used; see `Model.prepare`."""
+
+
+class Segmenter(Part, ABC):
+    """Turns prompts into masks, one mask an object."""
+
+    @abstractmethod
     def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `picture`) a prompt."""
+        """Return one boolean mask (height × width of `picture`) a prompt."""
 
 
-class Propagator(Protocol):
-    """Masks in one frame in, masks in all frames out.
+class Propagator(Part, ABC):
+    """Carries masks of one frame to all frames.
 
     It gives a `harness.masks.Track` an object if memory is not to grow by a byte a pixel of every
     frame; lists of arrays are as good where videos are short.
     """
 
-    @property
-    def name(self) -> str:
-        """A short name for records."""
-
+    @abstractmethod
     def propagate(
         self, video: Media, start: int, masks: Sequence[BoolArray]
     ) -> Sequence[Sequence[BoolArray]]:
-        """For each mask of frame `start`, that object's mask in every frame of `video`.
+        """Return for each mask of frame `start` that object's mask in every frame of `video`.
 
         Runs forward and backward from `start`; the result at `start` is the mask given.
         """
@@ -231,33 +332,100 @@ Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatReply], 
 """Yields what is to be asked, is sent one reply a request, in order, and so on until it returns."""
 
 
-class Chat(Protocol):
-    """A vision-language network behind one call.
+class Chat(ABC):
+    """A vision-language network behind one call. Derive a backend's class from it."""
 
-    It may have a method `converse(conversations)`, which returns what each `Conversation` returns,
-    in order: it lets each go on as soon as its own replies are there. Replies are those of
-    `generate`. Without it conversations go turn by turn (`harness.models.conversing`).
+    if TYPE_CHECKING:
+
+        @property
+        def batch_size(self) -> int:
+            """Requests that it likes at once."""
+
+        @property
+        def coordinates(self) -> Literal["pixels", "thousandths"]:
+            """Unit of the backbone's numbers: pixels of its canvas, or 0 to 1000 on each side."""
+
+    @abstractmethod
+    def describe(self) -> Mapping[str, Any]:
+        """Return plain data for the record."""
+
+    @abstractmethod
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """Return one reply a request, in order."""
+
+    @abstractmethod
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """Return (width, height) of the first medium as the network would see it."""
+
+    @abstractmethod
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a text, for usage."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices that it computes on; see `Model.devices`."""
+        return ()
+
+    @property
+    def turns(self) -> int:
+        """Calls of `generate` that it takes at once; see `Staged.turns`."""
+        return 1
+
+    @property
+    def rounds(self) -> int:
+        """How many times `batch_size` requests it is best given at once; see `Model.rounds`."""
+        return 1
+
+    @property
+    def greedy(self) -> bool:
+        """Whether it would write the same once more."""
+        return False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on from the `prefix` of a request."""
+        return False
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds that the network has stood still so far; see `Staged.waited`."""
+        return None
+
+    def prepare(self) -> None:  # noqa: B027
+        """Load what is loaded when first used; see `Model.prepare`."""
+
+    def halt(self) -> None:  # noqa: B027
+        """Give up what is under way; see `Staged.halt`."""
+
+    def expect(  # noqa: B027
+        self, requests: Sequence[ChatRequest], *, go_on: bool = False
+    ) -> None:
+        """Make ready what the call with these requests begins with.
+
+        `go_on`: the call is `ConversingChat.converse`, which may begin with others than `generate`.
+        """
+
+
+class ConversingChat(Chat):
+    """A chat that lets each conversation go on as soon as its own replies are there.
+
+    Replies are those of `generate`. With any other chat conversations go turn by turn
+    (`harness.models.conversing`).
     """
 
-    @property
-    def batch_size(self) -> int:
-        """How many requests it likes at once."""
+    @abstractmethod
+    def conversing(
+        self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
+    ) -> Iterator[tuple[int, T]]:
+        """Yield the number of each conversation with what it returns, as soon as it does.
 
-    @property
-    def coordinates(self) -> Literal["pixels", "thousandths"]:
-        """What the backbone's numbers mean: pixels of its canvas, or 0 to 1000 along each side."""
+        `go_on`: each goes on although few do; without it they may be asked as by `generate`.
+        """
 
-    def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record."""
-
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply a request, in order."""
-
-    def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """(width, height) of the first medium as the network would see it."""
-
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a text, for usage."""
+    def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
+        """Return what each conversation returns, in order."""
+        ends = dict(self.conversing(conversations, go_on=True))
+        return [ends[number] for number in range(len(conversations))]
 
 
 @dataclass(frozen=True, slots=True)

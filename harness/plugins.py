@@ -37,6 +37,14 @@ Kind: TypeAlias = Literal[
     "judges",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
+CONTRACTS: dict[Kind, tuple[str, str]] = {
+    "models": ("harness.model", "Model"),
+    "backends": ("harness.model", "Chat"),
+    "segmenters": ("harness.model", "Segmenter"),
+    "propagators": ("harness.model", "Propagator"),
+    "trainers": ("harness.trainer", "Trainer"),
+}
+"""Module and name of the base class of what a plugin returns; imported when one is built."""
 
 
 def installed(kind: Kind) -> dict[str, EntryPoint]:
@@ -203,7 +211,29 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
     if required:
         raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
     with blamed(what, _fault(kind)):
-        return function(*context, **{**arguments, **given})
+        made = function(*context, **{**arguments, **given})
+    check_contract(kind, what, made)
+    return made
+
+
+def check_contract(kind: Kind, what: str, made: object) -> None:
+    """Hold an object to the declared base class of its kind, if there is one.
+
+    Raises:
+        ModelError: it does not derive from it.
+    """
+    if kind not in CONTRACTS:
+        return
+    from importlib import import_module
+
+    module, name = CONTRACTS[kind]
+    if not isinstance(made, getattr(import_module(module), name)):
+        raise ModelError(
+            what,
+            expected=f"an object of a class that derives from {module}.{name}",
+            found=f"{type(made).__module__}.{type(made).__qualname__}",
+            fix=f"Write: class {type(made).__name__}({name}). Members it lacks have defaults.",
+        )
 
 
 def convert(value: Any, hint: Any, what: str) -> Any:

@@ -2,8 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,10 +34,6 @@ PACKAGES = (
 SCORING = frozenset({"pycocoevalcap", "bert-score"})
 """Packages that change scores but no prediction."""
 CPU, AUTO = "cpu", "auto"
-PARTS = ("chat", "segmenter", "propagator")
-"""Where a composition that is no dataclass has its parts."""
-PLAIN = (type, str, bytes, int, float)
-MOST_PARTS = 100  # that are looked at: what makes a new part whenever it is asked has no end
 
 
 def collect(where: str | None = None) -> dict[str, Any]:
@@ -91,41 +86,18 @@ def device() -> str:
     return _named(AUTO)
 
 
-def device_of(model: Any) -> str:
-    """The names of the GPUs on which a model's parts compute, else "cpu".
+def device_of(devices: Iterable[str]) -> str:
+    """Return the names of the GPUs that a model computes on (`Model.devices`), else "cpu".
 
-    It follows from settings alone, so that it is the same before anything is loaded and after. A
-    part with a network has a setting `device`: `cpu`, `cuda:1`, or `auto` (or None), which is CUDA
-    where there is one; or a number `devices`, if the network is spread over so many GPUs. Torch is
-    loaded only where a part has one of them and is not on the CPU.
+    It follows from settings alone, so that it is the same before anything is loaded and after.
+    Each is `cpu`, `cuda:1`, or `auto`, which is CUDA where there is one. Torch is loaded only
+    where one of them is not the CPU.
 
-    >>> from types import SimpleNamespace
-    >>> device_of(SimpleNamespace(chat=SimpleNamespace(device="cpu")))
+    >>> device_of(["cpu"])
     'cpu'
     """
-    names = dict.fromkeys(_named(setting) for setting in _settings(model, []))
+    names = dict.fromkeys(map(_named, devices))
     return ", ".join(name for name in names if name != CPU) or CPU
-
-
-def _settings(part: Any, met: list[Any]) -> Iterator[str]:
-    """Where a part and the parts of it are told to compute."""
-    if part is None or isinstance(part, PLAIN) or any(one is part for one in met):
-        return
-    met.append(part)
-    if len(met) > MOST_PARTS:
-        return
-    if isinstance(part, (list, tuple)):
-        for one in part:
-            yield from _settings(one, met)
-        return
-    own, several = getattr(part, "device", CPU), getattr(part, "devices", None)
-    if type(several) is int:
-        yield from (f"cuda:{index}" for index in range(several))
-    elif not callable(own):
-        yield AUTO if own is None else f"cuda:{own}" if type(own) is int else str(own)
-    names = [one.name for one in fields(part)] if is_dataclass(part) else PARTS
-    for name in names:
-        yield from _settings(getattr(part, name, None), met)
 
 
 def _named(setting: str) -> str:

@@ -1,4 +1,4 @@
-"""What makes checkpoints: the protocol that trainers fulfil, and what one is handed.
+"""The contract of trainers, which make checkpoints, and what one is handed.
 
 A training folder DIR holds
 
@@ -14,10 +14,11 @@ A trainer is a plugin: a function with keyword-only settings that returns a `Tra
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harness.errors import StoreError
 from harness.spec import Spec
@@ -59,23 +60,37 @@ class Silent:
         return
 
 
-class Trainer(Protocol):
+class Trainer(ABC):
     """Makes a checkpoint. All of its settings were given when it was built.
 
-    It may have an attribute `makes`: the name of the model plugin that loads its checkpoints
-    through `checkpoint=DIR`, for trainings that start from no model. One with a true attribute
-    `needs_model` is refused without a model before anything is read or written.
+    Derive a trainer's class from this one.
     """
 
-    @property
-    def name(self) -> str:
-        """A short name for manifests."""
+    needs_model: ClassVar[bool] = False
+    """Whether it is refused without a model, before anything is read or written."""
 
+    if TYPE_CHECKING:  # a value, which a field of a dataclass may define as well as a property
+
+        @property
+        def name(self) -> str:
+            """A short name for manifests."""
+
+    @property
+    def makes(self) -> str | None:
+        """The model plugin that loads its checkpoints through `checkpoint=DIR`.
+
+        None: the one that the training starts from.
+        """
+        return None
+
+    @abstractmethod
     def describe(self) -> Mapping[str, Any]:
-        """Every setting as resolved, plain data. Equal settings, equal data: a training is
-        resumed only if nothing here has changed.
+        """Return every setting as resolved, plain data.
+
+        Equal settings, equal data: a training is resumed only if nothing here has changed.
         """
 
+    @abstractmethod
     def train(self, run: "TrainingRun") -> Mapping[str, Any]:
         """Train to the end, and write the checkpoint.
 

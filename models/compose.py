@@ -14,14 +14,22 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy
 from harness.media import Media
-from harness.model import Chat, ChatRequest, Conversation, Propagator, Segmenter, settings
+from harness.model import (
+    Chat,
+    ChatRequest,
+    Conversation,
+    ConversingChat,
+    Propagator,
+    Segmenter,
+    Staged,
+    settings,
+)
 from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, Prompt, reasoning
 from harness.models.second_try import (
     Try,
-    is_greedy,
     second_requests,
     tried_again,
     with_seconds,
@@ -61,7 +69,7 @@ class Words(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptedModel:
+class PromptedModel(Staged[Asked]):
     """A vision-language network that is asked where something is, and the perception after it.
 
     One request a form of answer. A picture is shown whole. Of a video, a question for places
@@ -126,10 +134,15 @@ class PromptedModel:
         """The forms of answer that it can be asked for."""
         return LOCATED | self.words.forms
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of its parts."""
+        return tuple(device for part in self._parts for device in part.devices)
+
     def prepare(self) -> None:
         """Load what is loaded when first used, so that what cannot be is no sample's failure."""
-        for part in (self.chat, self.segmenter, self.propagator):
-            getattr(part, "prepare", lambda: None)()
+        for part in self._parts:
+            part.prepare()
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
         """The same model with other perception."""
@@ -154,38 +167,30 @@ class PromptedModel:
     @property
     def turns(self) -> int:
         """How many batches the network takes at once."""
-        return int(getattr(self.chat, "turns", 1))
+        return self.chat.turns
 
     @property
     def waited(self) -> float | None:
         """Seconds that the network has stood still so far for pictures; None: it does not say."""
-        seconds: float | None = getattr(self.chat, "waited", None)
-        return seconds
+        return self.chat.waited
 
     @property
     def rounds(self) -> int:
         """How many times `batch_size` queries the network is best given at once."""
-        return int(getattr(self.chat, "rounds", 1))
+        return self.chat.rounds
 
     @property
     def asks_again(self) -> bool:
         """Whether there are second tries: wanted, and of a backend that goes on from a prefix."""
-        return self.second_try and bool(getattr(self.chat, "goes_on", False))
+        return self.second_try and self.chat.goes_on
 
     def halt(self) -> None:
         """Give up what the network is asked."""
-        getattr(self.chat, "halt", lambda: None)()
-
-    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """Ask the network, and read what it says."""
-        asked = self.ask(queries)
-        return [self.begin(query, one)() for query, one in zip(queries, asked, strict=True)]
+        self.chat.halt()
 
     def expect(self, queries: Sequence[Query]) -> None:
         """Begin to make what `ask` of these queries shows the network first."""
-        begin = getattr(self.chat, "expect", None)
-        if begin is not None:
-            begin([one for query in queries for one in self.requests(query)])
+        self.chat.expect([one for query in queries for one in self.requests(query)])
 
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Ask the network: the first stage of `predict`."""
@@ -204,13 +209,17 @@ class PromptedModel:
     @property
     def by_sample(self) -> bool:
         """Whether `asking` says what each query was answered as soon as it is."""
-        return hasattr(self.chat, "conversing")
+        return isinstance(self.chat, ConversingChat)
 
     def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Asked]]:
         """The place of each query with what `ask` says to it, as soon as it is said."""
-        chat: Any = self.chat
-        told: Iterator[tuple[int, Asked]] = chat.conversing([self._talk(one) for one in queries])
-        return told
+        if not isinstance(self.chat, ConversingChat):
+            return super().asking(queries)
+        return self.chat.conversing([self._talk(one) for one in queries])
+
+    @property
+    def _parts(self) -> tuple[Chat | Segmenter | Propagator, ...]:
+        return self.chat, self.segmenter, self.propagator
 
     def _talk(self, query: Query) -> Conversation[Asked]:
         """What the network is asked of one query, and again where that cannot be read."""
@@ -218,7 +227,7 @@ class PromptedModel:
         replies = list((yield requests))
         if self.asks_again:
             tries = self._tries(query, requests)
-            again = second_requests(tries, replies, greedy=is_greedy(self.chat))
+            again = second_requests(tries, replies, greedy=self.chat.greedy)
             if again:
                 replies = with_seconds(tries, replies, again, (yield list(again.values())))
         return Asked(tuple(replies))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from harness.model import Chat, ChatReply, ChatRequest, Conversation
+from harness.model import Chat, ChatReply, ChatRequest, Conversation, ConversingChat
 
 T = TypeVar("T")
 
@@ -73,11 +73,6 @@ def question(request: ChatRequest) -> Conversation[ChatReply]:
     return reply
 
 
-def converses(chat: Chat) -> bool:
-    """Whether a network has a way of its own to let each conversation go on by itself."""
-    return hasattr(chat, "converse")
-
-
 def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
     """What each conversation with a network comes to, in order.
 
@@ -87,10 +82,8 @@ def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
     Raises:
         HarnessError: a request failed, or a conversation did; those of the others are lost.
     """
-    own = getattr(chat, "converse", None)
-    if own is not None:
-        ends: list[T] = own(conversations)
-        return ends
+    if isinstance(chat, ConversingChat):
+        return chat.converse(conversations)
     talks = Talks(conversations)
     while places := talks.unanswered():
         said = chat.generate([talks.requests[place] for place in places])

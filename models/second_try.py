@@ -57,16 +57,11 @@ def tried_again(chat: Chat, tries: Sequence[Try], replies: Sequence[ChatReply]) 
         OutOfMemory, Unavailable: as for first requests; the engine then asks sample by sample,
             first requests included.
     """
-    again = second_requests(tries, replies, greedy=is_greedy(chat))
+    again = second_requests(tries, replies, greedy=chat.greedy)
     if not again:
         return list(replies)
     said = _said(chat, list(again.values()))
     return with_seconds(tries, replies, again, said)
-
-
-def is_greedy(chat: Chat) -> bool:
-    """Whether a network would write the same once more."""
-    return getattr(chat, "temperature", None) == 0
 
 
 def second_requests(

@@ -13,6 +13,7 @@ import pytest
 import harness
 from harness import api
 from harness.errors import DataError, StoreError, UnknownPlugin, UsageError
+from harness.model import Model
 from harness.types import AnswerForm, FailureKind
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
@@ -95,7 +96,7 @@ def task(shapes):
     return harness.load_task("reason_seg(split=test)", data=shapes)
 
 
-class Whole:
+class Whole(Model):
     """Everything in the image; `share` of it from the left."""
 
     name, batch_size, forms = "whole", 4, frozenset({AnswerForm.MASK})

@@ -16,7 +16,7 @@ from harness.errors import HarnessError, ModelError, ParseError
 from harness.leaderboards.pictures import say
 from harness.masks import BoolArray, Track
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt, ReplyReader
+from harness.model import ObjectPrompt, Propagator, ReplyReader, Segmenter
 from harness.models.answers import MASKED
 from harness.models.compose import LOCATED, PromptedModel
 from harness.models.grammar import Item, between, reasoning, split_frame
@@ -36,7 +36,7 @@ SHAPES = ("masks", "box_track")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noted:
+class Noted(Segmenter, Propagator):
     """Stands for segmenter and propagator: finds nothing, and keeps what it was asked for."""
 
     prompts: list[ObjectPrompt] = field(default_factory=list)

@@ -75,7 +75,7 @@ def train(arguments: Namespace) -> int:
     method = method_of(given, settings)
     trainer: Trainer = plugins.build("trainers", method)
     needed = {"model": "a model to start from", "train_tasks": TASKS, "data": ROOT}
-    require(given, **(needed if getattr(trainer, "needs_model", False) else {}), out=OUT)
+    require(given, **(needed if trainer.needs_model else {}), out=OUT)
     out: Path = given.out
     model = parse(given.model) if given.model else None
     if model is not None:
@@ -262,8 +262,8 @@ class Watch:
         """
         if self.evaluated is not None:
             return filled(self.evaluated, str(checkpoint))
-        makes = getattr(self.trainer, "makes", None)
-        spec = self.model or (Spec(makes) if isinstance(makes, str) else None)
+        makes = self.trainer.makes
+        spec = self.model or (None if makes is None else Spec(makes))
         if spec is None:
             raise UsageError(
                 f"--eval-tasks after {self.trainer.name}",

@@ -67,10 +67,14 @@ class Counting:
     reader: ReplyReader
     task: str
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The reader's."""
+        return self.reader.devices
+
     def describe(self) -> Mapping[str, Any]:
         """The reader's settings."""
-        described: Mapping[str, Any] = getattr(self.reader, "describe", dict)()
-        return described
+        return self.reader.describe()
 
     def read(self, query: Query, replies: Sequence[str]) -> Prediction:
         """The count that a reply states, or what the reader reads."""

@@ -165,9 +165,7 @@ class _Evaluation:
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
-            close = getattr(workers, "close", None)
-            if close is not None:
-                close()
+            workers.close()
         self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
         add_attempt(
             self.folder,

@@ -150,6 +150,9 @@ class Leader:
         """What the model says of itself."""
         return self.here.hello
 
+    def close(self) -> None:
+        """Nothing was started: the launcher ends the others."""
+
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Predict the own share; the others' outcomes come as their journals show them.
 

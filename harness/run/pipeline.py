@@ -156,7 +156,7 @@ class Predictor:
         """
         if not self.prepared:
             with blamed(f"model {self.model.name}", ModelError):
-                getattr(self.model, "prepare", _nothing)()
+                self.model.prepare()
             self.prepared = True
 
     def submit(self, batch: Batch) -> "Future[Outcome]":
@@ -241,9 +241,9 @@ class Predictor:
             self._under_way.remove(under_way)
 
     def _halt(self) -> None:
-        if not self._halted:
+        if not self._halted and isinstance(self.model, Staged):
             self._halted = True
-            getattr(self.model, "halt", _nothing)()
+            self.model.halt()
 
     def _in(self, stage: str, call: Callable[..., T], *given: Any, threads: int = 1) -> "Future[T]":
         if stage not in self._threads:
@@ -297,18 +297,18 @@ class Predictor:
 
     def _expect(self, batch: Batch) -> None:
         """Let the model make ready what it begins the next batch with."""
-        if self.ending or self._asked_now is batch:
+        if self.ending or self._asked_now is batch or not isinstance(self.model, Staged):
             return
         with suppress(Exception):  # what is wrong shows when the model is asked
-            getattr(self.model, "expect", _nothing)(batch.queries)
+            self.model.expect(batch.queries)
 
-    def _ask(self, model: Staged, under_way: UnderWay, shown: int) -> None:
+    def _ask(self, model: Staged[Any], under_way: UnderWay, shown: int) -> None:
         """Ask in a thread of its own."""
         for waits in self._asking(model, under_way, shown):
             if waits:
                 self._wait_for_room()
 
-    def _asking(self, model: Staged, under_way: UnderWay, shown: int) -> Iterator[bool]:
+    def _asking(self, model: Staged[Any], under_way: UnderWay, shown: int) -> Iterator[bool]:
         """Hand each sample on as it is answered, unless that comes after the end."""
         batch, self._asked_now = under_way.batch, under_way.batch
         under_way.began = perf_counter()
@@ -349,15 +349,14 @@ class Predictor:
             if self.ending:
                 raise CancelledError
 
-    def _waited(self, model: Staged) -> float | None:
+    def _waited(self, model: Staged[Any]) -> float | None:
         """Seconds that the network has waited for pictures, where one batch is asked for at once.
 
         Of several at once it could not be told whose they are.
         """
-        seconds: float | None = getattr(model, "waited", None) if model.turns == 1 else None
-        return seconds
+        return model.waited if model.turns == 1 else None
 
-    def _replies(self, model: Staged, queries: Sequence[Query]) -> Sequence[Any]:
+    def _replies(self, model: Staged[Any], queries: Sequence[Query]) -> Sequence[Any]:
         if self.ending:
             raise CancelledError
         replies = model.ask(queries) if queries else ()
@@ -365,7 +364,7 @@ class Predictor:
             raise ValueError(f"{len(replies)} replies for {len(queries)} queries")
         return replies
 
-    def _hand_on(self, model: Staged, under_way: UnderWay, query: Query, reply: Any) -> None:
+    def _hand_on(self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Any) -> None:
         end: Future[None] = Future()
         with self._lock:
             if self.ending:
@@ -375,7 +374,7 @@ class Predictor:
         self._in(SEGMENTATION, self._segment, model, under_way, query, reply, end)
 
     def _segment(
-        self, model: Staged, under_way: UnderWay, query: Query, reply: Any, end: "Future[None]"
+        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Any, end: "Future[None]"
     ) -> None:
         """Begin a sample once there is room for it; its last stage makes room for another."""
         need = needed(model, query, reply)
@@ -392,7 +391,7 @@ class Predictor:
             self._memory.leave(SEGMENTATION, need)
 
     def _begin(
-        self, model: Staged, under_way: UnderWay, query: Query, reply: Any
+        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Any
     ) -> Prediction | Callable[[], Prediction]:
         """What is left to do; a Prediction: it failed."""
         if self.closed:
@@ -477,7 +476,3 @@ class Predictor:
 def batches_ahead(model: Model) -> int:
     """How many batches of a model may be on their way: asked for, and waiting for their masks."""
     return model.turns + 1 if isinstance(model, Staged) else 1
-
-
-def _nothing(*_: object) -> None:
-    return

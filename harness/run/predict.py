@@ -92,13 +92,16 @@ def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
     return whole, lost
 
 
-def by_sample(model: Model | Staged) -> bool:
+def by_sample(model: Model) -> bool:
     """Whether a model says what each query is answered by itself, as soon as it is."""
-    return bool(getattr(model, "by_sample", False))
+    return isinstance(model, Staged) and model.by_sample
 
 
 def replied(
-    model: Any, queries: Sequence[Query], stage: Stage, ask: Callable[[Sequence[Query]], Any]
+    model: Staged[Any],
+    queries: Sequence[Query],
+    stage: Stage,
+    ask: Callable[[Sequence[Query]], Any],
 ) -> Generator[tuple[Query, Any], None, None]:
     """Each query with what it is answered, as it is said, or the Prediction that says why not.
 

@@ -45,13 +45,10 @@ def looks(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
     A `looks_at` that raises, or names what is not there, is as one that names nothing: what is
     wrong shows when the model is asked.
     """
-    asked = getattr(model, "looks_at", None)
-    if asked is None:
-        return [(media, range(len(media))) for media in query.media]
     try:
         return [
             (media, [int(one) for one in frames if 0 <= one < len(media)])
-            for media, frames in zip(query.media, asked(query), strict=True)
+            for media, frames in zip(query.media, model.looks_at(query), strict=True)
         ]
     except Exception:  # noqa: BLE001 - the boundary to models
         return []

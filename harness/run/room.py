@@ -63,7 +63,7 @@ class Room:
         return within or self._held == 0
 
 
-def needed(model: Staged, query: Query, reply: Any) -> int:
+def needed(model: Staged[Any], query: Query, reply: Any) -> int:
     """Bytes of the picture and the masks that are made of a reply, as far as that is known.
 
     An `objects` that raises is as none: what is wrong shows when the sample is begun.
@@ -71,8 +71,8 @@ def needed(model: Staged, query: Query, reply: Any) -> int:
     if isinstance(reply, Prediction):  # it says why there is no reply
         return 0
     try:
-        counted = getattr(model, "objects", None)
-        objects = None if counted is None else max(0, int(counted(query, reply)))
+        counted = model.objects(query, reply)
+        objects = None if counted is None else max(0, int(counted))
     except (Exception, SystemExit):  # noqa: BLE001 - the boundary to models
         objects = None
     return masked_pixels(query, objects)

@@ -61,8 +61,9 @@ class Submission:
 
     def deviations(self, task: Task) -> list[Deviation]:
         """In what replies are read otherwise than the paper of the reader's method reads them."""
-        described: Any = getattr(self.reader, "describe", dict)()
-        return deviations(self.reader_spec, described, task.forms, task.name) if self.reader else []
+        if self.reader is None:
+            return []
+        return deviations(self.reader_spec, self.reader.describe(), task.forms, task.name)
 
 
 def score_file(
@@ -192,7 +193,7 @@ def _manifest(
         seed=submission.seed,
         batch_size=None,
         sort=False,
-        device=device_of(submission.reader),
+        device=device_of(() if submission.reader is None else submission.reader.devices),
         data_root=submission.data_root,
     )
     return {**manifest, "deviations": [asdict(one) for one in submission.deviations(task)]}

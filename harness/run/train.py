@@ -13,7 +13,7 @@ from typing import Any
 
 from harness import __version__, provenance
 from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
-from harness.plugins import blamed
+from harness.plugins import blamed, check_contract
 from harness.record import config_hash, differences
 from harness.run.interrupts import interrupts
 from harness.run.memory import gpu_peak
@@ -88,7 +88,8 @@ def train(
         Locked: another process trains in this folder.
         KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` goes on.
     """
-    if model is None and getattr(trainer, "needs_model", False):
+    check_contract("trainers", f"trainer {type(trainer).__name__}", trainer)
+    if model is None and trainer.needs_model:
         raise UsageError(
             f"trainer {trainer.name}", expected="a model to start from (--model)", found="none"
         )

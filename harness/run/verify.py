@@ -20,7 +20,7 @@ from harness.errors import DataError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt, ReplyReader
+from harness.model import ObjectPrompt, Propagator, ReplyReader, Segmenter
 from harness.plugins import blamed
 from harness.record import values
 from harness.run.plan import samples_of, select, survey, units
@@ -138,7 +138,7 @@ def through_text(sample: Sample, reader: ReplyReader) -> Prediction:
 
 
 @dataclass(frozen=True)
-class Oracle:
+class Oracle(Segmenter, Propagator):
     """Segments and propagates the truth, for prompts that name it.
 
     A prompt names a true instance (where those are not known, a connected part of the true mask) if

@@ -46,17 +46,15 @@ def hello(model: Model) -> Hello:
         ModelError: it raises, or says what is no plain data or no batch size.
     """
     with plugins.blamed(f"model {type(model).__name__}", ModelError):
-        sort = bool(getattr(model, "sorts_by_length", False))
+        plugins.check_contract("models", f"model {type(model).__name__}", model)
         description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
-        ahead = batches_ahead(model)
-        size = model.batch_size * getattr(model, "rounds", 1)
         said = Hello(
             str(model.name),
-            size,
-            sort,
+            model.batch_size * model.rounds,
+            bool(model.sorts_by_length),
             description,
-            device_of(model),
-            ahead,
+            device_of(model.devices),
+            batches_ahead(model),
             forms_of(model),
             by_sample(model),
         )
@@ -76,7 +74,7 @@ def forms_of(model: Model) -> frozenset[AnswerForm] | None:
         ModelError: it raises, or says what is no set.
     """
     with plugins.blamed(f"forms of model {type(model).__name__}", ModelError):
-        forms = getattr(model, "forms", None)
+        forms = model.forms
         return None if forms is None else frozenset(AnswerForm(form) for form in forms)
 
 
@@ -89,6 +87,9 @@ class Workers(Protocol):
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Predict batches; outcomes come as they are done."""
+
+    def close(self) -> None:
+        """End the processes that it has started."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,9 @@ class Here:
                 predictor.finish()
                 raise
             predictor.close()
+
+    def close(self) -> None:
+        """Nothing was started."""
 
 
 def _one_ahead(batches: Iterable[Batch], meet: Callable[[Batch], None]) -> Iterator[Batch]:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlteredChat:
+class AlteredChat(Chat):
     """Another backend, shown other pictures or made to go on from other reasoning."""
 
     chat: Chat
@@ -42,7 +42,7 @@ class AlteredChat:
     @property
     def turns(self) -> int:
         """As many as the backend within takes at once."""
-        return int(getattr(self.chat, "turns", 1))
+        return self.chat.turns
 
     @property
     def coordinates(self) -> Literal["pixels", "thousandths"]:
@@ -52,8 +52,12 @@ class AlteredChat:
     @property
     def waited(self) -> float | None:
         """Seconds that the network within has stood still so far; None: it does not say."""
-        seconds: float | None = getattr(self.chat, "waited", None)
-        return seconds
+        return self.chat.waited
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of the backend within."""
+        return self.chat.devices
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record."""
@@ -66,11 +70,11 @@ class AlteredChat:
 
     def prepare(self) -> None:
         """Load what the backend within loads."""
-        getattr(self.chat, "prepare", lambda: None)()
+        self.chat.prepare()
 
     def halt(self) -> None:
         """Let the backend within give up what it is asked."""
-        getattr(self.chat, "halt", lambda: None)()
+        self.chat.halt()
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """The canvas of the request's own picture."""

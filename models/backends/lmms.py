@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 from PIL import Image
 
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
-from harness.model import ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
@@ -51,7 +51,7 @@ CODE = re.compile(r"(?i)trust_remote_code\s*=\s*(?!false\b)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LmmsChat:
+class LmmsChat(Chat):
     """A model of lmms-eval, loaded when first used."""
 
     name: str
@@ -66,6 +66,16 @@ class LmmsChat:
     temperature: float
     top_p: float
     seed: int
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting; without one, lmms-eval's own choice is CUDA where there is one."""
+        return ("auto" if self.device is None else self.device,)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether it takes the most likely token."""
+        return self.temperature == 0
 
     @property
     def coordinates(self) -> Coordinates:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.errors import MissingDependency, UsageError
-from harness.model import ChatReply, ChatRequest, Conversation
+from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.known import Known, known
 from harness.models.backends.openai_form import GOES_ON, Clips, Form, Server
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenAIChat:
+class OpenAIChat(ConversingChat):
     """A network behind a server."""
 
     address: str
@@ -60,9 +60,9 @@ class OpenAIChat:
         return 2 + self.concurrency // self.batch_size
 
     @property
-    def temperature(self) -> float:
-        """0 is greedy: then second tries are not asked for what it began by itself."""
-        return self.form.temperature
+    def greedy(self) -> bool:
+        """Whether the most likely tokens are asked for."""
+        return self.form.temperature == 0
 
     @property
     def goes_on(self) -> bool:
@@ -136,18 +136,14 @@ class OpenAIChat:
         """
         return self.session.replies(requests, self._ask, most=self.concurrency)
 
-    def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
-        """What each conversation comes to, in order; each goes on when its own replies are there.
+    def conversing(
+        self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
+    ) -> Iterator[tuple[int, T]]:
+        """Yield the number of each conversation with what it comes to, as soon as it does.
 
         As many requests are under way at once as for `generate`, whichever they belong to, and
         errors are the same.
         """
-        return self.session.conversed(conversations, self._ask, most=self.concurrency)
-
-    def conversing(
-        self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
-    ) -> Iterator[tuple[int, T]]:
-        """The number of each conversation with what it comes to, as soon as it does."""
         del go_on  # they always do
         return self.session.conversing(conversations, self._ask, most=self.concurrency)
 

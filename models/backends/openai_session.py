@@ -109,20 +109,10 @@ class Session:
         """One reply a request, asked by at most `most` threads.
 
         Raises:
-            HarnessError, Stopped: as for `conversed`.
+            HarnessError, Stopped: as for `conversing`.
         """
-        return self.conversed([question(one) for one in requests], ask, most=most)
-
-    def conversed(
-        self,
-        conversations: Sequence[Conversation[U]],
-        ask: Callable[[ChatRequest], ChatReply],
-        *,
-        most: int,
-    ) -> list[U]:
-        """What conversations come to, in order; errors are those of `conversing`."""
-        ends = dict(self.conversing(conversations, ask, most=most))
-        return [ends[number] for number in range(len(conversations))]
+        ends = dict(self.conversing([question(one) for one in requests], ask, most=most))
+        return [ends[number] for number in range(len(requests))]
 
     def conversing(
         self,

@@ -13,14 +13,14 @@ from typing import Any
 
 from harness.errors import DataError, UsageError
 from harness.files import read_text
-from harness.model import ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest
 from harness.models.backends.stops import until_stop
 from harness.models.canvas import Coordinates, smart_resize
 from harness.types import query_id
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredChat:
+class StoredChat(Chat):
     """Says what a file says, and knows the canvas of the network that wrote it."""
 
     file: Path | None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from harness.errors import OutOfMemory
-from harness.model import ChatReply, ChatRequest, Conversation
+from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat
 from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformersChat:
+class TransformersChat(ConversingChat):
     """A network and its processor, loaded when first used."""
 
     checkpoint: str
@@ -71,6 +71,16 @@ class TransformersChat:
     the last bits of logits decide."""
     limits_clips: bool = False
     """Whether the limits on pixels are of each frame of a clip too, and not of pictures only."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether it takes the most likely token."""
+        return self.temperature == 0
 
     @property
     def goes_on(self) -> bool:
@@ -168,27 +178,21 @@ class TransformersChat:
             OutOfMemory: a single request does not fit.
             ModelError: a logit is no number.
         """
-        return self._conversed([question(one) for one in requests], go_on=False)
-
-    def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
-        """What each conversation comes to, in order.
-
-        Where rows roll, what is asked next takes the place of what is answered, and waits for no
-        other conversation; otherwise they go turn by turn. The rest is as for `generate`.
-
-        Raises:
-            OutOfMemory: a single request does not fit.
-            ModelError: a logit is no number.
-        """
-        return self._conversed(conversations, go_on=True)
+        ends = dict(self.conversing([question(one) for one in requests]))
+        return [ends[number] for number in range(len(requests))]
 
     def conversing(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
     ) -> Iterator[tuple[int, T]]:
-        """The number of each conversation with what it comes to, as soon as it does.
+        """Yield the number of each conversation with what it comes to, as soon as it does.
 
-        `go_on`: rows roll even for few requests, as in `converse`. Errors are those of `converse`;
-        what was told before stays true.
+        Where rows roll, what is asked next takes the place of what is answered, and waits for no
+        other conversation; otherwise they go turn by turn. `go_on`: rows roll even for few
+        requests. What was told before an error stays true.
+
+        Raises:
+            OutOfMemory: a single request does not fit.
+            ModelError: a logit is no number.
         """
         talks = Talks(conversations)
         yield from talks.ended()
@@ -260,11 +264,6 @@ class TransformersChat:
         if self.repetition_penalty is not None:
             return self.repetition_penalty
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
-
-    def _conversed(self, conversations: Sequence[Conversation[T]], *, go_on: bool) -> list[T]:
-        """What conversations come to, in order; `go_on`: what is asked may lead to more."""
-        ends = dict(self.conversing(conversations, go_on=go_on))
-        return [ends[number] for number in range(len(conversations))]
 
     def _answered(
         self, requests: Sequence[ChatRequest], left: Sequence[int], *, size: int, go_on: bool

@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from harness.errors import MissingDependency, ModelError
-from harness.model import ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected
 from harness.models.backends.broken import refuse_broken
@@ -45,7 +45,7 @@ MOST_MEDIA = 64  # pictures, or clips, of one request
 
 
 @dataclass(frozen=True, kw_only=True)
-class VllmChat:
+class VllmChat(Chat):
     """A network inside vLLM, loaded when first used."""
 
     network: TransformersChat
@@ -139,6 +139,16 @@ class VllmChat:
             )
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """The first GPUs, as many as the network is spread over."""
+        return tuple(f"cuda:{index}" for index in range(self.tensor_parallel_size))
+
+    @property
+    def greedy(self) -> bool:
+        """Whether it takes the most likely token."""
+        return self.temperature == 0
+
+    @property
     def goes_on(self) -> bool:
         """Whether requests may begin the reply."""
         return True
@@ -198,8 +208,9 @@ class VllmChat:
             raise ModelError("vLLM", expected=f"{len(requests)} outputs", found=str(len(outputs)))
         return [self._reply(*pair) for pair in zip(requests, outputs, strict=True)]
 
-    def expect(self, requests: Sequence[ChatRequest]) -> None:
+    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         """Begin to make the prompts of these requests, which the next call is likely to have."""
+        del go_on  # conversations go turn by turn
         self._expected.make(requests, lambda: self._prompts(requests))
 
     @cached_property

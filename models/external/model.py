@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.errors import DataError, ParseError, UsageError
 from harness.interchange import Row, row_to_answer
+from harness.model import Model
 from harness.models.external.exchange import Handed, Pictures, lay_out, read_back
 from harness.models.external.kept import Kept
 from harness.models.external.program import Ended, Program
@@ -40,7 +41,7 @@ GIVE_UP = 3  # runs of the program in a row that answer nothing
 
 
 @dataclass(frozen=True, kw_only=True)
-class External:
+class External(Model):
     """Answers through a program."""
 
     name: str

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from harness.errors import UsageError
 from harness.masks import Rle
+from harness.model import Model
 from harness.types import (
     Answer,
     AnswerForm,
@@ -46,7 +47,7 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomBoxes:
+class RandomBoxes(Model):
     """Guesses at random, keyed by the seed and the query: neither batch nor order matters.
 
     Each is uniform: the box over all boxes with whole edges (a mask is its rectangle, in a video
@@ -101,7 +102,7 @@ class RandomBoxes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeFrame:
+class WholeFrame(Model):
     """Says the whole picture in every frame, its middle, the whole video, one, the first option.
 
     It has no text and no 3-D box to say.

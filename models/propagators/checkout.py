@@ -18,6 +18,7 @@ import numpy as np
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.masks import BoolArray, Track
 from harness.media import Media
+from harness.model import Propagator
 from harness.models.propagators.child import Child
 from harness.models.propagators.flow import check_masks
 from harness.provenance import code_revision
@@ -38,7 +39,7 @@ MOST_OBJECTS = 255  # labels are bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkout:
+class Checkout(Propagator):
     """XMem or Cutie from a checkout, started when first used.
 
     Each direction is a walk of its own, which remembers nothing of the other, so that a video
@@ -78,6 +79,11 @@ class Checkout:
             },
             timeout=self.timeout,
         )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
 
     def prepare(self) -> None:
         """Start the process and load the weights.

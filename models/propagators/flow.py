@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from harness.errors import ModelError, UsageError
 from harness.masks import BoolArray, Track
 from harness.media import Frame, Media
+from harness.model import Propagator
 
 Field = NDArray[np.float32]
 """height × width × 2: an (x, y) a pixel, in pixels."""
@@ -23,7 +24,7 @@ OUTSIDE = -1e6  # a coordinate that no pixel has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class Flow(Propagator):
     """Carries masks from frame to frame, forward and backward, by optical flow.
 
     Each direction keeps one map that says, for every pixel of the present frame, where it was in

@@ -14,13 +14,14 @@ import numpy as np
 from harness.errors import UsageError
 from harness.masks import BoolArray, Track
 from harness.media import Media
+from harness.model import Propagator
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
 from harness.models.propagators.flow import check_masks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam2Video:
+class Sam2Video(Propagator):
     """SAM 2's video model, loaded when first used.
 
     All objects are followed in one pass over the frames in each direction. Each direction is a
@@ -59,6 +60,11 @@ class Sam2Video:
     def processor(self) -> Any:
         """The Sam2VideoProcessor."""
         return checkpoints.processor("Sam2VideoProcessor", self.folder, name=self.checkpoint)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
 
     def prepare(self) -> None:
         """Load the processor and the network.

@@ -7,11 +7,12 @@ import numpy as np
 
 from harness.masks import BoolArray, Track
 from harness.media import Media
+from harness.model import Propagator
 from harness.models.propagators.flow import check_masks
 
 
 @dataclass(frozen=True, slots=True)
-class Still:
+class Still(Propagator):
     """Repeats each mask. It decodes no frame. Memory: the run-lengths of a mask an object."""
 
     @property

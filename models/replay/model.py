@@ -21,7 +21,7 @@ from harness.types import FailureKind, Prediction, Query, failed, query_id
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay:
+class Replay(Model):
     """Gives each query the prediction that a file has for it."""
 
     file: Path
@@ -36,6 +36,11 @@ class Replay:
     def name(self) -> str:
         """The file's name without its ending."""
         return f"replay/{self.file.stem}"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of the model that reads replies."""
+        return () if self.reader is None else self.reader.devices
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record."""

@@ -10,7 +10,7 @@ from harness import plugins
 from harness.errors import MediaError, UsageError
 from harness.masks import BoolArray, rles_of
 from harness.media import Media
-from harness.model import Propagator, Segmenter, settings
+from harness.model import Model, Propagator, Segmenter, settings
 from harness.models.saliency.maps import clearest, frames_seen
 from harness.models.saliency.objects import SalientObject, salient_objects
 from harness.spec import Spec
@@ -26,7 +26,7 @@ ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saliency:
+class Saliency(Model):
     """Salient objects as masks, tracks, boxes, points or their number.
 
     A picture's objects are the parts that differ from what its border is connected to
@@ -56,6 +56,16 @@ class Saliency:
     def name(self) -> str:
         """`saliency`."""
         return "saliency"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of its parts."""
+        return (*self.segmenter.devices, *self.propagator.devices)
+
+    def prepare(self) -> None:
+        """Load what its parts load."""
+        self.segmenter.prepare()
+        self.propagator.prepare()
 
     def describe(self) -> Mapping[str, Any]:
         """Resolved arguments; there are no weights."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt
+from harness.model import ObjectPrompt, Segmenter
 from harness.types import Box, Point
 
 
@@ -38,7 +38,7 @@ class Rectangle(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BoxSegmenter:
+class BoxSegmenter(Segmenter):
     """Fills the prompt's box, or without a box the rectangle that its positive points span.
 
     A prompt that names no place in the picture gets an empty mask: nothing, a phrase alone, or a

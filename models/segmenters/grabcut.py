@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt
+from harness.model import ObjectPrompt, Segmenter
 from harness.models.segmenters.box import Rectangle, rectangle
 from harness.models.segmenters.places import points_inside
 from harness.types import Point
@@ -34,7 +34,7 @@ COLLAPSED = 0.01  # of the start: keeping less is a failure of the method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrabCut:
+class GrabCut(Segmenter):
     """Cuts an object out of its box, or out of the surroundings of its points.
 
     With a box, it starts from all of it as foreground, and what surrounds it stays background.

@@ -17,7 +17,7 @@ import numpy as np
 from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt
+from harness.model import ObjectPrompt, Segmenter
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
@@ -42,7 +42,7 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam2:
+class Sam2(Segmenter):
     """SAM 2, loaded when first used. It remembers its view of the last picture.
 
     Prompts that have equally many points (and all a box, or none) run in one pass of the mask
@@ -83,6 +83,11 @@ class Sam2:
     def processor(self) -> Any:
         """The Sam2Processor."""
         return checkpoints.processor("Sam2Processor", self.folder, name=self.checkpoint)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
 
     def prepare(self) -> None:
         """Load the processor and the network.

@@ -18,7 +18,7 @@ import numpy as np
 from harness.errors import ModelError, UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt
+from harness.model import ObjectPrompt, Segmenter
 from harness.models.backends import checkpoint as files
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
@@ -35,7 +35,7 @@ POSITIVE = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam3:
+class Sam3(Segmenter):
     """SAM 3, loaded when first used. It remembers its view of the last picture.
 
     A prompt with a box and one with a phrase alone are different questions. A phrase alone asks
@@ -76,6 +76,11 @@ class Sam3:
     def processor(self) -> Any:
         """The Sam3Processor."""
         return checkpoints.processor("Sam3Processor", self.folder, name=self.checkpoint)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
 
     def prepare(self) -> None:
         """Load the processor and the network.

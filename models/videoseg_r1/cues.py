@@ -10,7 +10,7 @@ from harness.model import ObjectPrompt, Segmenter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cues:
+class Cues(Segmenter):
     """A segmenter that is shown some of what is known of each object."""
 
     segmenter: Segmenter
@@ -31,9 +31,14 @@ class Cues:
         """The segmenter's."""
         return self.segmenter.name
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The segmenter's."""
+        return self.segmenter.devices
+
     def prepare(self) -> None:
         """Load what the segmenter loads."""
-        getattr(self.segmenter, "prepare", lambda: None)()
+        self.segmenter.prepare()
 
     def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One mask (height × width of `picture`) a prompt."""

@@ -16,14 +16,22 @@ from typing import Any
 
 from harness import plugins
 from harness.errors import ModelError, UsageError
-from harness.model import Chat, ChatRequest, Conversation, Propagator, Segmenter, settings
+from harness.model import (
+    Chat,
+    ChatRequest,
+    Conversation,
+    ConversingChat,
+    Propagator,
+    Segmenter,
+    settings,
+)
 from harness.models.answers import Pending
 from harness.models.asked import Asked
 from harness.models.backends.altered import as_seen
 from harness.models.backends.sampling import check_settings
 from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
-from harness.models.conversing import converse, converses
+from harness.models.conversing import converse
 from harness.models.grammar import split_frame
 from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
@@ -70,28 +78,23 @@ class VideoSegR1(PromptedModel):
             "segmenter": _segmenter_settings(self.segmenter),
         }
 
-    def prepare(self) -> None:
-        """Load what is loaded when first used."""
-        super().prepare()
-        getattr(self.voters, "prepare", lambda: None)()
-
     @property
     def turns(self) -> int:
         """How many batches both networks take at once."""
-        return min(super().turns, int(getattr(self.voters, "turns", 1)))
+        return min(super().turns, self.voters.turns)
 
     @property
     def waited(self) -> float | None:
         """Seconds that both networks have stood still so far; None: one does not say."""
         if self.voters is self.chat:
             return super().waited
-        seconds = [getattr(one, "waited", None) for one in (self.voters, self.chat)]
+        seconds = [one.waited for one in (self.voters, self.chat)]
         return None if None in seconds else sum(filter(None, seconds))
 
     def halt(self) -> None:
         """Give up what the networks are asked."""
         super().halt()
-        getattr(self.voters, "halt", lambda: None)()
+        self.voters.halt()
 
     def expect(self, queries: Sequence[Query]) -> None:
         """Begin to make what is shown first: in the searches' first turns, if they ask anything.
@@ -101,14 +104,14 @@ class VideoSegR1(PromptedModel):
         begun = [self._again(one, ()) if is_looked_for(one) else ([], None) for one in queries]
         votes = [one for turn, _ in begun for one in turn]
         if votes and not self._is_one_talk:
-            _expect(self.voters, votes, go_on=converses(self.voters))
+            self.voters.expect(votes, go_on=isinstance(self.voters, ConversingChat))
             return
         first = [
             turn or self.placed(query, place)
             for query, (turn, place) in zip(queries, begun, strict=True)
         ]
         talk = self._is_one_talk and any(map(is_looked_for, queries))
-        _expect(self.chat, [one for several in first for one in several], go_on=talk)
+        self.chat.expect([one for several in first for one in several], go_on=talk)
 
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Look for the frames, and ask the reasoner.
@@ -138,12 +141,10 @@ class VideoSegR1(PromptedModel):
 
     def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Asked]]:
         """The place of each query with what `ask` says to it, as soon as it is said."""
-        if not any(map(is_looked_for, queries)):
+        if not isinstance(self.chat, ConversingChat) or not any(map(is_looked_for, queries)):
             return super().asking(queries)
-        chat: Any = self.chat
         talks = [self._conversation(query) for query in queries]
-        told: Iterator[tuple[int, Asked]] = chat.conversing(talks, go_on=True)
-        return told
+        return self.chat.conversing(talks, go_on=True)
 
     @property
     def _is_one_talk(self) -> bool:
@@ -151,7 +152,11 @@ class VideoSegR1(PromptedModel):
 
         Asked turn by turn, it would share calls with votes, which `altered` would swap it with.
         """
-        return self.voters is self.chat and converses(self.chat)
+        return self.voters is self.chat and isinstance(self.chat, ConversingChat)
+
+    @property
+    def _parts(self) -> tuple[Chat | Segmenter | Propagator, ...]:
+        return (*super()._parts, self.voters)
 
     def _conversation(self, query: Query) -> Conversation[Asked]:
         """The search, if there is one, and then the reasoner's requests."""
@@ -285,13 +290,6 @@ class VideoSegR1(PromptedModel):
             [canvas.to_canvas(item) for item in with_negatives(items, meant)],
             frame=start if named else None,
         )
-
-
-def _expect(chat: Chat, requests: Sequence[ChatRequest], *, go_on: bool) -> None:
-    """Let a network begin; `go_on`: by `converse`, which only some have, instead of `generate`."""
-    begin = getattr(chat, "expect", None)
-    if begin is not None:
-        begin(requests, **({"go_on": True} if go_on else {}))
 
 
 def _segmenter_settings(part: Segmenter) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from harness.leaderboards.rollouts import MOST, groups_of
 from harness.masks import Rle
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
-from harness.trainer import Curve
+from harness.trainer import Curve, Trainer
 from harness.types import Answer, AnswerForm, Box, Target
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ HOSTILE = (
 )
 
 
-class Kept:
+class Kept(Trainer):
     """A training that writes the rollouts it is given."""
 
     name = "kept"

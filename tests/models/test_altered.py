@@ -1,19 +1,18 @@
 """The backend that changes pictures or reasoning: what reaches the network, and what comes back."""
 
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.media import pixels
-from harness.model import ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest
 from harness.models.backends.altered import AlteredChat, altered, as_seen
 from harness.spec import parse
 
 
 @dataclass
-class Recorder:
+class Recorder(Chat):
     """A backend that says what it was asked, and writes whole replies or goes on from a prefix."""
 
     batch_size: int = 4
@@ -55,16 +54,23 @@ def recorder():
 
 def test_the_backend_within_is_told_to_give_up():
     told = []
-    inner = SimpleNamespace(halt=lambda: told.append("halt"))
-    AlteredChat(chat=inner, pictures="own", reasoning="own").halt()
-    AlteredChat(chat=SimpleNamespace(), pictures="own", reasoning="own").halt()
+
+    class Halted(Recorder):
+        def halt(self):
+            told.append("halt")
+
+    for inner in (Halted(), Recorder()):
+        AlteredChat(chat=inner, pictures="own", reasoning="own").halt()
     assert told == ["halt"]
 
 
 def test_a_backend_within_is_asked_as_many_batches_at_once_as_it_takes():
-    server, network = SimpleNamespace(turns=4), SimpleNamespace()
+    class Server(Recorder):
+        turns = 4
+
     turns = [
-        AlteredChat(chat=one, pictures="grey", reasoning="own").turns for one in (server, network)
+        AlteredChat(chat=one, pictures="grey", reasoning="own").turns
+        for one in (Server(), Recorder())
     ]
     assert turns == [4, 1]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import Rle
-from harness.model import ChatReply, ReplyReader
+from harness.model import Chat, ChatReply, Propagator, ReplyReader, Segmenter
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
@@ -26,7 +26,7 @@ FORM = AnswerForm
 
 
 @dataclass(frozen=True)
-class Script:
+class Script(Chat):
     """A chat that says what it was given, on a canvas of its own."""
 
     says: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Knows:
+class Knows(Segmenter, Propagator):
     """Perception that has the truth: the part whose box is nearest, the track of what it knows."""
 
     truth: tuple[Rle, ...]
@@ -282,7 +282,7 @@ def test_it_says_beforehand_how_many_objects_masks_are_made_of(forms, replies, o
 def test_it_says_as_many_objects_as_are_carried_through_the_video():
     carried = []
 
-    class Carries:
+    class Carries(Propagator):
         name = "carries"
 
         def propagate(self, video, start, masks):
@@ -307,7 +307,7 @@ def test_settings_below_one_are_refused():
 
 
 @dataclass(frozen=True)
-class Wrong:
+class Wrong(Segmenter, Propagator):
     name: str = "wrong"
 
     def segment(self, picture, prompts):

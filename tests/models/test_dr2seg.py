@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness import media, plugins
 from harness.errors import ParseError
+from harness.model import Segmenter
 from harness.models.dr2seg import grammar
 from harness.models.dr2seg.grammar import DR2Seg, description, thought, well_formed
 from harness.models.dr2seg.model import dr2seg
@@ -234,7 +235,7 @@ def test_no_text_with_a_tag_is_written(bad):
 
 
 @dataclass(frozen=True)
-class Tells:
+class Tells(Segmenter):
     """A segmenter that remembers its prompts, and answers with the left half."""
 
     prompts: list

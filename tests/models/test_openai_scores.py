@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import plugins
-from harness.model import ChatReply
+from harness.model import Chat, ChatReply
 from harness.models.backends.openai import openai
 from harness.models.qwen_vl.model import qwen_vl
 from harness.run.evaluate import Options, evaluate
@@ -30,7 +30,7 @@ TASK = Spec("shapes_referring")
 
 
 @dataclass(frozen=True)
-class Boxing:
+class Boxing(Chat):
     """Makes an answer of what a network says: random weights say nothing that could be scored.
 
     Another reply of the network is another box.
@@ -38,10 +38,22 @@ class Boxing:
 
     chat: Any
 
-    def __getattr__(self, name):
-        if name in ("converse", "conversing"):  # they would go round `generate`
-            raise AttributeError(name)
-        return getattr(self.chat, name)
+    batch_size = property(lambda self: self.chat.batch_size)
+    coordinates = property(lambda self: self.chat.coordinates)
+    rounds = property(lambda self: self.chat.rounds)
+    goes_on = property(lambda self: self.chat.goes_on)
+
+    def describe(self):
+        return self.chat.describe()
+
+    def prepare(self):
+        self.chat.prepare()
+
+    def canvas(self, request):
+        return self.chat.canvas(request)
+
+    def count_tokens(self, text):
+        return self.chat.count_tokens(text)
 
     def generate(self, requests):
         return [self._boxed(reply) for reply in self.chat.generate(requests)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness import media, plugins
 from harness.errors import ModelError, OutOfMemory, Unavailable
-from harness.model import ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest
 from harness.models.compose import PromptedModel
 from harness.models.qwen_vl.questions import Questions
 from harness.models.second_try import begun
@@ -25,12 +25,12 @@ BOX = '[{"bbox_2d": [1, 2, 30, 40], "point_2d": [10, 20]}]'
 
 
 @dataclass
-class Says:
+class Says(Chat):
     """A chat with a rule for its replies, which are counted as three tokens each."""
 
     rule: Callable[[ChatRequest], str]
     goes_on: bool = True
-    temperature: float = 1.0
+    greedy: bool = False
     cut: bool = False
     asked: list[list[ChatRequest]] = field(default_factory=list)
     batch_size: int = 4
@@ -58,8 +58,8 @@ class Says:
         return len(text.split())
 
 
-def model(rule, *, goes_on=True, temperature=1.0, cut=False, **settings):
-    chat = Says(rule, goes_on=goes_on, temperature=temperature, cut=cut)
+def model(rule, *, goes_on=True, greedy=False, cut=False, **settings):
+    chat = Says(rule, goes_on=goes_on, greedy=greedy, cut=cut)
     made = PromptedModel(
         name="test",
         chat=chat,
@@ -183,18 +183,16 @@ def test_whether_a_second_try_helped_does_not_hang_on_how_the_first_reply_began(
     assert cut == "cut off", "tokens are of both"
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.5])
-def test_a_greedy_network_is_not_asked_for_what_it_began_by_itself(temperature):
+@pytest.mark.parametrize("greedy", [True, False])
+def test_a_greedy_network_is_not_asked_for_what_it_began_by_itself(greedy):
     said = {"endless": ENDLESS, "other": "<think>red circle, red"}
     made, chat = model(
-        lambda one: f"{BOX}</answer>" if one.prefix else said[one.key], temperature=temperature
+        lambda one: f"{BOX}</answer>" if one.prefix else said[one.key], greedy=greedy
     )
     endless, other = made.predict([query(key=name) for name in said])
-    assert [one.key for one in chat.asked[1]] == ["endless:again"] * (temperature > 0) + [
-        "other:again"
-    ]
+    assert [one.key for one in chat.asked[1]] == ["endless:again"] * (not greedy) + ["other:again"]
     assert other.failure is None
-    assert bool(endless.notes) == (endless.failure is None) == (temperature > 0)
+    assert bool(endless.notes) == (endless.failure is None) == (not greedy)
 
 
 def test_of_several_forms_only_the_one_that_cannot_be_read_is_asked_again():

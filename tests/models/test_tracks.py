@@ -10,6 +10,7 @@ import pytest
 from harness import media
 from harness.errors import ModelError
 from harness.masks import Rle, Track
+from harness.model import Propagator, Segmenter
 from harness.models.answers import masked
 from harness.models.grammar import Item
 from harness.models.propagators.flow import flow
@@ -39,7 +40,7 @@ def squares(objects):
 
 
 @dataclass(frozen=True)
-class Gives:
+class Gives(Segmenter, Propagator):
     """A segmenter of given masks, and a propagator of given tracks."""
 
     given: Any

@@ -17,7 +17,16 @@ from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
-from harness.model import ChatReply, ChatRequest, ObjectPrompt, ReplyReader
+from harness.model import (
+    Chat,
+    ChatReply,
+    ChatRequest,
+    ConversingChat,
+    ObjectPrompt,
+    Propagator,
+    ReplyReader,
+    Segmenter,
+)
 from harness.models.backends.altered import altered
 from harness.models.backends.inputs import processor_inputs, squashed
 from harness.models.backends.openai_form import Form
@@ -51,7 +60,7 @@ GOOD = '<think>the red one</think><answer>[{"bbox_2d": [84, 84, 168, 420], "poin
 
 
 @dataclass(frozen=True)
-class Script:
+class Script(Chat):
     """A chat that answers by what it is asked for, on a canvas of its own."""
 
     says: Mapping[str, Sequence[str]]
@@ -661,7 +670,7 @@ def test_the_sampler_sees_few_small_frames_and_their_times():
 
 def test_a_video_is_segmented_in_the_frame_that_was_found_and_propagated():
     @dataclass(frozen=True)
-    class Watching:
+    class Watching(Propagator):
         started: list[int] = field(default_factory=list)
         name: str = "watching"
 
@@ -804,7 +813,7 @@ def test_a_reply_outside_the_grammar_is_a_failure():
 )
 def test_table_6_chooses_what_the_segmenter_is_shown(switches, shown):
     @dataclass(frozen=True)
-    class Seeing:
+    class Seeing(Segmenter):
         seen: list[ObjectPrompt] = field(default_factory=list)
         name: str = "seeing"
 
@@ -832,7 +841,7 @@ def test_it_reads_perfect_replies_with_the_truth_for_perception():
     masks = tuple(Rle.from_array(truth if index == 3 else truth & False) for index in range(20))
 
     @dataclass(frozen=True)
-    class Knows:
+    class Knows(Segmenter, Propagator):
         name: str = "knows"
 
         def segment(self, picture, prompts):
@@ -870,7 +879,7 @@ def test_wrong_numbers_are_refused(setting):
 
 
 @dataclass(frozen=True)
-class Sees:
+class Sees(Chat):
     """A chat that has the truth of some samples: where, and in which frames, things are."""
 
     truth: Mapping[str, Any]
@@ -1087,14 +1096,14 @@ def test_voters_of_their_own_with_the_same_weights_come_to_the_same(tiny_qwen, a
 
 
 def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
-    class Hasty(Script):
+    class Hasty(Script, ConversingChat):
         """What was asked for last is answered first."""
 
-        def converse(self, conversations):
+        def conversing(self, conversations, *, go_on=False):
             talks = Talks(conversations)
             while places := talks.unanswered():
                 talks.tell(places[-1], self._reply(talks.requests[places[-1]]))
-            return talks.ends()
+            yield from enumerate(talks.ends())
 
     says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
     made = model({}, backend=Hasty(says))
@@ -1158,7 +1167,8 @@ class Expecting(Script):
     expected: list[list[ChatRequest]] = field(default_factory=list)
     begun: list[list[ChatRequest]] = field(default_factory=list)
 
-    def expect(self, requests: Sequence[ChatRequest]) -> None:
+    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
+        assert not go_on or isinstance(self, ConversingChat)
         self.expected.append([*requests])
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
@@ -1166,20 +1176,20 @@ class Expecting(Script):
         return super().generate(requests)
 
 
-class Conversing(Expecting):
+class Conversing(Expecting, ConversingChat):
     """With one, for which it expects other things."""
 
     def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         assert go_on == any(":" in one.key for one in requests)
-        super().expect(requests)
+        super().expect(requests, go_on=go_on)
 
-    def converse(self, conversations: Any) -> Any:
+    def conversing(self, conversations: Any, *, go_on: bool = False) -> Any:
         talks = Talks(conversations)
         while places := talks.unanswered():
             said = self.generate([talks.requests[place] for place in places])
             for place, reply in zip(places, said, strict=True):
                 talks.tell(place, reply)
-        return talks.ends()
+        yield from enumerate(talks.ends())
 
 
 @pytest.mark.parametrize("frames", [(20, 1), (1, 1), (20, 30)])

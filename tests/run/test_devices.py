@@ -9,6 +9,7 @@ import pytest
 
 from harness import plugins, provenance
 from harness.errors import ResumeMismatch
+from harness.model import Model
 from harness.provenance import device_of
 from harness.record import Run
 from harness.run.evaluate import evaluate
@@ -17,6 +18,7 @@ from harness.run.score import Submission, score_file
 from harness.run.train import TrainingOptions, train
 from harness.run.workers import hello
 from harness.spec import parse
+from harness.trainer import Trainer
 
 CARDS = ("Card A", "Card B")
 TORCH = f"""
@@ -39,22 +41,11 @@ def unloaded(monkeypatch, tmp_path):
 
 
 @dataclass(frozen=True)
-class Part:
-    device: Any = "auto"
-
-
-@dataclass(frozen=True)
-class Spread:
-    devices: int
-
-
-@dataclass(frozen=True)
-class Composed:
+class Composed(Model):
     """Answers as the toy model does, and loads torch before its first answer."""
 
     finder: Any
-    chat: Any = None
-    segmenter: Any = None
+    devices: tuple[str, ...] = ()
     name: str = "composed"
     batch_size: int = 4
 
@@ -68,34 +59,31 @@ class Composed:
         return self.finder.predict(queries)
 
 
-def composed(chat=None, segmenter=None):
-    return Composed(plugins.build("models", parse("dot_finder")), chat, segmenter)
+def composed(*devices):
+    return Composed(plugins.build("models", parse("dot_finder")), devices)
 
 
 def device_in(folder):
     return Run.open(folder).manifest["provenance"]["device"]
 
 
-SERVER = SimpleNamespace(base_url="http://localhost:8000/v1")
-
-
-@pytest.mark.parametrize("chat", [Part("cuda:0"), SERVER])
-def test_two_tasks_and_a_resumption_record_the_device_of_the_first(chat, dots, tmp_path, unloaded):
-    task, model = plugins.build("tasks", parse("dots"), dots), composed(chat, Part("auto"))
+@pytest.mark.parametrize("devices", [("cuda:0", "auto"), ("auto",)])
+def test_two_tasks_and_a_resumption_record_the_device_of_the_first(
+    devices, dots, tmp_path, unloaded
+):
+    task, model = plugins.build("tasks", parse("dots"), dots), composed(*devices)
     evaluate(task, model, tmp_path / "first", Options())
     assert "torch" in sys.modules, "from now on it is loaded"
     evaluate(task, model, tmp_path / "second", Options())
     evaluate(task, model, tmp_path / "first", Options())
     assert device_in(tmp_path / "first") == device_in(tmp_path / "second") == CARDS[0]
     with pytest.raises(ResumeMismatch, match=r"Card A.*cpu"):
-        evaluate(task, composed(Part("cpu"), Part("cpu")), tmp_path / "first", Options())
+        evaluate(task, composed("cpu", "cpu"), tmp_path / "first", Options())
 
 
-@pytest.mark.parametrize(("chat", "segmenter"), [(None, None), (Part("cpu"), Part("cpu:0"))])
-def test_a_model_on_the_cpu_of_a_machine_with_gpus_is_on_the_cpu(
-    chat, segmenter, dots, tmp_path, unloaded
-):
-    task, model = plugins.build("tasks", parse("dots"), dots), composed(chat, segmenter)
+@pytest.mark.parametrize("devices", [(), ("cpu", "cpu:0")])
+def test_a_model_on_the_cpu_of_a_machine_with_gpus_is_on_the_cpu(devices, dots, tmp_path, unloaded):
+    task, model = plugins.build("tasks", parse("dots"), dots), composed(*devices)
     assert hello(model).device == "cpu" and "torch" not in sys.modules, "it is not asked for"
     evaluate(task, model, tmp_path / "first", Options())
     evaluate(task, model, tmp_path / "second", Options())
@@ -103,30 +91,26 @@ def test_a_model_on_the_cpu_of_a_machine_with_gpus_is_on_the_cpu(
 
 
 @pytest.mark.parametrize(
-    ("chat", "segmenter", "named"),
+    ("devices", "named"),
     [
-        (Part("cuda:1"), None, "Card B"),
-        (Part("cuda"), Part("cpu"), "Card A"),
-        (Part("cuda:1"), Part("cuda:0"), "Card B, Card A"),
-        (Part("cuda:1"), Part("cuda:1"), "Card B"),
-        (Part(None), None, "Card A"),
-        (Part(1), None, "Card B"),
-        (Spread(2), Part("cpu"), "Card A, Card B"),
-        (SimpleNamespace(chat=Part("cuda:1")), None, "Card B"),
-        (Part("mps"), None, "mps"),
-        (Part("cuda:2"), None, "cuda:2"),
-        ([Part("cpu"), (Part("cuda:1"),)], None, "Card B"),
+        (["cuda:1"], "Card B"),
+        (["cuda", "cpu"], "Card A"),
+        (["cuda:1", "cuda:0"], "Card B, Card A"),
+        (["cuda:1", "cuda:1"], "Card B"),
+        (["auto"], "Card A"),
+        (["mps"], "mps"),
+        (["cuda:2"], "cuda:2"),
     ],
 )
-def test_each_gpu_has_its_own_name(chat, segmenter, named, unloaded):
-    assert hello(composed(chat, segmenter)).device == named
+def test_each_gpu_has_its_own_name(devices, named, unloaded):
+    assert hello(composed(*devices)).device == named
 
 
 def test_without_a_gpu_or_without_torch_it_is_the_cpu(monkeypatch):
     blind = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
     for torch in (blind, None):  # None: it cannot be imported
         monkeypatch.setitem(sys.modules, "torch", torch)
-        assert device_of(composed(Part("cuda:0"), Part("auto"))) == "cpu"
+        assert device_of(["cuda:0", "auto"]) == "cpu"
         assert provenance.device() == provenance.collect()["device"] == "cpu"
 
 
@@ -148,13 +132,13 @@ ASKED = "backend=openai(model=m,coordinates=pixels,base_url=http://localhost:1/v
     ],
 )
 def test_the_parts_of_our_models_say_where_they_are(model, named, unloaded):
-    assert device_of(plugins.build("models", parse(model))) == named
+    assert device_of(plugins.build("models", parse(model)).devices) == named
 
 
 def test_predictions_from_elsewhere_are_on_no_gpu_unless_their_reader_is(dots, tmp_path, unloaded):
     task, file = plugins.build("tasks", parse("dots"), dots), tmp_path / "said.jsonl"
     file.write_text('{"id": "dot/0", "no_target": true}\n')
-    read: Any = composed(segmenter=Part("cuda:1"))
+    read: Any = composed("cuda:1")
     for number, reader in enumerate((None, read)):
         folder = tmp_path / str(number)
         score_file(task, Submission(path=file, name="said", reader=reader), folder=folder)
@@ -163,7 +147,7 @@ def test_predictions_from_elsewhere_are_on_no_gpu_unless_their_reader_is(dots, t
 
 
 @dataclass
-class Trainer:
+class Toy(Trainer):
     """Makes an empty checkpoint, on a GPU or beside it."""
 
     cuda: Any
@@ -190,16 +174,6 @@ def test_a_training_records_the_gpu_if_it_took_it(takes, named, tmp_path, monkey
         get_device_name=lambda: "Card B",
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    done = train(Trainer(cuda, takes), [], None, tmp_path / "out", TrainingOptions())
+    done = train(Toy(cuda, takes), [], None, tmp_path / "out", TrainingOptions())
     assert done.manifest["devices"] == [named]
     assert done.manifest["provenance"]["device"] == "cpu", "of no model"
-
-
-def test_a_model_that_makes_a_new_part_whenever_it_is_asked_has_a_device(unloaded):
-    class Endless:
-        device = "cpu"
-
-        def __getattr__(self, name):
-            return Endless()
-
-    assert device_of(Endless()) == "cpu"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from harness.errors import OutOfMemory, UsageError
 from harness.masks import Rle
 from harness.media import pixels
+from harness.model import Staged as Contract
 from harness.run.pipeline import Predictor
 from harness.run.plan import Batch
 from harness.run.predict import contained
@@ -44,7 +45,7 @@ class Kept:
 
 
 @dataclass
-class Staged:
+class Staged(Contract[float]):
     """Answers with the length of a name; its stages do what a test wants."""
 
     turns: int = 1
@@ -58,11 +59,6 @@ class Staged:
 
     def describe(self):
         return {}
-
-    def predict(self, queries):
-        return [
-            self.begin(one, said)() for one, said in zip(queries, self.ask(queries), strict=True)
-        ]
 
     def ask(self, queries):
         self.asked.append([one.id for one in queries])

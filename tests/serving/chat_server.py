@@ -293,7 +293,7 @@ def serving(
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Chat):
     """A network that needs none: its reply is a digest of all that it was shown and told."""
 
     batch_size: int = 4

@@ -94,7 +94,7 @@ class NoPropagation(PromptedModel):
 
 
 @dataclass(frozen=True)
-class Late:
+class Late(Propagator):
     inner: Propagator
     name: str = "late"
 

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.errors import DataError
+from harness.model import Model
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.types import Answer, Prediction
@@ -16,7 +17,7 @@ def row(number, picture, **changes):
     return {**made, **changes}
 
 
-class Three:
+class Three(Model):
     """Says 3."""
 
     name, batch_size = "three", 4

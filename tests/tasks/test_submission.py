@@ -14,6 +14,7 @@ from PIL import Image
 
 from harness.errors import DataError, StoreError
 from harness.masks import Rle
+from harness.model import Model
 from harness.record import values
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
@@ -24,7 +25,7 @@ from harness.types import Answer, FailureKind, Prediction, failed
 
 
 @dataclass(frozen=True)
-class Rectangles:
+class Rectangles(Model):
     """Says a rectangle that depends on query and frame; now and then nothing, or fails."""
 
     name: str = "rectangles"

@@ -16,7 +16,7 @@ from harness import media, plugins
 from harness.errors import UsageError
 from harness.frames import frame_policy
 from harness.masks import Rle
-from harness.model import ChatReply
+from harness.model import Chat, ChatReply
 from harness.models.backends.sampling import Sampling
 from harness.models.grammar import Item
 from harness.models.qwen_vl.model import qwen_vl
@@ -439,7 +439,7 @@ def test_without_negative_points_none_is_wanted():
 # difficulty
 
 
-class Rates:
+class Rates(Chat):
     """Gives every sample the same rating, and remembers what it was shown."""
 
     name = "rates"
@@ -447,6 +447,17 @@ class Rates:
 
     def __init__(self):
         self.asked = []
+
+    coordinates = "pixels"
+
+    def describe(self):
+        return {"backend": "rates"}
+
+    def canvas(self, request):
+        return request.resize or request.media[0].size
+
+    def count_tokens(self, text):
+        return len(text.split())
 
     def generate(self, requests):
         self.asked += requests

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness import media, plugins
 from harness.errors import DataError, ParseError, StoreError, UsageError
 from harness.masks import Rle
-from harness.model import ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest
 from harness.models.videoseg_r1.drawing import Drawing, visible
 from harness.run.plan import samples_of
 from harness.spec import Spec, parse
@@ -560,13 +560,24 @@ def test_a_video_in_which_nothing_shows_is_not_taught(mevis):
 
 
 @dataclass
-class Rates:
+class Rates(Chat):
     """A network that rates, and may stop in the middle."""
 
     says: Sequence[str]
     stops_after: int | None = None
     asked: list[ChatRequest] = field(default_factory=list)
     batch_size: int = 2
+
+    coordinates = "pixels"
+
+    def describe(self):
+        return {"backend": "rates"}
+
+    def canvas(self, request):
+        return request.resize or request.media[0].size
+
+    def count_tokens(self, text):
+        return len(text.split())
 
     def generate(self, requests):
         if self.stops_after is not None and len(self.asked) >= self.stops_after:

@@ -21,7 +21,7 @@ from harness.errors import MissingDependency, UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.compose import PromptedModel
 from harness.spec import Spec
-from harness.trainer import Curve, TrainingRun
+from harness.trainer import Curve, Trainer, TrainingRun
 from harness.trainers.grpo.examples import Ask, Example, Preparation, asked
 from harness.trainers.grpo.loss import BY_REPLY
 from harness.trainers.grpo.settings import Settings
@@ -55,7 +55,7 @@ def any_target(sample: Sample) -> object:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrpoTrainer:
+class GrpoTrainer(Trainer):
     """A method: what it rewards, and what it asks beside evaluation's own request."""
 
     needs_model: ClassVar[bool] = True

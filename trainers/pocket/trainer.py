@@ -18,13 +18,13 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.trainer import TrainingRun
+from harness.trainer import Trainer, TrainingRun
 from harness.trainers.pocket.mixture import Shares
 from harness.trainers.pocket.network import Architecture
 
 
 @dataclass(frozen=True, kw_only=True)
-class PocketTrainer:
+class PocketTrainer(Trainer):
     """The training program with its settings; see `pocket`."""
 
     steps: int

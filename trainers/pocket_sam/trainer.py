@@ -14,12 +14,12 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.trainer import TrainingRun
+from harness.trainer import Trainer, TrainingRun
 from harness.trainers.pocket_sam.network import MEMORY_WIDTH, STRIDE, Architecture
 
 
 @dataclass(frozen=True, kw_only=True)
-class PocketSamTrainer:
+class PocketSamTrainer(Trainer):
     """The training program with its settings; see `pocket_sam`."""
 
     still_steps: int

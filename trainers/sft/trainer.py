@@ -16,7 +16,7 @@ from harness.errors import MissingDependency, UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.compose import PromptedModel
 from harness.spec import Spec
-from harness.trainer import TrainingRun
+from harness.trainer import Trainer, TrainingRun
 from harness.trainers.sft.examples import Dropped, Example, Reasoning
 from harness.trainers.sft.network import check_whole
 from harness.trainers.sft.prepare import prepared
@@ -29,7 +29,7 @@ SHOWN = 20  # dropped samples that the manifest names
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sft:
+class Sft(Trainer):
     """The trainer with its settings; see `sft`."""
 
     needs_model: ClassVar[bool] = True

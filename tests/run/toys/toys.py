@@ -17,6 +17,7 @@ from harness.errors import OutOfMemory
 from harness.layout import folder
 from harness.masks import Rle
 from harness.media import image
+from harness.model import Model, Staged
 from harness.scores import Mean, Metric, Ratio, Scores
 from harness.task import Ceiling, Problem, Protocol, Task
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
@@ -143,7 +144,7 @@ def dot_talker(*, delay: float = 0.0, seed: int = 0, batch: int = 4) -> "DotTalk
 
 
 @dataclass(frozen=True)
-class DotFinder:
+class DotFinder(Model):
     delay: float
     seed: int
     fault: str
@@ -190,9 +191,7 @@ class DotFinder:
         return Prediction(query_id=query.id, answer=Answer(masks=(Rle.from_array(mask),)))
 
 
-class DotSegmenter(DotFinder):
-    turns = 1
-
+class DotSegmenter(DotFinder, Staged[tuple[Prediction]]):
     def ask(self, queries: Sequence[Query]) -> list[tuple[Prediction]]:
         signs = Path(os.environ["SIGNS"])
         if (signs / "asked").exists():
@@ -215,8 +214,7 @@ class DotSegmenter(DotFinder):
         return finish
 
 
-class DotTalker(DotFinder):
-    turns = 1
+class DotTalker(DotFinder, Staged[Prediction]):
     rounds = 8
     by_sample = True
 
