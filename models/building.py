@@ -5,6 +5,9 @@ from harness.frames import FramePolicy, frame_policy
 from harness.model import Chat, Propagator, Segmenter
 from harness.spec import Spec, Value
 
+GRABCUT = Spec("grabcut")
+FRAMES = 8
+
 
 def chat_of(
     backend: Spec | Chat, *, checkpoint: str | None, batch_size: int, seed: int = 0
@@ -25,10 +28,9 @@ def chat_of(
     return built
 
 
-def segmenter_of(part: Spec | Segmenter | None, *, sam2: str | None = None) -> Segmenter:
-    """The segmenter that is named; if none is: SAM 2 where its weights are given, else GrabCut."""
-    if part is None:
-        part = Spec("grabcut") if sam2 is None else Spec("sam2", {"checkpoint": sam2})
+def segmenter_of(part: Spec | Segmenter | None) -> Segmenter:
+    """The segmenter that is named; if none is, GrabCut."""
+    part = GRABCUT if part is None else part
     built: Segmenter = plugins.build("segmenters", part) if isinstance(part, Spec) else part
     return built
 
@@ -39,6 +41,8 @@ def propagator_of(part: Spec | Propagator) -> Propagator:
     return built
 
 
-def frames_of(frames: int | Spec) -> int | FramePolicy:
-    """How many frames of a video are shown, or the rule that a SPEC names."""
-    return frames if isinstance(frames, int) else frame_policy(frames)
+def frames_of(frames: int | Spec | FramePolicy | None) -> int | FramePolicy:
+    """How many frames of a video are shown, or the rule that a SPEC names; None: `FRAMES`."""
+    if frames is None:
+        return FRAMES
+    return frame_policy(frames) if isinstance(frames, Spec) else frames

@@ -7,14 +7,14 @@ takes unless others are given.
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.settings import Source
+from harness.cli.settings import Offered, Source, offered
 from harness.errors import DataError
 
 FILE = "needs.toml"
@@ -32,11 +32,10 @@ def needs(kind: str, entry: EntryPoint) -> list[str]:
     source = Source.of(entry.module) if plugins.folder(entry) is not None else None
     function = source.function(entry.attr) if source is not None else None
     told = declared(entry)
-    found = list(_given(kind, function)) if function is not None else []
-    found += [*told.get("given", ()), *told.get("packages", ())]
-    if source is not None and function is not None:
-        for part in _parts(source, function):
-            found += _packages(*part)
+    options = offered(source, function) if source is not None and function is not None else {}
+    found = [*_given(kind, options), *told.get("given", ()), *told.get("packages", ())]
+    for part in _parts(options):
+        found += _packages(*part)
     return list(dict.fromkeys(found))
 
 
@@ -81,23 +80,17 @@ def _read(path: Path) -> dict[str, Any]:
         raise DataError(f"file {path}", expected="TOML", found=str(error)) from error
 
 
-def _settings(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
-    """Settings of a plugin and their defaults."""
-    pairs = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-    return ((one.arg, default) for one, default in pairs)
-
-
-def _given(kind: str, function: ast.FunctionDef) -> Iterator[str]:
+def _given(kind: str, options: Mapping[str, Offered]) -> Iterator[str]:
     """Settings without a default, and a model's checkpoint if it has none of its own."""
-    for name, default in _settings(function):
-        none = isinstance(default, ast.Constant) and not default.value
-        if default is None or (kind == "models" and name == "checkpoint" and none):
+    for name, one in options.items():
+        none = isinstance(one.default, ast.Constant) and not one.default.value
+        if one.default is None or (kind == "models" and name == "checkpoint" and none):
             yield name
 
 
-def _parts(source: Source, function: ast.FunctionDef) -> Iterator[tuple[plugins.Kind, str]]:
+def _parts(options: Mapping[str, Offered]) -> Iterator[tuple[plugins.Kind, str]]:
     """Kinds and names of the parts that are taken by default: those given as `Spec("name")`."""
-    for name, default in _settings(function):
-        made = source.named(default) if name in PARTS else None
+    for name, one in options.items():
+        made = one.source.named(one.default) if name in PARTS else None
         if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Constant):
             yield PARTS[name], str(made.args[0].value)

@@ -1,8 +1,8 @@
 """What a plugin can be given, read from its source: nothing is imported to list it.
 
-A plugin function's keyword-only parameters are its settings. If a decorator adds those of an
-engine, as `with_settings` does for GRPO, they are the fields of the class `Settings` in the
-decorator's module, with the decorator's own arguments as their defaults.
+A plugin function's keyword-only parameters are its settings. A decorator may add the fields of a
+dataclass: `harness.options.with_options` those of its first argument, GRPO's `with_settings` those
+of the class `Settings` in its own module. Its other arguments are their defaults.
 """
 
 import ast
@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from harness import plugins
 
 ENGINE = "Settings"
+WITHOUT = "without"
+MARK = "Carried"  # says of an option that a checkpoint carries it, and nothing of its type
 LONGEST = 100  # characters of a type's name that are written out; a longer one keeps its name
 
 
@@ -29,11 +32,19 @@ def settings(entry: EntryPoint) -> dict[str, str]:
     if source is None or function is None:
         return {}
     told = documented(function)
+    return {
+        name: _worded(module, kind, default, told.get(name, about))
+        for name, (module, kind, default, about) in offered(source, function).items()
+    }
+
+
+def offered(source: "Source", function: ast.FunctionDef) -> "dict[str, Offered]":
+    """Return everything that a plugin's function offers, by name; see `settings` for the order."""
     own = {
-        one.arg: _worded(source, one.annotation, default, told.get(one.arg, ""))
+        one.arg: Offered(source, one.annotation, default, "")
         for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     }
-    return {**own, **_engine(source, function)}
+    return {**own, **_added(source, function)}
 
 
 def documented(function: ast.FunctionDef) -> dict[str, str]:
@@ -43,24 +54,27 @@ def documented(function: ast.FunctionDef) -> dict[str, str]:
     return {name: " ".join(said.split()) for name, said in found}
 
 
-def _engine(source: "Source", function: ast.FunctionDef) -> dict[str, str]:
+def _added(source: "Source", function: ast.FunctionDef) -> "dict[str, Offered]":
     """The settings that decorators add."""
-    added: dict[str, str] = {}
+    added: dict[str, Offered] = {}
     for call in function.decorator_list:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
-        module = source.origin(call.func.id)
-        known = module.class_named(ENGINE) if module is not None else None
+        match call.args:
+            case [ast.Name(id=name)]:
+                module = source.origin(name)
+            case _:
+                name, module = ENGINE, source.origin(call.func.id)
+        known = module.class_named(name) if module is not None else None
         if module is None or known is None:
             continue
-        defaults = {given.arg: given.value for given in call.keywords if given.arg is not None}
-        for name, (kind, default, told) in _fields(known).items():
-            given = defaults.get(name)
-            added[name] = (
-                _worded(module, kind, default, told)
-                if given is None
-                else _worded(module, kind, source.value(given), told)
-            )
+        given = {one.arg: one.value for one in call.keywords if one.arg is not None}
+        left_out = given.pop(WITHOUT, None)
+        for field, (kind, default, about) in _fields(known).items():
+            if left_out is None or field not in ast.literal_eval(left_out):
+                own = given.get(field)
+                default = default if own is None else source.value(own)
+                added[field] = Offered(module, kind, default, about)
     return added
 
 
@@ -84,6 +98,17 @@ def _worded(source: "Source", kind: ast.expr | None, default: ast.expr | None, t
     """A setting in a line: `int = 8 (Rollouts of a prompt)`."""
     value = " = " + ast.unparse(source.value(default)) if default is not None else ", needed"
     return f"{source.kind(kind)}{value}" + (f" ({told.rstrip('.')})" if told else "")
+
+
+class Offered(NamedTuple):
+    """A setting as its source has it."""
+
+    source: "Source"
+    """The module that names of its type and default are of."""
+    kind: ast.expr | None
+    default: ast.expr | None
+    about: str
+    """Its field's docstring; empty: it is a parameter, which the function documents."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +155,7 @@ class Source:
         for module, names in self._imports():
             if name in names:
                 return Source.of(module)
-        return self if self.function(name) is not None else None
+        return self if self.function(name) or self.class_named(name) else None
 
     def kind(self, annotation: ast.expr | None) -> str:
         """A type as it is shown: names for choices are written out, wherever they are defined."""
@@ -138,6 +163,8 @@ class Source:
             return ""
         if isinstance(annotation, ast.BinOp):
             return f"{self.kind(annotation.left)} | {self.kind(annotation.right)}"
+        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == MARK:
+            return self.kind(annotation.slice)
         if isinstance(annotation, ast.Name):
             module, alias = self._defined(annotation.id)
             written = module.kind(alias)
@@ -148,7 +175,7 @@ class Source:
     def value(self, default: ast.expr) -> ast.expr:
         """A default as it is shown: a named number or text, wherever it is defined, is itself."""
         found = self.named(default)
-        return found if isinstance(found, (ast.Constant, ast.UnaryOp)) else default
+        return found if isinstance(found, (ast.Constant, ast.UnaryOp, ast.Call)) else default
 
     def named(self, default: ast.expr | None) -> ast.expr | None:
         """A default, or what the name stands for that is one."""

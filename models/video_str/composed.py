@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.frames import PICTURE, FramePolicy, frame_policy
-from harness.model import Chat, ChatRequest, Propagator, Segmenter
+from harness.model import ChatRequest
 from harness.models.answers import Pending
-from harness.models.building import chat_of, propagator_of, segmenter_of
 from harness.models.canvas import Canvas
-from harness.models.compose import LOCATED, KeyFrame, PromptedModel
+from harness.models.compose import LOCATED, PromptedModel
+from harness.models.composition import Composition
 from harness.models.shown import budgeted
 from harness.models.video_str.boxes import SpokenBoxes, named_resolution
 from harness.models.video_str.words import Aid, Spoken
@@ -98,41 +98,34 @@ class Wording:
     file: str = "prompt.toml"
 
 
-def spoken_model(
-    wording: Wording,
-    *,
-    checkpoint: str | None,
-    backend: Spec | Chat,
-    frames: int | Spec | None,
-    pixels: int | None,
-    segmenter: Spec | Segmenter,
-    propagator: Spec | Propagator,
-    keyframe: KeyFrame,
-    max_new_tokens: int,
-    batch_size: int,
-    seed: int,
-) -> SpokenModel:
-    """The composition of a method; its plugin documents the arguments."""
+def spoken_model(wording: Wording, parts: Composition, *, pixels: int | None) -> SpokenModel:
+    """The composition of a method.
+
+    Args:
+        wording: Its words, and its rule for frames, which counts where `parts` give none.
+        parts: Its options.
+        pixels: The most pixels of a frame, and of a picture.
+    """
     return SpokenModel(
         name=wording.name,
-        chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
         prompt=SpokenBoxes(wording.package, wording.file),
         words=Spoken(wording.package, wording.file, wording.aid),
-        segmenter=segmenter_of(segmenter),
-        propagator=propagator_of(propagator),
-        keyframe=keyframe,
-        frames=policy_of(wording.frames, frames=frames, pixels=pixels),
-        max_new_tokens=max_new_tokens,
-        batch_size=batch_size,
+        **replace(
+            parts, frames=policy_of(wording.frames, frames=parts.frames, pixels=pixels)
+        ).built(),
     )
 
 
-def policy_of(default: str, *, frames: int | Spec | None, pixels: int | None) -> FramePolicy:
+def policy_of(
+    default: str, *, frames: int | Spec | FramePolicy | None, pixels: int | None
+) -> FramePolicy:
     """The method's rule, another number of frames in it, or another rule; and a budget of pixels.
 
     >>> str(policy_of("video_str", frames=8, pixels=28224))
     'qwen(n=8,max_pixels=28224,min_pixels=28224,picture_min_pixels=3136)'
     """
+    if isinstance(frames, FramePolicy):
+        frames = frames.spec
     policy = frame_policy(frames if isinstance(frames, Spec) else default)
     arguments = dict(policy.spec.arguments)
     if isinstance(frames, int):

@@ -29,8 +29,9 @@ from harness.models.answers import Pending
 from harness.models.asked import Asked
 from harness.models.backends.altered import as_seen
 from harness.models.backends.sampling import check_settings
-from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
+from harness.models.building import segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
+from harness.models.composition import Composition
 from harness.models.conversing import converse
 from harness.models.grammar import split_frame
 from harness.models.prompts import Wording
@@ -46,6 +47,7 @@ from harness.models.videoseg_r1.references import Strategy, spread
 from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
 from harness.models.videoseg_r1.showing import Beside, Showing
 from harness.models.visionreasoner.grammar import CANVAS
+from harness.options import Carried, with_options
 from harness.replies import storable
 from harness.spec import Spec
 from harness.types import Answer, AnswerForm, Prediction, Query
@@ -299,16 +301,14 @@ def _segmenter_settings(part: Segmenter) -> dict[str, Any]:
     return {**settings(part.segmenter), **shown}
 
 
+@with_options(Composition, without=["keyframe"])
 def videoseg_r1(
+    parts: Composition,
     *,
-    checkpoint: str | None = None,
-    backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
     sampler: Spec | Chat | None = None,
-    segmenter: Spec | Segmenter | None = None,
-    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
-    canvas: int = CANVAS[0],
-    prompt: Wording = "paper",
-    context: int = CONTEXT[0],
+    canvas: Carried[int] = CANVAS[0],
+    prompt: Carried[Wording] = "paper",
+    context: Carried[int] = CONTEXT[0],
     votes: int = 5,
     percentages: int = 5,
     delta: float = 0.3,
@@ -316,22 +316,17 @@ def videoseg_r1(
     average: Average = "mean",
     target: Target = "inside",
     temperature: float = 0.7,
-    sampler_frames: int = 16,
-    references: Strategy = "adaptive",
-    reference_frames: int = 12,
-    key_frames: int = 8,
-    beside: Beside = "pictures",
-    key_segment: bool = True,
-    target_frame: bool = True,
+    sampler_frames: Carried[int] = 16,
+    references: Carried[Strategy] = "adaptive",
+    reference_frames: Carried[int] = 12,
+    key_frames: Carried[int] = 8,
+    beside: Carried[Beside] = "pictures",
+    key_segment: Carried[bool] = True,
+    target_frame: Carried[bool] = True,
     box: bool = True,
     central: bool = True,
     negative: bool = True,
-    think: bool = True,
-    frames: int | Spec = 8,
-    max_new_tokens: int = 1024,
-    batch_size: int = 8,
-    system: str | None = None,
-    seed: int = 0,
+    think: Carried[bool] = True,
 ) -> VideoSegR1:
     """VideoSeg-R1: finds the frame by asking, reasons, segments it, and propagates both ways.
 
@@ -339,19 +334,16 @@ def videoseg_r1(
     `propagator=xmem(repo=…,weights=…)`.
 
     Args:
-        checkpoint: The folder of a training, or a name that the Hugging Face cache holds; handed
-            to the backend.
-        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
-            read the words around it, and learn the grammar in training.
-        backend: What calls the reasoner. With `stored`, replies are read that exist already.
+        parts: The options of a composition; the backend calls the reasoner.
+        segmenter: Makes a mask from box, positive and negative point; None: `grabcut`.
         sampler: What calls the network that votes on frames; None: the reasoner's, whose requests
             then wait for no other query's votes. The paper's is untrained:
             `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
-        segmenter: Makes a mask from box, positive and negative point; None: `grabcut`.
-        propagator: Carries masks from the target frame through a video.
         canvas: Side of the square, in pixels, that the target frame is squashed to; the paper's
             is 840, that of `pocket` 168.
-        context: The same for all other frames.
+        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
+            read the words around it, and learn the grammar in training.
+        context: The side of the square for all other frames.
         votes: K, intervals a round of the sampler.
         percentages: M, percentages for the target frame.
         delta: Longest key segment, as a part of the video.
@@ -374,34 +366,22 @@ def videoseg_r1(
         negative: Show it the negative points.
         think: Ask for reasoning (Table 4).
         frames: Frames of a video for questions in words, or a rule; see docs/data.md.
-        max_new_tokens: Longest reply of the reasoner.
-        batch_size: Queries at once.
-        system: System message; None leaves it to the checkpoint's chat template.
         seed: Of a backend that samples, unless the backend's SPEC names one, and of random frames.
     """
     _at_least(1, canvas=canvas, context=context, sampler_frames=sampler_frames)
     _at_least(0, reference_frames=reference_frames, key_frames=key_frames)
     check_settings(temperature=temperature, top_p=1.0)
-    chat = chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed)
-    cut = segmenter_of(segmenter)
+    if not (box and central and negative):
+        shown = Cues(
+            segmenter=segmenter_of(parts.segmenter), box=box, central=central, negative=negative
+        )
+        parts = replace(parts, segmenter=shown)
+    built = parts.built()
     return VideoSegR1(
         name="videoseg_r1",
-        chat=chat,
         prompt=Prompt(resize=(canvas, canvas), think=think, wording=prompt),
         words=Questions(),
-        segmenter=cut
-        if box and central and negative
-        else Cues(segmenter=cut, box=box, central=central, negative=negative),
-        propagator=propagator_of(propagator),
-        frames=frames_of(frames),
-        max_new_tokens=max_new_tokens,
-        system=system,
-        batch_size=batch_size,
-        voters=chat
-        if sampler is None
-        else chat_of(
-            _warmer(sampler, temperature), checkpoint=checkpoint, batch_size=batch_size, seed=seed
-        ),
+        voters=built["chat"] if sampler is None else parts.chat(_warmer(sampler, temperature)),
         sampler=Sampler(
             votes=votes,
             percentages=percentages,
@@ -411,7 +391,7 @@ def videoseg_r1(
             target=target,
             key_segment=key_segment,
             target_frame=target_frame,
-            seed=seed,
+            seed=parts.seed,
         ),
         showing=Showing(
             context=(context, context),
@@ -422,6 +402,7 @@ def videoseg_r1(
             beside=beside,
             temperature=temperature if sampler is None else None,
         ),
+        **built,
     )
 
 

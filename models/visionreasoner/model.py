@@ -4,59 +4,42 @@ harness eval --model "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 """
 
-from harness.model import Chat, Propagator, Segmenter
-from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
-from harness.models.compose import KeyFrame, PromptedModel
+from dataclasses import replace
+
+from harness.models.compose import PromptedModel
+from harness.models.composition import Composition
 from harness.models.qwen_vl.questions import Questions
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
+from harness.options import Carried, with_options
 from harness.spec import Spec
 
 
+@with_options(Composition, max_new_tokens=2048)
 def visionreasoner(
-    *,
-    checkpoint: str | None = None,
-    sam2: str | None = None,
-    canvas: int = CANVAS[0],
-    backend: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
-    segmenter: Spec | Segmenter | None = None,
-    propagator: Spec | Propagator = Spec("flow"),  # noqa: B008
-    keyframe: KeyFrame = "middle",
-    frames: int | Spec = 8,
-    max_new_tokens: int = 2048,
-    batch_size: int = 8,
-    system: str | None = None,
-    seed: int = 0,
+    parts: Composition, *, sam2: str | None = None, canvas: Carried[int] = CANVAS[0]
 ) -> PromptedModel:
     """A checkpoint of VisionReasoner, or one to train into it: boxes and points, then masks.
 
     Args:
-        checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.
-        sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with.
+        parts: The options of a composition.
+        sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with:
+            short for `segmenter=sam2(checkpoint=…)`.
         canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
             that of `pocket` 168.
-        backend: What calls the network. With `stored`, replies are read that exist already.
-        segmenter: Makes a mask from a box and a point; None: SAM 2 if `sam2` is given, else
-            `grabcut`, which needs no weights.
+        segmenter: None: SAM 2 if `sam2` is given, else `grabcut`, which needs no weights.
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
-        keyframe: The frame of a video that is marked: `first`, `middle`, or `named` by the reply.
-        frames: How many frames of a video are shown where more than the key frame is, or a rule
-            such as `fps(rate=2,max_frames=64)`; see docs/data.md.
         max_new_tokens: Longest reply; 2048 as in the official inference code.
-        batch_size: Queries at once.
-        system: System message; None leaves it to the checkpoint's chat template, and Qwen's says
-            the official one.
-        seed: Of a backend that samples, unless the backend's SPEC names one.
     """
     return PromptedModel(
         name="visionreasoner",
-        chat=chat_of(backend, checkpoint=checkpoint, batch_size=batch_size, seed=seed),
         prompt=VisionReasoner(resize=(canvas, canvas)),
         words=Questions(),
-        segmenter=segmenter_of(segmenter, sam2=sam2),
-        propagator=propagator_of(propagator),
-        keyframe=keyframe,
-        frames=frames_of(frames),
-        max_new_tokens=max_new_tokens,
-        system=system,
-        batch_size=batch_size,
+        **with_sam2(parts, sam2).built(),
     )
+
+
+def with_sam2(parts: Composition, weights: str | None) -> Composition:
+    """Let SAM 2 with these weights segment where no segmenter is given."""
+    if weights is None or parts.segmenter is not None:
+        return parts
+    return replace(parts, segmenter=Spec("sam2", {"checkpoint": weights}))

@@ -1,0 +1,76 @@
+"""The options that every composition offers, and the parts that are built from them."""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from harness.frames import FramePolicy
+from harness.model import Chat, Propagator, Segmenter
+from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
+from harness.models.compose import KeyFrame
+from harness.options import Carried
+from harness.spec import Spec
+
+TRANSFORMERS = Spec("transformers")
+FLOW = Spec("flow")
+
+
+class Parts(TypedDict):
+    """Parts and settings of a `PromptedModel`, as its constructor takes them."""
+
+    chat: Chat
+    segmenter: Segmenter
+    propagator: Propagator
+    keyframe: KeyFrame
+    frames: int | FramePolicy
+    max_new_tokens: int
+    system: str | None
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """What an adapter is composed of: the network behind a backend, and the perception after it.
+
+    An adapter takes these by `harness.options.with_options` and adds its prompt and grammar.
+    """
+
+    checkpoint: str | None = None
+    """A folder, or a name that the Hugging Face cache holds; handed to the backend."""
+    backend: Spec | Chat = TRANSFORMERS
+    """What calls the network. With `stored`, replies are read that exist already."""
+    segmenter: Spec | Segmenter | None = None
+    """Makes a mask from what a reply says of an object; None: `grabcut`, which needs no weights."""
+    propagator: Spec | Propagator = FLOW
+    """Carries masks from the key frame through a video."""
+    keyframe: Carried[KeyFrame] = "middle"
+    """The frame of a video that is marked: `first`, `middle`, or `named` by the reply."""
+    frames: Carried[int | Spec | FramePolicy | None] = 8
+    """How many frames of a video are shown where more than the key frame is, or a rule such as
+    `fps(rate=2,max_frames=64)`, see docs/data.md; None: by the method's own rule, or 8."""
+    max_new_tokens: Carried[int] = 1024
+    """Longest reply."""
+    batch_size: int = 8
+    """Queries at once."""
+    system: Carried[str | None] = None
+    """System message; None leaves it to the checkpoint's chat template."""
+    seed: int = 0
+    """Of a backend that samples, unless the backend's SPEC names one."""
+
+    def built(self) -> Parts:
+        """Build the parts that are given as SPECs."""
+        return Parts(
+            chat=self.chat(self.backend),
+            segmenter=segmenter_of(self.segmenter),
+            propagator=propagator_of(self.propagator),
+            keyframe=self.keyframe,
+            frames=frames_of(self.frames),
+            max_new_tokens=self.max_new_tokens,
+            system=self.system,
+            batch_size=self.batch_size,
+        )
+
+    def chat(self, backend: Spec | Chat) -> Chat:
+        """Build a network behind a backend, with the checkpoint, batch size and seed of these."""
+        return chat_of(
+            backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
+        )
