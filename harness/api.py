@@ -12,9 +12,9 @@ from typing import Any
 
 from harness import plugins
 from harness.cli.ask import run_folder
+from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.checkpoints import check_network
 from harness.cli.progress import Notes
-from harness.cli.recorded import as_trained, tell_taken
 from harness.cli.splits import overlap_of, tell_overlap
 from harness.errors import DataError, UsageError
 from harness.leaderboards.gate import differences
@@ -314,7 +314,7 @@ def compare(
 
 def _resolved(text: str) -> Spec:
     """Add to a model's SPEC what the training of its checkpoint recorded, and check it."""
-    given = parse(text)
+    given = model_spec(text)
     tell_taken([given])
     spec = as_trained(given)
     check_network(spec)

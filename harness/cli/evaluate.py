@@ -12,11 +12,11 @@ from typing import Any
 
 from harness.cli.ask import MODEL, ROOT, RUNS, TASKS, require, run_folder
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.checkpoint_config import asked_models
 from harness.cli.checkpoints import check_network
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.cli.progress import Notes, Terminal, Titled
-from harness.cli.recorded import asked_models
 from harness.cli.splits import overlap_of, tell_overlap
 from harness.errors import CannotAnswer, UsageError
 from harness.record import SCORES, Run, public

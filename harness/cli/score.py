@@ -9,9 +9,9 @@ from typing import Any
 from harness import plugins
 from harness.cli.ask import ROOT, TASKS, require, run_folder
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
-from harness.cli.recorded import as_trained, tell_taken
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
@@ -21,7 +21,7 @@ from harness.record import Run, public
 from harness.run.counts import Counting, task_of
 from harness.run.judging import JudgedSource, verdicts_of
 from harness.run.score import Submission, Tree, rescore, score_file
-from harness.spec import parse, parse_list
+from harness.spec import parse_list
 
 TREES = ("png-tree", "label-tree", "mask-tree")
 THRESHOLD = 0.5
@@ -76,7 +76,7 @@ def _reader(arguments: Namespace, path: Path) -> tuple[ReplyReader | None, str]:
         return None, ""
     given = arguments.model or READER
     text = given if isinstance(given, str) else given[0]
-    typed = parse(text)
+    typed = model_spec(text)
     tell_taken([typed])
     spec = as_trained(typed)
     model = plugins.build("models", spec)

@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
-from harness.cli.ask import MODEL, ROOT, RUNS, TASKS, require, specs
+from harness.cli.ask import MODEL, ROOT, RUNS, TASKS, require
+from harness.cli.checkpoint_config import as_trained, model_specs
 from harness.cli.evaluate import evaluate
-from harness.cli.recorded import as_trained
 from harness.errors import UsageError
 from harness.run.sweep import Sweep, merged
 
@@ -12,7 +12,7 @@ from harness.run.sweep import Sweep, merged
 def sweep(arguments: Namespace) -> int:
     """Evaluate a model once for each setting; boards then say how much the score hangs on it."""
     require(arguments, model=MODEL, vary="SETTING=VALUE,VALUE,…", tasks=TASKS, data=ROOT, out=RUNS)
-    bases = specs(arguments.model, "--model")
+    bases = model_specs(arguments.model)
     if len(bases) != 1:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
     varied = merged(arguments.vary)

@@ -8,13 +8,12 @@ from dataclasses import asdict
 from harness import plugins
 from harness.cli.ask import ROOT, TASKS, data_folders, require
 from harness.cli.ask import tasks as asked_tasks
+from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.output import show_json
-from harness.cli.recorded import as_trained, tell_taken
 from harness.errors import UsageError
 from harness.model import ReplyReader
 from harness.run.verify import Verdict
 from harness.run.verify import verify as verify_task
-from harness.spec import parse
 from harness.task import Task
 
 ALL = "all"
@@ -73,7 +72,7 @@ def _there(arguments: Namespace) -> list[str]:
 def _reader(text: str) -> ReplyReader | None:
     if text == "none":
         return None
-    typed = parse(text)
+    typed = model_spec(text)
     tell_taken([typed])
     reader = plugins.build("models", as_trained(typed))
     if not isinstance(reader, ReplyReader):

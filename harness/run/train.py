@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from harness import __version__, provenance
+from harness import __version__, checkpoint_config, provenance
 from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
 from harness.plugins import blamed, check_contract
 from harness.record import config_hash, differences
@@ -20,6 +20,7 @@ from harness.run.memory import gpu_peak
 from harness.run.plan import Selection, lost_picture, samples_of, survey
 from harness.run.problems import told
 from harness.run.trained import (
+    ADAPTER,
     COPIED,
     MANIFEST,
     SAMPLES,
@@ -32,7 +33,7 @@ from harness.run.trained import (
     write_samples,
 )
 from harness.run.workers import Hello, build_model, hello
-from harness.spec import Spec
+from harness.spec import Spec, parse
 from harness.store.atomic import cannot_write, write_json
 from harness.store.lease import lease
 from harness.task import Task
@@ -323,14 +324,21 @@ def _trained(
             devices = list(dict.fromkeys([*manifest.get("devices", []), device]))
             manifest = {**manifest, **done, "devices": devices, "seconds": seconds}
             if done:
-                _complete(run, manifest, before)
+                _complete(run, manifest, before, makes=trainer.makes)
             write_json(run.out / MANIFEST, manifest)
 
 
-def _complete(run: TrainingRun, manifest: Mapping[str, Any], before: Sequence[Trained]) -> None:
-    """Put what a checkpoint was trained on into its own folder, which may be copied elsewhere.
+def _complete(
+    run: TrainingRun,
+    manifest: Mapping[str, Any],
+    before: Sequence[Trained],
+    *,
+    makes: str | None,
+) -> None:
+    """Put into a checkpoint's own folder, which may be copied elsewhere, what must go with it.
 
-    What the checkpoint that it began with was trained on, `before`, is part of it.
+    That is what it was trained on, with what the checkpoint that it began with was trained on
+    (`before`), and how it is to be asked, which an adapter beside it says too.
     """
     folder = run.out / CHECKPOINT
     if not folder.is_dir():
@@ -342,3 +350,8 @@ def _complete(run: TrainingRun, manifest: Mapping[str, Any], before: Sequence[Tr
     rows = dict.fromkeys([*Training(run.out).samples(), *before])
     write_samples(folder / COPIED[SAMPLES], rows)
     write_json(folder / COPIED[MANIFEST], manifest)
+    asked = manifest.get("eval_model") or run.model or makes
+    if asked is not None:
+        for place in (folder, run.out / ADAPTER):
+            if place.is_dir():
+                checkpoint_config.write(place, parse(str(asked)))

@@ -67,10 +67,7 @@ def find(
     Raises:
         ModelError: it is not there, no LoRA, pickled, cut off, or made for another base.
     """
-    folder = Path(adapter).expanduser()
-    inner = folder / "adapter"
-    if (inner / checkpoints.ADAPTER).is_file() and not (folder / checkpoints.ADAPTER).is_file():
-        folder = inner
+    folder = folder_of(adapter)
     if not (folder / checkpoints.ADAPTER).is_file():
         raise ModelError(
             f"adapter {adapter!r}", expected=f"a folder with {checkpoints.ADAPTER}", found="none"
@@ -91,6 +88,15 @@ def find(
     if not any_base:
         _check_base(folder, configuration, checkpoint, base)
     return Adapter(name=adapter, folder=folder, merged=merged)
+
+
+def folder_of(adapter: str) -> Path:
+    """The folder of an adapter: itself, or `adapter` in the folder of a training."""
+    folder = Path(adapter).expanduser()
+    inner = folder / "adapter"
+    if (inner / checkpoints.ADAPTER).is_file() and not (folder / checkpoints.ADAPTER).is_file():
+        return inner
+    return folder
 
 
 def _check_base(folder: Path, configuration: dict[str, Any], checkpoint: str, base: Path) -> None:

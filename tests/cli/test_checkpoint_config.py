@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
+from harness.checkpoint_config import FILE, LARGEST, VERSION, read, write
 from harness.cli import sweep as command_line
+from harness.cli.checkpoint_config import SHOWN, as_trained, asked_models
 from harness.cli.main import main
-from harness.cli.recorded import LARGEST, SHOWN, TAKEN, as_trained, asked_models
+from harness.errors import ModelError, UsageError
 from harness.models.backends.checkpoint import SHIPPED
 from harness.record import Run
 from harness.run.sweep import Sweep, sweep_of
-from harness.run.trained import FIELDS, VERSION
-from harness.spec import parse
+from harness.run.train import TrainingOptions, train
+from harness.spec import Spec, parse
+from harness.trainer import Trainer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 POCKET = REPOSITORY / "models" / "pocket" / "checkpoint"
@@ -22,12 +25,11 @@ SPEC = (
     "dr2seg(checkpoint=pocket,canvas=168,prompt=short,max_new_tokens=9,frames=fps(rate=2),"
     "backend=vllm(checkpoint=a),segmenter=box,propagator=still,batch_size=3,seed=4,mine=1)"
 )
-ASKED = "canvas=168,prompt=short,max_new_tokens=9,frames=fps(rate=2)"
+ASKED = "canvas=168,prompt=short,frames=fps(rate=2),max_new_tokens=9"
 
 
-def manifest_of(spec, **more):
-    plain = dict.fromkeys(FIELDS, "")
-    return {**plain, "version": VERSION, "model": {"spec": spec, "name": "dr2seg"}, **more}
+def config_of(spec, version=VERSION):
+    return {"version": version, "model": spec}
 
 
 def written(path, plain):
@@ -37,10 +39,72 @@ def written(path, plain):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A training of `dr2seg`, with nothing in it but its manifest."""
-    written(tmp_path / "t" / "manifest.json", manifest_of(SPEC))
-    (tmp_path / "t" / "checkpoint").mkdir()
+    """A training of `dr2seg`, with nothing in its checkpoint but how it is to be asked."""
+    written(tmp_path / "t" / "checkpoint" / "config.json", "{}")
+    write(tmp_path / "t" / "checkpoint", parse(SPEC))
     return tmp_path / "t"
+
+
+def says(folder, spec):
+    written(folder / "checkpoint" / FILE, config_of(spec))
+
+
+def test_a_file_has_all_that_is_carried_and_nothing_else(folder):
+    known = read(folder / "checkpoint")
+    assert known.name == "dr2seg" and known.arguments["frames"] == parse("fps(rate=2)")
+    carried = "form canvas prompt keyframe frames max_new_tokens system"
+    assert set(known.arguments) == set(carried.split())
+    assert known.arguments["system"] is None and known.arguments["form"] == "sam2"
+    write(folder, Spec("saliency", {"candidates": 3}))
+    assert read(folder) == Spec("saliency") and read(folder.parent) is None
+
+
+class Writes(Trainer):
+    name = "writes"
+
+    def describe(self):
+        return {}
+
+    def train(self, run):
+        for place in (run.checkpoint, run.out / "adapter"):
+            place.mkdir()
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("model", "evaluated", "kept"),
+    [
+        ("random(seed=3)", None, "random"),
+        (None, "spacer(checkpoint={checkpoint},map=vsi,segmenter=box)", "spacer(map=vsi)"),
+        ("random", "spacer(checkpoint={checkpoint},pixels=28224)", "spacer(pixels=28224)"),
+    ],
+)
+def test_a_training_writes_it_beside_the_weights(model, evaluated, kept, tmp_path):
+    from harness.checkpoint_config import unusual
+
+    options = TrainingOptions(eval_model=evaluated)
+    train(Writes(), [], None if model is None else parse(model), tmp_path / "out", options)
+    for place in ("checkpoint", "adapter"):
+        assert unusual(read(tmp_path / "out" / place)) == parse(kept)
+
+
+def test_a_checkpoint_is_a_model(folder, tmp_path, capsys):
+    for place in (folder, folder / "checkpoint"):
+        (whole,) = asked_models([str(place)], tell=True)
+        assert str(whole) == f"dr2seg(checkpoint={place},{ASKED})"
+        assert "is asked as in its training" in capsys.readouterr().err
+    first, second = asked_models([str(folder), "random,whole_frame"], tell=False)[1:]
+    assert (str(first), str(second)) == ("random", "whole_frame")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=FILE):
+        asked_models([str(tmp_path / "empty")], tell=False)
+
+
+def test_a_model_s_name_is_no_folder(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    folder.rename(folder.parent / "random")
+    assert asked_models(["random"], tell=False) == [Spec("random")]
+    assert asked_models(["./random"], tell=False)[0].name == "dr2seg"
 
 
 @pytest.mark.parametrize("place", ["", "checkpoint"])
@@ -54,8 +118,9 @@ def test_what_is_asked_and_shown_is_taken_and_nothing_else(folder, place):
 @pytest.mark.parametrize("place", ["", "adapter", "adapter/"])
 def test_an_adapter_is_asked_as_its_training_asked_it(folder, place, tmp_path, capsys):
     """The same weights as those of the training's checkpoint, which has the adapter in them."""
-    (folder / "adapter").mkdir()
-    written(tmp_path / "base" / "manifest.json", manifest_of("dr2seg(canvas=56)"))
+    written(folder / "adapter" / "adapter_config.json", "{}")
+    write(folder / "adapter", parse(SPEC))
+    written(tmp_path / "base" / FILE, config_of("dr2seg(canvas=56)"))
     adapter = f"adapter={folder}/{place}"
     for base in ("Qwen/Base", tmp_path / "base"):
         given = f"checkpoint={base},backend=transformers({adapter})"
@@ -78,7 +143,7 @@ def test_an_adapter_that_was_not_trained_here_leaves_its_base_as_it_was(folder, 
 
 
 def test_a_checkpoint_that_was_carried_elsewhere_still_says_how_it_was_asked(tmp_path):
-    written(tmp_path / "copy" / "harness.json", manifest_of("dr2seg(canvas=56)"))
+    written(tmp_path / "copy" / FILE, config_of("dr2seg(canvas=56)"))
     given = f"checkpoint={tmp_path / 'copy'}"
     assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},canvas=56)"
 
@@ -96,7 +161,7 @@ RULE = "fps(rate=2,max_pixels=602112,min_pixels=100352)"
 
 @pytest.mark.parametrize("name", RULED)
 def test_a_typed_rule_for_frames_keeps_its_pixels(folder, name):
-    written(folder / "manifest.json", manifest_of(f"{name}(frames=8,pixels=28224)"))
+    says(folder, f"{name}(frames=8,pixels=28224)")
     typed = f"{name}(checkpoint={folder},backend=stored,segmenter=box,propagator=still,frames="
     for rule in (RULE, "video_str"):
         whole = as_trained(parse(f"{typed}{rule})"))
@@ -107,43 +172,36 @@ def test_a_typed_rule_for_frames_keeps_its_pixels(folder, name):
 
 
 def test_a_sweep_over_rules_evaluates_each_once(folder):
-    written(folder / "manifest.json", manifest_of("spacer(frames=8,pixels=28224)"))
+    says(folder, "spacer(frames=8,pixels=28224)")
     rules = [parse(f"linspace(n=8,max_pixels={pixels})") for pixels in (200704, 50176)]
     sweep = Sweep(parse(f"spacer(checkpoint={folder})"), {"frames": rules}, whole=as_trained)
     budgets = [str(as_trained(spec)).partition("frames=")[2] for spec, _ in sweep.models()]
     assert budgets == ["8,pixels=28224)", *(f"{rule})" for rule in rules)]
 
 
-def test_the_model_that_was_named_to_evaluate_it_is_the_record(folder):
-    evaluated = "dr2seg(checkpoint={checkpoint},frames=32)"
-    written(folder / "manifest.json", manifest_of(SPEC, eval_model=evaluated))
-    given = f"checkpoint={folder}"
-    assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},frames=32)"
-    written(folder / "manifest.json", manifest_of(SPEC, eval_model="spacer(frames=32)"))
-    assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
-
-
-UNREADABLE = {
-    "none": None,
+DAMAGED = {
     "empty": "",
     "no JSON": "{",
     "a list": "[]",
     "deep": "[" * 100_000,
-    "no fields": {"version": VERSION, "model": {"spec": SPEC}},
-    "another version": manifest_of(SPEC, version=0),
-    "no model": manifest_of(SPEC, model=None),
-    "no spec": manifest_of(SPEC, model={}),
-    "no text": manifest_of(3),
-    "no SPEC": manifest_of("dr2seg(canvas"),
+    "no fields": {},
+    "another version": config_of(SPEC, version=0),
+    "no text": config_of(3),
+    "no SPEC": config_of("dr2seg(canvas"),
     "a text": '"dr2seg"',
-    "large": json.dumps(manifest_of(SPEC)) + " " * LARGEST,
+    "large": json.dumps(config_of(SPEC)) + " " * LARGEST,
 }
 
 
-@pytest.mark.parametrize("kind", UNREADABLE)
-def test_what_is_no_record_changes_nothing(folder, kind, capsys):
-    path, plain = folder / "manifest.json", UNREADABLE[kind]
-    path.unlink() if plain is None else written(path, plain)
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_file_is_named_and_changes_no_score(folder, kind):
+    written(folder / "checkpoint" / FILE, DAMAGED[kind])
+    with pytest.raises(ModelError, match=FILE):
+        asked_models([f"dr2seg(checkpoint={folder})"], tell=True)
+
+
+def test_a_checkpoint_of_others_is_asked_as_typed(folder, capsys):
+    (folder / "checkpoint" / FILE).unlink()
     spec = parse(f"dr2seg(checkpoint={folder})")
     assert asked_models([str(spec)], tell=True) == [spec] and capsys.readouterr().err == ""
 
@@ -156,7 +214,7 @@ def test_other_models_and_models_without_such_a_checkpoint_are_as_typed(folder):
 
 
 def test_the_innermost_checkpoint_counts_as_it_does_for_backends(folder, tmp_path):
-    written(tmp_path / "other" / "manifest.json", manifest_of("dr2seg(canvas=56)"))
+    written(tmp_path / "other" / FILE, config_of("dr2seg(canvas=56)"))
     inner, other = f"transformers(checkpoint={folder})", f"checkpoint={tmp_path / 'other'}"
     for given in (
         f"backend=altered(pictures=grey,chat={inner})",
@@ -170,7 +228,7 @@ def test_the_innermost_checkpoint_counts_as_it_does_for_backends(folder, tmp_pat
 
 def test_what_segments_and_samples_is_not_asked(folder):
     inner = f"transformers(checkpoint={folder})"
-    written(folder / "manifest.json", manifest_of("videoseg_r1(canvas=56,sampler_frames=4)"))
+    says(folder, "videoseg_r1(canvas=56,sampler_frames=4)")
     for text in (f"videoseg_r1(sampler={inner})", f"videoseg_r1(segmenter=sam2({inner[13:-1]}))"):
         assert as_trained(parse(text)) == parse(text)
     whole = as_trained(parse(f"videoseg_r1(backend={inner})"))
@@ -180,7 +238,7 @@ def test_what_segments_and_samples_is_not_asked(folder):
 def test_the_checkpoint_is_the_one_that_a_backend_finds(tmp_path, monkeypatch):
     """A shipped name is no folder here, and a whole checkpoint no training around another."""
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "pocket" / "manifest.json", manifest_of("visionreasoner(canvas=56)"))
+    written(tmp_path / "pocket" / FILE, config_of("visionreasoner(canvas=56)"))
     typed = parse("visionreasoner(checkpoint=pocket)")
     assert as_trained(typed) == typed
     assert as_trained(parse("visionreasoner(checkpoint=./pocket)")).arguments["canvas"] == 56
@@ -188,7 +246,7 @@ def test_the_checkpoint_is_the_one_that_a_backend_finds(tmp_path, monkeypatch):
     assert as_trained(typed) == typed
     for place, canvas in (("whole", 28), ("whole/checkpoint", 84)):
         written(tmp_path / place / "config.json", "{}")
-        written(tmp_path / place / "harness.json", manifest_of(f"visionreasoner(canvas={canvas})"))
+        written(tmp_path / place / FILE, config_of(f"visionreasoner(canvas={canvas})"))
     for place, canvas in (("whole", 28), ("whole/checkpoint", 84)):
         whole = as_trained(parse(f"visionreasoner(checkpoint={place})"))
         assert whole.arguments["canvas"] == canvas
@@ -203,33 +261,21 @@ def test_a_checkpoint_in_the_cache_of_hugging_face_is_known_too(tmp_path, monkey
     for revision, canvas in (("main", 56), ("late", 84)):
         commit = revision[0] * 40
         written(cached / "refs" / revision, commit)
-        written(
-            cached / "snapshots" / commit / "harness.json", manifest_of(f"dr2seg(canvas={canvas})")
-        )
+        written(cached / "snapshots" / commit / FILE, config_of(f"dr2seg(canvas={canvas})"))
     for more, canvas in (("", 56), (",backend=transformers(revision=late)", 84)):
         whole = as_trained(parse(f"dr2seg(checkpoint=me/name{more})"))
         assert whole.arguments["canvas"] == canvas
     assert as_trained(parse("dr2seg(checkpoint=me/other)")) == parse("dr2seg(checkpoint=me/other)")
 
 
-@pytest.mark.parametrize("broken", ["{", {"version": VERSION}, manifest_of("dr2seg", version=0)])
-def test_one_broken_record_does_not_hide_another(folder, broken):
-    written(folder / "checkpoint" / "config.json", "{}")
-    written(folder / "checkpoint" / "harness.json", broken)
-    for place in ("", "checkpoint"):
-        given = f"checkpoint={folder / place}"
-        assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
-
-
 def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
-    assert "map" in TAKEN
-    written(folder / "manifest.json", manifest_of("dr2seg(canvas=56,map=named)"))
+    says(folder, "dr2seg(canvas=56,map=named)")
     given = f"dr2seg(checkpoint={folder})"
     (whole,) = asked_models([given], tell=True)
     assert str(whole) == f"dr2seg(checkpoint={folder},canvas=56)"
     said = capsys.readouterr().err
     assert "with canvas=56; give" in said and "without its training's map=named, which" in said
-    written(folder / "manifest.json", manifest_of("dr2seg(map=named)"))
+    says(folder, "dr2seg(map=named)")
     assert asked_models([given], tell=True) == [parse(given)]
     said = capsys.readouterr().err
     assert "map=named" in said and "give these arguments" not in said
@@ -237,7 +283,7 @@ def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
 
 def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
     text = "\x1b[31mred\n\u2028two\u202e" + "long" * SHOWN
-    written(folder / "manifest.json", manifest_of(f'dr2seg(canvas=56,system="{text}")'))
+    says(folder, f'dr2seg(canvas=56,system="{text}")')
     (whole,) = asked_models([f"dr2seg(checkpoint={folder})"], tell=True)
     assert whole.arguments["system"] == text
     (line,) = capsys.readouterr().err.splitlines()
@@ -364,6 +410,7 @@ def test_a_run_says_what_was_taken_and_keeps_the_whole_model(folder, tmp_path, c
     pytest.importorskip("transformers")
     for path in POCKET.iterdir():
         if not path.name.startswith("harness"):
+            (folder / "checkpoint" / path.name).unlink(missing_ok=True)
             (folder / "checkpoint" / path.name).symlink_to(path)
     given = f"checkpoint={folder},frames=2,max_new_tokens=4"
     whole = f"dr2seg({given},canvas=168,prompt=short)"

@@ -1,0 +1,77 @@
+"""How a checkpoint is to be asked, in a file beside its weights, as `generation_config.json` is.
+
+    {"version": 1, "model": "dr2seg(form=sam2,canvas=168,prompt=short,frames=8,…)"}
+
+The model is the one that training asked or, where `--eval-model` names one, that evaluates. Its
+arguments are the options that the plugin declares as `harness.options.Carried`, those that nobody
+gave with the defaults of that day.
+"""
+
+import inspect
+from pathlib import Path
+
+from harness import plugins
+from harness.errors import HarnessError, ModelError
+from harness.options import carried
+from harness.spec import Spec, Value, parse
+from harness.store.atomic import read_json, write_json
+
+FILE = "harness_inference.json"
+VERSION = 1
+LARGEST = 2**20  # bytes; ours have some hundred
+
+
+def write(folder: Path, model: Spec) -> None:
+    """Write how a checkpoint is to be asked.
+
+    Args:
+        folder: The checkpoint's, or an adapter's.
+        model: What it was asked by; only its name and the options that are carried are kept.
+    """
+    known = {**_defaults(model.name), **model.arguments}
+    kept = {name: known[name] for name in known if name in _carried(model.name)}
+    write_json(folder / FILE, {"version": VERSION, "model": str(Spec(model.name, kept))})
+
+
+def read(folder: Path) -> Spec | None:
+    """Return what `write` wrote; None where there is no such file.
+
+    Raises:
+        ModelError: the file is damaged, or of another version.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"more than {LARGEST} bytes")
+        plain = read_json(path)
+        if plain["version"] != VERSION:
+            raise ValueError(f"version {plain['version']!r}")
+        return parse(plain["model"])
+    except (HarnessError, OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"checkpoint file {path}",
+            expected=f'an object with "version": {VERSION} and a SPEC as its "model"',
+            found=f"{type(error).__name__}: {error}",
+            fix="Delete it, and give the model with all its arguments.",
+        ) from error
+
+
+def unusual(model: Spec) -> Spec:
+    """Leave out of a SPEC the arguments that have the plugin's defaults."""
+    usual = _defaults(model.name)
+    given = model.arguments.items()
+    return Spec(
+        model.name, {key: value for key, value in given if key not in usual or usual[key] != value}
+    )
+
+
+def _carried(name: str) -> frozenset[str]:
+    return carried(plugins.load("models", name))
+
+
+def _defaults(name: str) -> dict[str, Value]:
+    """The defaults of a model plugin's options, in their order."""
+    parameters = inspect.signature(plugins.load("models", name)).parameters
+    return {one.name: one.default for one in parameters.values() if one.default is not one.empty}

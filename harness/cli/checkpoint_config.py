@@ -1,0 +1,179 @@
+"""A checkpoint is asked as its training asked it, unless told otherwise."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness import checkpoint_config, plugins
+from harness.cli.ask import specs
+from harness.errors import HarnessError, UsageError
+from harness.models.backends import adapters, checkpoint
+from harness.replies import storable
+from harness.spec import Spec, Value, parse
+
+NETWORK = ("backend", "chat")
+"""Arguments whose SPEC names the network that is asked. A segmenter or a sampler has a checkpoint
+too, whose training says nothing of how the model is asked."""
+READER = "model"
+"""The argument by which a model, such as `replay`, names another that reads its replies."""
+SHOWN = 600  # characters of arguments that a note shows
+
+
+class Carried(NamedTuple):
+    """What a network's checkpoint says, and the SPEC that asks it does not."""
+
+    weights: str = ""
+    """The argument that names the weights."""
+    added: Mapping[str, Value] = {}
+    lacking: Mapping[str, Value] = {}
+    """Arguments that the model does not take."""
+
+
+def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
+    """The SPECs of `--model`, each with what the checkpoint of its network adds.
+
+    Args:
+        texts: As typed.
+        tell: Whether to say on standard error what was added.
+    """
+    given = model_specs(texts)
+    if tell:
+        tell_taken(given)
+    return [as_trained(spec) for spec in given]
+
+
+def model_specs(texts: Sequence[str] | None) -> list[Spec]:
+    """The SPECs of `--model`, where a checkpoint that says how it is asked needs no more."""
+    if not texts:
+        return specs(texts, "--model")
+    found = ([model_spec(one)] if _is_folder(one) else specs([one], "--model") for one in texts)
+    return [spec for several in found for spec in several]
+
+
+def model_spec(text: str) -> Spec:
+    """One SPEC, or the one of the model that asks a checkpoint, of which the folder is given.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if not _is_folder(text):
+        return parse(text)
+    known = checkpoint_config.read(checkpoint.find(text))
+    if known is None:
+        raise UsageError(
+            f"--model {text}",
+            expected=f"a checkpoint with {checkpoint_config.FILE}, which trainings write",
+            found="a folder without it",
+            fix=f"Name the model that asks it: NAME(checkpoint={text}); see `harness list models`.",
+        )
+    return Spec(known.name, {"checkpoint": text})
+
+
+def _is_folder(text: str) -> bool:
+    """Whether a text is a checkpoint's folder, and no model's name."""
+    return text not in plugins.installed("models") and Path(text).expanduser().is_dir()
+
+
+def as_trained(spec: Spec) -> Spec:
+    """The SPEC, with arguments that it does not name as the checkpoint of its network has them.
+
+    Those that have the model's defaults are left out. The same holds of a model in it that reads
+    its replies.
+    """
+    reader = spec.arguments.get(READER)
+    read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
+    return Spec(spec.name, {**spec.arguments, **read, **_carried(spec).added})
+
+
+def tell_taken(given: Sequence[Spec]) -> None:
+    """Say on standard error what `as_trained` adds, each thing once."""
+    for note in dict.fromkeys(note for spec in given for note in _notes(spec)):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _notes(spec: Spec) -> Iterator[str]:
+    reader = spec.arguments.get(READER)
+    if isinstance(reader, Spec):
+        yield from _notes(reader)
+    weights, added, lacking = _carried(spec)
+    said = []
+    if added:
+        said += [
+            f"is asked as in its training, with {_shown(added)}",
+            "give these arguments in the SPEC to ask otherwise",
+        ]
+    if lacking:
+        said += [
+            f"is asked without its training's {_shown(lacking)}, which {spec.name} does not take"
+        ]
+    if said:
+        yield f"{spec.name} with the {weights} {'; '.join(said)}"
+
+
+def _shown(arguments: Mapping[str, Value]) -> str:
+    """Arguments as typed, on one line of a terminal: a file may hold anything."""
+    folded = " ".join(str(Spec("x", arguments))[2:-1].split())
+    plain = "".join(char if char.isprintable() else "\ufffd" for char in folded)
+    return storable(plain, SHOWN)
+
+
+def _carried(spec: Spec) -> Carried:
+    """What the checkpoint has and the SPEC does not say: what the model takes, and what not."""
+    weights, known = _config(spec)
+    if known is None or known.name != spec.name:
+        return Carried(weights)
+    missing = {
+        key: value
+        for key, value in checkpoint_config.unusual(known).arguments.items()
+        if not _says(spec, key)
+    }
+    taken = {key for key in missing if plugins.accepts("models", spec.name, key)}
+    return Carried(
+        weights,
+        {key: value for key, value in missing.items() if key in taken},
+        {key: value for key, value in missing.items() if key not in taken},
+    )
+
+
+def _says(spec: Spec, key: str) -> bool:
+    """Whether a SPEC says an argument, itself or in a rule for frames: those have their pixels."""
+    ruled = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
+    return ruled or key in spec.arguments
+
+
+def _innermost(spec: Spec, name: str) -> Value:
+    """An argument as it counts for the network that a SPEC asks: that of the innermost SPEC."""
+    for part in NETWORK:
+        inner = spec.arguments.get(part)
+        if isinstance(inner, Spec) and (found := _innermost(inner, name)) is not None:
+            return found
+    return spec.arguments.get(name)
+
+
+def _config(spec: Spec) -> tuple[str, Spec | None]:
+    """The argument that names the weights that are asked, and how they are to be asked.
+
+    An adapter was trained after its base, and so goes before it. Weights that are shipped are no
+    one's own. None where nothing is said.
+    """
+    for name in ("adapter", "checkpoint"):
+        named, revision = _innermost(spec, name), _innermost(spec, "revision")
+        if named is None or isinstance(named, Spec):
+            continue
+        folder = _folder(name, str(named), None if revision is None else str(revision))
+        if folder is not None and (known := checkpoint_config.read(folder)) is not None:
+            return f"{name} {named}", known
+    return "", None
+
+
+def _folder(kind: str, named: str, revision: str | None) -> Path | None:
+    """The folder that a backend finds; None where there is none, which the backend will say."""
+    if kind == "checkpoint" and named in checkpoint.SHIPPED:
+        return None
+    try:
+        if kind == "adapter":
+            return adapters.folder_of(named)
+        return checkpoint.find(named, revision=revision)
+    except (HarnessError, OSError, RuntimeError, ValueError):  # no home, no such path
+        return None
