@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from harness import replies
 from harness.errors import ParseError
 from harness.models import grammar as shared
+from harness.models.composition import Composition
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.models.visionreasoner import grammar
+from harness.models.visionreasoner.model import with_sam2
+from harness.spec import Spec
 from harness.types import Box, Point
 
 GOOD = '{"bbox_2d": [10, 20, 30, 40], "point_2d": [15, 25]}'
@@ -230,13 +233,11 @@ def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):
     assert small.requests(ask())[0].resize == (168, 168)
 
 
-def test_sam_2_segments_where_its_weights_are_given(monkeypatch):
-    from harness.models import building
-    from harness.spec import Spec
-
-    built = []
-    monkeypatch.setattr(building.plugins, "build", lambda kind, spec: built.append(str(spec)))
-    building.segmenter_of(None)
-    building.segmenter_of(None, sam2="facebook/sam2-hiera-large")
-    building.segmenter_of(Spec("box"), sam2="facebook/sam2-hiera-large")
-    assert built == ["grabcut", "sam2(checkpoint=facebook/sam2-hiera-large)", "box"]
+def test_sam_2_segments_where_its_weights_are_given():
+    given = Composition()
+    assert with_sam2(given, None) == given and given.segmenter is None
+    assert str(with_sam2(given, "facebook/sam2-hiera-large").segmenter) == (
+        "sam2(checkpoint=facebook/sam2-hiera-large)"
+    )
+    own = Composition(segmenter=Spec("box"))
+    assert with_sam2(own, "facebook/sam2-hiera-large") == own
