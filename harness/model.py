@@ -37,7 +37,9 @@ class Model(ABC):
     built_from: Spec | None = None
     """The SPEC that `harness.load_model` made it from."""
 
-    if TYPE_CHECKING:  # values, which a field of a dataclass may define as well as a property
+    # Declared to type checkers alone: a property would be taken for the default of the field by
+    # which a dataclass defines it.
+    if TYPE_CHECKING:
 
         @property
         def name(self) -> str:
