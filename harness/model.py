@@ -12,6 +12,22 @@ from harness.types import Answer, Box, Point, Prediction, Query
 
 T = TypeVar("T")
 
+Coordinates: TypeAlias = Literal[
+    "pixels",
+    "pixels_yx",
+    "normalized_1",
+    "normalized_1_yx",
+    "normalized_100",
+    "normalized_100_yx",
+    "normalized_1000",
+    "normalized_1000_yx",
+    "normalized_1024",
+    "normalized_1024_yx",
+]
+"""Meaning of the numbers in a response: pixels of the image as the network sees it (its canvas), or
+shares of each side, from 0 to 1, 100, 1000 or 1024. A point is (x, y) and a box (x1, y1, x2, y2);
+with `_yx`, (y, x) and (y1, x1, y2, x2)."""
+
 
 class Model(Protocol):
     """Answers queries. It sees nothing but the queries, and never a target.
@@ -111,12 +127,15 @@ class ReplyReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPrompt:
-    """Where one object is, in pixels of the picture that is segmented."""
+    """One object for a segmenter, by any of these, in pixels of the picture that is segmented."""
 
     box: Box | None = None
     positive: tuple[Point, ...] = ()
+    """Points on the object."""
     negative: tuple[Point, ...] = ()
+    """Points beside it."""
     phrase: str = ""
+    """Words for it. By itself, a phrase names everything in the picture that it fits."""
 
 
 def settings(part: Any) -> dict[str, Any]:
@@ -244,8 +263,8 @@ class Chat(Protocol):
         """How many requests it likes at once."""
 
     @property
-    def coordinates(self) -> Literal["pixels", "thousandths"]:
-        """What the backbone's numbers mean: pixels of its canvas, or 0 to 1000 along each side."""
+    def coordinates(self) -> Coordinates:
+        """Meaning of the numbers that the network writes."""
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record."""

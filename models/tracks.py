@@ -25,9 +25,9 @@ def joint_masks(
 
     `items` are in pixels of frame `start`, which is segmented as it was decoded, at once. What is
     returned carries the objects to the other frames one by one, forward and backward, when it is
-    called. A `phrase` goes with the prompt of each; without items it is a prompt by itself. Memory:
-    a mask of each object in one frame, and run-lengths of the others, where the propagator gives a
-    `Track` an object.
+    called. A `phrase` goes with every item that has none of its own; without items it is a prompt
+    by itself. Memory: a mask of each object in one frame, and run-lengths of the others, where the
+    propagator gives a `Track` an object.
 
     Raises:
         ModelError: the segmenter or the propagator gives another number of masks, or of pixels.
@@ -63,7 +63,7 @@ def _carried(propagator: Propagator, media: Media, start: int, masks: Sequence[B
 
 
 def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
-    """One prompt an object, each with the phrase; the phrase alone if there are no objects."""
+    """One prompt an object, with its own phrase or the given one; that alone if there is none."""
     if not items:
         return [ObjectPrompt(phrase=phrase)] if phrase else []
     return [
@@ -71,7 +71,7 @@ def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
             box=item.box,
             positive=tuple(point for point in (item.point, item.second) if point is not None),
             negative=() if item.negative is None else (item.negative,),
-            phrase=phrase,
+            phrase=item.phrase or phrase,
         )
         for item in items
     ]

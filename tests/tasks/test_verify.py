@@ -19,7 +19,11 @@ READERS = (
     "qwen_vl(backend=stored)",
     "qwen_vl(backend=stored,prompt=locate)",
     "qwen_vl(backend=stored,keyframe=named)",
-    "qwen_vl(backend=stored(coordinates=thousandths))",
+    "qwen_vl(backend=stored(coordinates=normalized_1000))",
+    "qwen_vl(backend=stored(coordinates=normalized_1_yx))",
+    "qwen_vl(backend=stored(coordinates=normalized_100),prompt=locate)",
+    "qwen_vl(backend=stored(coordinates=normalized_1024_yx),keyframe=named)",
+    "qwen_vl(backend=stored(coordinates=pixels_yx),prompt=locate)",
 )
 TRAIN = 4  # times as many samples as the other splits
 TASKS = {

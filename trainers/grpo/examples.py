@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import shown
+from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
 from harness.run.plan import samples_of
 from harness.trainer import TrainingRun
@@ -24,12 +25,12 @@ Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sample, what is asked of it, and the frame that the numbers of replies are in."""
+    """A sample, what is asked of it, and the canvas that the numbers of replies are in."""
 
     task: str
     sample: Sample
     request: ChatRequest
-    canvas: tuple[int, int]
+    canvas: Canvas
 
     @property
     def frames(self) -> tuple[tuple[int, ...], ...]:
@@ -54,10 +55,19 @@ def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
 def example_of(
     model: PromptedModel, task: str, sample: Sample, *, ask: Ask, max_completion_length: int
 ) -> Example:
-    """A sample as a prompt; the canvas is the one by which evaluation reads replies."""
+    """A sample as a prompt; the canvas is the one by which evaluation reads replies.
+
+    Raises:
+        UsageError: the policy writes y before x.
+    """
     request = replace(ask(model, sample), max_new_tokens=max_completion_length)
-    thousandths = model.chat.coordinates == "thousandths"
-    canvas = (1000, 1000) if thousandths else model.chat.canvas(request)
+    canvas = model.canvas(request)
+    if canvas.y_first:
+        raise UsageError(
+            f"coordinates={model.meaning}",
+            expected="x before y, which rewards read",
+            found="y before x",
+        )
     return Example(task, sample, request, canvas)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from harness.errors import ParseError
-from harness.models.canvas import Canvas
 from harness.models.compose import LOCATED
 from harness.models.grammar import ParseResult
 from harness.replies import storable
@@ -46,12 +45,11 @@ class PlacesOf:
             said = self.parse(storable(reply))
         except ParseError as error:
             said = ParseResult(error=str(error))
-        canvas = Canvas(example.canvas, query.size)
-        items = [canvas.to_picture(item) for item in said.items]
+        items = [example.canvas.to_picture(item) for item in said.items]
         unread = {} if said.error is None else {"unread": said.error}
         return {
             "frame": _frame(example, said),
-            "boxes": [list(item.box) for item in items],
+            "boxes": [list(item.box) for item in items if item.box is not None],
             "points": [list(item.point) for item in items if item.point is not None],
             **unread,
         }
