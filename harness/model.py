@@ -125,6 +125,20 @@ class ReplyReader(Protocol):
         """The same reader with other perception."""
 
 
+@runtime_checkable
+class MaskEmitter(Protocol):
+    """A model whose network emits masks: another can take its place, such as a perfect one."""
+
+    def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
+        """One prediction a query, in the order of the queries."""
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """The texts of responses that say `answer`, one a form; empty for a form of masks."""
+
+    def with_network(self, network: "MaskNetwork") -> Self:
+        """The same model with another network."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPrompt:
     """One object for a segmenter, by any of these, in pixels of the picture that is segmented."""
@@ -297,3 +311,32 @@ class Judge(Protocol):
 
     def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
         """One verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskResponse:
+    """A text, and the masks that a network emitted with it."""
+
+    text: str = ""
+    masks: Sequence[Sequence[BoolArray]] = ()
+    """One track an object: a boolean mask for each frame of the first medium, in its order, height
+    × width of the original picture (an image is one frame). No object: nothing is meant."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    frames: int | None = None
+    """Frames that the language network was shown; None: all of the request."""
+
+
+class MaskNetwork(Protocol):
+    """A network that emits masks, in this process: any class with this method.
+
+    A request has the text, and in `media` what it is about: `media[0].frame(k)` is a frame (height
+    × width × 3 bytes, RGB), `len(media[0])` their number, `media[0].times()` their seconds.
+    """
+
+    def generate(self, requests: Sequence[ChatRequest]) -> Sequence[MaskResponse]:
+        """One response a request, in order.
+
+        Raises:
+            OutOfMemory: the batch does not fit (or torch's own error); the engine tries halves.
+        """

@@ -51,12 +51,27 @@ def _carried(propagator: Propagator, media: Media, start: int, masks: Sequence[B
             expected=f"{len(masks)} tracks",
             found=str(len(tracks)),
         )
+    return joint_track(f"propagator {propagator.name}", tracks, media)
+
+
+def joint_track(who: str, tracks: Sequence[Sequence[BoolArray]], media: Media) -> Track:
+    """The union of objects in every frame of a medium.
+
+    Args:
+        who: The part that made the tracks, for errors.
+        tracks: One an object, in it a mask (height × width of `media`) a frame.
+        media: A picture or a video.
+
+    Raises:
+        ModelError: a track has another number of masks, or a mask other pixels.
+    """
+    shape = (media.size[1], media.size[0])
     for track in tracks:
-        _check(f"propagator {propagator.name}", track, len(media), masks[0].shape)
+        _check(who, track, len(media), shape)
     known = [track for track in tracks if isinstance(track, Track)]
-    if len(known) == len(tracks):
+    if known and len(known) == len(tracks):
         return known[0].union(*known[1:])
-    joint = Track(len(media), *masks[0].shape)
+    joint = Track(len(media), *shape)
     for index, frame in enumerate(zip(*tracks, strict=True)):
         joint[index] = np.logical_or.reduce(frame)
     return joint

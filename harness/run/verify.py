@@ -9,11 +9,15 @@ nothing if it does not.
 A prompt names an object by its box, by points on it, or by the words of the question. The less a
 grammar says, the less is verified: a box that is off by a pixel too many is missed, a point that
 is off is missed only where it leaves the object.
+
+Of a model whose network emits masks, the network is the oracle: it emits the true objects, and all
+that is after it is verified.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cv2
@@ -25,14 +29,14 @@ from harness.errors import DataError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt, ReplyReader
+from harness.model import ChatRequest, MaskEmitter, MaskResponse, ObjectPrompt, ReplyReader
 from harness.plugins import blamed
 from harness.record import values
 from harness.run.plan import samples_of, select, survey, units
 from harness.run.scoring import score_unit
 from harness.scores import UnitScore
 from harness.task import Task
-from harness.types import Box, Point, Prediction, Sample, Target
+from harness.types import Answer, Box, Point, Prediction, Sample, Target
 
 CANVAS = 840  # the coarsest coordinates that a grammar is expected to have, in steps a side
 SHOWN = 5
@@ -45,7 +49,7 @@ class Verdict:
     task: str
     protocol: str
     way: str
-    """`answers` or `replies`."""
+    """`answers`, `replies` or `masks`."""
     metric: str
     value: float | None
     ceiling: float
@@ -61,8 +65,10 @@ class Verdict:
         return self.value is not None and abs(self.value - self.ceiling) <= self.tolerance
 
 
-def verify(task: Task, reader: ReplyReader | None) -> Iterator[Verdict]:
+def verify(task: Task, reader: ReplyReader | MaskEmitter | None) -> Iterator[Verdict]:
     """Score perfect answers: directly, and through `reader` if one is given.
+
+    A reader is given perfect replies and perception, a model that emits masks a perfect network.
 
     Raises:
         DataError: the truth is hidden, or the benchmark's files are not as they should be.
@@ -87,14 +93,15 @@ def verify(task: Task, reader: ReplyReader | None) -> Iterator[Verdict]:
         ],
     )
     if reader is not None:
+        if isinstance(reader, ReplyReader):
+            way, through = "replies", partial(through_text, reader=reader)
+        else:
+            way, through = "masks", partial(through_masks, model=reader)
         yield _verdict(
             task,
-            "replies",
+            way,
             ceiling,
-            [
-                score_unit(task, unit, [through_text(sample, reader) for sample in unit])
-                for unit in units(samples_of(task))
-            ],
+            [score_unit(task, unit, list(map(through, unit))) for unit in units(samples_of(task))],
         )
 
 
@@ -140,6 +147,56 @@ def through_text(sample: Sample, reader: ReplyReader) -> Prediction:
     oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
     seeing = reader.with_perception(oracle, oracle)
     return seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+
+
+def through_masks(sample: Sample, model: MaskEmitter) -> Prediction:
+    """The target's answer as a network that emits masks would give it, through all after it."""
+    assert sample.target is not None, "verify refuses tasks without truth"
+    texts = model.write(sample.query, sample.target.answer)
+    (prediction,) = model.with_network(PerfectNetwork(sample.target.answer, texts)).predict(
+        [sample.query]
+    )
+    return prediction
+
+
+@dataclass(frozen=True)
+class PerfectNetwork:
+    """A network that emits the true objects."""
+
+    answer: Answer
+    texts: Sequence[str]
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[MaskResponse]:
+        """One response a request: the text that is to be said, and a track an object."""
+        said = zip(requests, self.texts, strict=True)
+        return [MaskResponse(text=text, masks=self._tracks(one.media[0])) for one, text in said]
+
+    def _tracks(self, media: Media) -> list[Track]:
+        answer = self.answer
+        if answer.no_target:
+            return []
+        if answer.masks is None:
+            return [_filled(answer.box_track or (None,) * len(media), media.size)]
+        return [_track(one) for one in answer.instances or (answer.masks,)]
+
+
+def _track(masks: Sequence[Rle]) -> Track:
+    track = Track(len(masks), masks[0].height, masks[0].width)
+    for index, mask in enumerate(masks):
+        track[index] = mask.to_array()
+    return track
+
+
+def _filled(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
+    """A track of filled boxes; edges between pixels are rounded."""
+    track = Track(len(boxes), size[1], size[0])
+    for index, box in enumerate(boxes):
+        mask = np.zeros((size[1], size[0]), dtype=np.bool_)
+        if box is not None:
+            left, top, right, bottom = (max(0, round(edge)) for edge in box)
+            mask[top:bottom, left:right] = True
+        track[index] = mask
+    return track
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from harness.types import Answer, AnswerForm, FailureKind, Point, Query, Sample,
 
 PLACE = Path(__file__).parent / "added"
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "models" / "adding.md"
-MAX_LINES = {"molmo": 60, "points_reward": 35}
+MAX_LINES = {"molmo": 60, "points_reward": 35, "segment_token": 40}
 
 
 def plugin(name):
