@@ -3,18 +3,22 @@
 import re
 import runpy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness import plugins
+from harness.errors import UsageError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.model import ObjectPrompt
 from harness.models.truth import objects_in
 from harness.run.verify import Oracle, verify
 from harness.spec import parse
+from harness.trainers.grpo.examples import asked as first
+from harness.trainers.grpo.examples import example_of
 from harness.trainers.grpo.values import Group, Rollout
 from harness.types import Answer, AnswerForm, FailureKind, Point, Query, Sample, Target
 
@@ -101,6 +105,14 @@ def test_a_reward_reads_points_alone(molmo, response, reward):
     )
     (terms,) = plugin("points_reward")["OnObjects"](molmo.prompt.parse)(group)
     assert terms["total"] == pytest.approx(reward)
+
+
+def test_rewards_have_the_numbers_of_responses_and_x_first(molmo):
+    sample = Sample(id="s", query=asked(AnswerForm.MASK), target=oracle(RING).target)
+    example = partial(example_of, task="t", sample=sample, ask=first, max_completion_length=9)
+    assert example(molmo).canvas == (100, 100)
+    with pytest.raises(UsageError):
+        example(replace(molmo, coordinates="normalized_1000_yx"))
 
 
 WIDTH, HEIGHT = 200, 100

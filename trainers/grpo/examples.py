@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import shown
-from harness.models.canvas import Canvas
-from harness.models.compose import PromptedModel
+from harness.models.compose import LOCATED, PromptedModel
 from harness.run.plan import samples_of
 from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Dropped
@@ -25,12 +24,12 @@ Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sample, what is asked of it, and the canvas that the numbers of replies are in."""
+    """A sample, what is asked of it, and the frame that the numbers of replies are in."""
 
     task: str
     sample: Sample
     request: ChatRequest
-    canvas: Canvas
+    canvas: tuple[int, int]
 
     @property
     def frames(self) -> tuple[tuple[int, ...], ...]:
@@ -58,17 +57,17 @@ def example_of(
     """A sample as a prompt; the canvas is the one by which evaluation reads replies.
 
     Raises:
-        UsageError: the policy writes y before x.
+        UsageError: the policy writes y before x, of which rewards read places wrongly.
     """
     request = replace(ask(model, sample), max_new_tokens=max_completion_length)
     canvas = model.canvas(request)
-    if canvas.y_first:
+    if canvas.y_first and sample.query.form in LOCATED:
         raise UsageError(
             f"coordinates={model.meaning}",
             expected="x before y, which rewards read",
             found="y before x",
         )
-    return Example(task, sample, request, canvas)
+    return Example(task, sample, request, canvas.extent)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from harness.errors import ParseError
+from harness.models.canvas import Canvas
 from harness.models.compose import LOCATED
 from harness.models.grammar import ParseResult
 from harness.replies import storable
@@ -45,7 +46,8 @@ class PlacesOf:
             said = self.parse(storable(reply))
         except ParseError as error:
             said = ParseResult(error=str(error))
-        items = [example.canvas.to_picture(item) for item in said.items]
+        canvas = Canvas(example.canvas, query.size)
+        items = [canvas.to_picture(item) for item in said.items]
         unread = {} if said.error is None else {"unread": said.error}
         return {
             "frame": _frame(example, said),

@@ -69,7 +69,7 @@ class Scoring:
                 sample=example.sample,
                 rollouts=tuple(several),
                 seconds=tuple(after),
-                canvas=example.canvas.extent,
+                canvas=example.canvas,
                 count_tokens=self.count_tokens,
                 frames=example.frames,
             )
