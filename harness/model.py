@@ -26,6 +26,22 @@ T = TypeVar("T")
 Said = TypeVar("Said")
 """What the network of a `Staged` model said to one query."""
 
+Coordinates: TypeAlias = Literal[
+    "pixels",
+    "pixels_yx",
+    "normalized_1",
+    "normalized_1_yx",
+    "normalized_100",
+    "normalized_100_yx",
+    "normalized_1000",
+    "normalized_1000_yx",
+    "normalized_1024",
+    "normalized_1024_yx",
+]
+"""Meaning of the numbers in a response: pixels of the image as the network sees it (its canvas), or
+shares of each side, from 0 to 1, 100, 1000 or 1024. A point is (x, y) and a box (x1, y1, x2, y2);
+with `_yx`, (y, x) and (y1, x1, y2, x2)."""
+
 
 class Model(ABC):
     """Answers queries. It sees nothing but the queries, and never a target.
@@ -200,14 +216,31 @@ class ReplyReader(Protocol):
         """The same reader with other perception."""
 
 
+@runtime_checkable
+class MaskEmitter(Protocol):
+    """A model whose network emits masks: another can take its place, such as a perfect one."""
+
+    def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
+        """One prediction a query, in the order of the queries."""
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """The texts of responses that say `answer`, one a form; empty for a form of masks."""
+
+    def with_network(self, network: "MaskNetwork") -> Self:
+        """The same model with another network."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPrompt:
-    """Where one object is, in pixels of the picture that is segmented."""
+    """One object for a segmenter, by any of these, in pixels of the picture that is segmented."""
 
     box: Box | None = None
     positive: tuple[Point, ...] = ()
+    """Points on the object."""
     negative: tuple[Point, ...] = ()
+    """Points beside it."""
     phrase: str = ""
+    """Words for it. By itself, a phrase names everything in the picture that it fits."""
 
 
 def settings(part: Any) -> dict[str, Any]:
@@ -344,8 +377,8 @@ class Chat(ABC):
             """Requests that it likes at once."""
 
         @property
-        def coordinates(self) -> Literal["pixels", "thousandths"]:
-            """Unit of the backbone's numbers: pixels of its canvas, or 0 to 1000 on each side."""
+        def coordinates(self) -> Coordinates:
+            """Meaning of the numbers that the network writes."""
 
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:
@@ -448,3 +481,32 @@ class Judge(Protocol):
 
     def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
         """One verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskResponse:
+    """A text, and the masks that a network emitted with it."""
+
+    text: str = ""
+    masks: Sequence[Sequence[BoolArray]] = ()
+    """One track an object: a boolean mask for each frame of the first medium, in its order, height
+    × width of the original picture (an image is one frame). No object: nothing is meant."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    frames: int | None = None
+    """Frames that the language network was shown; None: all of the request."""
+
+
+class MaskNetwork(Protocol):
+    """A network that emits masks, in this process: any class with this method.
+
+    A request has the text, and in `media` what it is about: `media[0].frame(k)` is a frame (height
+    × width × 3 bytes, RGB), `len(media[0])` their number, `media[0].times()` their seconds.
+    """
+
+    def generate(self, requests: Sequence[ChatRequest]) -> Sequence[MaskResponse]:
+        """One response a request, in order.
+
+        Raises:
+            OutOfMemory: the batch does not fit (or torch's own error); the engine tries halves.
+        """

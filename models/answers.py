@@ -12,7 +12,7 @@ from harness.errors import ParseError
 from harness.masks import BoolArray, rles_of
 from harness.models.grammar import Item
 from harness.models.tracks import extent
-from harness.types import Answer, AnswerForm
+from harness.types import Answer, AnswerForm, Box
 
 MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
 """Forms that are answered with masks, or with the boxes around them."""
@@ -37,19 +37,22 @@ def masked(
         items: The objects, in pixels of the picture.
         tracks: Their joint mask in every frame, looked at one by one.
         nothing: Nothing is meant.
-        still: It is a picture: the objects' own boxes are part of the answer.
+        still: It is a picture: the objects' own boxes are part of the answer, where all have one.
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
-    boxes = tuple(item.box for item in items) if still else None
+    boxes = boxes_of(items) if still else None
     return lambda: Answer(masks=rles_of(tracks()), boxes=boxes, no_target=nothing)
 
 
 def placed(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:
-    """Boxes of objects, in pixels of the picture; with points or their number if `form` says so.
+    """Boxes, points or the number of objects, in pixels of the picture.
+
+    Boxes are part of the answer where every object has one, else points.
 
     Raises:
-        ParseError: there are none, and a phrase says that something is meant.
+        ParseError: the objects say no answer of this form: a phrase alone has no place and no
+            number, a point no box.
     """
     if phrase and not items:
         raise ParseError(
@@ -57,10 +60,19 @@ def placed(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[A
             expected="boxes, or nothing that is meant",
             found=f"{phrase[:60]!r} and no box",
         )
-    boxes = tuple(item.box for item in items)
-    points = tuple(item.place for item in items) if form is AnswerForm.POINTS else None
+    boxes = boxes_of(items)
+    if boxes is None and form is AnswerForm.BOXES:
+        raise ParseError("answer", expected="a box an object", found="an object without one")
+    located = form is AnswerForm.POINTS or boxes is None
+    points = tuple(item.place for item in items) if located else None
     count = len(items) if form is AnswerForm.COUNT else None
     return lambda: Answer(points=points, count=count, boxes=boxes, no_target=not items)
+
+
+def boxes_of(items: Sequence[Item]) -> tuple[Box, ...] | None:
+    """The box of every object; None if one has none."""
+    boxes = tuple(item.box for item in items if item.box is not None)
+    return boxes if len(boxes) == len(items) else None
 
 
 def whole(parts: Sequence[Pending[Answer]]) -> Answer:

@@ -1,7 +1,7 @@
 """The one place where coordinates change frame: a network's canvas and the original picture.
 
-A network speaks of a canvas: pixels of the picture that it was given (Qwen2.5-VL) or thousandths
-of each side (Qwen3-VL). The rule both ways is the one of the official VisionReasoner code,
+A network speaks of a canvas: pixels of the picture that it was given (Qwen2.5-VL), or shares of
+each side (Qwen3-VL: of 1000). The rule both ways is the one of the official VisionReasoner code,
 `int(v * scale + 0.5)`, with one scale a side.
 
 Boxes of a canvas are read as edges (right and bottom exclusive), which is what the official
@@ -11,22 +11,20 @@ boxes tend to be one canvas pixel short at the right and bottom; nothing here ma
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Self
 
 from harness.errors import ModelError
+from harness.model import Coordinates
 from harness.models.grammar import Item
 from harness.types import Box, Point
 
-Coordinates: TypeAlias = Literal["pixels", "thousandths"]
-"""What the numbers of replies mean: pixels of the canvas, or 0 to 1000 along each side."""
-
 COORDINATES: Mapping[str, Coordinates] = {
-    "qwen2_vl": "thousandths",
+    "qwen2_vl": "normalized_1000",
     "qwen2_5_vl": "pixels",
-    "qwen3_vl": "thousandths",
-    "qwen3_vl_moe": "thousandths",
+    "qwen3_vl": "normalized_1000",
+    "qwen3_vl_moe": "normalized_1000",
 }
 """By the `model_type` of a checkpoint's configuration."""
 
@@ -42,50 +40,119 @@ def declared_coordinates(model_type: str) -> Coordinates:
             f"coordinates of a {model_type} checkpoint",
             expected=f"one of {', '.join(COORDINATES)}",
             found=model_type,
-            fix="Say what its numbers mean: coordinates=pixels or coordinates=thousandths.",
+            fix="Say what its numbers mean, such as coordinates=pixels or "
+            "coordinates=normalized_1000.",
         )
     return COORDINATES[model_type]
 
 
+STEPS = {1: 1000, 100: 1000, 1000: 1000, 1024: 1024}
+"""Steps of a side that are written of numbers normalized to each: 1 with three decimals, 100 with
+one, so that no grammar is coarser than the others."""
+
+
+def normalized_to(coordinates: Coordinates) -> int | None:
+    """The number of a whole side: 1, 100, 1000 or 1024; None: numbers are pixels.
+
+    >>> normalized_to("normalized_100_yx"), normalized_to("pixels")
+    (100, None)
+    """
+    kind, _, side = coordinates.removesuffix("_yx").partition("_")
+    return int(side) if kind == "normalized" else None
+
+
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """A canvas of `size` (width, height) over a picture of `picture` (width, height) pixels.
+    """A canvas of `size` (width, height) steps over a picture of `picture` (width, height) pixels.
 
-    Going to the canvas and back moves no coordinate by more than one canvas pixel and half a
-    picture pixel; whole boxes of a picture that is no larger than its canvas come back exactly.
+    Going to the canvas and back moves no coordinate by more than one step and half a picture pixel;
+    whole boxes of a picture that is no larger than its canvas come back exactly.
     """
 
     size: tuple[int, int]
     picture: tuple[int, int]
+    parts: int = 1
+    """Steps in 1 of a response's numbers: 10 for percents with one decimal."""
+    y_first: bool = False
+
+    @classmethod
+    def of(
+        cls, coordinates: Coordinates, picture: tuple[int, int], seen: Callable[[], tuple[int, int]]
+    ) -> Self:
+        """The canvas of some numbers.
+
+        Args:
+            coordinates: Meaning of the numbers.
+            picture: (width, height) of the original picture, in pixels.
+            seen: Its (width, height) as the network sees it; asked for pixels only.
+        """
+        side, y_first = normalized_to(coordinates), coordinates.endswith("_yx")
+        if side is None:
+            return cls(seen(), picture, y_first=y_first)
+        steps = STEPS[side]
+        return cls((steps, steps), picture, parts=steps // side, y_first=y_first)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """(width, height) of the whole picture in a response's numbers: (100, 100) for percents."""
+        return self.size[0] // self.parts, self.size[1] // self.parts
 
     def to_picture(self, item: Item) -> Item:
         """Whole pixels of the picture; clipped to it, and never without area."""
-        across, down = self._steps()
-        return Item(
-            _box(
-                _span(item.box.left, item.box.right, across, self.picture[0]),
-                _span(item.box.top, item.box.bottom, down, self.picture[1]),
-            ),
-            item.point and _point(item.point, (across, down), self.picture),
-            item.negative and _point(item.negative, (across, down), self.picture),
-            item.second and _point(item.second, (across, down), self.picture),
-        )
+        across = self.picture[0] * self.parts / self.size[0]
+        down = self.picture[1] * self.parts / self.size[1]
+
+        def box(box: Box) -> Box:
+            return _box(
+                _span(box.left, box.right, across, self.picture[0]),
+                _span(box.top, box.bottom, down, self.picture[1]),
+            )
+
+        def point(point: Point) -> Point:
+            return _point(point, (across, down), self.picture)
+
+        return _each(self.x_first(item), box, point)
+
+    def x_first(self, item: Item) -> Item:
+        """An object as a response says it, with x before y."""
+        return _turned(item) if self.y_first else item
 
     def to_canvas(self, item: Item) -> Item:
-        """Whole steps of the canvas; clipped to it, and never without area."""
-        across, down = self._steps()
-        return Item(
-            _box(
-                _edges(item.box.left / across, item.box.right / across, self.size[0]),
-                _edges(item.box.top / down, item.box.bottom / down, self.size[1]),
-            ),
-            item.point and _point(item.point, (1 / across, 1 / down), self.size),
-            item.negative and _point(item.negative, (1 / across, 1 / down), self.size),
-            item.second and _point(item.second, (1 / across, 1 / down), self.size),
-        )
+        """Whole steps of the canvas in a response's numbers; clipped, and never without area."""
+        across, down = self.picture[0] / self.size[0], self.picture[1] / self.size[1]
 
-    def _steps(self) -> tuple[float, float]:
-        return self.picture[0] / self.size[0], self.picture[1] / self.size[1]
+        def box(box: Box) -> Box:
+            edges = _box(
+                _edges(box.left / across, box.right / across, self.size[0]),
+                _edges(box.top / down, box.bottom / down, self.size[1]),
+            )
+            return Box(*(edge / self.parts for edge in edges))
+
+        def point(point: Point) -> Point:
+            x, y = _point(point, (1 / across, 1 / down), self.size)
+            return Point(x / self.parts, y / self.parts)
+
+        there = _each(item, box, point)
+        return _turned(there) if self.y_first else there  # it is its own inverse
+
+
+def _each(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Point]) -> Item:
+    """An object with its box and points changed, where it has some."""
+    return item._replace(
+        box=item.box and box(item.box),
+        point=item.point and point(item.point),
+        negative=item.negative and point(item.negative),
+        second=item.second and point(item.second),
+    )
+
+
+def _turned(item: Item) -> Item:
+    """An object with x and y exchanged."""
+    return _each(
+        item,
+        lambda box: Box(box.top, box.left, box.bottom, box.right),
+        lambda point: Point(point.y, point.x),
+    )
 
 
 def _box(across: tuple[int, int], down: tuple[int, int]) -> Box:

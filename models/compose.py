@@ -19,6 +19,7 @@ from harness.model import (
     ChatRequest,
     Conversation,
     ConversingChat,
+    Coordinates,
     Propagator,
     Segmenter,
     Staged,
@@ -94,6 +95,8 @@ class PromptedModel(Staged[Asked]):
     max_new_tokens: int = 1024
     system: str | None = None
     batch_size: int = 8
+    coordinates: Coordinates | None = None
+    """Meaning of the numbers that the prompt's grammar has; None: as the network's are."""
     words_resize: tuple[int, int] | None = None
     """(width, height) to squash pictures to for questions in words; None: the processor's rule."""
     second_try: bool = False
@@ -119,7 +122,7 @@ class PromptedModel(Staged[Asked]):
             "resize": self.prompt.resize and list(self.prompt.resize),
             "words_resize": self.words_resize and list(self.words_resize),
             "system": self.system,
-            "coordinates": self.chat.coordinates,
+            "coordinates": self.meaning,
             "segmenter": settings(self.segmenter),
             "propagator": settings(self.propagator),
             "keyframe": self.keyframe,
@@ -345,10 +348,19 @@ class PromptedModel(Staged[Asked]):
     def _key_frame(self, media: Media) -> int:
         return len(media) // 2 if self.keyframe == "middle" else 0
 
+    @property
+    def meaning(self) -> Coordinates:
+        """Meaning of the numbers in responses about places."""
+        return self.coordinates or self.chat.coordinates
+
+    def canvas(self, request: ChatRequest) -> Canvas:
+        """The canvas that the numbers of a response to this request are in."""
+        return Canvas.of(
+            self.meaning, request.media[0].size, seen=lambda: self.chat.canvas(request)
+        )
+
     def _canvas(self, query: Query, form: AnswerForm) -> Canvas:
-        if self.chat.coordinates == "thousandths":
-            return Canvas((1000, 1000), query.size)
-        return Canvas(self.chat.canvas(self._request(query, form)), query.size)
+        return self.canvas(self._request(query, form))
 
     def _usage(self, query: Query, replies: Sequence[str]) -> Usage:
         shown = (self._shown(query, located=form in LOCATED) for form in query.forms)
@@ -408,5 +420,6 @@ class PromptedModel(Staged[Asked]):
         canvas = self._canvas(query, form)
         named = start != rule or self._must_name(query, form)
         return self.prompt.write(
-            [canvas.to_canvas(item) for item in items], frame=start if named else None
+            [canvas.to_canvas(item._replace(phrase=query.text)) for item in items],
+            frame=start if named else None,
         )

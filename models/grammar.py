@@ -1,11 +1,11 @@
-"""What a reply says of objects, before anything is rescaled: boxes and points of a canvas.
+"""What a reply says of objects, before anything is rescaled: boxes, points and phrases.
 
 Methods share these pieces; each has its own tags, keys and wording (its `Prompt`). Reading takes
 time linear in the reply's length, whatever is in it, and raises nothing but ParseError.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -22,22 +22,53 @@ FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
 
 
 class Item(NamedTuple):
-    """One object: its box and a point on it, in one coordinate frame that the context names."""
+    """One object, by a box, a point or a phrase, or by several of them.
 
-    box: Box
+    Box and points are in one coordinate frame that the context names.
+    """
+
+    box: Box | None = None
     point: Point | None = None
     negative: Point | None = None
     """A point that is not on it."""
     second: Point | None = None
     """A second point on it."""
+    phrase: str = ""
+    """Words for it. Without box and point: for everything that they fit."""
 
     @property
     def place(self) -> Point:
-        """The point, or the middle of the box if there is none."""
+        """The point, or the middle of the box if there is none.
+
+        Raises:
+            ParseError: there is neither.
+        """
         if self.point is not None:
             return self.point
-        left, top, right, bottom = self.box
+        left, top, right, bottom = self.bounds
         return Point((left + right) / 2, (top + bottom) / 2)
+
+    @property
+    def bounds(self) -> Box:
+        """The box, where a grammar or a reward cannot do without.
+
+        Raises:
+            ParseError: there is none.
+        """
+        if self.box is None:
+            found = "a phrase alone" if self.point is None else "a point alone"
+            raise ParseError("object", expected="a box", found=found)
+        return self.box
+
+
+def numerals(values: Iterable[float]) -> list[int | float]:
+    """Coordinates as a response has them: whole numbers, others with at most three decimals.
+
+    >>> numerals(Box(12.0, 0.5, 123 / 10, 40))
+    [12, 0.5, 12.3, 40]
+    """
+    short = (round(float(value), 3) for value in values)
+    return [int(value) if value.is_integer() else value for value in short]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +76,12 @@ class ParseResult:
     """What was read: `items` or a `phrase` (neither: nothing is meant), or an `error`."""
 
     items: tuple[Item, ...] = ()
-    """In the canvas coordinates of the network that wrote the reply."""
+    """In the numbers of the reply (`harness.model.Coordinates`): a box that a `_yx` network wrote
+    holds (y1, x1, y2, x2), as it stands there."""
     think: str = ""
     """The reasoning, without its tags."""
     phrase: str = ""
-    """What is meant, in words, for a segmenter that reads them; without items, all that is said."""
+    """Words for every item that has none of its own; without items, all that is said."""
     frame: int | None = None
     """The frame of a video that the reply names, where it names one."""
     notes: tuple[str, ...] = ()
@@ -80,7 +112,11 @@ class Prompt(Protocol):
         """Read a reply, with the repairs that inference may make."""
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`, whose coordinates are whole numbers of the canvas."""
+        """The reply that says `items`, whose coordinates are in its numbers (see `numerals`).
+
+        Each has a box, a point and, as its phrase, the words of the question: a grammar writes
+        those that it has.
+        """
 
 
 def between(reply: str, tag: str) -> str | None:

@@ -25,9 +25,9 @@ def joint_masks(
 
     `items` are in pixels of frame `start`, which is segmented as it was decoded, at once. What is
     returned carries the objects to the other frames one by one, forward and backward, when it is
-    called. A `phrase` goes with the prompt of each; without items it is a prompt by itself. Memory:
-    a mask of each object in one frame, and run-lengths of the others, where the propagator gives a
-    `Track` an object.
+    called. A `phrase` goes with every item that has none of its own; without items it is a prompt
+    by itself. Memory: a mask of each object in one frame, and run-lengths of the others, where the
+    propagator gives a `Track` an object.
 
     Raises:
         ModelError: the segmenter or the propagator gives another number of masks, or of pixels.
@@ -51,19 +51,34 @@ def _carried(propagator: Propagator, media: Media, start: int, masks: Sequence[B
             expected=f"{len(masks)} tracks",
             found=str(len(tracks)),
         )
+    return joint_track(f"propagator {propagator.name}", tracks, media)
+
+
+def joint_track(who: str, tracks: Sequence[Sequence[BoolArray]], media: Media) -> Track:
+    """The union of objects in every frame of a medium.
+
+    Args:
+        who: The part that made the tracks, for errors.
+        tracks: One an object, in it a mask (height × width of `media`) a frame.
+        media: A picture or a video.
+
+    Raises:
+        ModelError: a track has another number of masks, or a mask other pixels.
+    """
+    shape = (media.size[1], media.size[0])
     for track in tracks:
-        _check(f"propagator {propagator.name}", track, len(media), masks[0].shape)
+        _check(who, track, len(media), shape)
     known = [track for track in tracks if isinstance(track, Track)]
-    if len(known) == len(tracks):
+    if known and len(known) == len(tracks):
         return known[0].union(*known[1:])
-    joint = Track(len(media), *masks[0].shape)
+    joint = Track(len(media), *shape)
     for index, frame in enumerate(zip(*tracks, strict=True)):
         joint[index] = np.logical_or.reduce(frame)
     return joint
 
 
 def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
-    """One prompt an object, each with the phrase; the phrase alone if there are no objects."""
+    """One prompt an object, with its own phrase or the given one; that alone if there is none."""
     if not items:
         return [ObjectPrompt(phrase=phrase)] if phrase else []
     return [
@@ -71,7 +86,7 @@ def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
             box=item.box,
             positive=tuple(point for point in (item.point, item.second) if point is not None),
             negative=() if item.negative is None else (item.negative,),
-            phrase=phrase,
+            phrase=item.phrase or phrase,
         )
         for item in items
     ]

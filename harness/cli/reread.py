@@ -7,6 +7,7 @@ is asked for, in pixels of the picture.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from harness.masks import BoolArray, Track
 from harness.media import Frame, Media
 from harness.model import ObjectPrompt, Propagator, ReplyReader, Segmenter
 from harness.models.answers import MASKED
+from harness.models.canvas import normalized_to
 from harness.models.compose import LOCATED, PromptedModel
 from harness.models.grammar import Item, between, reasoning, split_frame
 from harness.models.videoseg_r1.sampler import read_interval, read_percentage
@@ -141,7 +143,7 @@ def _same_canvas(told: Retold) -> bool:
     """Whether pixels of replies mean what they meant in the run."""
     if told.exact or not isinstance(told.model, PromptedModel):
         return told.exact
-    return told.model.chat.coordinates == "thousandths" or told.model.prompt.resize is not None
+    return normalized_to(told.model.meaning) is not None or told.model.prompt.resize is not None
 
 
 def _watched(reader: Any, noted: Noted) -> Any:
@@ -222,8 +224,8 @@ def _located(reader: PromptedModel, query: Query, form: AnswerForm, reply: str) 
         noted.prompts
         if form in MASKED
         else [
-            ObjectPrompt(box=box, positive=points[place : place + 1])
-            for place, box in enumerate(boxes)
+            ObjectPrompt(box=box, positive=() if point is None else (point,))
+            for box, point in zip_longest(boxes, points)
         ]
     )
     told = [_prompt(one) for one in asked] if len(asked) == len(said.items) else []
@@ -250,9 +252,10 @@ def _worded(reader: PromptedModel, query: Query, form: AnswerForm, reply: str) -
 def _item(item: Item) -> dict[str, Any]:
     """An object in the coordinates of the reply."""
     return {
-        "box": list(item.box),
+        "box": None if item.box is None else list(item.box),
         "positive": [list(point) for point in (item.point, item.second) if point is not None],
         "negative": [] if item.negative is None else [list(item.negative)],
+        "phrase": item.phrase,
     }
 
 
@@ -262,6 +265,7 @@ def _prompt(prompt: ObjectPrompt) -> dict[str, Any]:
         "box": None if prompt.box is None else list(prompt.box),
         "positive": [list(point) for point in prompt.positive],
         "negative": [list(point) for point in prompt.negative],
+        "phrase": prompt.phrase,
     }
 
 
@@ -269,6 +273,7 @@ def _place(one: Mapping[str, Any]) -> str:
     parts = [] if one["box"] is None else [f"box {_numbers(one['box'])}"]
     for name, words in (("positive", "on it"), ("negative", "not on it")):
         parts += [f"{words} {_numbers(point)}" for point in one[name]]
+    parts += [repr(one["phrase"])] if one["phrase"] else []
     return ", ".join(parts)
 
 

@@ -145,7 +145,7 @@ def truth_on(frame: int, sample: Sample) -> Answer:
         return Answer()
     if answer.points is not None and answer.boxes is None and answer.masks is None:
         return Answer(points=answer.points)
-    return Answer(boxes=tuple(item.box for item in items))
+    return Answer(boxes=tuple(item.bounds for item in items))
 
 
 def _summary(training: Training) -> str:

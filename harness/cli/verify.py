@@ -11,7 +11,7 @@ from harness.cli.ask import tasks as asked_tasks
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.output import show_json
 from harness.errors import UsageError
-from harness.model import ReplyReader
+from harness.model import MaskEmitter, ReplyReader
 from harness.run.verify import Verdict
 from harness.run.verify import verify as verify_task
 from harness.task import Task
@@ -41,7 +41,9 @@ def verify(arguments: Namespace) -> int:
     return 0 if passed else 1
 
 
-def _verdicts(task: Task, reader: ReplyReader | None, *, everything: bool) -> Iterator[Verdict]:
+def _verdicts(
+    task: Task, reader: ReplyReader | MaskEmitter | None, *, everything: bool
+) -> Iterator[Verdict]:
     """The verdicts of a task; among all tasks, one that the reader cannot be asked is told of."""
     try:
         yield from verify_task(task, reader)
@@ -69,17 +71,17 @@ def _there(arguments: Namespace) -> list[str]:
     return found
 
 
-def _reader(text: str) -> ReplyReader | None:
+def _reader(text: str) -> ReplyReader | MaskEmitter | None:
     if text == "none":
         return None
     typed = model_spec(text)
     tell_taken([typed])
     reader = plugins.build("models", as_trained(typed))
-    if not isinstance(reader, ReplyReader):
+    if not isinstance(reader, (ReplyReader, MaskEmitter)):
         raise UsageError(
             f"--model {text}",
-            expected="a model that can read stored replies",
-            found="one that cannot",
+            expected="a model that can read stored replies, or whose network emits masks",
+            found="another",
         )
     return reader
 

@@ -5,29 +5,46 @@ perfect answer is written in a model's grammar and coordinates, then parsed, res
 and propagated as if a model had said it, so that no parser or coordinate bug can hide. The
 segmenter and the propagator are oracles: they give the true object if the prompt names it, and
 nothing if it does not.
+
+A prompt names an object by its box, by points on it, or by the words of the question. The less a
+grammar says, the less is verified: a box that is off by a pixel too many is missed, a point that
+is off is missed only where it leaves the object.
+
+Of a model whose network emits masks, the network is the oracle: it emits the true objects, and all
+that is after it is verified.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from harness.errors import DataError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt, Propagator, ReplyReader, Segmenter
+from harness.model import (
+    ChatRequest,
+    MaskEmitter,
+    MaskResponse,
+    ObjectPrompt,
+    Propagator,
+    ReplyReader,
+    Segmenter,
+)
 from harness.plugins import blamed
 from harness.record import values
 from harness.run.plan import samples_of, select, survey, units
 from harness.run.scoring import score_unit
 from harness.scores import UnitScore
 from harness.task import Task
-from harness.types import Box, Point, Prediction, Sample, Target
+from harness.types import Answer, Box, Point, Prediction, Sample, Target
 
 CANVAS = 840  # the coarsest coordinates that a grammar is expected to have, in steps a side
 SHOWN = 5
@@ -40,7 +57,7 @@ class Verdict:
     task: str
     protocol: str
     way: str
-    """`answers` or `replies`."""
+    """`answers`, `replies` or `masks`."""
     metric: str
     value: float | None
     ceiling: float
@@ -56,8 +73,10 @@ class Verdict:
         return self.value is not None and abs(self.value - self.ceiling) <= self.tolerance
 
 
-def verify(task: Task, reader: ReplyReader | None) -> Iterator[Verdict]:
+def verify(task: Task, reader: ReplyReader | MaskEmitter | None) -> Iterator[Verdict]:
     """Score perfect answers: directly, and through `reader` if one is given.
+
+    A reader is given perfect replies and perception, a model that emits masks a perfect network.
 
     Raises:
         DataError: the truth is hidden, or the benchmark's files are not as they should be.
@@ -82,14 +101,15 @@ def verify(task: Task, reader: ReplyReader | None) -> Iterator[Verdict]:
         ],
     )
     if reader is not None:
+        if isinstance(reader, ReplyReader):
+            way, through = "replies", partial(through_text, reader=reader)
+        else:
+            way, through = "masks", partial(through_masks, model=reader)
         yield _verdict(
             task,
-            "replies",
+            way,
             ceiling,
-            [
-                score_unit(task, unit, [through_text(sample, reader) for sample in unit])
-                for unit in units(samples_of(task))
-            ],
+            [score_unit(task, unit, list(map(through, unit))) for unit in units(samples_of(task))],
         )
 
 
@@ -132,22 +152,81 @@ def perfect(sample: Sample) -> Prediction:
 def through_text(sample: Sample, reader: ReplyReader) -> Prediction:
     """The target's answer, written as a reply and read again with oracle perception."""
     assert sample.target is not None, "verify refuses tasks without truth"
-    oracle = Oracle(sample.target, sample.query.media[0])
+    oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
     seeing = reader.with_perception(oracle, oracle)
     return seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+
+
+def through_masks(sample: Sample, model: MaskEmitter) -> Prediction:
+    """The target's answer as a network that emits masks would give it, through all after it."""
+    assert sample.target is not None, "verify refuses tasks without truth"
+    texts = model.write(sample.query, sample.target.answer)
+    (prediction,) = model.with_network(PerfectNetwork(sample.target.answer, texts)).predict(
+        [sample.query]
+    )
+    return prediction
+
+
+@dataclass(frozen=True)
+class PerfectNetwork:
+    """A network that emits the true objects."""
+
+    answer: Answer
+    texts: Sequence[str]
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[MaskResponse]:
+        """One response a request: the text that is to be said, and a track an object."""
+        said = zip(requests, self.texts, strict=True)
+        return [MaskResponse(text=text, masks=self._tracks(one.media[0])) for one, text in said]
+
+    def _tracks(self, media: Media) -> list[Track]:
+        answer = self.answer
+        if answer.no_target:
+            return []
+        if answer.masks is None:
+            return [_filled(answer.box_track or (None,) * len(media), media.size)]
+        return [_track(one) for one in answer.instances or (answer.masks,)]
+
+
+def _track(masks: Sequence[Rle]) -> Track:
+    track = Track(len(masks), masks[0].height, masks[0].width)
+    for index, mask in enumerate(masks):
+        track[index] = mask.to_array()
+    return track
+
+
+def _filled(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
+    """A track of filled boxes; edges between pixels are rounded."""
+    track = Track(len(boxes), size[1], size[0])
+    for index, box in enumerate(boxes):
+        mask = np.zeros((size[1], size[0]), dtype=np.bool_)
+        if box is not None:
+            left, top, right, bottom = (max(0, round(edge)) for edge in box)
+            mask[top:bottom, left:right] = True
+        track[index] = mask
+    return track
 
 
 @dataclass(frozen=True)
 class Oracle(Segmenter, Propagator):
     """Segments and propagates the truth, for prompts that name it.
 
-    A prompt names a true instance (where those are not known, a connected part of the true mask) if
-    its box agrees on every side within what coordinates of `CANVAS` steps can tell apart, and its
-    points lie on the object within the same.
+    The objects are the true instances (where those are not known, the connected parts of the true
+    mask). A prompt names one if its box, where it has one, agrees on every side within what
+    coordinates of `CANVAS` steps can tell apart, and its positive points, where it has some, lie on
+    the object within the same. Prompts and objects are matched one to one: as many as can be, and
+    of those matchings the nearest (by edges of boxes, else by the distance of points). So a point
+    that lies on two objects is taken for the one that no other prompt names. A prompt that is left
+    over names its nearest object again.
+
+    A prompt of a phrase alone names all objects together if the phrase is the question's text, but
+    for case and blanks around it.
     """
 
     target: Target
     media: Media
+    text: str = ""
+    """The question's."""
 
     @property
     def name(self) -> str:
@@ -158,11 +237,32 @@ class Oracle(Segmenter, Propagator):
         """The part of the truth that each prompt names; an empty mask for a prompt that is off."""
         best: list[BoolArray] = []
         for objects in self._truths(picture):
-            used: set[int] = set()
-            found = [_named(prompt, objects, picture, used) for prompt in prompts]
+            found = self._found(prompts, objects, picture)
             if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
                 best = found
         return best
+
+    def _found(
+        self,
+        prompts: Sequence[ObjectPrompt],
+        objects: Sequence[tuple[Box, BoolArray]],
+        picture: Frame,
+    ) -> list[BoolArray]:
+        masks = [part for _, part in objects]
+        nothing = np.zeros(picture.shape[:2], dtype=np.bool_)
+        everything = np.logical_or.reduce([nothing, *masks])
+        named = _named([one for one in prompts if _is_placed(one)], objects, picture)
+        found = []
+        for prompt in prompts:
+            if _is_placed(prompt):
+                chosen = next(named)
+                found.append(nothing if chosen is None else masks[chosen])
+            else:
+                found.append(everything if self._is_asked(prompt.phrase) else nothing)
+        return found
+
+    def _is_asked(self, phrase: str) -> bool:
+        return bool(phrase.strip()) and phrase.strip().casefold() == self.text.strip().casefold()
 
     def _truths(self, picture: Frame) -> Iterator[list[tuple[Box, BoolArray]]]:
         """The true objects of the frames that look like this (still videos repeat frames)."""
@@ -207,24 +307,48 @@ def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:
     return parts
 
 
+def _is_placed(prompt: ObjectPrompt) -> bool:
+    return prompt.box is not None or bool(prompt.positive)
+
+
 def _named(
-    prompt: ObjectPrompt, parts: Sequence[tuple[Box, BoolArray]], picture: Frame, used: set[int]
-) -> BoolArray:
-    """The nearest part that a prompt names; of objects in the same place one that is not `used`."""
+    prompts: Sequence[ObjectPrompt], parts: Sequence[tuple[Box, BoolArray]], picture: Frame
+) -> Iterator[int | None]:
+    """The number of the part that each prompt names; None for one that names none."""
     height, width = picture.shape[:2]
     reach = (width / CANVAS + 1.5, height / CANVAS + 1.5)
-    fits = [
-        (number in used, _distance(prompt.box, box), number)
-        for number, (box, part) in enumerate(parts)
-        if prompt.box is not None
-        and _close(prompt.box, box, reach)
-        and all(_on(point, part, reach) for point in prompt.positive)
-    ]
-    if not fits:
-        return np.zeros((height, width), dtype=np.bool_)
-    chosen = min(fits)[-1]
-    used.add(chosen)
-    return parts[chosen][1]
+    far = np.full((len(prompts), len(parts)), np.inf)
+    for row, prompt in enumerate(prompts):
+        for number, (box, part) in enumerate(parts):
+            if (prompt.box is None or _close(prompt.box, box, reach)) and all(
+                _on(point, part, reach) for point in prompt.positive
+            ):
+                far[row, number] = _far(prompt, box, part)
+    fits = np.isfinite(far)
+    # Whatever does not fit costs more than all that fits together: no fit is given up for it.
+    unfit = 1.0 + far[fits].max(initial=0.0) * (1 + min(far.shape))
+    matched = dict(zip(*linear_sum_assignment(np.where(fits, far, unfit)), strict=True))
+    for row in range(len(prompts)):
+        chosen = matched.get(row)
+        if chosen is None or not fits[row, chosen]:
+            chosen = np.argmin(far[row]) if fits[row].any() else None
+        yield None if chosen is None else int(chosen)
+
+
+def _far(prompt: ObjectPrompt, box: Box, part: BoolArray) -> float:
+    """Pixels between a prompt and an object that it fits: of edges, else of its farthest point."""
+    if prompt.box is not None:
+        return _distance(prompt.box, box)
+    return max(_off(point, part) for point in prompt.positive)
+
+
+def _off(point: Point, part: BoolArray) -> float:
+    """The distance of a point from the nearest pixel of a part that is not empty; 0: on it."""
+    row, column = round(point.y), round(point.x)
+    if 0 <= row < part.shape[0] and 0 <= column < part.shape[1] and part[row, column]:
+        return 0.0
+    rows, columns = np.nonzero(part)
+    return float(np.hypot(rows - point.y, columns - point.x).min())
 
 
 def _distance(one: Box, other: Box) -> float:

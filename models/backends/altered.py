@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import plugins
 from harness.media import Media, pixels
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest, Coordinates
 from harness.models.backends.inputs import shown
 from harness.models.grammar import reasoning
 from harness.spec import Spec, Value
@@ -45,7 +45,7 @@ class AlteredChat(Chat):
         return self.chat.turns
 
     @property
-    def coordinates(self) -> Literal["pixels", "thousandths"]:
+    def coordinates(self) -> Coordinates:
         """Those of the backend within."""
         return self.chat.coordinates
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from harness.errors import MissingDependency, ModelError, UsageError
-from harness.model import ChatRequest
+from harness.model import ChatRequest, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.inputs import plain, shown
 from harness.models.backends.openai_form import GOES_ON, Clips, Server, without_marks
 from harness.models.backends.transformers import TransformersChat
-from harness.models.canvas import Coordinates, declared_coordinates, smart_resize
+from harness.models.canvas import declared_coordinates, smart_resize
 
 Sent: TypeAlias = Clips | Literal["fetched", "file"]
 """How a clip gets to the network: as pictures, as a video by its processor's rule, or as a file,
@@ -205,8 +205,8 @@ def known(
     if network is None and coordinates is None:
         raise UsageError(
             "coordinates=…",
-            expected="pixels (Qwen2.5-VL) or thousandths (Qwen3-VL)",
-            found="neither, and no folder of the network's files",
+            expected="one of them, such as pixels (Qwen2.5-VL) or normalized_1000 (Qwen3-VL)",
+            found="none, and no folder of the network's files",
             fix="Say which, or give tokenizer=FOLDER.",
         )
     if network is None and len({min_pixels is None, max_pixels is None, factor is None}) > 1:

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 from PIL import Image
 
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest, Coordinates
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
@@ -42,7 +42,6 @@ from harness.models.backends.openai_form import seed_of
 from harness.models.backends.sampling import check_settings
 from harness.models.backends.stops import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.models.canvas import Coordinates
 
 Clips: TypeAlias = Literal["images", "file"]
 

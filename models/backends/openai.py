@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.errors import MissingDependency, UsageError
-from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat
+from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.known import Known, known
 from harness.models.backends.openai_form import GOES_ON, Clips, Form, Server
@@ -26,7 +26,6 @@ from harness.models.backends.openai_pace import Pace
 from harness.models.backends.openai_reply import check_listed, check_model, read_answer
 from harness.models.backends.openai_session import Session, Spent
 from harness.models.backends.sampling import check_settings
-from harness.models.canvas import Coordinates
 
 ADDRESS = "OPENAI_BASE_URL"
 """The environment variable for an address that the record is not to hold."""

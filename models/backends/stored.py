@@ -13,9 +13,9 @@ from typing import Any
 
 from harness.errors import DataError, UsageError
 from harness.files import read_text
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest, Coordinates
 from harness.models.backends.stops import until_stop
-from harness.models.canvas import Coordinates, smart_resize
+from harness.models.canvas import smart_resize
 from harness.types import query_id
 
 
@@ -93,8 +93,8 @@ def stored(
     Args:
         file: One JSON object a line, `{"key": request key, "reply": text}`, or
             `{"id": official id, "reply": text}`.
-        coordinates: Of the network that wrote the replies: `pixels` of its canvas (Qwen2.5-VL)
-            or `thousandths` of each side (Qwen3-VL).
+        coordinates: Of the network that wrote the replies: `pixels` of its canvas (Qwen2.5-VL),
+            `normalized_1000` to each side (Qwen3-VL), …: see `harness.model.Coordinates`.
         factor: Patch size times merge size of its processor: 28 for Qwen2.5-VL.
         min_pixels: Smallest canvas; the default is the one of Qwen2.5-VL's checkpoints.
         max_pixels: Largest canvas, likewise.

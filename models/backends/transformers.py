@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from harness.errors import OutOfMemory
-from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat
+from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat, Coordinates
 from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
@@ -36,7 +36,7 @@ from harness.models.backends.room import Room
 from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
 from harness.models.backends.stops import criteria, tokens_to_stop, until_stop
 from harness.models.backends.waiting import Prompts, Waiting, first_of, placed, prompts
-from harness.models.canvas import Coordinates, declared_coordinates
+from harness.models.canvas import declared_coordinates
 from harness.models.conversing import Talks, question
 
 ROUNDS = 8

@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from harness.errors import MissingDependency, ModelError
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatReply, ChatRequest, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected
 from harness.models.backends.broken import refuse_broken
@@ -38,7 +38,6 @@ from harness.models.backends.openai_form import seed_of
 from harness.models.backends.sampling import check_settings
 from harness.models.backends.stops import until_stop
 from harness.models.backends.transformers import TransformersChat
-from harness.models.canvas import Coordinates
 
 ROUNDS = 8
 MOST_MEDIA = 64  # pictures, or clips, of one request

@@ -22,6 +22,7 @@ from harness.models.grammar import (
     ask_for_frame,
     between,
     frame_tag,
+    numerals,
     read_items,
     reasoning,
     split_frame,
@@ -165,7 +166,7 @@ def write(
     frame: int | None = None,
     form: Form = "sam2",
 ) -> str:
-    """The reply that says `items`; coordinates are written as whole numbers.
+    """The reply that says `items`.
 
     Raises:
         ParseError: a text holds a tag of the grammar, or an item of the `sam2` form has no point.
@@ -176,10 +177,7 @@ def write(
     answer = (
         visionreasoner.write(items).partition("<answer>")[2]
         if form == "sam2"
-        else (
-            json.dumps([{"bbox_2d": [round(edge) for edge in item.box]} for item in items])
-            + "</answer>"
-        )
+        else (json.dumps([{"bbox_2d": numerals(item.bounds)} for item in items]) + "</answer>")
     )
     tag = TAGS[form]
     return f"{frame_tag(frame)}<think>{think}</think><{tag}>{description}</{tag}><answer>{answer}"

@@ -18,6 +18,7 @@ from harness.models.grammar import (
     fenced,
     frame_tag,
     loads,
+    numerals,
     read_items,
 )
 from harness.models.prompts import text_of
@@ -58,10 +59,7 @@ def _listed(reply: str) -> str:
 
 def write(items: Sequence[Item], *, frame: int | None = None) -> str:
     """The reply that says `items`, laid out as Qwen2.5-VL does."""
-    lines = [
-        json.dumps({"bbox_2d": [round(edge) for edge in item.box], "label": LABEL})
-        for item in items
-    ]
+    lines = [json.dumps({"bbox_2d": numerals(item.bounds), "label": LABEL}) for item in items]
     body = "[\n\t" + ",\n\t".join(lines) + "\n]" if lines else "[]"
     return f"{frame_tag(frame)}```json\n{body}\n```"
 

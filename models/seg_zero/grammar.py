@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_reply, read_reply
-from harness.models.grammar import Item, ParseResult, ask_for_frame, loads
+from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals
 from harness.models.prompts import Wording, asked_briefly, filled, text_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import MAX_TEXT, finite_numbers
@@ -125,7 +125,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     begun = begin_reply(think, frame=frame)
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
-    boxes = [item.box for item in items]
+    boxes = [item.bounds for item in items]
     lows, highs = (
         [min(box[side] for box in boxes) for side in (0, 1)],
         [max(box[side] for box in boxes) for side in (2, 3)],
@@ -133,9 +133,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     first = items[0].place
     second = items[1].place if len(items) > 1 else items[0].second or first
     values = ([*lows, *highs], first, second)
-    plain = {
-        key: [round(number) for number in value] for key, value in zip(KEYS, values, strict=True)
-    }
+    plain = {key: numerals(value) for key, value in zip(KEYS, values, strict=True)}
     return f"{begun}<answer>{json.dumps(plain)}</answer>"
 
 

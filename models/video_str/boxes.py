@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.models.envelope import Read, read_reply
-from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, loads, read_items
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    ask_for_frame,
+    frame_tag,
+    loads,
+    numerals,
+    read_items,
+)
 from harness.models.video_str.grammar import spoken, written
 from harness.models.video_str.templates import templates
 from harness.types import AnswerForm
@@ -53,7 +61,7 @@ class SpokenBoxes:
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """The reply that says `items`: one box, or a list of boxes."""
-        rows = [[round(edge) for edge in item.box] for item in items]
+        rows = [numerals(item.bounds) for item in items]
         return frame_tag(frame) + written(json.dumps(rows[0] if len(rows) == 1 else rows))
 
 

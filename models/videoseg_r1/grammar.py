@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_reply, read_reply
-from harness.models.grammar import Item, ParseResult, ask_for_frame, read_items
+from harness.models.grammar import Item, ParseResult, ask_for_frame, numerals, read_items
 from harness.models.prompts import Wording, asked_briefly, filled, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.replies import finite_numbers
@@ -68,7 +68,7 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
 
 
 def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = None) -> str:
-    """The reply that says `items`; coordinates are written as whole numbers.
+    """The reply that says `items`.
 
     An object without one of its points is written without it. `think=None` leaves the reasoning
     out with its tags.
@@ -77,7 +77,7 @@ def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = 
         ParseError: `think` holds a tag of the grammar.
     """
     begun = begin_reply(think, frame=frame)
-    objects = [{"bbox_2d": [round(edge) for edge in item.box], **_points(item)} for item in items]
+    objects = [{"bbox_2d": numerals(item.bounds), **_points(item)} for item in items]
     return f"{begun}<answer>{json.dumps(objects)}</answer>"
 
 

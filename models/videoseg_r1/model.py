@@ -289,7 +289,10 @@ class VideoSegR1(PromptedModel):
         canvas = self._canvas(query, form)
         named = frame is None and len(query.media[0]) > 1 and start != rule
         return self.prompt.write(
-            [canvas.to_canvas(item) for item in with_negatives(items, meant)],
+            [
+                canvas.to_canvas(item._replace(phrase=query.text))
+                for item in with_negatives(items, meant)
+            ],
             frame=start if named else None,
         )
 

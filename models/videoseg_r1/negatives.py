@@ -36,7 +36,7 @@ def boxes_filled(items: Sequence[Item], size: tuple[int, int]) -> BoolArray:
     """The pixels of all boxes, in a picture of (width, height): what is meant, without masks."""
     filled = np.zeros((size[1], size[0]), dtype=np.bool_)
     for item in items:
-        left, top, right, bottom = (round(edge) for edge in item.box)
+        left, top, right, bottom = (round(edge) for edge in item.bounds)
         filled[max(top, 0) : bottom, max(left, 0) : right] = True
     return filled
 

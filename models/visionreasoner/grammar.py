@@ -12,7 +12,15 @@ from typing import Any
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_reply, read_reply
-from harness.models.grammar import Item, ParseResult, ask_for_frame, between, loads, read_items
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    ask_for_frame,
+    between,
+    loads,
+    numerals,
+    read_items,
+)
 from harness.models.prompts import filled, text_of
 
 CANVAS = (840, 840)
@@ -69,13 +77,15 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
-    """The reply that says `items`; coordinates are written as whole numbers.
+    """The reply that says `items`.
 
     Raises:
         ParseError: `think` holds a tag of the grammar, or an item has no point.
     """
     begun = begin_reply(think, frame=frame)
-    objects = [{"bbox_2d": _whole(item.box), "point_2d": _whole(_point(item))} for item in items]
+    objects = [
+        {"bbox_2d": numerals(item.bounds), "point_2d": numerals(_point(item))} for item in items
+    ]
     return f"{begun}<answer>{json.dumps(objects)}</answer>"
 
 
@@ -105,10 +115,6 @@ def _point(item: Item) -> tuple[float, float]:
     if item.point is None:
         raise ParseError("object to write", expected="a box and a point", found="a box alone")
     return item.point
-
-
-def _whole(numbers: Sequence[float]) -> list[int]:
-    return [round(number) for number in numbers]
 
 
 def _lacks(reply: str) -> str:

@@ -68,7 +68,7 @@ def test_a_mistyped_command_is_refused(harness, arguments):
         ("random(batch_size=0)", "at least 1"),
         ("random(seed=99999999999999999999)", "a whole number"),
         ("qwen_vl(checkpoint=/x,backend=transformers(temperature=nan))", "a number"),
-        ("qwen_vl(backend=stored(coordinates=cm))", "'pixels' or 'thousandths'"),
+        ("qwen_vl(backend=stored(coordinates=cm))", "'pixels' or 'pixels_yx' or 'normalized_1'"),
         ("replay", "a value for file"),
         ("qwen_vl", "a value for checkpoint"),
     ],

@@ -29,7 +29,7 @@ class Right(Scripted):
     What it was shown and told decides how many boxes it sees, and where.
     """
 
-    coordinates: str = "thousandths"
+    coordinates: str = "normalized_1000"
 
     def _reply(self, request):
         reply = super()._reply(request)
@@ -81,7 +81,7 @@ def ask(harness, counting):
                 "base_url": url or served.url,
                 "model": served.model,
                 "wait": 0.01,
-                "coordinates": "thousandths",
+                "coordinates": "normalized_1000",
                 "retries": 1,
                 "concurrency": 1,
                 "timeout": 20.0,

@@ -221,7 +221,7 @@ def test_the_record_names_weights_and_resolved_settings(chat, folder):
 
 def test_coordinates_are_those_of_the_architecture(tiny_qwen, tiny_qwen3):
     assert transformers(checkpoint=str(tiny_qwen)).coordinates == "pixels"
-    assert transformers(checkpoint=str(tiny_qwen3)).coordinates == "thousandths"
+    assert transformers(checkpoint=str(tiny_qwen3)).coordinates == "normalized_1000"
 
 
 def copied(folder, target, **changes):

@@ -1,3 +1,5 @@
+import json
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import Rle
-from harness.model import Chat, ChatReply, Propagator, ReplyReader, Segmenter
+from harness.model import Chat, ChatReply, Coordinates, Propagator, ReplyReader, Segmenter
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
@@ -129,9 +131,34 @@ def test_a_canvas_other_than_asked_for_is_the_one_that_counts():
     assert said.answer.boxes == (Box(84, 42, 168, 210),)
 
 
-def test_thousandths_are_of_each_side():
-    said = model(coordinates="thousandths").read(query(FORM.BOXES), [reply([100, 100, 500, 1000])])
+def test_normalized_numbers_are_of_each_side():
+    said = model(coordinates="normalized_1000").read(
+        query(FORM.BOXES), [reply([100, 100, 500, 1000])]
+    )
     assert said.answer.boxes == (Box(42, 21, 210, 210),)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "numbers"),
+    [
+        ("pixels", (84, 84, 420, 840)),
+        ("pixels_yx", (84, 84, 840, 420)),
+        ("normalized_1", (0.1, 0.1, 0.5, 1)),
+        ("normalized_1_yx", (0.1, 0.1, 1, 0.5)),
+        ("normalized_100", (10, 10, 50, 100)),
+        ("normalized_1000_yx", (100, 100, 1000, 500)),
+        ("normalized_1024", (102, 102, 512, 1024)),
+        ("normalized_1024_yx", (102, 102, 1024, 512)),
+    ],
+)
+def test_numbers_mean_what_is_declared_both_ways(coordinates, numbers):
+    box = Box(42, 21, 210, 210)
+    said = json.dumps([{"bbox_2d": numbers, "label": "target"}])
+    for made in (model(coordinates=coordinates), replace(model(), coordinates=coordinates)):
+        made = replace(made, prompt=Locate())
+        assert made.read(query(FORM.BOXES), [said]).answer.boxes == (box,)
+        (written,) = made.write(query(FORM.BOXES), Answer(boxes=(box,)))
+        assert json.loads(written.strip("`json\n"))[0]["bbox_2d"] == list(numbers)
 
 
 def test_boxes_are_clipped_to_the_picture_and_keep_an_area():
@@ -355,6 +382,16 @@ def boxes_in(draw, size):
     return Item(Box(left, top, right, bottom), point)
 
 
+@given(
+    st.data(), st.sampled_from(typing.get_args(Coordinates)), st.tuples(*[st.integers(1, 840)] * 2)
+)
+def test_every_kind_of_numbers_keeps_whole_boxes_of_small_pictures(data, coordinates, size):
+    item = data.draw(boxes_in(size))
+    rule = Canvas.of(coordinates, size, lambda: (840, 840))
+    assert rule.to_picture(rule.to_canvas(item)) == item
+    assert rule.to_picture(item._replace(box=None)).box is None
+
+
 @given(st.data(), st.tuples(sides, sides), st.sampled_from([(840, 840), (1000, 1000), (112, 84)]))
 def test_going_to_the_canvas_and_back_stays_within_a_canvas_pixel(data, size, canvas):
     item = data.draw(boxes_in(size))
@@ -402,7 +439,7 @@ def test_a_mask_that_is_written_and_read_with_perfect_perception_is_the_same(arr
     made = model(
         prompt=prompt,
         segmenter=Knows((truth,)),
-        coordinates="thousandths" if norm else "pixels",
+        coordinates="normalized_1000" if norm else "pixels",
     )
     if len(parts(truth)) == MAX_OBJECTS:
         return

@@ -151,7 +151,7 @@ def assert_made_of(variant, description):
         "locate": description["prompt"] == "locate" and description["resize"] is None,
         "pocket_sam": parts == {"segmenter": "pocket_sam", "propagator": "pocket_sam_video"},
         "sam3": description["name"] == "dr2seg/sam3" and parts["segmenter"] == "sam3",
-        "qwen3": description["coordinates"] == "thousandths",
+        "qwen3": description["coordinates"] == "normalized_1000",
     }
     assert told[variant], description
 

@@ -410,7 +410,7 @@ def test_what_is_needed_and_not_known_is_asked_for():
 
 def test_a_spec_names_everything_that_may_be_set():
     text = (
-        "openai(model=a/b,base_url=http://localhost:8000/v1,server=sglang,coordinates=thousandths,"
+        "openai(model=a/b,base_url=http://localhost:8000/v1,server=sglang,coordinates=normalized_1000,"
         "quality=95,timeout=60)"
     )
     chat = plugins.build("backends", parse_spec(text))

@@ -20,7 +20,9 @@ from chat_server import Scripted, serving
 
 def results(shapes, out, **prices):
     with serving(Scripted()) as served:
-        chat = openai(model=served.model, base_url=served.url, coordinates="thousandths", **prices)
+        chat = openai(
+            model=served.model, base_url=served.url, coordinates="normalized_1000", **prices
+        )
         model = qwen_vl(backend=chat, segmenter=Spec("box"))
         task = plugins.build("tasks", Spec("counting"), shapes)
         return evaluate(task, model, out, Options(subset="first3"), model_spec="served").results

@@ -321,7 +321,7 @@ def asked_by_the_engine(ask, faults, texts, **settings):
             {
                 "base_url": served.url,
                 "model": "served",
-                "coordinates": "thousandths",
+                "coordinates": "normalized_1000",
                 "wait": 0.01,
                 "retries": 1,
                 "concurrency": 1,

@@ -197,7 +197,7 @@ def test_the_specification_decides_prompt_backend_and_perception():
     made = plugins.build(
         "models",
         parse_spec(
-            "qwen_vl(backend=stored(coordinates=thousandths),prompt=locate,segmenter=box,"
+            "qwen_vl(backend=stored(coordinates=normalized_1000),prompt=locate,segmenter=box,"
             "propagator=still,keyframe=first,batch_size=3)"
         ),
     )
@@ -209,7 +209,7 @@ def test_the_specification_decides_prompt_backend_and_perception():
         "prompt_text": 'Locate "QUESTION", report the bboxes coordinates in JSON format.',
         "resize": None,
         "system": None,
-        "coordinates": "thousandths",
+        "coordinates": "normalized_1000",
         "segmenter": {"name": "box"},
         "propagator": {"name": "still"},
         "keyframe": "first",

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -11,6 +13,7 @@ from harness.errors import DataError
 from harness.model import ReplyReader
 from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
+from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, split_frame
 from harness.run.verify import verify
 from harness.spec import parse
 from harness.tasks.reason_seg.task import PROTOCOLS
@@ -19,7 +22,11 @@ READERS = (
     "qwen_vl(backend=stored)",
     "qwen_vl(backend=stored,prompt=locate)",
     "qwen_vl(backend=stored,keyframe=named)",
-    "qwen_vl(backend=stored(coordinates=thousandths))",
+    "qwen_vl(backend=stored(coordinates=normalized_1000))",
+    "qwen_vl(backend=stored(coordinates=normalized_1_yx))",
+    "qwen_vl(backend=stored(coordinates=normalized_100),prompt=locate)",
+    "qwen_vl(backend=stored(coordinates=normalized_1024_yx),keyframe=named)",
+    "qwen_vl(backend=stored(coordinates=pixels_yx),prompt=locate)",
 )
 TRAIN = 4  # times as many samples as the other splits
 TASKS = {
@@ -83,6 +90,40 @@ def test_perfect_answers_reach_the_ceiling_on_the_committed_examples(build, exam
 @pytest.mark.parametrize("name", [STILL, MOVING, COUNT])
 def test_every_grammar_and_every_kind_of_coordinates_can_say_the_truth(build, shapes, text, name):
     assert all(one.passed for one in verify(build(name, shapes), reader_of(text)))
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """A grammar of phrases alone: `red cup; blue cup`, or `none`."""
+
+    says: Callable[[str], str] = str
+    name: str = "phrases"
+    resize: tuple[int, int] | None = None
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        return ask_for_frame(numbered) + text
+
+    def parse(self, reply: str) -> ParseResult:
+        frame, rest = split_frame(reply)
+        phrases = () if rest == "none" else rest.split(";")
+        return ParseResult(items=tuple(Item(phrase=one) for one in phrases), frame=frame)
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        phrases = dict.fromkeys(self.says(item.phrase) for item in items)
+        return frame_tag(frame) + (";".join(phrases) or "none")
+
+
+@pytest.mark.parametrize("name", [STILL, f"{STILL}(split=train)", MOVING])
+def test_phrases_alone_reach_the_ceiling(build, shapes, reader, name):
+    phrases = replace(reader, prompt=Phrases())
+    assert all(one.passed for one in verify(build(name, shapes), phrases))
+    wrong = replace(reader, prompt=Phrases(says=lambda phrase: phrase[1:]))
+    assert [one.passed for one in verify(build(name, shapes), wrong)] == [True, False]
+
+
+def test_a_phrase_alone_counts_nothing(build, shapes, reader):
+    verdicts = list(verify(build(COUNT, shapes), replace(reader, prompt=Phrases())))
+    assert [one.passed for one in verdicts] == [True, False]
 
 
 @pytest.mark.parametrize("name", [STILL, MOVING])

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import shown
-from harness.models.compose import PromptedModel
+from harness.models.compose import LOCATED, PromptedModel
 from harness.run.plan import samples_of
 from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Dropped
@@ -54,11 +54,20 @@ def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
 def example_of(
     model: PromptedModel, task: str, sample: Sample, *, ask: Ask, max_completion_length: int
 ) -> Example:
-    """A sample as a prompt; the canvas is the one by which evaluation reads replies."""
+    """A sample as a prompt; the canvas is the one by which evaluation reads replies.
+
+    Raises:
+        UsageError: the policy writes y before x, of which rewards read places wrongly.
+    """
     request = replace(ask(model, sample), max_new_tokens=max_completion_length)
-    thousandths = model.chat.coordinates == "thousandths"
-    canvas = (1000, 1000) if thousandths else model.chat.canvas(request)
-    return Example(task, sample, request, canvas)
+    canvas = model.canvas(request)
+    if canvas.y_first and sample.query.form in LOCATED:
+        raise UsageError(
+            f"coordinates={model.meaning}",
+            expected="x before y, which rewards read",
+            found="y before x",
+        )
+    return Example(task, sample, request, canvas.extent)
 
 
 @dataclass(frozen=True, kw_only=True)

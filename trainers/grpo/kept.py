@@ -51,7 +51,7 @@ class PlacesOf:
         unread = {} if said.error is None else {"unread": said.error}
         return {
             "frame": _frame(example, said),
-            "boxes": [list(item.box) for item in items],
+            "boxes": [list(item.box) for item in items if item.box is not None],
             "points": [list(item.point) for item in items if item.point is not None],
             **unread,
         }

@@ -38,8 +38,8 @@ class Group:
     seconds: tuple[Rollout, ...] = ()
     """What the same policy said to the second request of each rollout; empty: none was made."""
     canvas: tuple[int, int]
-    """(width, height) of the frame that the numbers of replies are in: pixels of the picture as
-    the network saw it, or (1000, 1000)."""
+    """(width, height) of the picture in the numbers of replies: its pixels as the network saw it,
+    (1000, 1000), (100, 100), … (`harness.model.Coordinates`); x is before y."""
     count_tokens: Callable[[str], int]
     """Tokens of a text, without special ones."""
     frames: tuple[tuple[int, ...], ...] = ()

@@ -62,7 +62,7 @@ def _right(lesson: Lesson, reply: str) -> float:
         return float(read.error is None and len(read.items) == len(truth.items))
     if read.error is not None or not read.items:
         return 0.0
-    ious = box_iou([item.box for item in truth.items], [item.box for item in read.items])
+    ious = box_iou([item.bounds for item in truth.items], [item.bounds for item in read.items])
     return _matched(ious) / max(len(truth.items), len(read.items))
 
 

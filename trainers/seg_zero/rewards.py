@@ -223,8 +223,8 @@ def truth(sample: Sample) -> Meant:
         raise ParseError(f"sample {sample.id}", expected="an object", found="none")
     answer = sample.target.answer
     box = Box(
-        *(min(item.box[side] for item in items) for side in (0, 1)),
-        *(max(item.box[side] for item in items) for side in (2, 3)),
+        *(min(item.bounds[side] for item in items) for side in (0, 1)),
+        *(max(item.bounds[side] for item in items) for side in (2, 3)),
     )
     if answer.points is not None and len(answer.points) == 2:
         points = (answer.points[0], answer.points[1])
@@ -233,7 +233,7 @@ def truth(sample: Sample) -> Meant:
     else:
         points = (items[0].place, items[0].place)
     first, second = in_frame([Item(box, point) for point in points], sample.query.size)
-    return Meant(first.box, (first.place, second.place))
+    return Meant(first.bounds, (first.place, second.place))
 
 
 def circles(mask: Any) -> tuple[Point, Point]:

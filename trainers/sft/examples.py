@@ -154,9 +154,9 @@ def _reply(
     if isinstance(rationale, str) and rationale.strip():
         thought = rationale.strip()
     elif form in LOCATED:
-        thousandths = model.chat.coordinates == "thousandths"
-        canvas = (1000, 1000) if thousandths else model.chat.canvas(request)
-        thought = about_objects(model.prompt.parse(reply).items, canvas)
+        canvas = model.canvas(request)
+        items = [canvas.x_first(item) for item in model.prompt.parse(reply).items]
+        thought = about_objects(items, canvas.extent)
     else:
         thought = ""
     return with_thought(reply, thought)

@@ -91,7 +91,7 @@ def boxes_reward(
     across, down = picture[0] / canvas[0], picture[1] / canvas[1]
     rows = [
         (box.left * across, box.top * down, box.right * across, box.bottom * down)
-        for box in (item.box for item in said.items)
+        for box in (item.bounds for item in said.items)
     ]
     ious = box_iou(truth, rows)
     shared = float(ious[linear_sum_assignment(-ious)].sum())

@@ -51,7 +51,7 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
 
 def _to_last_pixel(item: Item) -> Item:
     """An object whose box around a mask ends on the last pixel, not after it."""
-    left, top, right, bottom = item.box
+    left, top, right, bottom = item.bounds
     return item._replace(box=Box(left, top, right - 1, bottom - 1))
 
 
@@ -83,7 +83,7 @@ def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
         return float(math.floor(x * across + 0.5)), float(math.floor(y * down + 0.5))
 
     return [
-        Item(Box(*scaled(*item.box[:2]), *scaled(*item.box[2:])), Point(*scaled(*item.place)))
+        Item(Box(*scaled(*item.bounds[:2]), *scaled(*item.bounds[2:])), Point(*scaled(*item.place)))
         for item in items
     ]
 

@@ -1,0 +1,216 @@
+"""A model as a composition: prompt → network → masks, for networks that emit masks themselves.
+
+    query ─request─▶ MaskNetwork ─text and masks─▶ answer
+
+LISA, GLaMM, Sa2VA and UniPixel are of this kind: a token of the response stands for an object, and
+a decoder beside the language network makes its mask.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from harness.errors import ModelError, ParseError, UsageError
+from harness.masks import BoolArray, Track
+from harness.model import ChatRequest, MaskNetwork, MaskResponse, Staged
+from harness.models.answers import MASKED, Pending, masked, whole
+from harness.models.compose import Words
+from harness.models.tracks import joint_track
+from harness.replies import storable
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Failure,
+    FailureKind,
+    Prediction,
+    Query,
+    Usage,
+    failed,
+)
+
+QUESTION = "{Question}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskModel(Staged[tuple[MaskResponse, ...]]):
+    """A network that emits masks, asked in its own words.
+
+    One request a form of answer, about all frames of the media. The masks of a response's objects
+    are joined by OR; a response without objects is NO_TARGET.
+    """
+
+    name: str
+    load: Callable[[], MaskNetwork]
+    """Makes the network, before the first batch."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data for the record: checkpoint, fingerprint of the weights, …"""
+    prompt: str = QUESTION
+    """The request for masks, with the question in place of `{Question}`."""
+    words: Words | None = None
+    """Asks and reads questions that are answered in words; None: it answers with masks alone."""
+    max_new_tokens: int = 1024
+    batch_size: int = 1
+    device: str = "cpu"
+    """Where the network computes, for the record."""
+
+    def __post_init__(self) -> None:
+        if QUESTION not in self.prompt:
+            raise UsageError(f"{self.name}(prompt=…)", expected=QUESTION, found=repr(self.prompt))
+        if self.batch_size < 1:
+            raise UsageError(
+                f"{self.name}(batch_size=…)", expected="at least 1", found=str(self.batch_size)
+            )
+
+    @cached_property
+    def network(self) -> MaskNetwork:
+        """The network, made when it is first needed."""
+        return self.load()
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record."""
+        return {
+            **self.settings,
+            "name": self.name,
+            "prompt_text": self.prompt,
+            "max_new_tokens": self.max_new_tokens,
+            "batch_size": self.batch_size,
+        }
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that it can be asked for."""
+        return MASKED if self.words is None else MASKED | self.words.forms
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
+
+    def prepare(self) -> None:
+        """Load the network, so that what cannot be loaded is no sample's failure."""
+        assert self.network is not None
+
+    def with_network(self, network: MaskNetwork) -> Self:
+        """The same model with another network."""
+        return replace(self, load=lambda: network)
+
+    def requests(self, query: Query) -> tuple[ChatRequest, ...]:
+        """What the network is asked: one request a form of answer.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+        """
+        return tuple(
+            ChatRequest(
+                key=query.id if len(query.forms) == 1 else f"{query.id}:{form}",
+                text=self._text(query, form),
+                media=query.media,
+                max_new_tokens=self.max_new_tokens,
+            )
+            for form in query.forms
+        )
+
+    def _text(self, query: Query, form: AnswerForm) -> str:
+        if form in MASKED:
+            return self.prompt.replace(QUESTION, query.text, 1)
+        return self._words(form).ask(query, form)
+
+    def _words(self, form: AnswerForm) -> Words:
+        if self.words is None or form not in self.words.forms:
+            raise UsageError(
+                f"{self.name}: a question for {form}",
+                expected=f"one of {', '.join(sorted(self.forms))}",
+                found=str(form),
+            )
+        return self.words
+
+    def ask(self, queries: Sequence[Query]) -> list[tuple[MaskResponse, ...]]:
+        """The network's responses to each query, one a form.
+
+        Raises:
+            ModelError: it gives another number of responses than there are requests.
+        """
+        requests = [self.requests(query) for query in queries]
+        every = [one for several in requests for one in several]
+        responses = self.network.generate(every)
+        if len(responses) != len(every):
+            raise ModelError(
+                f"model {self.name}",
+                expected=f"{len(every)} responses",
+                found=str(len(responses)),
+            )
+        said = iter(responses)
+        return [tuple(next(said) for _ in several) for several in requests]
+
+    def begin(self, query: Query, asked: Sequence[MaskResponse]) -> Pending[Prediction]:
+        """Return the function that encodes the masks of responses."""
+        return lambda: self._prediction(query, asked)
+
+    def _prediction(self, query: Query, responses: Sequence[MaskResponse]) -> Prediction:
+        texts = tuple(storable(one.text) for one in responses)
+        usage = _usage(query, responses)
+        parts: list[Pending[Answer]] = []
+        problems: list[str] = []
+        for form, response, text in zip(query.forms, responses, texts, strict=True):
+            try:
+                parts.append(self._part(query, form, response, text))
+            except ParseError as error:
+                problems.append(f"{form}: {error}")
+            except ModelError as error:
+                return failed(query, FailureKind.MODEL, str(error), replies=texts, usage=usage)
+        return Prediction(
+            query_id=query.id,
+            answer=whole(parts) if parts else None,
+            failure=None if parts else Failure(FailureKind.PARSE, "; ".join(problems)),
+            replies=texts,
+            usage=usage,
+            notes=tuple(problems) if parts else (),
+        )
+
+    def _part(
+        self, query: Query, form: AnswerForm, response: MaskResponse, text: str
+    ) -> Pending[Answer]:
+        if form not in MASKED:
+            answer = self._words(form).read(query, form, text)
+            return lambda: answer
+        media = query.media[0]
+        tracks = [
+            track if isinstance(track, Track) else [self._mask(mask) for mask in track]
+            for track in response.masks
+        ]
+        joint = joint_track(f"model {self.name}", tracks, media)
+        return masked(form, (), lambda: joint, nothing=not tracks, still=False)
+
+    def _mask(self, mask: Any) -> BoolArray:
+        array = np.asarray(mask)
+        if array.dtype != np.bool_:
+            raise ModelError(
+                f"model {self.name}",
+                expected="masks of booleans",
+                found=f"one of {array.dtype}",
+                fix="Compare logits with 0, or confidences with 0.5, on the original picture.",
+            )
+        return array
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """The texts of responses that say `answer`, one a form; empty for a form of masks.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+        """
+        return tuple(
+            "" if form in MASKED else self._words(form).write(form, answer) for form in query.forms
+        )
+
+
+def _usage(query: Query, responses: Sequence[MaskResponse]) -> Usage:
+    """Tokens and frames of all responses."""
+    all_frames = sum(map(len, query.media))
+    return Usage(
+        prompt_tokens=sum(one.prompt_tokens for one in responses),
+        completion_tokens=sum(one.completion_tokens for one in responses),
+        frames=sum(all_frames if one.frames is None else one.frames for one in responses),
+    )
