@@ -199,13 +199,6 @@ class Staged(Model, Generic[Said]):
 class ReplyReader(Protocol):
     """A model that can read replies it did not write: stored ones, or perfect ones."""
 
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices that it computes on; see `Model.devices`."""
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return plain data for the record."""
-
     def read(self, query: Query, replies: Sequence[str]) -> Prediction:
         """Parse, rescale and segment exactly as for its own replies."""
 
@@ -214,6 +207,17 @@ class ReplyReader(Protocol):
 
     def with_perception(self, segmenter: "Segmenter", propagator: "Propagator") -> Self:
         """The same reader with other perception."""
+
+
+class RecordedReader(ReplyReader, Protocol):
+    """A reader of which a record says what it was, such as every `Model` that reads replies."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices that it computes on; see `Model.devices`."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return plain data for the record."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
-from harness.model import ReplyReader
+from harness.model import Model, RecordedReader, ReplyReader
 from harness.papers import sentence
 from harness.record import Run, public
 from harness.run.counts import Counting, task_of
@@ -71,7 +71,7 @@ def score(arguments: Namespace) -> int:
     return 0
 
 
-def _reader(arguments: Namespace, path: Path) -> tuple[ReplyReader | None, str]:
+def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, str]:
     if not arguments.model and arguments.format not in FORMATS:
         return None, ""
     given = arguments.model or READER
@@ -79,7 +79,7 @@ def _reader(arguments: Namespace, path: Path) -> tuple[ReplyReader | None, str]:
     typed = model_spec(text)
     tell_taken([typed])
     spec = as_trained(typed)
-    model = plugins.build("models", spec)
+    model: Model = plugins.build("models", spec)
     if not isinstance(model, ReplyReader):
         raise UsageError(
             f"--model {text}",

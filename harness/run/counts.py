@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from harness.interchange import MAX_COUNT
 from harness.metrics.numeric import NUMBER_WORDS
-from harness.model import Propagator, ReplyReader, Segmenter
+from harness.model import Propagator, RecordedReader, Segmenter
 from harness.types import Answer, AnswerForm, Prediction, Query
 
 LOG = re.compile(r"_samples_(.+)\Z")
@@ -64,7 +64,7 @@ def task_of(path: Path) -> str:
 class Counting:
     """Reads a stated count as lmms-eval's task does, and leaves other replies to a reader."""
 
-    reader: ReplyReader
+    reader: RecordedReader
     task: str
 
     @property

@@ -16,7 +16,7 @@ from harness.errors import DataError, StoreError
 from harness.formats import Matched, read_format
 from harness.interchange import Row, prediction_from_json, prediction_to_json
 from harness.interchange import row_to_prediction as read_row
-from harness.model import ReplyReader
+from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
 from harness.provenance import device_of
 from harness.record import MANIFEST, RESULTS, SCORES, Run, differences, finish
@@ -43,7 +43,7 @@ class Submission:
     path: Path
     name: str
     """The name under which a board shows them."""
-    reader: ReplyReader | None = None
+    reader: RecordedReader | None = None
     reader_spec: str = ""
     subset: str | None = None
     seed: int = 0
