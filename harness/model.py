@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_che
 from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.types import Answer, Box, Point, Prediction, Query
+from harness.types import Answer, Box, Call, Point, Prediction, Query
 
 T = TypeVar("T")
 
@@ -55,6 +55,14 @@ class Model(Protocol):
         """
 
 
+class Answered(Protocol):
+    """What the language stage hands on of one query; its form is the model's own."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a network for it, in order; the record has them whatever follows."""
+
+
 @runtime_checkable
 class Staged(Protocol):
     """A model whose work falls into stages, which the engine runs side by side.
@@ -84,7 +92,7 @@ class Staged(Protocol):
     def turns(self) -> int:
         """How many batches `ask` takes at once: 1 for a network here, more for a server."""
 
-    def ask(self, queries: Sequence[Query]) -> Sequence[Any]:
+    def ask(self, queries: Sequence[Query]) -> Sequence[Answered]:
         """What the network says to each query, for `begin`.
 
         Raises:
@@ -220,11 +228,18 @@ class ChatReply:
     """It reached the limit of new tokens, and no stop string."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each picture or frame set as the network saw it."""
+    calls: tuple[tuple[ChatRequest, "ChatReply | None"], ...] = ()
+    """What was sent in the request's place, in order, each with what came back (None: it failed);
+    empty: the request itself, once."""
     again: str = ""
     """What the network was made to begin with when asked again, as its first reply could not be
     read; empty: it was asked once. Tokens are of both."""
     in_vain: str = ""
     """Why this is the first reply although it was asked again; empty: it is the second one."""
+
+    def calls_of(self, request: ChatRequest) -> tuple[tuple[ChatRequest, "ChatReply | None"], ...]:
+        """Return every call that led to this reply to `request`, with what came back."""
+        return self.calls or ((request, self),)
 
 
 Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatReply], T]
