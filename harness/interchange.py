@@ -12,7 +12,7 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,17 @@ from harness.types import (
     AnswerForm,
     Box,
     Box3D,
+    Call,
     Failure,
     FailureKind,
     Interval,
+    Parsed,
+    ParsedObject,
     Point,
     Prediction,
     Query,
+    Request,
+    Shown,
     Usage,
 )
 
@@ -402,14 +407,22 @@ def _each(plain: Mapping[str, Any], name: str, read: Any) -> Any:
 
 
 def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
-    """Plain data for the journal; text is made storable, nothing else is changed."""
+    """Plain data for the journal; text is made storable, nothing else is changed.
+
+    Nothing stands there twice: a request that equals an earlier call's is that call's number, and
+    so is a reply that is a call's response. Without `replies`, they are the calls' responses.
+    """
     plain: dict[str, Any] = {"query_id": prediction.query_id}
     if prediction.answer is not None:
         plain["answer"] = answer_to_json(prediction.answer)
     if prediction.failure is not None:
         plain["failure"] = [prediction.failure.kind, storable(prediction.failure.message, 2000)]
-    if prediction.replies:
-        plain["replies"] = [storable(reply) for reply in prediction.replies]
+    if prediction.calls:
+        plain["calls"] = _calls_to_json(prediction.calls)
+    if prediction.replies != tuple(call.response for call in prediction.calls):
+        plain["replies"] = _replies_to_json(prediction)
+    if prediction.parsed:
+        plain["parsed"] = [_parsed_to_json(one) for one in prediction.parsed]
     usage = prediction.usage
     plain["usage"] = [
         usage.prompt_tokens,
@@ -425,6 +438,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
 def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
     """The inverse of `prediction_to_json`."""
     prompt, completion, reasoning, frames = plain["usage"]
+    calls = _calls_from_json(plain.get("calls", ()))
     return Prediction(
         query_id=plain["query_id"],
         answer=answer_from_json(plain["answer"]) if "answer" in plain else None,
@@ -433,7 +447,12 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
             if "failure" in plain
             else None
         ),
-        replies=tuple(plain.get("replies", ())),
+        replies=tuple(
+            calls[reply].response or "" if isinstance(reply, int) else reply
+            for reply in plain.get("replies", range(len(calls)))
+        ),
+        calls=calls,
+        parsed=tuple(_parsed_from_json(one) for one in plain.get("parsed", ())),
         usage=Usage(
             prompt_tokens=prompt,
             completion_tokens=completion,
@@ -441,4 +460,131 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
             frames=frames,
         ),
         notes=tuple(plain.get("notes", ())),
+    )
+
+
+def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, Any]]:
+    numbers: dict[Request, int] = {}
+    plain = []
+    for number, call in enumerate(calls):
+        first = numbers.setdefault(call.request, number)
+        one: dict[str, Any] = {
+            "request": _request_to_json(call.request) if first == number else first
+        }
+        if call.key:
+            one["key"] = call.key
+        if call.response is not None:
+            one["response"] = storable(call.response)
+        plain.append(one)
+    return plain
+
+
+def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
+    requests: list[Request] = []
+    for one in plain:
+        request = one["request"]
+        requests.append(
+            requests[request] if isinstance(request, int) else _request_from_json(request)
+        )
+    return tuple(
+        Call(request=request, key=one.get("key", ""), response=one.get("response"))
+        for request, one in zip(requests, plain, strict=True)
+    )
+
+
+def _request_to_json(request: Request) -> dict[str, Any]:
+    plain: dict[str, Any] = {"text": storable(request.text)}
+    if request.system is not None:
+        plain["system"] = storable(request.system)
+    if request.shown:
+        plain["shown"] = [_shown_to_json(one) for one in request.shown]
+    if request.prefix:
+        plain["prefix"] = storable(request.prefix)
+    if request.temperature is not None:
+        plain["temperature"] = request.temperature
+    return plain
+
+
+def _request_from_json(plain: Mapping[str, Any]) -> Request:
+    return Request(
+        text=plain["text"],
+        system=plain.get("system"),
+        shown=tuple(
+            Shown(
+                medium=one.get("medium", 0),
+                frames=tuple(one["frames"]),
+                times=tuple(one.get("times", ())),
+                resize=_size(one.get("resize")),
+                canvas=_size(one.get("canvas")),
+            )
+            for one in plain.get("shown", ())
+        ),
+        prefix=plain.get("prefix", ""),
+        temperature=plain.get("temperature"),
+    )
+
+
+def _shown_to_json(shown: Shown) -> dict[str, Any]:
+    plain: dict[str, Any] = {"medium": shown.medium} if shown.medium != 0 else {}
+    plain["frames"] = list(shown.frames)
+    if shown.times:
+        plain["times"] = list(shown.times)
+    for name in ("resize", "canvas"):
+        if (size := getattr(shown, name)) is not None:
+            plain[name] = list(size)
+    return plain
+
+
+def _size(plain: Sequence[int] | None) -> tuple[int, int] | None:
+    return None if plain is None else (plain[0], plain[1])
+
+
+def _replies_to_json(prediction: Prediction) -> list[int | str]:
+    """Return each reply as the number of the call whose response it is, or as text."""
+    responses = [call.response for call in prediction.calls]
+    plain: list[int | str] = []
+    start = 0
+    for reply in prediction.replies:
+        if reply in responses[start:]:
+            plain.append(responses.index(reply, start))
+            start = responses.index(reply, start) + 1
+        else:  # a frame was named before it, or nothing was called
+            plain.append(storable(reply))
+    return plain
+
+
+def _parsed_to_json(parsed: Parsed) -> dict[str, Any]:
+    plain: dict[str, Any] = {"form": parsed.form}
+    if parsed.objects:
+        plain["objects"] = [
+            {
+                **({} if one.box is None else {"box": list(one.box)}),
+                **({"positive": [list(point) for point in one.positive]} if one.positive else {}),
+                **({"negative": [list(point) for point in one.negative]} if one.negative else {}),
+            }
+            for one in parsed.objects
+        ]
+    if parsed.phrase:
+        plain["phrase"] = storable(parsed.phrase)
+    if parsed.frame is not None:
+        plain["frame"] = parsed.frame
+    if parsed.error:
+        plain["error"] = storable(parsed.error)
+    return plain
+
+
+def _parsed_from_json(plain: Mapping[str, Any]) -> Parsed:
+    return Parsed(
+        form=AnswerForm(plain["form"]),
+        objects=tuple(
+            ParsedObject(
+                box=None if one.get("box") is None else Box(*one["box"]),
+                positive=tuple(Point(*point) for point in one.get("positive", ())),
+                negative=tuple(Point(*point) for point in one.get("negative", ())),
+            )
+            for one in plain.get("objects", ())
+        ),
+        phrase=plain.get("phrase", ""),
+        frame=plain.get("frame"),
+        error=plain.get("error", ""),
     )

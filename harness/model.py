@@ -20,11 +20,9 @@ from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.spec import Spec
-from harness.types import Answer, AnswerForm, Box, Point, Prediction, Query
+from harness.types import Answer, AnswerForm, Box, Call, Point, Prediction, Query
 
 T = TypeVar("T")
-Said = TypeVar("Said")
-"""What the network of a `Staged` model said to one query."""
 
 Coordinates: TypeAlias = Literal[
     "pixels",
@@ -125,6 +123,18 @@ class Model(ABC):
         What it raises (weights that cannot be loaded, …) ends the run instead of failing each
         sample.
         """
+
+
+class Answered(Protocol):
+    """What the language stage hands on of one query; its form is the model's own."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a network for it, in order; the record has them whatever follows."""
+
+
+Said = TypeVar("Said", bound=Answered)
+"""What the network of a `Staged` model said to one query."""
 
 
 class Staged(Model, Generic[Said]):
@@ -360,11 +370,18 @@ class ChatReply:
     """It reached the limit of new tokens, and no stop string."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each picture or frame set as the network saw it."""
+    calls: tuple[tuple[ChatRequest, "ChatReply | None"], ...] = ()
+    """What was sent in the request's place, in order, each with what came back (None: it failed);
+    empty: the request itself, once."""
     again: str = ""
     """What the network was made to begin with when asked again, as its first reply could not be
     read; empty: it was asked once. Tokens are of both."""
     in_vain: str = ""
     """Why this is the first reply although it was asked again; empty: it is the second one."""
+
+    def calls_of(self, request: ChatRequest) -> tuple[tuple[ChatRequest, "ChatReply | None"], ...]:
+        """Return every call that led to this reply to `request`, with what came back."""
+        return self.calls or ((request, self),)
 
 
 Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatReply], T]

@@ -29,7 +29,7 @@ from harness.store.journal import Journal
 from harness.task import Protocol, Task
 from harness.types import FailureKind, Prediction, query_id
 
-VERSION = 1
+VERSION = 2
 MANIFEST, RESULTS, SCORES, TIMING = "manifest.json", "results.json", "scores.jsonl", "timing.json"
 
 MANIFEST_FIELDS = (

@@ -193,6 +193,73 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The frames of one medium that a request showed a network; never their pixels."""
+
+    medium: int | str = 0
+    """Its place among the query's media; the content id of a medium that is not among them."""
+    frames: tuple[int, ...]
+    """Numbers from 0 in the medium."""
+    times: tuple[float, ...] = ()
+    """Seconds from the video's start to the millisecond, one a frame; () of an image."""
+    resize: tuple[int, int] | None = None
+    """(width, height) that the frames were resized to for the network's processor; None: not."""
+    canvas: tuple[int, int] | None = None
+    """(width, height) in pixels as the network saw them; None: not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What one call sent a network."""
+
+    text: str
+    system: str | None = None
+    shown: tuple[Shown, ...] = ()
+    prefix: str = ""
+    """The beginning of the response that the network was made to go on from."""
+    temperature: float | None = None
+    """What the response was drawn at; None: at the backend's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a network for a sample."""
+
+    request: Request
+    key: str = ""
+    """What sampling is keyed by, after the query's id: the form, the vote, `:again`."""
+    response: str | None
+    """Raw text, its prefix included; None: the network failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedObject:
+    """One object that a response names, in pixels of the original image."""
+
+    box: Box | None = None
+    positive: tuple[Point, ...] = ()
+    negative: tuple[Point, ...] = ()
+    """Points that are not on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What the grammar read in the response for one form of answer, or why it read nothing.
+
+    Letters, numbers and texts stand in the prediction's answer.
+    """
+
+    form: AnswerForm
+    objects: tuple[ParsedObject, ...] = ()
+    phrase: str = ""
+    """The target in words, for a segmenter that reads them."""
+    frame: int | None = None
+    """The frame of a video that the objects are in; None: in an image."""
+    error: str = ""
+    """Why the response could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What a model answered to one query. Exactly one of `answer` and `failure` is given."""
 
@@ -200,7 +267,11 @@ class Prediction:
     answer: Answer | None = None
     failure: Failure | None = None
     replies: tuple[str, ...] = ()
-    """Raw text, in the order in which it was generated."""
+    """The texts that the answer was read from, in the order in which they were generated."""
+    calls: tuple[Call, ...] = ()
+    """Every call of a network for this sample, in order: votes and second tries too."""
+    parsed: tuple[Parsed, ...] = ()
+    """One a form of answer, of the last replies, in their order."""
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     """What was done to read the reply, such as a repair of its JSON."""

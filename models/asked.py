@@ -1,9 +1,14 @@
-"""What the network said to one query, and what that cost."""
+"""What the network said to one query, in which calls, and what that cost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
-from harness.model import ChatReply
-from harness.types import Prediction
+from harness.media import Media
+from harness.model import ChatReply, ChatRequest
+from harness.models.backends.inputs import shown
+from harness.replies import storable
+from harness.types import Call, Prediction, Query, Request, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,11 +16,20 @@ class Asked:
     """What the network said to one query."""
 
     replies: tuple[ChatReply, ...]
+    calls: tuple[Call, ...] = ()
+    """Every call that it took, in order."""
     frames: int | None = None
     """Frames that were shown, if others than the rule's."""
 
+    @classmethod
+    def of(
+        cls, query: Query, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
+    ) -> Self:
+        """Join a query's requests and the replies to them."""
+        return cls(tuple(replies), calls_of(query, requests, replies))
+
     def counted(self, prediction: Prediction) -> Prediction:
-        """A prediction with what the network counted while it was asked."""
+        """Add the calls, and what the network counted in them, to a prediction."""
         again = [
             f"asked again, begun with {reply.again!r}"
             + (f", to no avail: {reply.in_vain}" if reply.in_vain else "")
@@ -33,4 +47,53 @@ class Asked:
             completion_tokens=sum(reply.completion_tokens for reply in self.replies),
             frames=prediction.usage.frames if self.frames is None else self.frames,
         )
-        return replace(prediction, usage=usage, notes=(*prediction.notes, *again, *cut))
+        notes = (*prediction.notes, *again, *cut)
+        return replace(prediction, calls=self.calls, usage=usage, notes=notes)
+
+
+def calls_of(
+    query: Query, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
+) -> tuple[Call, ...]:
+    """Return the calls behind replies as plain data: frames by number and time, without pixels."""
+    return tuple(
+        Call(
+            request=Request(
+                text=storable(sent.text),
+                system=None if sent.system is None else storable(sent.system),
+                shown=_shown(query, sent, () if reply is None else reply.canvases),
+                prefix=storable(sent.prefix),
+                temperature=sent.temperature,
+            ),
+            key=sent.key.removeprefix(query.id),
+            response=None if reply is None else storable(reply.text),
+        )
+        for request, answered in zip(requests, replies, strict=True)
+        for sent, reply in answered.calls_of(request)
+    )
+
+
+def _shown(
+    query: Query, request: ChatRequest, canvases: Sequence[tuple[int, int]]
+) -> tuple[Shown, ...]:
+    media = []
+    for place, medium in enumerate(request.media):
+        frames = shown(request, place)
+        times = medium.times()
+        media.append(
+            Shown(
+                medium=_place(query, medium),
+                frames=frames,
+                times=tuple(round(times[frame], 3) for frame in frames) if medium.is_video else (),
+                resize=request.squash(place),
+                canvas=canvases[place] if place < len(canvases) else None,
+            )
+        )
+    return tuple(media)
+
+
+def _place(query: Query, medium: Media) -> int | str:
+    """The place of a medium among the query's, or its content id."""
+    for place, own in enumerate(query.media):
+        if own is medium:
+            return place
+    return medium.id

@@ -28,7 +28,7 @@ from harness.model import (
 from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
-from harness.models.grammar import ParseResult, Prompt, reasoning
+from harness.models.grammar import Item, ParseResult, Prompt, reasoning
 from harness.models.second_try import (
     Try,
     second_requests,
@@ -44,6 +44,8 @@ from harness.types import (
     AnswerForm,
     Failure,
     FailureKind,
+    Parsed,
+    ParsedObject,
     Prediction,
     Query,
     Usage,
@@ -207,7 +209,10 @@ class PromptedModel(Staged[Asked]):
             ]
             replies = tried_again(self.chat, tries, replies)
         said = iter(replies)
-        return [Asked(tuple(next(said) for _ in several)) for several in requests]
+        return [
+            Asked.of(query, several, [next(said) for _ in several])
+            for query, several in zip(queries, requests, strict=True)
+        ]
 
     @property
     def by_sample(self) -> bool:
@@ -233,7 +238,7 @@ class PromptedModel(Staged[Asked]):
             again = second_requests(tries, replies, greedy=self.chat.greedy)
             if again:
                 replies = with_seconds(tries, replies, again, (yield list(again.values())))
-        return Asked(tuple(replies))
+        return Asked.of(query, requests, replies)
 
     def _tries(self, query: Query, requests: Sequence[ChatRequest]) -> list[Try]:
         return [self._try(query, *both) for both in zip(query.forms, requests, strict=True)]
@@ -279,17 +284,20 @@ class PromptedModel(Staged[Asked]):
         """`read` in two steps: objects are segmented at once, and propagated by what it returns."""
         texts = tuple(storable(reply) for reply in replies)
         parts: list[Pending[Answer]] = []
+        parsed: list[Parsed] = []
         problems: list[str] = []
         notes: list[str] = []
         if len(texts) != len(query.forms):
             problems = [f"expected {len(query.forms)} replies, found {len(texts)}"]
         for form, text in zip(query.forms, texts, strict=False):
             try:
-                part, repairs = self._part(query, form, text)
+                part, read, repairs = self._part(query, form, text)
             except ParseError as error:
                 problems.append(f"{form}: {error}")
+                parsed.append(Parsed(form=form, error=storable(str(error), 2000)))
             else:
                 parts.append(part)
+                parsed.append(read)
                 notes.extend(repairs)
         unread = len(problems) >= len(query.forms) or len(texts) != len(query.forms)
         failure = Failure(FailureKind.PARSE, "; ".join(problems)) if unread else None
@@ -299,6 +307,7 @@ class PromptedModel(Staged[Asked]):
             answer=None if unread else whole(parts),
             failure=failure,
             replies=texts,
+            parsed=tuple(parsed),
             usage=usage,
             notes=(*notes, *([] if unread else problems)),
         )
@@ -372,25 +381,30 @@ class PromptedModel(Staged[Asked]):
 
     def _part(
         self, query: Query, form: AnswerForm, reply: str
-    ) -> tuple[Pending[Answer], tuple[str, ...]]:
+    ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
         if form not in LOCATED:
             answer = self.words.read(query, form, reply)
-            return lambda: answer, ()
+            return lambda: answer, Parsed(form=form), ()
         said = self.prompt.parse(reply)
         if said.error is not None:
             raise ParseError(said.error)
-        return self._located(query, form, said), said.notes
-
-    def _located(self, query: Query, form: AnswerForm, said: ParseResult) -> Pending[Answer]:
-        start = self._start(query, form, said)
-        canvas = self._canvas(query, form)
+        start, canvas = self._start(query, form, said), self._canvas(query, form)
         items = [canvas.to_picture(item) for item in said.items]
-        if form not in MASKED:
-            return placed(form, items, phrase=said.phrase)
-        media, nothing = query.media[0], not items and not said.phrase
-        tracks = joint_masks(
-            self.segmenter, self.propagator, media, start, items, phrase=said.phrase
+        parsed = Parsed(
+            form=form,
+            objects=tuple(map(_parsed, items)),
+            phrase=storable(said.phrase),
+            frame=start if len(query.media[0]) > 1 else None,
         )
+        return self._located(query, form, start, items, said.phrase), parsed, said.notes
+
+    def _located(
+        self, query: Query, form: AnswerForm, start: int, items: Sequence[Item], phrase: str
+    ) -> Pending[Answer]:
+        if form not in MASKED:
+            return placed(form, items, phrase=phrase)
+        media, nothing = query.media[0], not items and not phrase
+        tracks = joint_masks(self.segmenter, self.propagator, media, start, items, phrase=phrase)
         return masked(form, items, tracks, nothing=nothing, still=len(media) == 1)
 
     def _marked(self, form: AnswerForm, reply: str) -> int:
@@ -423,3 +437,12 @@ class PromptedModel(Staged[Asked]):
             [canvas.to_canvas(item._replace(phrase=query.text)) for item in items],
             frame=start if named else None,
         )
+
+
+def _parsed(item: Item) -> ParsedObject:
+    """Return an object for the record; `item` is in pixels of the image."""
+    return ParsedObject(
+        box=item.box,
+        positive=tuple(point for point in (item.point, item.second) if point is not None),
+        negative=() if item.negative is None else (item.negative,),
+    )

@@ -15,14 +15,16 @@ import numpy as np
 
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import BoolArray, Track
-from harness.model import ChatRequest, MaskNetwork, MaskResponse, Staged
+from harness.model import ChatReply, ChatRequest, MaskNetwork, MaskResponse, Staged
 from harness.models.answers import MASKED, Pending, masked, whole
+from harness.models.asked import calls_of
 from harness.models.compose import Words
 from harness.models.tracks import joint_track
 from harness.replies import storable
 from harness.types import (
     Answer,
     AnswerForm,
+    Call,
     Failure,
     FailureKind,
     Prediction,
@@ -34,8 +36,16 @@ from harness.types import (
 QUESTION = "{Question}"
 
 
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What the network said to one query, and the calls of it."""
+
+    responses: tuple[MaskResponse, ...]
+    calls: tuple[Call, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
-class MaskModel(Staged[tuple[MaskResponse, ...]]):
+class MaskModel(Staged[Emitted]):
     """A network that emits masks, asked in its own words.
 
     One request a form of answer, about all frames of the media. The masks of a response's objects
@@ -127,7 +137,7 @@ class MaskModel(Staged[tuple[MaskResponse, ...]]):
             )
         return self.words
 
-    def ask(self, queries: Sequence[Query]) -> list[tuple[MaskResponse, ...]]:
+    def ask(self, queries: Sequence[Query]) -> list[Emitted]:
         """The network's responses to each query, one a form.
 
         Raises:
@@ -143,11 +153,20 @@ class MaskModel(Staged[tuple[MaskResponse, ...]]):
                 found=str(len(responses)),
             )
         said = iter(responses)
-        return [tuple(next(said) for _ in several) for several in requests]
+        return [
+            self._emitted(query, several, tuple(next(said) for _ in several))
+            for query, several in zip(queries, requests, strict=True)
+        ]
 
-    def begin(self, query: Query, asked: Sequence[MaskResponse]) -> Pending[Prediction]:
+    def _emitted(
+        self, query: Query, requests: Sequence[ChatRequest], responses: tuple[MaskResponse, ...]
+    ) -> Emitted:
+        texts = [ChatReply(text=one.text) for one in responses]
+        return Emitted(responses, calls_of(query, requests, texts))
+
+    def begin(self, query: Query, said: Emitted) -> Pending[Prediction]:
         """Return the function that encodes the masks of responses."""
-        return lambda: self._prediction(query, asked)
+        return lambda: replace(self._prediction(query, said.responses), calls=said.calls)
 
     def _prediction(self, query: Query, responses: Sequence[MaskResponse]) -> Prediction:
         texts = tuple(storable(one.text) for one in responses)

@@ -87,7 +87,7 @@ def with_seconds(
     """The replies, with what was said to `again` in place of those that it is better than."""
     best = list(replies)
     for (place, request), second in zip(again.items(), said, strict=True):
-        best[place] = _both(tries[place], replies[place], second, prefix=request.prefix)
+        best[place] = _both(tries[place], replies[place], request, second)
     return best
 
 
@@ -103,15 +103,20 @@ def _said(chat: Chat, requests: Sequence[ChatRequest]) -> list[ChatReply | Model
     return [said for one in requests for said in _said(chat, [one])]
 
 
-def _both(one: Try, first: ChatReply, second: ChatReply | ModelError, *, prefix: str) -> ChatReply:
-    """The second reply if it helped, else the first, with what both cost."""
+def _both(
+    one: Try, first: ChatReply, request: ChatRequest, second: ChatReply | ModelError
+) -> ChatReply:
+    """The second reply, to `request`, if it helped, else the first, with what both cost."""
+    calls = first.calls_of(one.request)
     if isinstance(second, ModelError):
-        return replace(first, again=prefix, in_vain=str(second))
+        calls = (*calls, (request, None))
+        return replace(first, calls=calls, again=request.prefix, in_vain=str(second))
     helped = one.readable(second.text)
     return replace(
         second if helped else first,
         prompt_tokens=first.prompt_tokens + second.prompt_tokens,
         completion_tokens=first.completion_tokens + second.completion_tokens,
-        again=prefix,
+        calls=(*calls, *second.calls_of(request)),
+        again=request.prefix,
         in_vain="" if helped else "the second reply cannot be read either",
     )

@@ -14,9 +14,9 @@ from harness.cli.judge import bind
 from harness.cli.output import show_json
 from harness.cli.overlap import compared
 from harness.cli.overlap import lines as mask_lines
-from harness.cli.reread import lines as part_lines
-from harness.cli.reread import read_again
-from harness.cli.retold import Turn, prompts, retold, seen
+from harness.cli.parsed import lines as part_lines
+from harness.cli.parsed import parsed
+from harness.cli.request_log import requests, seen
 from harness.cli.rollouts import explain_training, is_training
 from harness.errors import StoreError, UsageError, printable
 from harness.interchange import prediction_to_json
@@ -36,7 +36,7 @@ FRAMES = 6  # of a video that are drawn
 
 
 def explain(arguments: Namespace) -> int:
-    """Print one sample's question, replies, answer, truth and score, or write a training's page."""
+    """Print one sample's question, calls, answer, truth and score, or write a training's page."""
     if is_training(arguments.run):
         return explain_training(arguments)
     needed(arguments.sample, "SAMPLE", "the id of a sample of the run")
@@ -48,18 +48,16 @@ def explain(arguments: Namespace) -> int:
     unit = _unit(task, run, arguments.sample)
     sample = next(one for one in unit if one.id == arguments.sample)
     prediction = run.prediction(sample.id)
-    told = retold(run, sample.query, prediction.replies)
     shown = {
         **_question(task, run, sample),
-        **({"prompt": told.about} if told.about else {}),
-        **prompts(told.turns),
-        **_said(prediction),
-        **read_again(told, sample.query, prediction),
+        **_called(sample, prediction),
+        "parse": parsed(prediction),
+        **_outcome(prediction),
         **_judged(task, run, unit, sample, prediction),
     }
     if arguments.image is not None:
         encoded = io.BytesIO()
-        Image.fromarray(drawn(sample, prediction, told.turns)).save(encoded, "PNG")
+        Image.fromarray(drawn(sample, prediction)).save(encoded, "PNG")
         write_bytes(arguments.image, encoded.getvalue())
         shown["image"] = str(arguments.image)
     if arguments.json:
@@ -97,10 +95,21 @@ def _question(task: Task, run: Run, sample: Sample) -> dict[str, Any]:
     return shown
 
 
-def _said(prediction: Prediction) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        f"reply {number}": reply for number, reply in enumerate(prediction.replies, start=1)
+def _called(sample: Sample, prediction: Prediction) -> dict[str, Any]:
+    if not prediction.calls:
+        log = {"prompt": "none in the record: no network was called, or it failed"}
+        texts: Sequence[str | None] = prediction.replies
+    else:
+        log = requests(sample.query, prediction.calls)
+        texts = [call.response for call in prediction.calls]
+    return log | {
+        f"response {number}": "none: the network failed" if text is None else text
+        for number, text in enumerate(texts, start=1)
     }
+
+
+def _outcome(prediction: Prediction) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
     if prediction.notes:
         shown["notes"] = "; ".join(prediction.notes)
     if prediction.failure is not None:
@@ -133,7 +142,7 @@ def _print(shown: Mapping[str, Any]) -> None:
                 _listed("parse", part_lines(part))
         elif name == "masks":
             _listed("masks", mask_lines(value))
-        elif name != "read_as_recorded":  # `reread` says it in words
+        else:
             print(printable(f"{name:10} {value}"))
 
 
@@ -144,7 +153,7 @@ def _listed(name: str, lines: Sequence[str]) -> None:
         print(printable(f"{'':12} {line}"))
 
 
-def drawn(sample: Sample, prediction: Prediction, turns: Sequence[Turn] = ()) -> Frame:
+def drawn(sample: Sample, prediction: Prediction) -> Frame:
     """Truth above, prediction with the truth's outline below; of a video, some frames.
 
     Under them stands what the networks were shown, as large as they were shown it, once each.
@@ -161,7 +170,7 @@ def drawn(sample: Sample, prediction: Prediction, turns: Sequence[Turn] = ()) ->
             [(prediction.answer, overlay.PREDICTION, True), (truth, overlay.TRUTH, False)],
         )
     )
-    rows += seen(turns)
+    rows += seen(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [
         np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)

@@ -23,12 +23,12 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, TypeVar
 
 from harness.errors import ModelError
-from harness.model import Model, Staged
+from harness.model import Answered, Model, Staged
 from harness.plugins import blamed
 from harness.run.memory import Memory, gpu_peak
 from harness.run.plan import Batch
@@ -356,7 +356,7 @@ class Predictor:
         """
         return model.waited if model.turns == 1 else None
 
-    def _replies(self, model: Staged[Any], queries: Sequence[Query]) -> Sequence[Any]:
+    def _replies(self, model: Staged[Any], queries: Sequence[Query]) -> Sequence[Answered]:
         if self.ending:
             raise CancelledError
         replies = model.ask(queries) if queries else ()
@@ -364,7 +364,9 @@ class Predictor:
             raise ValueError(f"{len(replies)} replies for {len(queries)} queries")
         return replies
 
-    def _hand_on(self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Any) -> None:
+    def _hand_on(
+        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Answered
+    ) -> None:
         end: Future[None] = Future()
         with self._lock:
             if self.ending:
@@ -374,7 +376,12 @@ class Predictor:
         self._in(SEGMENTATION, self._segment, model, under_way, query, reply, end)
 
     def _segment(
-        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Any, end: "Future[None]"
+        self,
+        model: Staged[Any],
+        under_way: UnderWay,
+        query: Query,
+        reply: Answered,
+        end: "Future[None]",
     ) -> None:
         """Begin a sample once there is room for it; its last stage makes room for another."""
         need = needed(model, query, reply)
@@ -383,7 +390,7 @@ class Predictor:
         try:
             begun = self._begin(model, under_way, query, reply)
             self._memory.enter(PROPAGATION, need)
-            self._in(PROPAGATION, self._finish, under_way, query, need, begun, end)
+            self._in(PROPAGATION, self._finish, under_way, query, reply, need, begun, end)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             self._room.leave(need)
             self._gone(under_way, end, error)
@@ -391,7 +398,7 @@ class Predictor:
             self._memory.leave(SEGMENTATION, need)
 
     def _begin(
-        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Any
+        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Answered
     ) -> Prediction | Callable[[], Prediction]:
         """What is left to do; a Prediction: it failed."""
         if self.closed:
@@ -401,12 +408,13 @@ class Predictor:
         start, stage = perf_counter(), under_way.stages[SEGMENTATION]
         (begun,) = contained(self.model, [query], stage, lambda _: [model.begin(query, reply)])
         stage.end(start)
-        return begun
+        return replace(begun, calls=reply.calls) if isinstance(begun, Prediction) else begun
 
     def _finish(
         self,
         under_way: UnderWay,
         query: Query,
+        reply: Answered,
         need: int,
         begun: Prediction | Callable[[], Prediction],
         end: "Future[None]",
@@ -424,6 +432,8 @@ class Predictor:
                     (prediction,) = contained(
                         self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
                     )
+                    if prediction.failure is not None:  # what raised has none of its own
+                        prediction = replace(prediction, calls=reply.calls)
             finally:
                 self._memory.leave(PROPAGATION, need)
                 self._room.leave(need)

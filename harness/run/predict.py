@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from harness.errors import (
@@ -21,6 +21,7 @@ from harness.plugins import missing, told
 from harness.run.plan import Batch, lost_picture
 from harness.run.stages import Stage
 from harness.store.journal import line
+from harness.store.texts import shared
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed
 
 T = TypeVar("T")
@@ -73,8 +74,13 @@ def begin(batch: Batch) -> dict[str, Any]:
 
 def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
     """Return the journal's records of predictions of a batch, but for those that it has already."""
+    queries = {query.id: query for query in batch.queries}
     return [
-        {"sample": one.query_id, "batch": batch.index, "prediction": prediction_to_json(one)}
+        shared(
+            {"sample": one.query_id, "batch": batch.index, "prediction": prediction_to_json(one)},
+            question=queries[one.query_id].text,
+            options=queries[one.query_id].options,
+        )
         for one in predictions
         if one.query_id not in batch.kept
     ]
@@ -204,9 +210,10 @@ def _checked(query: Query, prediction: Prediction) -> Prediction:
         raise ValueError(f"a prediction for {prediction.query_id} in the place of {query.id}")
     fault = prediction.answer and fault_of(query, prediction.answer)
     if fault:
-        return failed(
+        without = failed(
             query, FailureKind.MODEL, fault, replies=prediction.replies, usage=prediction.usage
         )
+        return replace(without, calls=prediction.calls, parsed=prediction.parsed)
     # Raises, as a fault of the model, if the journal could not give the prediction back.
     prediction_from_json(json.loads(line({"one": prediction_to_json(prediction)}))["record"]["one"])
     return prediction

@@ -1,14 +1,15 @@
 """The journal of a run: finished predictions, appended, checked line by line, never rewritten.
 
 One file a worker and attempt, `samples.<worker>.<attempt>.jsonl`, so that no two processes write
-to one file. Every line is JSON of its own: `{"crc": "…", "v": 1, "record": {…}}`, the CRC-32 taken
+to one file. Every line is JSON of its own: `{"crc": "…", "v": 2, "record": {…}}`, the CRC-32 taken
 over the bytes of the record. A sample is appended with one write when it is finished, so that a
 kill loses what is under way; a torn tail is copied to `quarantine/`, cut off, and its samples done
 again.
 
-Two kinds of records: `{"begin": batch, "run": hash}` says that a batch was started and with which
-configuration, `{"sample": query id, …}` is a finished prediction. Of several predictions of one
-sample the last valid one counts.
+Three kinds of records: `{"begin": batch, "run": hash}` says that a batch was started and with which
+configuration, `{"sample": query id, …}` is a finished prediction, and `{"text": name, "is": text}`
+holds a text that requests of this file's later samples have in common (store/texts.py). Of several
+predictions of one sample the last valid one counts.
 """
 
 import json
@@ -24,9 +25,9 @@ from typing import Any, Self
 
 from harness.errors import StoreError
 from harness.store.atomic import cannot_write
+from harness.store.texts import references, whole
 
-SCHEMA = 1
-HEAD = b'{"crc": "%08x", "v": 1, "record": '
+HEAD = b'{"crc": "%08x", "v": 2, "record": '
 HEAD_LENGTH = len(HEAD % 0)
 NAME = re.compile(r"samples\.(\d+)\.(\d+)\.jsonl\Z")
 SYNC_EVERY = 0.5  # seconds; a crash of the machine (not of the process) loses at most this much
@@ -38,6 +39,8 @@ class Writer:
     def __init__(self, folder: Path, worker: int, attempt: int) -> None:
         self.path = folder / f"samples.{worker}.{attempt}.jsonl"
         self._synced = monotonic()
+        self._texts: set[str] = set()
+        """Names of the shared texts that the file holds."""
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             self._handle = os.open(self.path, flags, 0o644)
@@ -50,10 +53,14 @@ class Writer:
         Raises:
             StoreError: the disk is full; what was appended before stays valid.
         """
-        data = b"".join(line(record) for record in records)
+        texts = {name: text for one in records for name, text in one.get("texts", {}).items()}
+        new = [{"text": name, "is": texts[name]} for name in texts if name not in self._texts]
+        bare = [{key: one[key] for key in one if key != "texts"} for one in records]
+        data = b"".join(map(line, [*new, *bare]))
         try:
             while data:
                 data = data[os.write(self._handle, data) :]
+            self._texts |= texts.keys()
             if monotonic() - self._synced > SYNC_EVERY:
                 self.sync()
         except OSError as error:
@@ -126,6 +133,8 @@ class Journal:
         """Batches in the order in which they were started, over all attempts."""
         self.damaged: list[tuple[Path, int]] = []
         """File and offset of lines that are not valid."""
+        self._texts: dict[str, str] = {}
+        """What samples share, by name."""
         self._runs: dict[Path, set[Any]] = {}
         """What each file's batches say of the run that they belong to."""
         self._read: dict[Path, int] = {}
@@ -160,7 +169,10 @@ class Journal:
                 elif "begin" in record:
                     self.begun.append(record["begin"])
                     self._runs.setdefault(path, set()).add(record.get("run"))
-                elif "sample" in record:
+                elif "text" in record:
+                    self._texts[record["text"]] = record["is"]
+                elif "sample" in record and references(record) <= self._texts.keys():
+                    # One whose texts are damaged is none: it is predicted again.
                     failure = record["prediction"].get("failure", [None])[0]
                     self.places[record["sample"]] = Place(path, offset, len(raw), failure)
                 offset += len(raw)
@@ -198,7 +210,7 @@ class Journal:
                 found="other bytes",
                 fix="Another program writes there.",
             )
-        return record
+        return whole(record, self._texts)
 
     def mend(self) -> list[str]:
         """Copy damaged lines to `quarantine/` and cut a torn tail off; return what was done.

@@ -90,7 +90,10 @@ class AlteredChat(Chat):
             requests = [replace(one, media=tuple(map(_grey, one.media))) for one in requests]
         elif self.pictures == "swapped":
             requests = _with_others_pictures(requests)
-        replies = list(self.chat.generate(requests))
+        replies = [
+            replace(reply, calls=reply.calls_of(request))
+            for request, reply in zip(requests, self.chat.generate(requests), strict=True)
+        ]
         return replies if self.reasoning == "own" else self._on_others_reasoning(requests, replies)
 
     def _on_others_reasoning(
@@ -109,24 +112,10 @@ class AlteredChat(Chat):
                 changed[place] = replace(request, prefix=prefix)
         said = self.chat.generate(list(changed.values()))
         whole = list(replies)
-        for place, reply in zip(changed, said, strict=True):
-            whole[place] = reply
+        for (place, request), reply in zip(changed.items(), said, strict=True):
+            calls = (*replies[place].calls, *reply.calls_of(request))
+            whole[place] = replace(reply, calls=calls)
         return whole
-
-
-def as_seen(chat: Chat, request: ChatRequest) -> ChatRequest:
-    """A request as the network behind `chat` is shown it.
-
-    With swapped pictures it has no media: which they are hangs on the other requests of the call.
-    A second request, which swapped reasoning makes, is not among those that can be told.
-    """
-    if not isinstance(chat, AlteredChat):
-        return request
-    if chat.pictures == "grey":
-        request = replace(request, media=tuple(map(_grey, request.media)))
-    elif chat.pictures == "swapped":
-        request = replace(request, media=(), frames=())
-    return as_seen(chat.chat, request)
 
 
 def _grey(media: Media) -> Media:

@@ -1,17 +1,14 @@
-"""The searches of several queries side by side: each is a conversation with the voters.
-
-A search that is over can be gone through again from what it was told.
-"""
+"""The searches of several queries side by side: each is a conversation with the voters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from harness.model import Chat, ChatReply, ChatRequest, Conversation
-from harness.models.asked import Asked
+from harness.models.asked import Asked, calls_of
 from harness.models.compose import LOCATED
 from harness.models.conversing import converse
 from harness.models.grammar import frame_tag
-from harness.models.videoseg_r1.sampler import Place, Sampler, Search
+from harness.models.videoseg_r1.sampler import Place, Sampler
 from harness.models.videoseg_r1.showing import Showing
 from harness.replies import storable
 from harness.types import Query
@@ -22,35 +19,14 @@ class Found:
     """Where the sampler looked, and how it came there."""
 
     place: Place
+    requests: tuple[ChatRequest, ...]
     replies: tuple[ChatReply, ...]
-    frames: int
-    """Frames that the sampler saw."""
+    """One a request."""
 
-
-@dataclass(slots=True)
-class _Open:
-    """A search that is not at its end."""
-
-    query: Query
-    search: Search
-    replies: list[ChatReply] = field(default_factory=list)
-    frames: int = 0
-    told: Sequence[str] | None = None
-
-    def turn(self, showing: Showing) -> list[ChatRequest] | Place:
-        """What is to be asked next, or where the search has ended."""
-        try:
-            ask = next(self.search) if self.told is None else self.search.send(self.told)
-        except StopIteration as end:
-            place: Place = end.value
-            return place
-        requests = showing.sampled(self.query, ask, key=self.query.id)
-        self.frames += sum(len(shown) for one in requests for shown in one.frames)
-        return requests
-
-    def tell(self, replies: Sequence[ChatReply]) -> None:
-        self.replies += replies
-        self.told = [storable(reply.text) for reply in replies]
+    @property
+    def frames(self) -> int:
+        """Count the frames that the sampler saw."""
+        return sum(len(shown) for one in self.requests for shown in one.frames)
 
 
 def is_looked_for(query: Query) -> bool:
@@ -58,22 +34,15 @@ def is_looked_for(query: Query) -> bool:
     return len(query.media[0]) > 1 and any(form in LOCATED for form in query.forms)
 
 
-def again(
-    query: Query, said: Sequence[str], *, sampler: Sampler, showing: Showing
-) -> tuple[list[ChatRequest], Place | None]:
-    """What was asked in a search whose replies are known, and where it ended.
-
-    Replies that do not suffice are gone through as far as they reach: then there is no place, and
-    the last requests are those that were not answered.
-    """
-    one, asked = _begun(query, sampler), list[ChatRequest]()
-    while not isinstance(turn := one.turn(showing), Place):
-        replies = said[len(asked) : len(asked) + len(turn)]
-        asked += turn
-        if len(replies) < len(turn):
-            return asked, None
-        one.tell([ChatReply(text=reply) for reply in replies])
-    return asked, turn
+def first_turn(
+    query: Query, *, sampler: Sampler, showing: Showing
+) -> Sequence[ChatRequest] | Place:
+    """Return the requests that a search begins with, or its end if it needs none."""
+    try:
+        return next(searched(query, sampler, showing))
+    except StopIteration as end:
+        found: Found = end.value
+        return found.place
 
 
 def look(
@@ -96,23 +65,28 @@ def marked(
 ) -> Asked:
     """What was said, each reply about places named by the frame that it was asked for."""
     if found is None:
-        return Asked(replies)
+        return Asked.of(query, requests, replies)
     tag = frame_tag(found.place.target)
     named = (
         replace(reply, text=f"{tag}{reply.text}") if form in LOCATED else reply
         for form, reply in zip(query.forms, replies, strict=True)
     )
     shown = sum(len(frames) for one in requests for frames in one.frames)
-    return Asked((*found.replies, *named), shown + found.frames)
-
-
-def _begun(query: Query, sampler: Sampler) -> _Open:
-    return _Open(query, sampler.search(query.media[0].times(), key=query.id))
+    calls = calls_of(query, (*found.requests, *requests), (*found.replies, *replies))
+    return Asked((*found.replies, *named), calls, shown + found.frames)
 
 
 def searched(query: Query, sampler: Sampler, showing: Showing) -> Conversation[Found]:
     """The search in one query's video: turns of votes, each of which hangs on those before."""
-    one = _begun(query, sampler)
-    while not isinstance(turn := one.turn(showing), Place):
-        one.tell((yield turn))
-    return Found(turn, tuple(one.replies), one.frames)
+    search = sampler.search(query.media[0].times(), key=query.id)
+    requests, replies = list[ChatRequest](), list[ChatReply]()
+    try:
+        ask = next(search)
+        while True:
+            turn = showing.sampled(query, ask, key=query.id)
+            said = yield turn
+            requests += turn
+            replies += said
+            ask = search.send([storable(reply.text) for reply in said])
+    except StopIteration as end:
+        return Found(end.value, tuple(requests), tuple(replies))

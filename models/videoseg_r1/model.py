@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from harness import plugins
-from harness.errors import ModelError, UsageError
+from harness.errors import UsageError
 from harness.model import (
     Chat,
     ChatRequest,
@@ -27,13 +27,11 @@ from harness.model import (
 )
 from harness.models.answers import Pending
 from harness.models.asked import Asked
-from harness.models.backends.altered import as_seen
 from harness.models.backends.sampling import check_settings
 from harness.models.building import segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
 from harness.models.composition import Composition
 from harness.models.conversing import converse
-from harness.models.grammar import split_frame
 from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
 from harness.models.shown import seen
@@ -41,7 +39,13 @@ from harness.models.truth import key_frame_of, objects_of
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.drawing import Drawing
 from harness.models.videoseg_r1.grammar import Prompt
-from harness.models.videoseg_r1.looking import again, is_looked_for, look, marked, searched
+from harness.models.videoseg_r1.looking import (
+    first_turn,
+    is_looked_for,
+    look,
+    marked,
+    searched,
+)
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy, spread
 from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
@@ -103,14 +107,14 @@ class VideoSegR1(PromptedModel):
 
         Otherwise it is known where they end, and so what the reasoner is shown.
         """
-        begun = [self._again(one, ()) if is_looked_for(one) else ([], None) for one in queries]
-        votes = [one for turn, _ in begun for one in turn]
+        begun = [self._first_turn(one) if is_looked_for(one) else None for one in queries]
+        votes = [one for turn in begun if not isinstance(turn, Place | None) for one in turn]
         if votes and not self._is_one_talk:
             self.voters.expect(votes, go_on=isinstance(self.voters, ConversingChat))
             return
         first = [
-            turn or self.placed(query, place)
-            for query, (turn, place) in zip(queries, begun, strict=True)
+            self.placed(query, turn) if isinstance(turn, Place | None) else turn
+            for query, turn in zip(queries, begun, strict=True)
         ]
         talk = self._is_one_talk and any(map(is_looked_for, queries))
         self.chat.expect([one for several in first for one in several], go_on=talk)
@@ -177,8 +181,8 @@ class VideoSegR1(PromptedModel):
         """
         if not is_looked_for(query):
             return super().looks_at(query)
-        asked, place = self._again(query, ())
-        return seen(query, asked if place is None else self.placed(query, place))
+        turn = self._first_turn(query)
+        return seen(query, self.placed(query, turn) if isinstance(turn, Place) else turn)
 
     def placed(
         self, query: Query, place: Place | None, beside: Sequence[int] | None = None
@@ -229,33 +233,6 @@ class VideoSegR1(PromptedModel):
             for form, request in zip(query.forms, requests, strict=True)
         )
 
-    def retold(self, query: Query, replies: Sequence[str]) -> tuple[ChatRequest, ...]:
-        """What the networks were asked when they wrote a prediction's replies, one request a reply.
-
-        Where the replies do not suffice, such as those of a sample that failed, the requests are
-        those that follow from them.
-
-        Raises:
-            ModelError: the search does not end where it did when the replies were written.
-        """
-        if not is_looked_for(query):
-            return tuple(as_seen(self.chat, request) for request in self.requests(query))
-        before = replies[: max(0, len(replies) - len(query.forms))]
-        asked, place = self._again(query, before)
-        turns = [as_seen(self.voters, request) for request in asked]
-        if place is None or len(asked) != len(before):
-            return tuple(turns)
-        for form, reply in zip(query.forms, replies[len(before) :], strict=False):
-            named = split_frame(reply)[0]
-            if form in LOCATED and named is not None and named != place.target:
-                raise ModelError(
-                    f"the search for {query.id}",
-                    expected=f"frame {named}, as recorded",
-                    found=f"frame {place.target}",
-                    fix="The sampler's code or settings have changed since the run.",
-                )
-        return (*turns, *(as_seen(self.chat, request) for request in self.placed(query, place)))
-
     def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
         """Read replies: the last ones, one a form of the query; those before are the sampler's."""
         asked = max(0, len(replies) - len(query.forms))
@@ -274,8 +251,8 @@ class VideoSegR1(PromptedModel):
 
         return read
 
-    def _again(self, query: Query, said: Sequence[str]) -> tuple[list[ChatRequest], Place | None]:
-        return again(query, said, sampler=self.sampler, showing=self.showing)
+    def _first_turn(self, query: Query) -> Sequence[ChatRequest] | Place:
+        return first_turn(query, sampler=self.sampler, showing=self.showing)
 
     def _located_text(
         self, query: Query, form: AnswerForm, answer: Answer, *, frame: int | None = None

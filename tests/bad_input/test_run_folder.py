@@ -167,12 +167,13 @@ def test_a_journal_of_another_run_is_refused(harness, finished, manifest, conten
     "text",
     [
         "",
-        '{"version": 1',
+        '{"version": 2',
         "[]",
         "{}",
         '{"version": 0}',
         '{"version": 1}',
-        '{"version": 1, "task": 3}',
+        '{"version": 2}',
+        '{"version": 2, "task": 3}',
     ],
 )
 def test_a_damaged_manifest_is_refused_everywhere(harness, finished, contents, text):

@@ -1,4 +1,4 @@
-"""`harness explain` of a model that asks several times, and of one whose pictures are altered."""
+"""`harness explain` tells of a run what its record holds, whatever model made it."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,6 @@ from PIL import Image
 
 from harness import plugins
 from harness.cli.main import main
-from harness.models.grammar import ParseResult
-from harness.models.qwen_vl import locate
 from harness.run.plan import samples_of
 from harness.types import AnswerForm
 
@@ -93,26 +91,18 @@ def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(explaine
     assert shown["prompt 11"].startswith(
         f"The first picture is the target frame, at {times[3]:.1f} s"
     )
-    assert shown["reply 11"].startswith("<frame>3</frame>")
+    assert shown["response 11"] == ANSWER and shown["parse"][0]["frame"] == 3
     target, *beside = shown["shown 11"].split("; ")
-    assert target == "frame 3 at 840 × 840"
-    assert beside[:3] == [f"frame {number} at 280 × 280" for number in (0, 1, 4)]
-    assert beside[-1] == "frame 2 at 280 × 280", "the key segment's, after the references"
+    assert target == f"frame 3 ({times[3]:g} s) at 840 × 840"
+    assert [one.split(" (")[0] for one in beside[:3]] == ["frame 0", "frame 1", "frame 4"]
+    assert beside[-1].startswith("frame 2 "), "the key segment's, after the references"
 
 
-def test_altered_pictures_are_told_and_drawn_as_the_network_saw_them(explained, mevis, replies):
+def test_media_that_are_not_the_samples_own_are_named_and_not_drawn(explained, mevis, replies):
     shown, picture = explained(
         perception(f"altered(pictures=grey,chat=stored(file={replies}))"), mevis[0]
     )
-    assert shown["shown 11"].startswith("frame 3 at 840 × 840")
-    assert np.unique(picture[-8 - 280 : -8, :280]).tolist() == [128]  # the last row: a key frame
-
-
-def test_pictures_of_another_question_are_not_drawn_as_this_ones(explained, mevis, replies):
-    shown, picture = explained(
-        perception(f"altered(pictures=swapped,chat=stored(file={replies}))"), mevis[0]
-    )
-    assert shown["shown 11"] == "pictures of another question; the record does not say of which"
+    assert "of another medium, grey/" in shown["shown 11"]
     assert shown["prompt 11"].startswith("The first picture is the target frame")
     height = sample_height(mevis[0])
     assert picture.shape[0] == 2 * (height + 8)  # truth and prediction, and no third row
@@ -190,40 +180,22 @@ def fenced(box):
     return f'```json\n[{{"bbox_2d": {list(box)}, "label": "target"}},]\n```'
 
 
-def test_votes_objects_and_what_the_segmenter_is_told_are_read_again(explained, mevis, replies):
+def test_objects_are_told_as_they_were_parsed_in_pixels_of_the_image(explained, mevis, replies):
     shown, _ = explained(perception(f"stored(file={replies})"), mevis[0])
-    *votes, said = shown["parse"]
-    assert {(one["form"], one["error"]) for one in votes} == {
-        ("a stretch of time", None),
-        ("the place of a frame", None),
-    }
-    assert {one["answer"] for one in votes[VOTES:]} == {"percent 100"}
-    assert (said["form"], said["frame"], said["think"], said["error"]) == (
+    (parsed,) = shown["parse"]
+    assert (parsed["form"], parsed["frame"], parsed["think"], parsed["error"]) == (
         "mask_track",
         3,
         "it moves",
         None,
     )
-    (one,) = said["objects"]
-    assert one["said"] == {
-        "box": [84, 84, 420, 420],
-        "positive": [[200, 200]],
-        "negative": [[600, 600]],
-    }
+    (one,) = parsed["objects"]
     width, height = mevis[0].query.size
-    assert one["picture"]["box"] == [
+    assert one["box"] == [
         int(edge * side / 840 + 0.5)
         for edge, side in zip((84, 84, 420, 420), (width, height) * 2, strict=True)
     ]
-    assert len(one["picture"]["positive"]) == len(one["picture"]["negative"]) == 1
-    assert shown["read_as_recorded"] and shown["reread"].startswith("as recorded")
-
-
-def test_a_cue_that_the_segmenter_was_not_shown_is_not_told(explained, mevis, replies):
-    model = perception(f"stored(file={replies})").replace("(seg", "(negative=false,seg")
-    shown, _ = explained(model, mevis[0])
-    (one,) = shown["parse"][-1]["objects"]
-    assert one["said"]["negative"] and not one["picture"]["negative"]
+    assert len(one["positive"]) == len(one["negative"]) == 1
 
 
 def test_the_canvas_of_the_processors_own_rule_is_told_and_drawn(of_picture, pictures, tmp_path):
@@ -238,17 +210,16 @@ def test_the_canvas_of_the_processors_own_rule_is_told_and_drawn(of_picture, pic
     assert picture.shape[0] == 2 * (height + 8) + canvas[1] + 8
 
 
-def test_repairs_that_a_reply_needed_are_told(of_picture):
+def test_repairs_that_a_response_needed_are_told(of_picture):
     shown = of_picture(fenced([10, 10, 60, 60]))
     (part,) = shown["parse"]
-    assert part["error"] is None and part["repairs"] == ["trailing comma"]
-    assert part["objects"][0]["said"]["box"] == [10, 10, 60, 60]
+    assert part["error"] is None and "trailing comma" in shown["notes"]
+    assert part["objects"]
 
 
-def test_why_a_reply_cannot_be_read_is_told(of_picture):
+def test_why_a_response_cannot_be_read_is_told(of_picture):
     text = of_picture("I see nothing.", json_=False)
     assert "cannot be read: reply: expected a JSON list, found 'I see nothing.'" in text
-    assert "as recorded: there is no answer" in text
 
 
 def test_masks_stand_beside_the_truths(of_picture, pictures):
@@ -265,34 +236,30 @@ def test_masks_stand_beside_the_truths(of_picture, pictures):
     assert row["iou"] == pytest.approx((said & truth).sum() / (said | truth).sum())
 
 
-def test_a_run_is_told_where_its_networks_files_are_gone(of_picture):
-    shown = of_picture(fenced([10, 10, 60, 60]), between=Path.unlink)
-    assert shown["prompt"].startswith("made again without the model's own networks")
-    assert "Locate" in shown["prompt 1"]
-    assert shown["parse"][0]["objects"][0]["said"]["box"] == [10, 10, 60, 60]
-    assert shown["read_as_recorded"]
+def test_nothing_of_the_model_is_needed_to_explain_its_run(of_picture, monkeypatch):
+    build = plugins.build
+
+    def no_models(kind, *given, **named):
+        assert kind == "tasks", f"{kind} were built"
+        return build(kind, *given, **named)
+
+    def later(file):
+        file.unlink()
+        monkeypatch.setattr(plugins, "build", no_models)
+
+    shown = of_picture(fenced([10, 10, 60, 60]), between=later)
+    assert "Locate" in shown["prompt 1"] and shown["response 1"] == fenced([10, 10, 60, 60])
+    assert shown["parse"][0]["objects"]
 
 
-def test_a_reading_that_has_changed_since_the_run_is_told(of_picture, monkeypatch):
-    def nothing(reply, *, strict=False):
-        return ParseResult()
-
-    shown = of_picture(
-        fenced([10, 10, 60, 60]), between=lambda _: monkeypatch.setattr(locate, "parse", nothing)
-    )
-    assert not shown["read_as_recorded"] and shown["reread"].startswith("DIFFERS")
-    assert "no_target: recorded False, now True" in shown["reread"]
-
-
-def test_replayed_replies_are_read_by_the_reader_that_the_run_had(of_picture):
+def test_of_replies_from_a_file_no_request_is_known(of_picture):
     reader = "qwen_vl(prompt=locate,backend=stored,segmenter=box)"
     shown = of_picture(fenced([10, 10, 60, 60]), model=f"replay(file={{}},model={reader})")
-    assert "said.jsonl, which does not say what was asked" in shown["prompt"]
-    assert shown["parse"][0]["repairs"] and shown["read_as_recorded"]
+    assert shown["prompt"].startswith("none in the record")
+    assert shown["response 1"] == fenced([10, 10, 60, 60]) and shown["parse"][0]["objects"]
 
 
 def test_of_a_model_without_a_network_it_is_said_that_nothing_was_asked(of_picture):
     text = of_picture("", model="whole_frame", json_=False)
-    assert "prompt     none: this model asks no network" in text
-    assert "nothing to read: no reply is recorded" in text
+    assert "prompt     none in the record" in text and "response" not in text
     assert "IoU is of all pixels" in text and "frame 0: prediction " in text

@@ -1,4 +1,4 @@
-"""The parts of `harness explain` by themselves: second readings compared, masks compared."""
+"""The parts of `harness explain` by themselves: masks compared."""
 
 import numpy as np
 import pytest
@@ -6,56 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli.overlap import FRAMES, compared, lines
-from harness.cli.reread import differences
 from harness.masks import Rle
-from harness.types import Answer, Box, Failure, FailureKind, Prediction
-
-
-def said(**fields):
-    return Prediction(query_id="q", answer=Answer(**fields))
-
-
-def failed(kind=FailureKind.PARSE):
-    return Prediction(query_id="q", failure=Failure(kind, "why"))
-
+from harness.types import Answer
 
 MASK = Rle.full(4, 5)
-BOX = Box(1, 2, 3, 4)
-
-
-def test_equal_answers_do_not_differ_and_masks_are_compared_by_their_presence():
-    assert differences(said(count=3), said(count=3)) == []
-    assert differences(said(masks=(MASK,)), said(masks=(Rle.empty(4, 5),))) == []
-    assert differences(said(masks=(MASK,)), said(count=1))[-1] == "masks: recorded, not said now"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ({"count": 3}, {"count": 4}),
-        ({"choice": "A"}, {"choice": "B"}),
-        ({"boxes": (BOX,)}, {"boxes": ()}),
-        ({"count": 0}, {"count": 0, "no_target": True}),
-    ],
-)
-def test_answers_that_differ_are_told_with_the_field(old, new):
-    (line,) = differences(said(**old), said(**new))
-    assert line.startswith(("count", "choice", "boxes", "no_target")) and "recorded" in line
-
-
-def test_boxes_are_left_out_where_the_canvas_is_not_known():
-    old, new = said(boxes=(BOX,), count=1), said(boxes=(Box(0, 0, 1, 1),), count=1)
-    assert differences(old, new) and differences(old, new, places=False) == []
-
-
-def test_an_answer_that_became_a_failure_differs_and_so_does_the_reverse():
-    assert "no answer (why)" in differences(said(count=3), failed())[0]
-    assert "now count 3" in differences(failed(), said(count=3))[0]
-    assert differences(failed(), failed()) == []
-
-
-def test_what_failed_after_the_reading_is_no_difference():
-    assert differences(failed(FailureKind.MODEL), said(count=3)) == []
 
 
 def blocks(*corners):

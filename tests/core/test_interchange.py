@@ -25,12 +25,17 @@ from harness.types import (
     AnswerForm,
     Box,
     Box3D,
+    Call,
     Failure,
     FailureKind,
     Interval,
+    Parsed,
+    ParsedObject,
     Point,
     Prediction,
     Query,
+    Request,
+    Shown,
     Usage,
 )
 
@@ -82,11 +87,59 @@ def test_which_objects_the_truth_is_made_of_is_not_stored(answer, instances):
     assert (known == answer) == (instances is None)
 
 
-@given(answers, st.lists(text, max_size=2), text)
-def test_a_prediction_survives_json(answer, replies, message):
+sizes = st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9))
+shown = st.builds(
+    Shown,
+    medium=st.integers(0, 2) | text,
+    frames=st.lists(st.integers(0, 9), max_size=2).map(tuple),
+    times=st.lists(numbers, max_size=2).map(tuple),
+    resize=sizes,
+    canvas=sizes,
+)
+requests = st.builds(
+    Request,
+    text=text,
+    system=st.none() | text,
+    shown=st.lists(shown, max_size=2).map(tuple),
+    prefix=text,
+    temperature=st.none() | numbers,
+)
+calls = st.lists(st.builds(Call, request=requests, key=text, response=st.none() | text), max_size=3)
+points = st.lists(st.builds(Point, numbers, numbers), max_size=2).map(tuple)
+parsed = st.builds(
+    Parsed,
+    form=st.sampled_from(AnswerForm),
+    objects=st.lists(st.builds(ParsedObject, st.none() | boxes, points, points), max_size=2).map(
+        tuple
+    ),
+    phrase=text,
+    frame=st.none() | st.integers(0, 9),
+    error=text,
+)
+
+
+@given(
+    answers,
+    calls,
+    st.lists(text | st.integers(0, 2), max_size=3),
+    st.lists(parsed, max_size=2),
+    text,
+)
+def test_a_prediction_survives_json(answer, calls, replies, parsed, message):
     usage = Usage(prompt_tokens=1, completion_tokens=2, reasoning_tokens=3, frames=4)
+    calls = (*calls, *calls[:1])  # a request that was sent before
+    texts = [call.response for call in calls if call.response is not None]
     said = Prediction(
-        query_id="q", answer=answer, replies=tuple(replies), usage=usage, notes=("a",)
+        query_id="q",
+        answer=answer,
+        calls=calls,
+        replies=tuple(
+            (texts or ["none"])[one % max(1, len(texts))] if isinstance(one, int) else one
+            for one in replies
+        ),
+        parsed=tuple(parsed),
+        usage=usage,
+        notes=("a",),
     )
     failed = Prediction(query_id="q", failure=Failure(FailureKind.PARSE, message))
     for one in (said, failed):

@@ -12,7 +12,7 @@ from harness import media, plugins
 from harness.errors import DataError
 from harness.interchange import prediction_to_json
 from harness.masks import Rle
-from harness.record import breakdowns, finish, summarise, values
+from harness.record import VERSION, breakdowns, finish, summarise, values
 from harness.scores import Mean, Metric, Ratio, UnitScore
 from harness.spec import parse
 from harness.statistics.bootstrap import intervals
@@ -196,7 +196,7 @@ def write_run(folder, task, *, model, predict, root, changes=None, subset=None):
         for sample, prediction in zip(samples, predictions, strict=True)
     ]
     manifest = {
-        "version": 1,
+        "version": VERSION,
         "harness": "0.1.0",
         "task": {
             "spec": task.name,

@@ -7,7 +7,7 @@ import pytest
 
 from harness.media import pixels
 from harness.model import Chat, ChatReply, ChatRequest
-from harness.models.backends.altered import AlteredChat, altered, as_seen
+from harness.models.backends.altered import AlteredChat, altered
 from harness.spec import parse
 
 
@@ -128,23 +128,21 @@ def test_the_record_says_what_was_changed(recorder):
     assert replace(model, pictures="own").describe()["pictures"] == "own"
 
 
-def test_what_a_network_is_shown_is_told_of_one_request_as_it_was_of_all(recorder):
-    for chat in (recorder, altered(chat=recorder, pictures="grey")):
-        recorder.asked.clear()
-        chat.generate([request("a", 3), request("b", 200)])
-        told = [as_seen(chat, one) for one in (request("a", 3), request("b", 200))]
-        shown = [
-            [one.media[0].frame(0).tolist() for one in several]
-            for several in (told, recorder.asked[0])
-        ]
-        assert shown[0] == shown[1]
-        assert [one.text for one in told] == ["a", "b"]
+@pytest.mark.parametrize("settings", [{"pictures": "grey"}, {"reasoning": "swapped"}])
+def test_replies_hold_the_calls_that_were_made_in_their_place(recorder, settings):
+    asked = [request("a", 3), request("b", 200)]
+    replies = altered(chat=recorder, **settings).generate(asked)
+    sent = [[one for one, _ in reply.calls] for reply in replies]
+    assert [list(turn) for turn in zip(*sent, strict=True)] == recorder.asked
+    assert [reply.calls[-1][1].text for reply in replies] == [reply.text for reply in replies]
 
 
-def test_swapped_pictures_are_not_told_as_if_they_were_known(recorder):
+def test_calls_of_altered_backends_within_each_other_are_the_networks(recorder):
     inner = altered(chat=recorder, pictures="grey")
-    assert as_seen(altered(chat=recorder, pictures="swapped"), request("a", 1)).media == ()
-    assert as_seen(altered(chat=inner, pictures="swapped"), request("a", 1)).media == ()
+    asked = [request("a", 1), request("b", 2)]
+    for reply in altered(chat=inner, pictures="swapped").generate(asked):
+        ((sent, _),) = reply.calls
+        assert np.unique(sent.media[0].frame(0)).tolist() == [128]
 
 
 def test_a_temperature_reaches_a_backend_that_takes_one():

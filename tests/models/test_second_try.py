@@ -97,6 +97,9 @@ def test_only_what_cannot_be_read_is_asked_again():
     assert bad.failure is None and bad.answer.boxes == good.answer.boxes
     assert bad.notes == ("asked again, begun with '<think>red circle</think><answer>'",)
     assert bad.usage.completion_tokens == 6 and bad.usage.prompt_tokens == 14
+    assert [one.key for one in bad.calls] == ["", ":again"] and len(good.calls) == 1
+    assert bad.calls[0].response == "<think>red circle, red circle 41, red"
+    assert bad.calls[1].request.prefix and bad.replies == (bad.calls[1].response,)
     again = made.read(query(key="bad"), bad.replies)
     assert again.answer.boxes == bad.answer.boxes, "what is stored is read as it was"
 
@@ -155,6 +158,7 @@ def test_a_second_try_that_fails_costs_neither_first_replies_nor_other_second_on
         assert found.notes == ("asked again, begun with '<think></think><answer>'",)
     assert fails.failure.kind == "parse" and fails.replies == ("no",)
     assert fails.usage.completion_tokens == 3
+    assert [one.response for one in fails.calls] == ["no", None]
     (note,) = fails.notes
     assert note.endswith("to no avail: the network: expected a reply, found none")
 

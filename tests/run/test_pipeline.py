@@ -22,7 +22,7 @@ from harness.run.predict import contained
 from harness.run.room import ANSWERED, BEGUN, Room
 from harness.run.stages import Stage, read, summed, told
 from harness.run.workers import Here, hello
-from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query
+from harness.types import Answer, AnswerForm, Call, FailureKind, Prediction, Query, Request
 
 PATIENCE = 10.0  # seconds after which a test gives up waiting for what must happen
 
@@ -44,6 +44,12 @@ class Kept:
         self.lines.extend(records)
 
 
+class Said(float):
+    """What the network says of one query."""
+
+    calls = (Call(request=Request(text="How long?"), response="long"),)
+
+
 @dataclass
 class Staged(Contract[float]):
     """Answers with the length of a name; its stages do what a test wants."""
@@ -63,14 +69,14 @@ class Staged(Contract[float]):
     def ask(self, queries):
         self.asked.append([one.id for one in queries])
         self.on_ask(queries)
-        return [float(len(one.id)) for one in queries]
+        return [Said(len(one.id)) for one in queries]
 
     def begin(self, query, asked):
         self.on_begin(query)
 
         def finish():
             self.on_finish(query)
-            return Prediction(query_id=query.id, answer=Answer(number=asked))
+            return Prediction(query_id=query.id, answer=Answer(number=float(asked)))
 
         return finish
 
@@ -217,6 +223,8 @@ def test_a_sample_that_cannot_be_segmented_or_propagated_fails_alone_and_is_not_
     found = predictions(journal)
     assert ["failure" not in found[name] for name in "abc"] == [False, True, False]
     assert found["a"]["failure"][0] == FailureKind.MODEL and "no mask" in found["a"]["failure"][1]
+    assert found["a"]["calls"] == found["c"]["calls"], "what was asked and said is kept"
+    assert found["a"]["calls"][0]["response"] == "long"
     assert model.asked == [["a", "b", "c"]], "the network is not asked twice"
     assert (outcome.failed, outcome.crashed) == (2, 2)
 
@@ -610,7 +618,7 @@ class Talks(Staged):
         self.asked.append([one.id for one in queries])
         for place in reversed(range(len(queries))):
             self.on_reply(queries[place])
-            yield place, float(len(queries[place].id))
+            yield place, Said(len(queries[place].id))
 
 
 def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_path):

@@ -18,6 +18,7 @@ from harness.errors import Locked, StoreError
 from harness.store.atomic import read_json, write_json
 from harness.store.journal import Journal, Writer, line, parse_line
 from harness.store.lease import lease
+from harness.store.texts import references, shared, whole
 
 
 def record(name, text="x"):
@@ -205,6 +206,7 @@ def test_json_is_replaced_whole_or_not_at_all(tmp_path):
 HOLD = """
 import sys, time, pathlib
 from harness.store.lease import lease
+from harness.store.texts import references, shared, whole
 with lease(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -237,3 +239,71 @@ def test_a_lease_of_another_machine_counts_while_it_shows_signs_of_life(tmp_path
     else:
         with lease(tmp_path):
             pass
+
+
+TEMPLATE = "Output the thinking process in <think> </think>, the answer in <answer> </answer>."
+
+
+def asked(name, question, *, system=None, options=()):
+    """A sample's record whose request has a question and a template."""
+    listed = "".join(f"{letter}. {one}\n" for letter, one in zip("ABC", options, strict=False))
+    request = {"text": f"Please find {question.lower()}\n{listed}{TEMPLATE}"}
+    if system is not None:
+        request["system"] = system
+    plain = {**record(name), "batch": 0}
+    plain["prediction"]["calls"] = [{"request": request, "response": "x"}, {"request": 0}]
+    return shared(plain, question=question, options=options)
+
+
+def test_a_text_that_requests_have_in_common_is_written_once_a_file(tmp_path):
+    for worker in range(2):
+        with Writer(tmp_path, worker, 1) as writer:
+            for number in range(worker, 6, 2):
+                given = asked(f"{number}", f"Where is number {number}?", system=TEMPLATE * 2)
+                writer.append([given])
+    for path in tmp_path.iterdir():
+        assert path.read_bytes().count(TEMPLATE.encode()) == 3, "the template, and the system's"
+    journal = Journal(tmp_path)
+    for number in range(6):
+        request = journal.record(f"{number}")["prediction"]["calls"][0]["request"]
+        assert request["text"] == f"Please find where is number {number}?\n{TEMPLATE}"
+        assert request["system"] == TEMPLATE * 2
+
+
+def test_options_are_no_part_of_what_is_shared(tmp_path):
+    options = ("the large red one beside the door", "the small one")
+    texts = [asked(name, "Which is it?", options=options)["texts"] for name in "ab"]
+    assert texts[0] == texts[1] and list(texts[0].values()) == [TEMPLATE]
+
+
+def test_a_record_does_not_depend_on_the_samples_before_it(tmp_path):
+    for attempt, names in ((1, "ab"), (2, "b")):
+        with Writer(tmp_path, 0, attempt) as writer:
+            for name in names:
+                writer.append([asked(name, f"Where is {name}?")])
+    lines = [path.read_bytes().splitlines()[-1] for path in sorted(tmp_path.iterdir())]
+    assert lines[0] == lines[1]
+
+
+def test_a_sample_whose_text_is_damaged_is_none(tmp_path):
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([asked("a", "Where is it?"), record("b")])
+    path = tmp_path / "samples.0.1.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"thinking", b"blinking"))
+    journal = Journal(tmp_path)
+    assert set(journal.places) == {"b"} and len(journal.damaged) == 1
+    with Writer(tmp_path, 0, 2) as writer:
+        writer.append([asked("a", "Where is it?")])
+    request = Journal(tmp_path).record("a")["prediction"]["calls"][0]["request"]
+    assert request["text"] == f"Please find where is it?\n{TEMPLATE}"
+
+
+@given(st.text(max_size=200), st.text(max_size=8), st.lists(st.text(max_size=4), max_size=2))
+def test_any_text_is_put_together_again(text, question, options):
+    plain = record("a")
+    plain["prediction"]["calls"] = [{"request": {"text": text, "system": text * 3}}]
+    given = shared(plain, question=question, options=options)
+    texts = given.pop("texts", {})
+    assert references(given) == texts.keys()
+    request = whole(json.loads(json.dumps(given)), texts)["prediction"]["calls"][0]["request"]
+    assert request == {"text": text, "system": text * 3}

@@ -1,0 +1,89 @@
+"""Parsed responses of a record: objects in pixels of the image, or why there are none."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.leaderboards.pictures import say
+from harness.models.grammar import between, reasoning, split_frame
+from harness.replies import MAX_TEXT
+from harness.run.predict import SAYS
+from harness.types import Answer, Parsed, ParsedObject, Prediction
+
+TAG = re.compile(r"<([a-z_]{1,20})>")
+OWN_LINE = ("think", "answer", "frame")
+"""Tags that stand under a name of their own."""
+MAX_TAGS = 6
+
+
+def parsed(prediction: Prediction) -> list[dict[str, Any]]:
+    """Return, for each form of answer, its response's parts and what the grammar read in it."""
+    responses = prediction.replies[len(prediction.replies) - len(prediction.parsed) :]
+    return [
+        {
+            "form": str(one.form),
+            **_around(response),
+            **({} if one.frame is None else {"frame": one.frame}),
+            "phrase": one.phrase,
+            "objects": [_object(place) for place in one.objects],
+            "answer": _said(one, prediction.answer),
+            "error": one.error or None,
+        }
+        for one, response in zip(prediction.parsed, responses, strict=True)
+    ]
+
+
+def _around(response: str) -> dict[str, Any]:
+    """The frame that a response names, its reasoning, and other tags."""
+    frame, rest = split_frame(response)
+    names = dict.fromkeys(TAG.findall(rest[:MAX_TEXT]))
+    others = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
+    tags = {name: text for name in others if (text := between(rest, name)) is not None}
+    return {"frame": frame, "think": reasoning(rest), "tags": tags}
+
+
+def _object(one: ParsedObject) -> dict[str, Any]:
+    return {
+        "box": None if one.box is None else list(one.box),
+        "positive": [list(point) for point in one.positive],
+        "negative": [list(point) for point in one.negative],
+    }
+
+
+def _said(one: Parsed, answer: Answer | None) -> str | None:
+    """The fields of an answer that are of one form, in words; None of masks and of no answer."""
+    if answer is None or one.error:
+        return None
+    fields = [name for name in SAYS[one.form] if not name.endswith(("masks", "track"))]
+    return say(Answer(**{name: getattr(answer, name) for name in fields})) or None
+
+
+def lines(part: Mapping[str, Any]) -> list[str]:
+    """Say one parsed response in words."""
+    text = [part["form"]]
+    if part["frame"] is not None:
+        text.append(f"frame: {part['frame']}")
+    if part["think"]:
+        text.append(f"think: {part['think']}")
+    text += [f"{name}: {value}" for name, value in part["tags"].items()]
+    if part["phrase"]:
+        text.append(f"phrase: {part['phrase']}")
+    text += [
+        f"object {number}: {_place(one)}" for number, one in enumerate(part["objects"], start=1)
+    ]
+    if part["answer"]:
+        text.append(f"answer: {part['answer']}")
+    if part["error"] is not None:
+        text.append(f"cannot be read: {part['error']}")
+    return text
+
+
+def _place(one: Mapping[str, Any]) -> str:
+    parts = [] if one["box"] is None else [f"box {_numbers(one['box'])}"]
+    for name, words in (("positive", "on it"), ("negative", "not on it")):
+        parts += [f"{words} {_numbers(point)}" for point in one[name]]
+    return ", ".join(parts)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return "[" + ", ".join(f"{value:.10g}" for value in values) + "]"
