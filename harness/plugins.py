@@ -232,7 +232,7 @@ def check_contract(kind: Kind, what: str, made: object) -> None:
             what,
             expected=f"an object of a class that derives from {module}.{name}",
             found=f"{type(made).__module__}.{type(made).__qualname__}",
-            fix=f"Write: class {type(made).__name__}({name}). Members it lacks have defaults.",
+            fix=f"Write class {type(made).__name__}({module}.{name}): what it lacks has a default.",
         )
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness import plugins
+from harness import model, plugins
 from harness.errors import *
 from harness.masks import Rle
 from harness.scores import Mean, Metric
@@ -35,7 +35,7 @@ from harness.types import *
 
 
 @dataclass
-class Model:
+class Model(model.Model):
     answer: object
     name: str = "toy"
     batch_size: int = 2

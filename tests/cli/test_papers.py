@@ -54,6 +54,7 @@ def test_what_is_declared_are_settings_and_parts_that_there_are(model):
 def test_the_papers_own_composition_has_no_deviation(model):
     """What a paper has none of can never be as in it: videos with methods for pictures."""
     known = [one for one in declared(model)[1] if one.paper and not one.tasks]
+    defaults = inspect.signature(plugins.load("models", model)).parameters
     for form in AnswerForm:
         described, given = {}, []
         for one in known:
@@ -64,7 +65,7 @@ def test_the_papers_own_composition_has_no_deviation(model):
                 described[one.setting] = part(one.paper[0])
             elif one.record:
                 described["voters"] = {"checkpoint": one.paper[0]}
-            elif plugins.load("models", model).__kwdefaults__[one.setting] not in one.paper:
+            elif defaults[one.setting].default not in one.paper:
                 given.append(f"{one.setting}={one.paper[0]}")
         spec = f"{model}({','.join(given)})" if given else model
         found = deviations(spec, described, [form])

@@ -154,7 +154,7 @@ def test_a_plugin_that_does_not_derive_from_its_base_is_refused(kind, base, monk
         plugins.build(kind, Spec("loose"))
     said = str(caught.value)
     assert "'loose'" in said and f"{base.__module__}.{base.__name__}" in said
-    assert f"{__name__}.Loose" in said and f"class Loose({base.__name__})" in said
+    assert f"{__name__}.Loose" in said and f"class Loose({base.__module__}.{base.__name__})" in said
 
 
 def test_a_ready_object_that_does_not_derive_from_its_base_is_refused(tmp_path):
