@@ -8,7 +8,7 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
     "points"     [[x, y], …] in original pixels
     "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
     "answer"     a letter, number, text or [start, end], as the question asks
-    "no_target"  true: nothing is meant
+    "no_target"  true: the query refers to nothing that is there
 """
 
 import json
@@ -49,14 +49,14 @@ FITTING = {
     AnswerForm.INTERVAL: ("answer", "no_target"),
     AnswerForm.TEXT: ("answer",),
 }
-"""The kinds of rows that can answer a question, by the form that it asks for."""
+"""Kinds of rows that can answer a question, by the question's form of answer."""
 
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
 MAX_COUNT = 10**9
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-"""How gzip, zip, bzip2, xz and zstandard files begin."""
+"""First bytes of files of gzip, zip, bzip2, xz and zstandard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,9 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 class RowFile(Mapping[str, Row]):
-    """The rows of a predictions file by id; each is read anew when it is asked for.
+    """Rows of a predictions file by id; each is parsed again at every access.
 
-    Masks of a thousand expressions take a gigabyte once they are parsed: only ids and places are
-    held.
+    Masks of a thousand expressions take a gigabyte once parsed, so only ids and offsets are held.
     """
 
     def __init__(self, path: Path) -> None:
@@ -214,7 +213,7 @@ def _refuse(constant: str) -> float:
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
-    """The answer of a row that is not a reply, checked against the query's frames.
+    """Return the answer of a row that is not a response, checked against the query's frames.
 
     Raises:
         DataError: it has another number of frames or another size than the media, is no number

@@ -153,7 +153,7 @@ def extra(error: ModuleNotFoundError) -> str | None:
 
 
 def accepts(kind: Kind, name: str, parameter: str) -> bool:
-    """Whether a plugin has a keyword-only parameter of this name."""
+    """Return True if a plugin has a keyword-only parameter of this name."""
     import inspect
 
     known = inspect.signature(load(kind, name)).parameters.get(parameter)

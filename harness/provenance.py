@@ -1,4 +1,4 @@
-"""What a run was made with: code, packages, machine. Nothing here reads a clock."""
+"""Record of a run's code, packages and machine. Nothing here reads a clock."""
 
 import platform
 import subprocess
@@ -36,7 +36,7 @@ SCORING = frozenset({"pycocoevalcap", "bert-score"})
 """Packages that change scores but no prediction."""
 CPU, AUTO = "cpu", "auto"
 PARTS = ("chat", "segmenter", "propagator")
-"""Where a composition that is no dataclass has its parts."""
+"""Attributes that hold the parts of a composition that is no dataclass."""
 PLAIN = (type, str, bytes, int, float)
 MOST_PARTS = 100  # that are looked at: what makes a new part whenever it is asked has no end
 
@@ -108,7 +108,7 @@ def device_of(model: Any) -> str:
 
 
 def _settings(part: Any, met: list[Any]) -> Iterator[str]:
-    """Where a part and the parts of it are told to compute."""
+    """Yield the device settings of a part and, recursively, of its parts."""
     if part is None or isinstance(part, PLAIN) or any(one is part for one in met):
         return
     met.append(part)
@@ -129,7 +129,7 @@ def _settings(part: Any, met: list[Any]) -> Iterator[str]:
 
 
 def _named(setting: str) -> str:
-    """What a setting means: the name of a CUDA device, `cpu`, or another kind as it is."""
+    """Return the name of a CUDA device, `cpu`, or the name of another kind of device unchanged."""
     kind, _, index = setting.partition(":")
     if kind not in (AUTO, "cuda"):
         return CPU if kind == CPU else setting

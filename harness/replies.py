@@ -27,7 +27,7 @@ def tagged(reply: str, tag: str) -> str | None:
 
 
 def _between(text: str, opening: str, closing: str) -> str | None:
-    """What stands between two marks, stripped.
+    """Return the text between two marks, stripped; None without them.
 
     Found by search: a regular expression that strips takes cubic time on blanks after a mark that
     is never closed.
@@ -61,7 +61,7 @@ def loads_strict(text: str) -> Any:
 
 
 def loads_lenient(text: str) -> tuple[Any, tuple[str, ...]]:
-    r"""Parse JSON with known repairs; the second value says which were made.
+    r"""Parse JSON, with known repairs; return the value and the repairs that were made.
 
     Repairs, each only if strict reading fails: a ```json fence is removed, trailing commas are
     dropped, single quotes become double ones, `\_` becomes `_`.
