@@ -1,4 +1,4 @@
-"""Which model evaluates a checkpoint: SPECs with a place for it, or with another checkpoint in."""
+"""Choice of the model that evaluates a checkpoint: SPECs with the checkpoint put in."""
 
 import inspect
 from collections.abc import Mapping

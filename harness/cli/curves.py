@@ -63,7 +63,7 @@ def curves(arguments: Namespace) -> int:
 
 
 def _rows(training: Training) -> list[dict[str, Any]]:
-    """What a training has logged; at least one row.
+    """Read the logged rows of a training; at least one.
 
     Raises:
         StoreError: nothing was logged, or a line is no record.
@@ -117,7 +117,7 @@ def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Point
 
 
 def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
-    """The folders of trainings that differ in their seed alone, by a name for what they share."""
+    """Group the folders of trainings that differ only in their seed, by a name for the group."""
     alike: dict[str, list[Training]] = {}
     for one in trainings:
         told = one.manifest

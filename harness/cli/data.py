@@ -23,11 +23,11 @@ from harness.types import Sample
 
 SHOWN = 20
 MANIFEST = "shapes.json"
-"""What a generated world has at its root (`harness.world.shapes` writes it)."""
+"""File at the root of a generated world (`harness.world.shapes` writes it)."""
 
 
 def make(arguments: Namespace) -> int:
-    """Write the generated world in the layouts asked for, or of every task that has a writer."""
+    """Write the generated world in the layouts of `--tasks`, or of every task that has a writer."""
     from harness.world.shapes import make as make_shapes
 
     if arguments.size < 1 or arguments.seed < 0:
@@ -100,7 +100,7 @@ def check(arguments: Namespace) -> int:
 
 
 def _found(arguments: Namespace) -> Iterator[tuple[str, Task]]:
-    """(key, task) of each; if one cannot be opened, the error tells how its data is had."""
+    """Yield (key, task) of each; if one cannot be opened, the error says how to obtain its data."""
     for key, _, task in asked_tasks(arguments):
         yield key, task
 
@@ -139,7 +139,7 @@ def _checked(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
 
 
 def _complete(task: Task) -> dict[str, Any]:
-    """What is counted of files that are whole."""
+    """Return the counts of files that are complete."""
     found = survey(task, select(task, None))
     groups: set[str] = set()
 
@@ -213,7 +213,7 @@ def _counts(line: dict[str, Any]) -> str:
 
 
 def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
-    """Which numbers are not the published ones, and how much that matters."""
+    """Print the numbers that differ from the published ones, as errors or as notes."""
     if not line["differences"]:
         return
     said = ", ".join(

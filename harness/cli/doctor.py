@@ -40,7 +40,7 @@ OPTIONAL = {
     "lmms-eval": ("lmms", "models registered in lmms-eval"),
     "ray": ("ray", "several machines"),
 }
-"""Packages with the extra that brings them, and what they are for."""
+"""Packages by name, each with the extra that installs it and its purpose."""
 PROGRAMS = {
     "java": (
         "the official tokens of caption metrics, METEOR",
@@ -62,13 +62,13 @@ class Finding:
     state: str
     about: str
     fix: str = ""
-    """What to do about it; empty where nothing is wrong."""
+    """Remedy; empty where nothing is wrong."""
     needed: bool = False
-    """Whether nothing works without it."""
+    """True if nothing works without it."""
 
 
 def doctor(arguments: Namespace) -> int:
-    """Print what is there; always exit code 0, unless the core itself is incomplete."""
+    """Print the state of the machine; exit code 0, unless the core itself is incomplete."""
     findings = [*_core(), *_optional(), *_machine()]
     incomplete = any(one.needed and one.fix for one in findings)
     if arguments.json:

@@ -1,4 +1,4 @@
-"""What was trained here is asked as its training asked it, unless told otherwise.
+"""Evaluation settings of a checkpoint from harness: those of its training, unless given otherwise.
 
 The record is the training's manifest: its `eval_model` if that is the same model, else its `model`.
 """
@@ -42,13 +42,13 @@ TAKEN = frozenset(
         "target_frame",
     }
 )
-"""What is asked, what is shown, and how long a reply may be. What calls the network, reads or
-carries out its answer, or names a program or a file is for the one who evaluates to say; so is the
-search for a frame, which no training carries out: VideoSeg-R1's `votes`, `percentages`, `delta`,
-`rounds`, `average`, `target` and `temperature`."""
+"""Arguments that are taken over from a training's record: the question's wording, the images shown
+and the length of a response. Arguments that choose the backend, the parser, a program or a file
+belong to the evaluation. So does the search for a frame, which no training does: VideoSeg-R1's
+`votes`, `percentages`, `delta`, `rounds`, `average`, `target` and `temperature`."""
 NETWORK = ("backend", "chat")
-"""Arguments whose SPEC names the network that is asked. A segmenter or a sampler has a checkpoint
-too, whose training says nothing of how the model is asked."""
+"""Arguments whose SPEC names the VLM that answers. A segmenter or a sampler has a checkpoint too,
+but its training does not decide how the VLM is prompted."""
 READER = "model"
 """The argument by which a model, such as `replay`, names another that reads its replies."""
 LARGEST = 4 * 2**20
@@ -57,11 +57,11 @@ SHOWN = 600  # characters of a record that a note shows
 
 
 def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
-    """The SPECs of `--model`, each with what the training of its network adds.
+    """Return the SPECs of `--model`, each with the settings that the training of its VLM recorded.
 
     Args:
-        texts: As typed.
-        tell: Whether to say on standard error what was added.
+        texts: Values of `--model`.
+        tell: True: print on standard error what was added.
     """
     given = specs(texts, "--model")
     if tell:
@@ -70,9 +70,9 @@ def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
 
 
 def as_trained(spec: Spec) -> Spec:
-    """The SPEC, with arguments that it does not name as the training of its network had them.
+    """Return the SPEC with the arguments that it lacks, as the training of its VLM recorded them.
 
-    The same holds of a model in it that reads its replies.
+    The same is done for a model in it that reads responses.
     """
     reader = spec.arguments.get(READER)
     read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
@@ -112,7 +112,8 @@ def _shown(arguments: Mapping[str, Value]) -> str:
 
 
 def _taken(spec: Spec) -> tuple[str, dict[str, Value], dict[str, Value]]:
-    """What the record has and the SPEC does not say: what the model takes, and what it does not.
+    """Return the checkpoint, and the recorded arguments that the SPEC lacks: accepted ones, and
+    others that the model does not have.
 
     Before them, what the record is of. All are empty where there is no such record.
     """
@@ -128,7 +129,9 @@ def _taken(spec: Spec) -> tuple[str, dict[str, Value], dict[str, Value]]:
 
 
 def _says(spec: Spec, key: str) -> bool:
-    """Whether a SPEC says an argument, itself or in a rule for frames: those have their pixels."""
+    """Return True if a SPEC gives an argument, itself or in a rule for frames, which sets their
+    pixels.
+    """
     ruled = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
     return ruled or key in spec.arguments
 
@@ -143,9 +146,9 @@ def _innermost(spec: Spec, name: str) -> Value:
 
 
 def _manifest(spec: Spec) -> tuple[str, dict[str, Any] | None]:
-    """The argument that says which weights are asked, and the manifest of their training.
+    """Return the argument that names the weights, and the manifest of their training.
 
-    An adapter was trained after its base, and so goes before it. None where no training is ours.
+    An adapter was trained after its base and takes precedence. None where harness trained neither.
     """
     for name, paths_of in ((ADAPTER, _adapters_paths), ("checkpoint", _checkpoints_paths)):
         named, revision = _innermost(spec, name), _innermost(spec, "revision")
@@ -162,7 +165,7 @@ def _manifest(spec: Spec) -> tuple[str, dict[str, Any] | None]:
 
 
 def _adapters_paths(adapter: str, _: str | None) -> list[Path]:
-    """Where the manifest may be: an adapter lies in the folder of its training."""
+    """Return the possible paths of the manifest: an adapter lies in the folder of its training."""
     return [adapted(Path(adapter).expanduser()) / MANIFEST]
 
 

@@ -109,7 +109,7 @@ def _threshold(arguments: Namespace) -> float | None:
 
 
 def _tree(name: str, threshold: float | None = THRESHOLD) -> Tree | None:
-    """What reads folders of pictures, if the format is one."""
+    """Return the reader of folders of images, if the format is one; else None."""
     if name not in TREES:
         return None
     if name == "mask-tree":

@@ -1,4 +1,4 @@
-"""Progress of a training on a terminal: steps a second, reward or loss, what is left."""
+"""Progress of a training on a terminal: steps a second, reward or loss, remaining time."""
 
 import sys
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Steps:
         self._id = self._bars.add_task(name, total=total, completed=done, numbers="")
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
-        """So many steps are made."""
+        """Show that `done` steps are made."""
         told = [text.format(numbers[name]) for name, text in FIRST.items() if name in numbers][:1]
         if RATE in numbers:
             told.append(f"lr {numbers[RATE]:.1e}")

@@ -94,7 +94,7 @@ def coverage(one: Mapping[str, Any]) -> str:
 
 
 def failures(one: Mapping[str, Any]) -> str:
-    """How many samples failed, by kind."""
+    """Return the number of failed samples, with the number of each kind."""
     kinds = {kind: count for kind, count in one["failures"].items() if count}
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return f"{sum(kinds.values())} ({told})" if kinds else "0"

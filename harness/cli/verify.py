@@ -18,7 +18,7 @@ from harness.spec import parse
 from harness.task import Task
 
 ALL = "all"
-"""In place of tasks: every installed one whose data lies below the root."""
+"""Value in place of task names: every installed task whose data lies below the root."""
 
 
 def verify(arguments: Namespace) -> int:
@@ -43,7 +43,7 @@ def verify(arguments: Namespace) -> int:
 
 
 def _verdicts(task: Task, reader: ReplyReader | None, *, everything: bool) -> Iterator[Verdict]:
-    """The verdicts of a task; among all tasks, one that the reader cannot be asked is told of."""
+    """Yield the verdicts of a task; with `all`, report a task that the reader cannot answer."""
     try:
         yield from verify_task(task, reader)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Predictions as other evaluations leave them: what is read of each, and whose sample it is.
+"""Predictions in the formats of other evaluations: their fields, and the samples they belong to.
 
 | name | what it is |
 | --- | --- |

@@ -86,7 +86,7 @@ def video_mme(path: Path) -> Iterator[Entry]:
 
 
 def sti(path: Path) -> Iterator[Entry]:
-    """What STI-Bench's scripts write: video, number and times tell a question, "model_out" is said.
+    """Yield entries of STI-Bench's scripts: video, number and times identify a question.
 
     `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole reply.
     """

@@ -105,7 +105,7 @@ class JsonFile:
     def _walk(
         self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool
     ) -> Iterator[tuple[str | int, int]]:
-        """The keys of the values; each has to be taken before the next is asked for."""
+        """Yield the keys of the values; each value has to be read before the next key."""
         kind = "{" if keys else wanted
         if (found := scanner.peek()) != kind:
             raise self._other(keys, kind, KINDS.get(found, "a number or a word"))
@@ -135,7 +135,7 @@ class JsonFile:
 
     @contextmanager
     def _scanned(self) -> Iterator[Scanner]:
-        """The file, open; what is wrong with it is a DataError that names it and the byte."""
+        """Open the file; turn a fault in it into a DataError that names the file and the byte."""
         try:
             with opened(self.path) as file:
                 try:

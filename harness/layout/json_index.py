@@ -1,4 +1,4 @@
-"""The entries of a large JSON file by their keys, each read when it is asked for."""
+"""Index of a large JSON file by key; each entry is read when it is accessed."""
 
 import hashlib
 from array import array
@@ -17,10 +17,10 @@ from harness.layout.json_scanner import Place
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where entries lie: 28 bytes each, whatever their keys."""
+    """Places of the entries: 28 bytes each, whatever their keys."""
 
     digests: NDArray[np.uint64]
-    """Of the keys, rising."""
+    """Hashes of the keys, in ascending order."""
     order: NDArray[np.int32]
     """The number of the entry in the file, from 0."""
     starts: NDArray[np.int64]
@@ -77,7 +77,7 @@ class JsonIndex(Mapping[str, Any]):
         return len(self._index().digests)
 
     def items(self) -> ItemsView[str, Any]:
-        """Keys and values, read from the beginning as they are asked for."""
+        """Return keys and values, read from the beginning during the iteration."""
         return _Streamed(self)
 
     def walk(self) -> None:
@@ -171,7 +171,7 @@ class JsonIndex(Mapping[str, Any]):
 
 
 def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which of some rising numbers are not alone."""
+    """Return a mask of the numbers, in ascending order, that occur more than once."""
     found = np.zeros(len(digests), np.bool_)
     same = digests[1:] == digests[:-1]
     found[:-1] |= same
@@ -180,7 +180,7 @@ def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 class _Streamed(ItemsView[str, Any]):
-    """What `items()` gives: as of any mapping, but in one pass over the file."""
+    """Result of `items()`: as of any mapping, but in one pass over the file."""
 
     _mapping: JsonIndex
 

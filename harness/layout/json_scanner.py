@@ -1,4 +1,4 @@
-"""Walking over a JSON file with no more of it in memory than one value and what is read ahead."""
+"""Walk over a JSON file; memory holds one value and the text that was read ahead."""
 
 import json
 import re
@@ -14,7 +14,7 @@ NEAR = 16  # characters from the end of the text within which a mistake may be a
 GOES_ON = 3  # characters after a number that tell whether it has ended: "e+1"
 BOM = "\xef\xbb\xbf"
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""What half a character may be written as, which no id and no file name can hold."""
+"""Escapes of half a surrogate pair, which no id and no file name can hold."""
 
 
 class Repeated(ValueError):
@@ -22,7 +22,7 @@ class Repeated(ValueError):
 
 
 class Place(NamedTuple):
-    """Where something lies in a file, in bytes from its beginning."""
+    """Range of bytes in a file, from its beginning."""
 
     start: int
     end: int
@@ -156,7 +156,7 @@ class Scanner:
         self._at = self._end()
 
     def _end(self) -> int:
-        """Where the value that begins here ends in the text, which is read on as needed."""
+        """Return the end, in the text, of the value that begins here; read on as needed."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)

@@ -45,7 +45,7 @@ def box_iou_inclusive(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]
 
 
 def any_box_hits(truth: Box, predicted: BoxRows, *, threshold: float = 0.5) -> bool:
-    """Whether any predicted box has an exclusive IoU with the true box *above* the threshold.
+    """Return True if any predicted box has an exclusive IoU with the true box above the threshold.
 
     The mean over samples is what VisionReasoner prints as `bbox_AP`; an IoU that equals the
     threshold does not count. No predicted box: False.

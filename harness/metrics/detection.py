@@ -25,7 +25,7 @@ from harness.metrics.detection_subsets import subset_statistics
 from harness.types import Box
 
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
-"""What may compute AP: only what is equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
+"""Libraries that compute AP: only those equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
 STATISTICS = (
     "AP",
     "AP50",
@@ -44,7 +44,7 @@ STATISTICS = (
 PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
     {"pycocotools": ("pycocotools.coco", "pycocotools.cocoeval"), "hotcoco": ("hotcoco", "hotcoco")}
 )
-"""Where each library has its data set and its evaluation."""
+"""Modules of each library for its data set and its evaluation."""
 
 
 def detection_item(
@@ -58,7 +58,7 @@ def detection_item(
     areas: Sequence[float] | None = None,
     sizes: Sequence[tuple[float, float]] | None = None,
 ) -> dict[str, Any]:
-    """One item of a `Corpus`: what is true and what was found of one category in one picture.
+    """Return one item of a `Corpus`: true and predicted boxes of one category in one image.
 
     Args:
         image: Name or number of the picture, of one type in all items.

@@ -119,7 +119,9 @@ def _draw_lines(inside: BoolArray, lines: IntArray) -> None:
 
 
 def _counted(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """For counts (2, 1, 3): which count each of the 6 is of, and its place: 001222, 010012."""
+    """Return, for counts (2, 1, 3), the count's index of each of the 6, and its place: 001222,
+    010012.
+    """
     of = np.repeat(np.arange(len(counts)), counts)
     return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
 

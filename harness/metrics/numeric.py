@@ -119,7 +119,7 @@ def first_number(reply: str) -> float | None:
 
 
 def _number_words(text: str) -> tuple[int, list[str]]:
-    """Where the first run of number words begins, and its words without "and"."""
+    """Return the start of the first run of number words, and its words without "and"."""
     place = 0
     run: list[str] = []
     for word in _WORDS.finditer(text):

@@ -24,7 +24,7 @@ DROPPED = frozenset(
     | {".", "?", "!", ",", ":", "-", "--", "...", ";"}
 )
 BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\u2028\u2029"), " ")
-"""What the program ends a line at. A caption must stay on its line."""
+"""Characters at which the program ends a line. A caption must stay on its line."""
 STOP = re.compile(r"\.\W*\Z")
 INITIAL = re.compile(r"(?<![A-Za-z])[A-Za-z]\W*\Z")
 KNOWN_LIMIT = 2_000_000  # texts

@@ -1,4 +1,4 @@
-"""V-STaR: what, when and where, and the two averages over them.
+"""V-STaR: the questions "what", "when" and "where", and the two averages over them.
 
 Each sample is asked in two chains, what → when → where and what → where → when; numbers of the
 second end in "2". Source: `eval.py` of V-STaR-Bench/V-STaR (commit 1894682).
@@ -75,7 +75,7 @@ def interval_in(reply: str) -> Interval | None:
 
 
 def read_rating(judgement: str) -> int | None:
-    r"""A judge's rating as a whole number; None for -1 and for what is none.
+    r"""Parse a judge's rating as a whole number; None for -1 and for anything else.
 
     None counts as 0, and 2 or more is right. Ratings above 3 count as they are. Equal to the
     `int(response)` of `qwen2_5_evaluation` in `eval.py` of V-STaR (commit 1894682).

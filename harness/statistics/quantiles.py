@@ -27,7 +27,7 @@ def quantile(share: float, *, degrees: float | None = None) -> float:
 
 
 def half_width(level: float, *, degrees: float | None = None) -> float:
-    """How many standard errors a two-sided interval reaches to each side.
+    """Return the number of standard errors from the centre of a two-sided interval to its ends.
 
     >>> round(half_width(0.95, degrees=1), 3)
     12.706
@@ -36,7 +36,7 @@ def half_width(level: float, *, degrees: float | None = None) -> float:
 
 
 def two_sided_p(statistic: float, *, degrees: float) -> float:
-    """How probable a t of at least this size is, to either side.
+    """Return the probability of a t of at least this size, to either side.
 
     >>> round(two_sided_p(-2.2622, degrees=9), 4)
     0.05

@@ -60,7 +60,7 @@ class Writer:
             raise cannot_write(self.path, error) from error
 
     def sync(self) -> None:
-        """Force to disk what was appended."""
+        """Force the appended lines to disk."""
         try:
             os.fdatasync(self._handle)
         except OSError as error:
@@ -107,7 +107,7 @@ def parse_line(raw: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a prediction stands."""
+    """Place of a prediction in a journal's file."""
 
     path: Path
     offset: int
@@ -117,7 +117,7 @@ class Place:
 
 
 class Journal:
-    """An index of a run folder's journal; records are read from disk when asked for."""
+    """Index of a run folder's journal; records are read from disk at their access."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -127,7 +127,7 @@ class Journal:
         self.damaged: list[tuple[Path, int]] = []
         """File and offset of lines that are not valid."""
         self._runs: dict[Path, set[Any]] = {}
-        """What each file's batches say of the run that they belong to."""
+        """Runs that the batches of each file name as theirs."""
         self._read: dict[Path, int] = {}
         self.refresh()
 
@@ -137,7 +137,7 @@ class Journal:
         return 1 + max((number(path)[0] for path in files(self.folder)), default=0)
 
     def refresh(self) -> None:
-        """Index what was appended since the last look.
+        """Index the lines that were appended since the last call.
 
         A last line without an end is left alone: its writer may be in the middle of it. Whether it
         is torn is known when nobody writes any more; see `mend`.
@@ -201,7 +201,8 @@ class Journal:
         return record
 
     def mend(self) -> list[str]:
-        """Copy damaged lines to `quarantine/` and cut a torn tail off; return what was done.
+        """Copy damaged lines to `quarantine/` and cut a torn tail off; return a list of these
+        steps.
 
         Only the holder of the folder's lease may call this.
         """
