@@ -1,4 +1,4 @@
-"""A board: the rows of many runs, in one table for each thing that may be compared.
+"""A board: the rows of many runs, in one table for each set of comparable runs.
 
 Rows share a table only if task, version, split, protocol, judge, subset and the data's fingerprint
 are equal, because a number by another protocol or on other samples is another quantity.
@@ -55,16 +55,16 @@ class Table:
     split: str
     protocol: str
     judge: str | None
-    """Who graded free answers, by which rubric."""
+    """Judge of the free answers, and its rubric."""
     subset: str | None
     data: str
     """Fingerprint of the annotations and samples, equal in all rows."""
     headline: str
     ceiling: float | None
-    """What perfect answers score on the headline."""
+    """Score of perfect answers on the headline."""
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
-    """What a reader should know, such as why rows could not be paired."""
+    """Remarks for the reader, such as the reason why rows could not be paired."""
 
     @property
     def title(self) -> str:
@@ -89,7 +89,7 @@ class Board:
 
     title: str
     level: float
-    """Of every interval of a difference."""
+    """Level of every interval of a difference."""
     tables: tuple[Table, ...]
 
 
@@ -144,7 +144,7 @@ def _shown_as(made: Table) -> tuple[str, int, str, str | None]:
 
 
 def key(row: Row) -> Key:
-    """What must be equal for two rows to be compared."""
+    """Return the properties that must be equal for two rows to be compared."""
     rules = (row.protocol, row.judge or "")
     return (row.task, row.task_version, row.split, *rules, row.subset or "", row.data)
 

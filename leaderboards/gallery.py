@@ -1,4 +1,4 @@
-"""The best, median and worst samples of a run, with truth and answer drawn on them.
+"""The best, median and worst samples of a run, with ground truth and answer drawn on them.
 
 Pictures and truth are read from the benchmark's own files, through the task that the run was made
 with. If the task or its files are gone, the gallery says so; the board stands without it.
@@ -181,7 +181,7 @@ def _gallery(run: Run, picks: Sequence[Pick], samples: Mapping[str, Sample] | st
 
 
 def exhibit(run: Run, choice: Pick, sample: Sample | None) -> tuple[Exhibit, str]:
-    """One sample to show, and what is missing of it.
+    """Return one sample to show, and the reason if parts of it are missing.
 
     Without `sample` (its benchmark is gone) there are no question, truth and pictures.
     """

@@ -1,4 +1,4 @@
-"""Which losses, of score and of answers, fail a gate, and how often equal models would fail it."""
+"""Losses, of score and of answers, that fail a gate, and its rate of false alarms."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,7 +53,7 @@ def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:
 
 
 def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
-    """Whether a comparison shows a loss, with a p value that is corrected for all tasks."""
+    """Return True if a comparison shows a loss, with a p value that is corrected for all tasks."""
     loss = comparison.loss
     if loss is None or loss <= 0:
         return False
@@ -80,7 +80,7 @@ def limit(comparison: Comparison | None, max_loss: float, *, tasks: int = 1) -> 
 
 
 def false_alarms(comparisons: Sequence[Comparison], max_loss: float) -> float:
-    """How often a gate fails on losses of one kind if no model changed; 0 to 1.
+    """Return the probability that a gate fails on losses of one kind if no model changed; 0 to 1.
 
     Every swap of the two runs' results is a gate on models that are equally good. The share of
     swaps with a loss that fails is counted for each task; the tasks are taken for independent.

@@ -1,4 +1,4 @@
-"""When each frame of a video file is shown, without decoding it.
+"""Display times of all frames of a video file, without decoding it.
 
 The packets of a file say at which time each frame is to be shown. Sorted, they are the frames in
 order, also where the rate varies. Where packets do not say it (some AVI files) or a packet may hold
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg"
-"""What is opened, whatever a file is called: playlists, which name other files, are not."""
+"""Formats that are opened, whatever a file's name. Playlists, which name other files, are not."""
 HIDING = frozenset({"vp8", "vp6", "vp6f", "vp6a"})
 """Codecs whose packets may hold a frame that is never shown."""
 MAX_FRAMES = 10_000_000
@@ -46,7 +46,7 @@ class Index:
     size: tuple[int, int]
     """(width, height) in pixels, turned as the file says."""
     stamps: "array[int]"
-    """When each frame is shown, in units of `unit` seconds; all different, rising."""
+    """Display time of each frame, in units of `unit` seconds; all different, in ascending order."""
     keys: "array[int]"
     """The stamps from which decoding can begin, rising."""
     unit: float
@@ -107,7 +107,7 @@ def _index(path: Path, size: int, changed: int) -> Index:
 
 @contextmanager
 def faults(path: Path) -> Iterator[None]:
-    """Turn whatever FFmpeg says of a file into a MediaError that names it."""
+    """Turn an error of FFmpeg about a file into a MediaError that names the file."""
     av = library()
     try:
         yield

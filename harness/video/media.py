@@ -98,7 +98,7 @@ class VideoFile(Media):
 
 
 def _again(path: Path, shown: "array[int] | None", size: tuple[int, int], frames: int) -> Media:
-    """In another process: the same video, or what stands for it if it has gone."""
+    """Open the same video in another process, or a stand-in if it is gone."""
     choose = None if shown is None else lambda times: shown
     return video_or_lost(path, choose=choose, size=size, frames=frames)
 

@@ -1,4 +1,4 @@
-"""Scenes in three levels of difficulty: how many things, how crowded, and on which background.
+"""Scenes in three levels of difficulty, by number of things, crowding and background.
 
 | | easy | medium | hard |
 | --- | --- | --- | --- |
@@ -61,7 +61,7 @@ def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 
 
 def moving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """Things that move, leave, come or stand still, each with a name of its own."""
+    """Draw things that move, leave, come or stand still; no two share a name."""
     combinations = mixed(draws, empty.split, VIDEO_THINGS[empty.level])
     return _named(draws, empty, [(each, draw_path(draws, empty, each)) for each in combinations])
 

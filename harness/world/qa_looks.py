@@ -1,4 +1,4 @@
-"""Questions about what things are: colour, shape, size, number, and how much room they take."""
+"""Questions about the look of things: colour, shape, size, number and area."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -11,11 +11,11 @@ from harness.world.raster import template, visible_areas, whole_areas
 from harness.world.scene import COLOURS, SHAPES, SIZES, Scene, Shape
 
 OPTIONS = 4
-"""How many options a question has where more would be possible."""
+"""Number of options of a question where more would be possible."""
 MOST_COUNTED = 10
 LOWER_OPTIONS = ((0,), (0, 1), (0, 1, 2, 2), (0, 1, 2, 3, 3, 3))
-"""How many options are below a count of 0, 1, 2 and more: small counts are many and have few below
-them, so that large ones make up for it and no place in the row is right more often."""
+"""Numbers of options below a count of 0, 1, 2 and more. Small counts are many and have few options
+below them; large counts make up for it, so that no place in the row is right more often."""
 SIZE_ADJECTIVES = ((1, "larger", "largest"), (-1, "smaller", "smallest"))
 
 

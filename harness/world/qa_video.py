@@ -1,4 +1,4 @@
-"""Questions about videos: which way, how fast, in which order, and how things end."""
+"""Questions about videos: direction, speed, order of events, and final state of things."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise, permutations
@@ -143,7 +143,7 @@ def end_relations(scene: Scene) -> Iterator[QA]:
 
 
 def paths(scene: Scene) -> Iterator[QA]:
-    """`How far does the star move sideways …?`, of what is all in the picture at both ends."""
+    """`How far does the star move sideways …?`, for things that are fully visible at both ends."""
     last = scene.frames - 1
     for index, words in called(scene):
         thing = scene.things[index]
@@ -176,7 +176,7 @@ def arrival_counts(scene: Scene) -> Iterator[QA]:
 
 
 def _arrivals(scene: Scene) -> dict[int, int]:
-    """When each thing that is outside at the start is first seen, by its index."""
+    """Return the frame in which each thing that starts outside is first visible, by its index."""
     first = {index: visible_frames(scene, index)[0] for index in range(len(scene.things))}
     return {index: frame for index, frame in first.items() if frame}
 

@@ -1,4 +1,4 @@
-"""What a question with a short answer is: options to choose from, or a number.
+"""Questions with a short answer: options to choose from, or a number.
 
 The generators are in `qa_looks`, `qa_places` and `qa_video`; what is asked of them is in `qa`.
 """
@@ -34,7 +34,7 @@ class QA:
     text: str
     """The question, without its options."""
     options: tuple[str, ...] = ()
-    """Texts in the order of their letters A, B, …; empty where a number is asked for."""
+    """Texts in the order of their letters A, B, …; empty where the answer is a number."""
     answer: str | float
     """The text of the right option, or the number."""
     named: tuple[Named, ...]
@@ -51,7 +51,7 @@ class QA:
 
     @property
     def is_number(self) -> bool:
-        """Whether the answer is a number, and no option."""
+        """True if the answer is a number, and no option."""
         return not self.options
 
     @property

@@ -1,4 +1,4 @@
-"""The tables of the page: the ranking with its intervals, breakdowns, and where runs come from."""
+"""Tables of the page: the ranking with its intervals, breakdowns, and provenance of runs."""
 
 from harness.leaderboards import wording
 from harness.leaderboards.board import Entry, Table
@@ -172,7 +172,7 @@ PROVENANCE = (
 
 
 def provenance(table: Table) -> Markup:
-    """Where each row comes from and what it cost, closed."""
+    """Return the closed table of each row's provenance and cost."""
     head = [
         element("th", {"scope": "col", **(NUMBER if 2 <= index <= 7 else {})}, name)
         for index, name in enumerate(PROVENANCE)
@@ -218,7 +218,7 @@ def _training(row: Row) -> Markup:
 
 
 def _head(name: str, *, first: str, number: bool = True, sorted_now: bool = False) -> Markup:
-    """A heading that sorts; `first` says which end of the column is wanted on top."""
+    """Return a heading that sorts; `first` names the end of the column that comes first."""
     attributes: dict[str, str | None] = {
         "scope": "col",
         "data-first": "descending" if first == "higher" else "ascending",

@@ -1,4 +1,4 @@
-"""LISA, VISA, GSVA and whatever else answers with masks: a program of its own, run over files.
+"""LISA, VISA, GSVA and other models that answer with masks: an external program, run over files.
 
 harness eval --model "external(command='conda run -n lisa python infer.py --in {input} --out
     {output}',directory=/opt/LISA,name=lisa-7b)" --tasks reason_seg …
@@ -53,7 +53,7 @@ class External:
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that a program may be asked for."""
+        """Forms of answer that a program can give."""
         return MASKED | IN_WORDS
 
     def describe(self) -> Mapping[str, Any]:
@@ -109,7 +109,7 @@ class External:
         return said
 
     def _watch(self, ended: Ended, *, answered: int, faults: Sequence[str]) -> None:
-        """End the run if the program does not work at all: it may take minutes to say so."""
+        """End the run if the program does not work at all: each of its starts may take minutes."""
         if answered:
             self._counts.update(answered=answered)
             self._counts["silent"] = 0
@@ -132,7 +132,7 @@ class External:
             )
 
     def _read(self, query: Query, row: Mapping[str, Any]) -> Prediction:
-        """The prediction in a row; what is wrong with it is the program's failure."""
+        """Return the prediction in a row; a fault in the row is the program's failure."""
         text = row.get("text")
         replies = (storable(text),) if isinstance(text, str) else ()
         usage = Usage(frames=len(query.media[0]))
@@ -183,7 +183,7 @@ def external(
     batch_size: int = 32,
     cache: Path | None = None,
 ) -> External:
-    """A program of its own that reads questions from a file and writes masks to another.
+    """An external program that reads questions from a file and writes masks to another.
 
     Args:
         command: Its command line, with `{input}` and `{output}` where it takes the two files. No

@@ -33,7 +33,7 @@ class ChatJudge:
         return {"judge": "chat", "max_new_tokens": self.max_new_tokens, **self.chat.describe()}
 
     def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
-        """Ask once; what the reply says is the rubric's to read."""
+        """Send one request; the rubric reads the response."""
         by, case = find(rubric), Case(question, answer, truth)
         request = ChatRequest(
             key=by.key(case, ""),

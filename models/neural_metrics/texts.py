@@ -1,4 +1,4 @@
-"""What metrics of free text share: the value that they are, the true texts, the text said."""
+"""Values that metrics of free text share: the metric itself, the true texts, the answer's text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from harness.types import Prediction, Sample
 
 @dataclass(frozen=True, slots=True)
 class TextMetric:
-    """What `--metrics` needs: the fields of `harness.task.ExtraMetric`.
+    """Value for `--metrics`: the fields of `harness.task.ExtraMetric`.
 
     That class belongs to tasks, which nothing in this room may know.
     """

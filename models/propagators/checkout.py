@@ -54,7 +54,7 @@ class Checkout:
     revision: str | None
     """The checkout's commit; None if it is no git repository."""
     changed: bool | None
-    """Whether tracked files of it were changed."""
+    """True if tracked files of it were changed."""
     weights_file: Path
     weights: str
     """A hash of the file."""
@@ -88,7 +88,7 @@ class Checkout:
         assert self.child is not None, "it raises otherwise"
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """For each mask of frame `start`, the object's mask in every frame of `video`.
+        """Propagate each mask of frame `start` to every frame of `video`.
 
         Raises:
             ModelError: a mask has not the video's size, `start` is no frame of it, or the process

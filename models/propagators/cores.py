@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Labels = NDArray[np.uint8]
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's pictures, from 0 to 1, by which XMem's are normalised."""
+"""Mean and standard deviation of ImageNet's images, from 0 to 1, by which XMem's are normalised."""
 STRIDE = 16  # pixels of a side that the networks remember as one place
 XMEM: Mapping[str, Any] = {
     "mem_every": 5,

@@ -44,7 +44,7 @@ class Flow:
         return "flow"
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """For each mask of frame `start`, the object's mask in every frame of `video`.
+        """Propagate each mask of frame `start` to every frame of `video`.
 
         Raises:
             ModelError: a mask has not the video's size, or `start` is no frame of it.
@@ -60,7 +60,9 @@ class Flow:
         return tracks
 
     def _origins(self, video: Media, order: range) -> Iterator[tuple[int, Field]]:
-        """For each frame after the first of `order`, where its pixels were in that first one."""
+        """Yield, for each frame after the first of `order`, the places of its pixels in that first
+        one.
+        """
         grid = pixel_grid(video.size)
         origin, before = grid, video.frame(order[0])
         for index in order[1:]:
@@ -80,7 +82,7 @@ def flow(*, max_side: int = 480) -> Flow:
 
 
 def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
-    """Where each pixel of `source` lies in `target`, as a displacement in pixels of `source`.
+    """Return each pixel of `source`'s displacement to `target`, in pixels of `source`.
 
     Zero where the shorter side, shrunk, has less than SMALLEST_SIDE pixels.
 

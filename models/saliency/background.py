@@ -1,4 +1,4 @@
-"""Saliency of superpixels from how unlikely each one is to be background.
+"""Saliency of superpixels from the probability that each is not background.
 
 The method is robust background detection (Zhu, Liang, Wei, Sun: "Saliency Optimization from Robust
 Background Detection", CVPR 2014). A region that is connected to a long stretch of the picture's
@@ -28,7 +28,7 @@ DECIMALS = 6  # results are rounded, so that the order of additions cannot move 
 
 
 def background_probability(regions: Superpixels, distance: Floats, *, scale: float) -> Floats:
-    """How sure each region is background, from 0 to 1: the paper's boundary connectivity.
+    """Return each region's probability to be background: the paper's boundary connectivity.
 
     A region's length along the border and its area are those of all regions, each counted by how
     short the path to it is, where a path's length adds up the differences along it. Length over
@@ -72,7 +72,7 @@ def contrast(regions: Superpixels, distance: Floats, background: Floats) -> Floa
 def salience(
     regions: Superpixels, size: tuple[int, int], *, motion: Floats | None = None
 ) -> Floats:
-    """How much each region stands out, from 0 to 1; all zero where nothing does.
+    """Return the salience of each region, from 0 to 1; all zero where nothing is salient.
 
     Args:
         regions: superpixels of the picture.

@@ -1,4 +1,4 @@
-"""Which regions of a frame move on their own, whatever the camera does."""
+"""Regions of a frame that move relative to the camera's motion."""
 
 from typing import Any
 

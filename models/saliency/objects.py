@@ -1,4 +1,4 @@
-"""Objects in a salience map: where to point a segmenter."""
+"""Objects in a salience map, and the prompts for a segmenter that point at them."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class SalientObject:
     """One connected part of a picture that stands out."""
 
     prompt: ObjectPrompt
-    """Its box, points inside it and points in its box beside it, in pixels of the picture."""
+    """Prompt in image pixels: the box, points inside the object, and points in the box beside it."""
     score: float
     """Mean salience, from 0 to 1."""
 

@@ -1,4 +1,4 @@
-"""What a network sees of a picture costs more than cutting out of it: that of the last is kept."""
+"""Cache of the last image's embedding: it costs more than the masks decoded from it."""
 
 import hashlib
 from collections.abc import Callable

@@ -53,7 +53,7 @@ class Sam3:
     weights: str
     """A hash of all weights."""
     files: str
-    """Hashes of the files beside them that decide what it does."""
+    """Hashes of the files beside the weights that decide its results."""
     folder: Path
     dtype: str = "auto"
     device: str = "auto"
@@ -108,7 +108,9 @@ class Sam3:
         return union
 
     def _asked(self, picture: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
-        """Scores, boxes and masks (in pixels of the picture) of what is found."""
+        """Run the network; return scores, boxes and masks (in pixels of the image) of the objects
+        found.
+        """
         import torch
 
         network, size = self.network, (picture.shape[0], picture.shape[1])
@@ -203,7 +205,9 @@ def _uncompiled() -> AbstractContextManager[Any]:
 
 
 def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
-    """Which of `boxes` (left, top, right, bottom) overlaps `box` most; the first of equal ones."""
+    """Return the index of the box (left, top, right, bottom) with the highest IoU; the first of
+    equals.
+    """
     return max(range(len(boxes)), key=lambda place: _iou(box, boxes[place]))
 
 

@@ -36,7 +36,8 @@ OTHER_BASES = (b"0x", b"0o", b"0b")
 
 
 def well_formed(reply: str, *, aid: str | None = None) -> bool:
-    r"""Whether the whole reply is reasoning and answer, with `<aid>…</aid>` between them at most.
+    r"""Return True if the whole response is reasoning and answer, with at most `<aid>…</aid>`
+    between.
 
     Equal to `fullmatch` of `<think>.*?</think>\s*(<aid>.*?</aid>\s*)?<answer>.*?</answer>`, in
     which `.` matches line breaks, but never slower than linear.

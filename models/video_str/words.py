@@ -1,4 +1,4 @@
-"""Questions asked in a method's words, and answers read from its replies."""
+"""Questions in a method's wording, and answers read from its responses."""
 
 import json
 import math
@@ -17,12 +17,13 @@ from harness.replies import finite_numbers
 from harness.types import Answer, AnswerForm, Box3D, Interval, Query
 
 Aid: TypeAlias = Literal["listed", "named", "vsi", "off"]
-"""Which objects a graph or map prompt lists: those that the query lists beside its text; without
+"""Objects that a graph or map prompt lists: those that the query lists beside its text; without
 any, those that its text names (none: no such prompt); SpaceR's list for VSI-Bench; or no such
 prompt ever."""
 
 TO = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*s?\w*\s*(?:to|and|-|–)\s*(\d+(?:\.\d+)?)")
-"""Possessive, and begun where digits begin: else a long row of digits takes cubic time."""
+"""Pattern of a range. It is possessive, and starts only where a number starts: otherwise a long row
+of digits takes cubic time."""
 LOOKED_AT = 2_000
 
 
