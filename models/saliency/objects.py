@@ -21,7 +21,7 @@ class SalientObject:
     """One connected part of a picture that stands out."""
 
     prompt: ObjectPrompt
-    """Prompt in image pixels: the box, points inside the object, and points in the box beside it."""
+    """Prompt in image pixels: box, points inside the object, and points in the box beside it."""
     score: float
     """Mean salience, from 0 to 1."""
 

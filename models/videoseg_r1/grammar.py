@@ -24,7 +24,7 @@ POSITIVE, NEGATIVE = "point_pos", "point_neg"
 LABELS: Mapping[str, int] = {POSITIVE: 1, NEGATIVE: 0}
 """The third number of each point."""
 ALIAS = "point_2d"
-"""VisionReasoner's positive point: what a network writes that was trained on that grammar."""
+"""Key of VisionReasoner's positive point, which networks trained on that grammar write."""
 
 
 def template(name: str) -> str:
@@ -106,7 +106,7 @@ class Prompt:
 def _pointed(
     item: Item, entry: Mapping[str, Any], what: str, notes: list[str], *, strict: bool
 ) -> Item:
-    """The object with its points; what was made of them is added to the notes."""
+    """Return the object with its points; add every repair of them to the notes."""
     if not strict and POSITIVE not in entry and ALIAS in entry:
         entry = {**entry, POSITIVE: entry[ALIAS]}
         notes.append(f"{what}: {ALIAS} read as {POSITIVE}")

@@ -1,4 +1,4 @@
-"""The searches of several queries side by side: each is a conversation with the voters.
+"""Frame searches of several queries side by side: each is a conversation with the voters.
 
 A search that is over can be gone through again from what it was told.
 """
@@ -19,7 +19,7 @@ from harness.types import Query
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where the sampler looked, and how it came there."""
+    """Result of a frame search, with its responses."""
 
     place: Place
     replies: tuple[ChatReply, ...]
@@ -38,7 +38,7 @@ class _Open:
     told: Sequence[str] | None = None
 
     def turn(self, showing: Showing) -> list[ChatRequest] | Place:
-        """What is to be asked next, or where the search has ended."""
+        """Return the next requests, or the place where the search has ended."""
         try:
             ask = next(self.search) if self.told is None else self.search.send(self.told)
         except StopIteration as end:
@@ -54,14 +54,14 @@ class _Open:
 
 
 def is_looked_for(query: Query) -> bool:
-    """Whether a query asks for places in a video."""
+    """Return True if a query asks for places in a video."""
     return len(query.media[0]) > 1 and any(form in LOCATED for form in query.forms)
 
 
 def again(
     query: Query, said: Sequence[str], *, sampler: Sampler, showing: Showing
 ) -> tuple[list[ChatRequest], Place | None]:
-    """What was asked in a search whose replies are known, and where it ended.
+    """Replay a search with known responses; return its requests, and its place if it has ended.
 
     Replies that do not suffice are gone through as far as they reach: then there is no place, and
     the last requests are those that were not answered.
@@ -79,7 +79,7 @@ def again(
 def look(
     queries: Sequence[Query], *, sampler: Sampler, showing: Showing, voters: Chat
 ) -> list[Found | None]:
-    """Where to look in each query's video; None where there is nothing to look for.
+    """Find the place in each query's video; None where there is nothing to search.
 
     That is for a picture, and for a question in words.
     """
@@ -94,7 +94,7 @@ def marked(
     replies: tuple[ChatReply, ...],
     found: Found | None,
 ) -> Asked:
-    """What was said, each reply about places named by the frame that it was asked for."""
+    """Return the responses; those about places begin with the tag of their frame."""
     if found is None:
         return Asked(replies)
     tag = frame_tag(found.place.target)

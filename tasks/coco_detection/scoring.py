@@ -1,4 +1,4 @@
-"""COCO's AP of the boxes that were said, with VisionReasoner's scores or the model's own."""
+"""COCO's AP of predicted boxes, with VisionReasoner's confidences or the model's."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""COCO detection as VisionReasoner asks for it: one question a category that is in a picture.
+"""COCO detection in VisionReasoner's form: one question for each category in an image.
 
 Truth is COCO's own `instances_val2017.json`. Questions are either made from it, or are those of
 VisionReasoner's copy on the hub, one row a question:
@@ -168,7 +168,7 @@ def _sample(
     *,
     asked: bool,
 ) -> Sample:
-    """One question; `asked` says whether it lists a box, on which VisionReasoner's score hangs."""
+    """Return one question; `asked`: its query lists a box. VisionReasoner's score depends on it."""
     image_id, category = place
     extra = {
         "image": image_id,

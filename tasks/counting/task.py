@@ -1,4 +1,4 @@
-"""PixMo-Count and CountBench: how many are there?
+"""PixMo-Count and CountBench: count the objects of a kind.
 
 Parquet files as they lie on the Hugging Face hub. VisionReasoner's copies have one row a question:
 
@@ -38,12 +38,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Where a list lies, and how its rows are read."""
+    """Place of a list, and the reader of its rows."""
 
     folder: str
     hub_split: str
     columns: Mapping[str, str]
-    """The columns that are read, each with a word on what it holds."""
+    """Columns to read, each with a word on its content."""
     read: Callable[[Mapping[str, Any], int, Path], Record]
     """Turns a row, its number in the list and the list's folder into a record."""
 
@@ -116,7 +116,7 @@ LISTS = {
     "countbenchqa": Listing("CountBenchQA", "test", QUESTIONS, countbenchqa_row),
     "countbench_visionreasoner": Listing("counting_countbench", "test", COPY, visionreasoner_row),
 }
-"""By the name that `split=` takes."""
+"""Lists by the name that `split=` takes."""
 
 
 def counting(
@@ -170,7 +170,7 @@ def counting(
 
 
 def lost_pictures(files: Sequence[Path], listing: Listing) -> int | None:
-    """How many rows have no picture; None if a file cannot be read, of which `check` tells."""
+    """Count the rows without an image; None if a file cannot be read, which `check` reports."""
     try:
         return sum(
             isinstance(record, Record) and record.picture is None
@@ -181,7 +181,7 @@ def lost_pictures(files: Sequence[Path], listing: Listing) -> int | None:
 
 
 def _records(files: Sequence[Path], listing: Listing) -> Iterator[Record | DataError]:
-    """Every row in order: what was read, or why it cannot be."""
+    """Yield every row in order: its record, or the error that it has."""
     number = 0
     for path in files:
         for row in rows(path, dict(listing.columns)):

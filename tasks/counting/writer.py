@@ -130,7 +130,7 @@ def _address(example: Example) -> str:
 
 
 def _image(example: Example) -> Image:
-    """How Hugging Face datasets stores a picture inside a table."""
+    """Return an image as Hugging Face datasets stores it inside a table."""
     scene = example.scene
     return {"bytes": encode_png(render(scene)), "path": f"{scene.index:05d}.png"}
 

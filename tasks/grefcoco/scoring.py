@@ -41,7 +41,7 @@ def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
 
 
 def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
-    """What a sample adds, counted in 480 × 480 or in the picture's own pixels."""
+    """Return the contribution of a sample, counted in 480 × 480 or in the image's own pixels."""
     assert sample.target is not None
     truth, said = _masks(sample, answer)
     if square:
@@ -214,4 +214,4 @@ BOXED = {
     "res/rela_pixels": "rec/grec",
     "res/visionreasoner-nonobj": "rec/grec",
 }
-"""What `answer=box` makes of a protocol for masks."""
+"""Protocols for boxes in place of protocols for masks, with `answer=box`."""

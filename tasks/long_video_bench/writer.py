@@ -85,7 +85,7 @@ def _record(
 
 
 def _subtitles(scene: Scene, starts: int) -> list[dict[str, Any]]:
-    """What says nothing about the answers; the form depends on where the video begins."""
+    """Return subtitles without hints at the answers; their form depends on the video's start."""
     lines: list[dict[str, Any]] = []
     for second in range(0, scene.frames, 3):
         start, end = starts + second + 0.25, starts + second + 1.5

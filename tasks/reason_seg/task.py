@@ -1,4 +1,4 @@
-"""ReasonSeg (Lai et al., 2024): one mask for what a short phrase or a question is about.
+"""ReasonSeg (Lai et al., 2024): one mask for the subject of a short phrase or a question.
 
 A pair of files a sample, `x.jpg` and `x.json`:
 
@@ -43,7 +43,7 @@ def reason_seg(
     protocol: str = "seg/lisa",
     layout: Literal["auto", "lisa", "hub"] = "auto",
 ) -> Task:
-    """One sample a picture, asked with its first text.
+    """One sample for each image, with the first of its texts.
 
     Args:
         data: The folder that holds one folder a benchmark.

@@ -1,4 +1,4 @@
-"""COCO's `instances.json`: pictures and objects, their boxes and their masks.
+"""COCO's `instances.json`: images and objects, their boxes and their masks.
 
 Only what is asked for is checked: the file of RefCOCO holds ten times as many objects as are
 referred to.
@@ -42,7 +42,7 @@ class Thing:
 
     @property
     def box(self) -> Box:
-        """Its box: COCO's [x, y, width, height] as edges.
+        """Box of the object: COCO's [x, y, width, height] as edges.
 
         Raises:
             DataError: it is not four finite numbers, or has no area.
@@ -56,7 +56,7 @@ class Thing:
 
     @property
     def edges(self) -> Box:
-        """As `box`, which may be without area, as a few in COCO are."""
+        """Box as in `box`, but possibly without area, as a few in COCO are."""
         sides = self.plain.get("bbox")
         if not isinstance(sides, list) or len(sides) != 4 or not all(map(_finite, sides)):
             raise DataError(
@@ -76,7 +76,7 @@ class Thing:
         return float(area)
 
     def parts(self, picture: Picture) -> list[Rle]:
-        """Its polygons or run-lengths as masks of the picture, in the order of the file.
+        """Return its polygons or run-lengths as masks of the image, in the order of the file.
 
         Rasterised by COCO's own code, which clips them to the picture. None at all is one empty
         mask.

@@ -1,4 +1,4 @@
-"""The files that say what is referred to: `refs(unc).p` and its like, and gRefCOCO's `grefs`.
+"""Files of referents: `refs(unc).p` and its like, and gRefCOCO's `grefs`.
 
     {"ref_id": 1, "ann_id": 1719310, "category_id": 1, "image_id": 581857, "split": "val",
      "file_name": "COCO_train2014_000000581857_1.jpg", "sent_ids": [3, 4],
@@ -24,7 +24,7 @@ NOTHING = -1
 """The number of an object that stands for "no object"."""
 BLOCK = 1024  # numbers
 PICTURES = ("images/mscoco/images/train2014", "images/train2014")
-"""Where pictures lie below the data root: as LISA and refer have them, and as gRefCOCO has them."""
+"""Folders of images below the data root: as in LISA and refer, and as in gRefCOCO."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Sentence:
     id: int
     text: str
     raw: str | None = None
-    """As it was typed, where the file has that."""
+    """Text as the annotator typed it, where the file has that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Referent:
-    """What one or several expressions refer to in a picture."""
+    """Objects of an image that one or several expressions refer to."""
 
     id: int
     image_id: int
     things: tuple[int, ...]
-    """Numbers of the objects; none where nothing is meant."""
+    """Numbers of the objects; none for expressions without a referent."""
     split: str
     sentences: tuple[Sentence, ...]
     where: str
@@ -59,7 +59,7 @@ class Listing:
     path: Path
     """The file of referents."""
     fix: str = ""
-    """What an error says is to be done."""
+    """Remedy in error messages."""
 
     @cached_property
     def instances(self) -> Instances:
@@ -151,7 +151,7 @@ def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
 
 
 def in_split(own: str, split: str) -> bool:
-    """Whether a referent whose field says `own` belongs to `split`, as refer.py has it.
+    """Return True if a referent with the field `own` belongs to `split`, by refer.py's rule.
 
     A letter may stand among others (`testAB`), and `test` is any test split.
 
@@ -207,5 +207,5 @@ def read_referent(plain: Any, where: str) -> Referent:
 
 
 def asked(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
-    """The expressions that are asked: all of them, or the first."""
+    """Return the expressions that become questions: all of them, or the first."""
     return referent.sentences[:1] if first_only else referent.sentences

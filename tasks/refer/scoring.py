@@ -1,4 +1,4 @@
-"""How answers to referring expressions are scored: masks and boxes, by expression or by object."""
+"""Scores of answers to referring expressions: masks and boxes, by expression or by object."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -106,4 +106,4 @@ BOXED = {
     "res/expression-strict": "rec/expression",
     "res/instance": "rec/instance",
 }
-"""What `answer=box` makes of a protocol for masks."""
+"""Protocols for boxes in place of protocols for masks, with `answer=box`."""

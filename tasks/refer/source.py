@@ -1,4 +1,4 @@
-"""Where a task's samples come from: one of several layouts of the same benchmark."""
+"""Source of a task's samples: one of several layouts of the same benchmark."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def asked_sample(
 
 
 def problems(where: str, look: Callable[[], Sequence[Media]]) -> Iterable[Problem]:
-    """What is wrong with one entry: what `look` raises, or a picture that it gives and is lost."""
+    """Yield the faults of one entry: the error of `look`, or an image of it that is missing."""
     try:
         media = look()
     except DataError as error:

@@ -1,4 +1,4 @@
-"""Still scenes in the layouts of RefCOCO, RefCOCO+ and RefCOCOg: refer's own, and the hub's two."""
+"""Still scenes in the layouts of RefCOCO, RefCOCO+ and RefCOCOg: refer's, and the hub's two."""
 
 import json
 from collections.abc import Mapping, Sequence

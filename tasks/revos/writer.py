@@ -29,7 +29,7 @@ SPLIT_NAMES: Mapping[str, Split] = MappingProxyType({"train": "train", "valid": 
 """The world's split behind each of the benchmark's."""
 
 ABSENT = 2
-"""Which expression of a video refers to nothing."""
+"""Index of the expression of a video that has no referent."""
 
 
 def write(world: World, root: Path) -> None:
@@ -99,7 +99,7 @@ def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str
 
 
 def nothing(scene: Scene) -> str:
-    """A phrase that none of the scene's things could be meant by."""
+    """Return a phrase that fits none of the scene's things."""
     absent = [
         noun
         for noun in (Noun(shape, colour) for shape, colour in product(SHAPES, COLOURS))

@@ -1,4 +1,4 @@
-"""How records are read: a TOML file that names files and fields, in the place of code.
+"""Mapping of records: a TOML file that names files and fields, in the place of code.
 
 No release of RVTBench or JiTBench could be looked at, so that nothing here is official but what the
 papers say: levels, categories, tasks. `mapping.toml` beside this module documents every key.

@@ -23,7 +23,7 @@ PICTURES = (".jpg", ".jpeg", ".png")
 
 @dataclass(frozen=True)
 class Record:
-    """One record, and what is needed to read it."""
+    """One record, with the mapping and folders for reading it."""
 
     plain: Any
     where: str
@@ -81,7 +81,7 @@ class Record:
         return str(self.get("id", (str, int)))
 
     def is_of(self, task: str) -> bool:
-        """Whether the record belongs to a task; all do where records do not say."""
+        """Return True if the record belongs to a task; all do where records name no task."""
         return not self.mapping.fields.get("task") or self.word("task", "tasks") == task
 
 
@@ -202,7 +202,7 @@ def _box(record: Record, plain: Any, what: str) -> Box:
 
 
 def _placed(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[int, Any, str]]:
-    """(place of the frame, what is there, its name for messages), in the mapping's form."""
+    """Yield (index of the frame, value, its name for messages), in the mapping's form."""
     settings = getattr(record.mapping, key)
     form = settings["form"]
     value = record.get(key, dict if form == "frames" else list)

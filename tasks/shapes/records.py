@@ -1,4 +1,4 @@
-"""`questions.jsonl`: one question a line, read as it goes."""
+"""Reader of `questions.jsonl`: one question for each line, read line by line."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,7 +89,7 @@ def listed(plain: Any, key: str, where: str) -> list[str]:
 
 
 def paths(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
-    """Where the pictures of a record lie, inside the split's folder.
+    """Return the paths of a record's images, inside the split's folder.
 
     Raises:
         DataError: a name leaves it.
@@ -111,7 +111,7 @@ def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
 
 
 def unreadable(files: Sequence[Path]) -> Iterator[Problem]:
-    """What is wrong with pictures by their headers: missing, none, or of different sizes."""
+    """Yield faults in the headers of images: missing, none, or of different sizes."""
     sizes = set()
     for path in files:
         try:

@@ -27,7 +27,7 @@ LETTERS = "ABCD"
 
 
 def read(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
-    """Every row in order: what was read, or why it cannot be."""
+    """Yield every row in order: its question, or the error that it has."""
     for path in files:
         make = partial(_question, path.parent.parent)
         yield from read_records((path,), COLUMNS, make, optional=OPTIONAL)

@@ -1,4 +1,4 @@
-"""Pictures of the generated world in SPAR-Bench's layout, the full and the tiny one.
+"""Images of the generated world in SPAR-Bench's layout, the full and the tiny one.
 
 Several views are the first, the middle and the last frame of a video. Depth is a thing's place in
 the order from the viewer; a change of view is what would move the picture as a thing moved. All
@@ -101,7 +101,7 @@ def _depth(scene: Scene, *, relative: bool) -> QA:
 
 
 def _matching(scene: Scene, task: str) -> QA:
-    """Which box a thing has in the last view, in thousandths of the picture."""
+    """Ask for the box of a thing in the last view, in thousandths of the image."""
     index, words = pair(scene)[0]
     right, *others = [_box(scene, index, shift) for shift in (0, 200, -200, 400)]
     text = f"Where is the {words} of the first image in the last one ({task})?"

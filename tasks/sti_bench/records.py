@@ -1,4 +1,4 @@
-"""Rows of STI-Bench's `qa.parquet`, checked, and which of them ask for a number."""
+"""Rows of STI-Bench's `qa.parquet`, checked, and the ones that ask for a number."""
 
 import json
 import re
@@ -47,7 +47,7 @@ OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of pl
 
 
 def read(path: Path) -> Iterator[Question | DataError]:
-    """Every row in order: what was read, or why it cannot be."""
+    """Yield every row in order: its question, or the error that it has."""
     return read_records((path,), COLUMNS, _question, optional=OPTIONAL)
 
 

@@ -12,7 +12,7 @@ from harness.world.scene import Scene
 from harness.world.shapes import World
 
 NAMES = ("scene{:04d}_00.mp4", "camera_{:04d}.mp4", "{:06d}.mp4")
-"""How files of indoor, outdoor and desktop scenes are called."""
+"""Patterns of file names for indoor, outdoor and desktop scenes."""
 
 TASKS = tuple(KIND_OF_TASK)
 

@@ -25,10 +25,10 @@ class Record:
     video: str
     aspect: str
     question: str
-    """With its options, each on a line."""
+    """Text with its options, each on a line."""
     answer: str
     about: tuple[str, str] | None = None
-    """For a caption: the question that tells whether it is right, and its answer."""
+    """For a caption: the question that checks it, and its answer."""
     kind: str = ""
     """The finer aspect, where the meta data tell it."""
     options: tuple[str, ...] = ()
@@ -36,14 +36,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Where the questions of some formats lie."""
+    """Files with the questions of some formats."""
 
     place: Path
     formats: tuple[Format, ...]
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What decides samples and truth."""
+        """Files that decide samples and ground truth."""
         asked = [path for one in self.formats for path in self.of(one)]
         if "captioning" in self.formats and (again := self.of("multi-choice")):
             asked += [path for path in again if path.suffix == ".json" and path not in asked]
@@ -87,7 +87,7 @@ def read(listing: Listing) -> Iterator[Record | DataError]:
 
 
 Placed: TypeAlias = tuple[str, str, str, int, Mapping[str, Any]]
-"""Where a question stands, its video, its aspect, its number among theirs, and the question."""
+"""Place of a question, its video, its aspect, its number among theirs, and the question."""
 
 
 def _rows(path: Path, format: Format, numbers: "Counter[tuple[str, str]]") -> Iterator[Placed]:
