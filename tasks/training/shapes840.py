@@ -1,4 +1,4 @@
-"""Still scenes as the 840 × 840 training tables have them, for generated worlds."""
+"""Still scenes in the form of the 840 × 840 training tables, for generated worlds."""
 
 import json
 from collections.abc import Iterator, Sequence

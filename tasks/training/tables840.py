@@ -1,4 +1,4 @@
-"""The training tables of Seg-Zero and VisionReasoner: a 840 × 840 picture, a text, its solution.
+"""The training tables of Seg-Zero and VisionReasoner: a 840 × 840 image, a text, its solution.
 
     {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "solution": "[…]",
      "image": {"bytes": …}, "img_height": 427, "img_width": 640}
@@ -100,7 +100,7 @@ def table_task(
 
 
 def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]:
-    """Every row in order: what was read, or why it cannot be.
+    """Yield every row in order, or the error that it has.
 
     An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each.
 

@@ -54,7 +54,7 @@ class Record:
 
 
 def read(path: Path) -> Iterator[Record | DataError]:
-    """Every item in order: what was read, or why it cannot be."""
+    """Yield every item in order, or the error that it has."""
     seen: Counter[str] = Counter()
     for entry in JsonFile(path).items():
         try:

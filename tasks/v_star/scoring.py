@@ -1,4 +1,4 @@
-"""How V-STaR's five answers to an item become its scores."""
+"""Scores of V-STaR's five answers to an item."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,9 @@ class Scoring:
         )
 
     def _rating(self, sample: Sample, prediction: Prediction) -> int | None:
-        """The judge's rating; None where it gave none, `_UNANSWERED` where nothing was said."""
+        """Return the judge's rating; None where it gave none, `_UNANSWERED` where there is no
+        answer.
+        """
         assert sample.target is not None and sample.target.answer.text is not None
         text = said(prediction)
         if not text:
@@ -84,7 +86,7 @@ class Scoring:
 
 
 def reads(reading: Reading, sample: Sample, prediction: Prediction) -> bool:
-    """Whether there is a text for what, an interval for when, or boxes for where."""
+    """Return True if there is a text for what, an interval for when, or boxes for where."""
     step, text, answer = sample.id.rpartition("/")[2], said(prediction), prediction.answer
     if step == "what":
         return bool(text)
@@ -101,7 +103,7 @@ _UNANSWERED = -1
 
 
 class _Nobody:
-    """Stands where nobody is asked."""
+    """Placeholder where no judge is needed."""
 
     name = "nobody"
 

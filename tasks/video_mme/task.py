@@ -138,7 +138,7 @@ class Told:
         return "\n".join(map(spoken, lines))
 
     def problems(self, question: Question) -> Iterator[Problem]:
-        """What is wrong with the video, or with its subtitles where they are asked for."""
+        """Yield the faults of the video, and of its subtitles where they are needed."""
         yield from self.videos.problems(question)
         if self.subtitles == "none":
             return

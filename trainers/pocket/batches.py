@@ -48,11 +48,11 @@ class Batch:
     seen: NDArray[np.bool_]
     """Rows × length: image tokens."""
     meant: Floats
-    """Rows × image tokens: 1 where the token shows something that is asked about."""
+    """Rows × image tokens: 1 where the token shows the subject of the question."""
     looks: Ints
     """Pointers × 2: row, and the place from which to look."""
     looked_at: Floats
-    """Pointers × image tokens: shares of what is to be looked at; they add up to 1."""
+    """Pointers × image tokens: target attention; each row adds up to 1."""
     copies: Ints
     """Copies × 2: row, and the place that writes what an earlier text tells, or what follows."""
     sources: NDArray[np.bool_]
@@ -61,12 +61,12 @@ class Batch:
     """Words of options × 3: row, place, and the number of the option."""
     kinds: Ints
     """Pictures × image tokens × 3: shape (0: no thing, or its number from 1), colour, size; -100:
-    not asked for."""
+    not predicted."""
     boxes: Floats
     """Pictures × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
     asked_boxes: Floats
-    """Rows × image tokens × 6: the same as `boxes`, but of what the question is about where the
-    token shows that, whatever covers more of it."""
+    """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
+    it, even where other things cover more of the token."""
     patch_kinds: Ints
     """Pictures × patches × 3: the same as `kinds` of each patch; × 0 patches where no head asks."""
     patch_boxes: Floats
@@ -238,7 +238,7 @@ class Collator:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a text's tokens are in a row."""
+    """Place of a text's tokens in a row."""
 
     start: int
     """Place of the first one."""
@@ -252,7 +252,9 @@ class Placed:
 
 
 def _pointers(written: tuple[int, int], told: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """From each place before one that is written to what tells it: token by token, if as many."""
+    """Yield pointers from each place before a written one to its source: token by token if both
+    have as many.
+    """
     one_by_one = written[1] - written[0] == told[1] - told[0]
     for number, place in enumerate(range(*written)):
         source = (told[0] + number, told[0] + number + 1) if one_by_one else told
@@ -342,8 +344,8 @@ def _no_patches(view: View) -> Ints:
 
 
 def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
-    """Owners' shapes, colours and sizes, for all grids one after the other; IGNORED: a colour
-    without a name, and shapes and sizes where only colours are asked for.
+    """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED for
+    a colour without a name, and for shapes and sizes where only colours are learned.
     """
     table = [
         (

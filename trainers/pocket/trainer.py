@@ -68,7 +68,7 @@ class PocketTrainer:
         return "pocket"
 
     def describe(self) -> Mapping[str, Any]:
-        """Every setting that changes what is learned."""
+        """Return every setting that changes the trained weights."""
         aside = {"workers", "processes", "save_every", "log_every", "makes"}
         aside |= {"start", "start_kept"} if self.start is None else set()
         plain = asdict(self)

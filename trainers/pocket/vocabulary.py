@@ -123,7 +123,7 @@ def _pieces() -> str:
 
 
 def _texts() -> Iterator[str]:
-    """What is asked and said in the world, without numbers, which are tokens of their own."""
+    """Yield the texts of the world's questions and answers, without numbers, which are tokens."""
     for family in FAMILIES:
         for index in range(SCENES):
             scene = draw_scene(0, family=family, split="train", index=index)

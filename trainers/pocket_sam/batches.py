@@ -1,4 +1,4 @@
-"""Scenes of the generated world to pictures, prompts and true masks."""
+"""Scenes of the generated world to images, prompts and true masks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from harness.world.scene import Scene
 T = TypeVar("T")
 
 FEWEST_PIXELS = 12
-"""An object is asked for where at least so many of its pixels are visible."""
+"""Minimum number of visible pixels of an object that is prompted for."""
 
 STILLS = ("still", "still", "count", "video")
 """Families whose pictures are shown, in turn."""
@@ -96,7 +96,7 @@ def _clip_of(scene: Scene, objects: int, frames: int, draw: Generator) -> Clip |
 
 
 def _chosen(masks: BoolArray, number: int, draw: Generator) -> NDArray[np.int64] | None:
-    """Indices of `number` masks that can be asked for; again from the first if there are fewer."""
+    """Return indices of `number` masks that are large enough; they repeat if there are fewer."""
     seen = np.flatnonzero(masks.sum((1, 2)) >= FEWEST_PIXELS)
     return np.resize(draw.permutation(seen), number) if len(seen) else None
 

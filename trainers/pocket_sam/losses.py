@@ -1,4 +1,4 @@
-"""What a mask, an expected IoU and a presence cost."""
+"""Losses of a mask, an expected IoU and a presence."""
 
 from typing import Any
 

@@ -39,7 +39,7 @@ SAME: Pair = (1.0, 1.0)
 """The scale of replies whose numbers are in the 840 × 840 frame already."""
 
 UNREADABLE = (TypeError, ValueError, KeyError, IndexError, OverflowError, ZeroDivisionError)
-"""What reading numbers out of any JSON may raise: then nothing is right."""
+"""Exceptions from reading numbers out of any JSON; the reward is then 0."""
 
 
 class Meant(NamedTuple):
@@ -209,7 +209,7 @@ class SegZeroReward:
 
 
 def truth(sample: Sample) -> Meant:
-    """The box around what is meant, and the centres of its two largest inscribed circles.
+    """Return the box around the targets, and the centres of its two largest inscribed circles.
 
     The answer's own two points where it has one box and two points. The second circle lies
     outside the first one.

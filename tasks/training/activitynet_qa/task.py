@@ -53,7 +53,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the questions and the videos lie, and which are asked."""
+    """Folders and files of questions and videos, and the choice of questions."""
 
     questions: Path
     answers: Path

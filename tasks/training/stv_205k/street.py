@@ -1,4 +1,4 @@
-"""Scenes of which every type of question can be asked: different things, some of which come in."""
+"""Scenes that allow every type of question: different things, some of which come into view."""
 
 from collections.abc import Sequence
 
