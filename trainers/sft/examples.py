@@ -1,4 +1,4 @@
-"""From samples to what a network is to learn: the request that evaluation makes, and its reply.
+"""Samples to training examples: the request that evaluation makes, and its response.
 
 Nothing here words a prompt or scales a coordinate: requests come from the model's own
 composition, replies from its own `write`. A model that asks only once it has looked for something
@@ -46,12 +46,14 @@ class Dropped:
 
 @runtime_checkable
 class AsksInTraining(Protocol):
-    """A model whose evaluation looks for what it asks about: a training draws that instead."""
+    """A model whose evaluation searches for its frames: a training draws them instead."""
 
     def training_requests(
         self, query: Query, answer: Answer, *, seed: int
     ) -> tuple[ChatRequest, ...]:
-        """What a training asks: one request a form of answer, the same for a seed and a query."""
+        """Return the requests of a training, one for each form of answer, equal for equal seed and
+        query.
+        """
 
     def training_replies(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning with TRL, on what a perfect reply to each sample would say.
+"""Supervised fine-tuning with TRL, on perfect responses to the samples.
 
 harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reason_seg(split=train)"
     --data ROOT --out DIR --set learning_rate=1e-5
@@ -61,7 +61,7 @@ class Sft:
     descriptions: bool = False
     report_to: str | None = "auto"
     complete: Complete = as_written
-    """Adds to each reply what its answer alone does not say; a method's own, no setting."""
+    """Function that completes each response beyond its answer; set by methods, not by users."""
     name: str = "sft"
 
     def describe(self) -> Mapping[str, Any]:

@@ -74,7 +74,7 @@ def spoken_number(said: str) -> float | None:
 
 
 def map_score(said: GridMap, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
-    """How near the cells of a map are to the true ones, from 0 to 1.
+    """Return the agreement of a map's cells with the true ones, from 0 to 1.
 
     Of each category cells are paired greedily, the nearest first; a pair is worth 1 minus its
     distance over the grid's diagonal, a category the mean over the larger number of cells, the map
@@ -137,7 +137,7 @@ class SpacerAccuracy:
     """
 
     other: VideoR1Accuracy = field(default_factory=VideoR1Accuracy)
-    """For forms that SpaceR scores as Video-R1 does."""
+    """Accuracy for the forms that SpaceR scores as Video-R1 does."""
     maps: bool = True
 
     def __call__(self, group: Group, rollout: Rollout) -> float:

@@ -18,7 +18,7 @@ from harness.trainers.video_str.answers import answer, answer_reward, truth_of
 from harness.types import AnswerForm, Sample
 
 Numbers: TypeAlias = Literal["regression", "numerical"]
-"""Whether a number scores by its relative error, or only if two decimals agree."""
+"""Rule for numbers: a score by relative error, or 1 if two decimals agree, else 0."""
 Accuracy: TypeAlias = Callable[[Group, Rollout], float]
 
 QUALIFIES = 0.1  # accuracy above which a rollout earns a bonus
@@ -116,7 +116,7 @@ class VideoR1Accuracy:
     numbers: Numbers = "regression"
 
     def __call__(self, group: Group, rollout: Rollout) -> float:
-        """From 0 to 1."""
+        """Return the accuracy from 0 to 1."""
         target, said = truth_of(group.sample), answer(rollout.text)
         form, kind = group.sample.query.form, target.extra.get("problem_type")
         if form is AnswerForm.CHOICE:
@@ -129,7 +129,7 @@ class VideoR1Accuracy:
 
 
 def usable(sample: Sample) -> None:
-    """Raise a HarnessError for a sample that no accuracy can be told of."""
+    """Raise a HarnessError for a sample whose form of answer has no accuracy."""
     truth_of(sample)
 
 
@@ -160,7 +160,7 @@ def regression(said: str, truth: str) -> float:
 
 
 def plain_number(text: str) -> float | None:
-    """What Python takes for a number once commas are out; None for all else."""
+    """Return the number that Python parses once commas are out; None for all else."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

@@ -28,7 +28,7 @@ class Shuffled:
     max_new_tokens: int
 
     def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest:
-        """The request; it does not depend on what the rollout says."""
+        """Return the second request; it does not depend on the rollout's text."""
         del rollout
         request = asked(self.model, sample)
         frames = tuple(

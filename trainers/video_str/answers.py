@@ -1,4 +1,4 @@
-"""R_ans of Video-STR by the form of the answer: Eq. 2 to 4, as pure functions of text and truth.
+"""R_ans of Video-STR by the form of the answer: Eq. 2 to 4, as pure functions of text and target.
 
 Each reads a reply strictly (no repairs) and is 0 where nothing can be read; none raises on what a
 network wrote. Boxes are compared in pixels of the picture, right and bottom exclusive; the numbers
@@ -57,7 +57,7 @@ def choice_reward(reply: str, truth: str) -> float:
 
 
 def number_reward(reply: str, truth: float) -> float:
-    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; commas and a unit are left out of what is read.
+    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; commas and a unit are removed before parsing.
 
     >>> number_reward("<answer>1,500 mm</answer>", 2000.0)
     0.75

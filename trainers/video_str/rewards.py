@@ -37,7 +37,7 @@ class VideoStrReward:
     omega: float = 0.2
     shortest: int = 320
     longest: int = 512
-    """Completion tokens between which R_l is paid, its end token included."""
+    """R_l rewards completions of `shortest` to `longest` tokens, the end token included."""
     with_format: bool = True
     with_nodes: bool = True
     with_edges: bool = True
