@@ -26,7 +26,7 @@ FOREIGN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 
 def printable(text: str) -> str:
-    r"""A text that others wrote, fit for a terminal: what would steer it is spelled out.
+    r"""Return a text from elsewhere, safe for a terminal: control characters are spelled out.
 
     >>> print(printable("a\x1b[2J b\x9d\u202e"))
     a\x1b[2J b\x9d\u202e

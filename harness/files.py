@@ -1,4 +1,4 @@
-"""Files that others wrote: opened only if they are files, and known by their content.
+"""Files from elsewhere: opened only if they are regular files, and identified by their content.
 
 A file's content is hashed once. The hash is kept in the user's cache (`$HARNESS_CACHE`, else
 `$XDG_CACHE_HOME/harness`, else `~/.cache/harness`), one small JSON file a folder, by name, size and

@@ -30,7 +30,7 @@ Indices: TypeAlias = tuple[int, ...]
 """Numbers of frames, not falling."""
 
 PATCH = 28
-"""Side in pixels of what Qwen2-VL and Qwen2.5-VL make one token of."""
+"""Side in pixels of the patch that Qwen2-VL and Qwen2.5-VL turn into one token."""
 MAX_ASPECT = 200
 PAIR = 2
 """Frames that Qwen's video encoder joins to one."""
@@ -131,7 +131,7 @@ def seconds(times: Times, *, every: float = 1.0, max_frames: int = 768) -> Indic
 
 
 def frame_rate(times: Times) -> float:
-    """Frames a second on average, 1 where there is but one frame.
+    """Return the average number of frames a second; 1 for a single frame.
 
     A rate such as 30000/1001 comes out as that quotient, so that counts do not hang on the last
     bit of a time.

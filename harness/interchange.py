@@ -1,4 +1,4 @@
-"""Answers and predictions as plain JSON: the journal's form, and the form that others hand in.
+"""Answers and predictions as plain JSON: the journal's form, and the form for other programs.
 
 A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
 
@@ -134,7 +134,7 @@ class RowFile(Mapping[str, Row]):
 
 
 def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
-    """Each row, its line's number from 1, and where the line begins."""
+    """Yield each row, its line's number from 1, and the byte at which the line begins."""
     seen: set[str] = set()
     for number, offset, line in _lines(path):
         row = _row(line, f"{path}, line {number}")
@@ -268,7 +268,7 @@ def _boxes(row: Row, query: Query) -> Answer:
 
 
 def _box_track(row: Row, query: Query) -> Answer:
-    """One box a frame, null where the frame does not show it."""
+    """Parse one box for each frame, null where the object is not visible."""
     frames = len(query.media[0])
     if not isinstance(row.value, list) or len(row.value) != frames:
         raise ParseError(

@@ -1,4 +1,4 @@
-"""Free answers judged by a language model: rubrics as data, prompts, and how replies are read.
+"""Free answers judged by a language model: rubrics as data, prompts, and the reading of responses.
 
 A task names a rubric and never a judge; a judge gets the rubric's name and one answer at a time. No
 code here talks to a network. Verdicts are kept and read back by `harness.run.judging`.
@@ -75,7 +75,7 @@ class Rubric:
     exact_match: bool = False
     """True if an answer in the words of the ground truth is right without asking the judge."""
     max_new_tokens: int = 0
-    """Room that a reply needs, in tokens, where that is more than a judge gives by itself."""
+    """Number of tokens that a response needs, where that is more than a judge's default."""
 
     def prompt(self, case: Case) -> str:
         """Return the prompt for the judge."""
@@ -123,7 +123,7 @@ class Rubric:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that can change a verdict, wherever the file lies."""
+        """Return a hash of all that can change a verdict; the file's place cannot."""
         plain: list[Any] = [self.name, self.version, self.prompt_template]
         if self.scale is not None:
             plain += [

@@ -1,4 +1,4 @@
-"""Pictures and videos as opaque handles: what a model may see of a benchmark's files.
+"""Images and videos as opaque handles: the part of a benchmark's files that a model may see.
 
 A handle gives pixels, times and a content id. It does not tell where the file lies, because
 beside ReasonSeg's `x.jpg` lies its answer `x.json`. Decoding follows one rule everywhere (see
@@ -91,7 +91,7 @@ class Media:
 
     @property
     def id(self) -> str:
-        """A hash of the content: equal files have equal ids, wherever they lie."""
+        """Hash of the content: equal files have equal ids, wherever they are."""
         if self._id is None:
             self._id = self._digest()
         return self._id

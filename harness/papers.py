@@ -56,7 +56,7 @@ class Setting:
 
     setting: str
     paper: tuple[Any, ...] = ()
-    """The values that are the paper's; none: the paper has no such thing."""
+    """Values of the paper; empty: the paper has no such thing."""
     forms: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
     other_than: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class Setting:
 
 
 def declared(model: str) -> tuple[str, tuple[Setting, ...]]:
-    """The paper of an installed model and its settings; nothing where none is declared.
+    """Return the paper of an installed model and its settings; nothing where none is declared.
 
     Raises:
         DataError: the file is not in the form.

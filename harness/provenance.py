@@ -70,7 +70,7 @@ def packages() -> dict[str, str]:
 
 
 def code_revision(folder: Path) -> tuple[str | None, bool | None]:
-    """(commit, whether tracked files are changed) of the checkout that holds the code."""
+    """Return (commit, True if tracked files are changed) of the checkout that holds the code."""
     try:
         commit = _git(folder, "rev-parse", "HEAD")
         dirty = _git(folder, "status", "--porcelain", "--untracked-files=no", ":/")

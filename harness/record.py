@@ -63,7 +63,7 @@ RESCORE = (
 
 
 def _fields(path: Path, names: Sequence[str], fix: str) -> dict[str, Any]:
-    """The object in a JSON file, which has these fields; a dot goes into a field."""
+    """Read the object in a JSON file and check that it has the fields; a dot goes into a field."""
     try:
         plain = read_json(path)
     except StoreError as error:
@@ -297,7 +297,7 @@ def unscored(
     failures: Mapping[str, int],
     usage: Mapping[str, int],
 ) -> dict[str, Any]:
-    """The content of results.json where the organisers keep the truth: counts, and no numbers."""
+    """Return results.json's content where the organisers keep the ground truth: counts alone."""
     nothing = dict.fromkeys(metric.name for metric in task.protocol.metrics)
     plain = summarise(task, manifest, [], failures, usage, nothing, None)
     n_failed = sum(failures.values())

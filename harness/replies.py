@@ -1,4 +1,4 @@
-"""Reading what models write: tags and JSON, within limits, never raising anything but ParseError.
+"""Parsing of models' responses: tags and JSON, within limits, never raising but ParseError.
 
 Strict reading follows the official parsers; `loads_lenient` adds the repairs that inference may
 use (and must report), so that a reward can stay strict where a prediction is kind.
@@ -137,7 +137,7 @@ def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
 
 
 def excerpt(value: Any, limit: int = 60) -> str:
-    """The beginning of how a value is written, for an error; its type where it cannot be written.
+    """Return the start of a value's text, for an error; its type where it cannot be written.
 
     Python refuses to write out integers of thousands of digits, which a literal can hold.
 

@@ -186,7 +186,7 @@ def _number(plain: Any) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitScore:
-    """The statistics of one scored unit, as a run keeps them (a line of `scores.jsonl`)."""
+    """Statistics of one scored unit, as in a run's record (a line of `scores.jsonl`)."""
 
     unit: str
     group: str

@@ -42,15 +42,15 @@ class Protocol:
     about: str
     """Description in one line: whose scorer it is, and its particulars."""
     beside: tuple[str, ...] = ()
-    """Metrics that stand next to the headline, such as the one that papers print."""
+    """Metrics that are shown next to the headline, such as the one that papers print."""
     reads: Reads | None = None
     """Rule by which a sample counts as answered, where the protocol parses responses itself instead
     of using the model's parsed answer; None: any answer counts."""
     rubric: str | None = None
     """Name of the rubric for free answers, where the protocol needs one (`harness.judging`)."""
     judged: Callable[[Any], ScoreUnit] | None = None
-    """`score` by a `model.Judge`, given with `rubric`. `score` itself scores what needs no judge,
-    such as perfect answers, and raises UsageError for what does."""
+    """Function that scores with a `model.Judge`, given with `rubric`. `score` itself scores samples
+    that need no judge, such as perfect answers, and raises UsageError for others."""
 
     def metric(self, name: str) -> Metric:
         """The declared metric of this name."""
@@ -85,18 +85,18 @@ class Task:
     check: Callable[[], Iterable[Problem]]
     """Looks at every file without decoding: missing, wrong size, duplicate, not in the layout."""
     submission: Callable[[Iterable[tuple[Sample, Prediction]], Path], Path] | None = None
-    """Writes the file that the organisers' server takes, where the truth is hidden."""
+    """Function that writes the file for the organisers' server, if they keep the ground truth."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the task, with defaults filled in: split, protocol, …"""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraMetric:
-    """A metric that any task can be scored by besides its protocol's own, from a plugin."""
+    """A metric from a plugin that can score any task, besides its protocol's own."""
 
     metric: Metric
     score: ScoreUnit
-    """Returns the statistic of `metric` alone, or nothing where it does not apply."""
+    """Function that returns the statistic of `metric` alone, or nothing where it does not apply."""
 
 
 @dataclass(frozen=True, slots=True)

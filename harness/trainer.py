@@ -31,7 +31,9 @@ class TrainingProgress(Protocol):
     """Receiver of a training's progress, such as a progress bar."""
 
     def start(self, name: str, total: int, done: int) -> None:
-        """Steps begin (or a pass over samples does); `done` of `total` were made before."""
+        """Report the start of steps (or of a pass over samples); `done` of `total` were made
+        before.
+        """
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Report that `done` steps are made; `numbers` are the logged numbers of the last one."""
@@ -113,7 +115,8 @@ class TrainingRun:
     """True if this process is the one that writes files."""
     progress: TrainingProgress = field(default_factory=Silent)
     stopping: Callable[[], bool] = _never
-    """Asked after every step. If true (Ctrl-C), save the state and raise KeyboardInterrupt."""
+    """Function that is called after every step. If it returns True (Ctrl-C), save the state and
+    raise KeyboardInterrupt."""
     every: int | None = None
     """Steps between evaluations while training; None: none."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None

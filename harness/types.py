@@ -79,7 +79,7 @@ class Answer:
     their order. None where a benchmark does not distinguish the objects. Only the ground truth has
     them."""
     soft_masks: tuple[SoftMask, ...] | None = None
-    """Confidences, one a frame, where a protocol compares objects by them."""
+    """Confidences, one for each frame, for protocols that rank or compare objects by them."""
     boxes: tuple[Box, ...] | None = None
     box_scores: tuple[float, ...] | None = None
     """Confidences of `boxes`, in their order."""

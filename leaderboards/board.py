@@ -42,7 +42,7 @@ class Entry:
     """Shared until a difference is shown (`ranking`); None for a row without a number."""
     basis: Basis | None
     to_best: Comparison | None
-    """This row against the best; None for the best, and where they cannot be paired."""
+    """Comparison with the best row; None for the best, and where they cannot be paired."""
     gallery: Gallery
 
 
@@ -129,7 +129,7 @@ def _named(made: Row, name: str) -> Row:
 
 
 def _name_twins(tables: Sequence[Table]) -> list[Table]:
-    """Say of tables that differ in nothing but their data that they do."""
+    """Add a note to tables that differ in nothing but their data."""
     counts = Counter(map(_shown_as, tables))
     return [
         replace(made, notes=(*made.notes, OTHER_DATA.format(made.data[:12])))
@@ -222,7 +222,7 @@ def comparer(
     notes: list[str],
     without: Container[int] = (),
 ) -> Compare:
-    """Compare runs by their indices; what cannot be paired is None, and said in `notes`.
+    """Return a function that compares runs by index; pairs without a result are None, with `notes`.
 
     Those `without` a number are not compared.
     """

@@ -30,7 +30,7 @@ class Pick:
 
     @property
     def sample(self) -> str:
-        """The unit's first sample, which stands for it."""
+        """First sample of the unit, which represents it."""
         return self.unit.samples[0]
 
 
@@ -132,7 +132,7 @@ def pick(units: Sequence[UnitScore], metrics: Sequence[Metric], *, each: int) ->
 
 
 def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
-    """The last metric's number over one unit; None where it does not count, or is a corpus."""
+    """Return the last metric's number over one unit; None if it does not count, or is a corpus."""
     found: dict[str, float] = {}
     for metric in metrics:
         statistic = unit.scores.get(metric.name)

@@ -40,7 +40,7 @@ class TaskVerdict:
     adjusted_p: float | None = None
     """The comparison's p value by Holm's correction over all tasks of the gate, which decides."""
     answers: Comparison | None = None
-    """The same of the share of samples that are answered; None where no unit's differs."""
+    """Comparison of the shares of answered samples; None where no unit's differs."""
     adjusted_answers_p: float | None = None
     """The answers' p value by Holm's correction over all tasks whose answers differ."""
     failures: tuple[str, ...] = ()

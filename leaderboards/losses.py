@@ -42,7 +42,7 @@ def compare_answers(
 
 
 def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:
-    """The units, each with how many of its samples have an answer as its only score."""
+    """Return the units, with the number of answered samples as their only score."""
     return [
         replace(
             one,
@@ -63,7 +63,7 @@ def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
 
 
 def limit(comparison: Comparison | None, max_loss: float, *, tasks: int = 1) -> float:
-    """The largest loss that passes where it is not significant.
+    """Return the largest loss that passes without significance.
 
     That is `max_loss`, or what the comparison can detect where that is more; without an interval
     nobody knows what it can, and `max_loss` holds.
@@ -123,5 +123,5 @@ def _sizes(comparison: Comparison, tasks: int) -> float:
 
 
 def _error(comparison: Comparison) -> float:
-    """The standard error that `detectable` is made of; 0 where the difference does not vary."""
+    """Return the standard error behind `detectable`; 0 where the difference does not vary."""
     return (comparison.detectable or 0.0) / _sizes(comparison, 1)

@@ -136,7 +136,7 @@ def _said(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
 
 
 def _shortened(values: Sequence[str]) -> dict[str, str]:
-    """Paths by as few of their last parts as tell them apart."""
+    """Shorten paths to as few of their last parts as distinguish them."""
     known = dict.fromkeys(values)
     longest = max((len(PurePath(value).parts) for value in known), default=1)
     for count in range(1, longest + 1):

@@ -31,7 +31,7 @@ class Place:
     basis: Basis | None
     """Test that decided whether it shares the rank above it; None for the best."""
     to_best: Comparison | None
-    """This row against the best one; None for the best, and where they cannot be paired."""
+    """Comparison with the best row; None for the best, and where they cannot be paired."""
 
 
 def rank(rows: Sequence[Row], compare: Compare) -> list[Place]:

@@ -195,7 +195,7 @@ def _check_balanced(trainings: Mapping[str, Sequence[Run]]) -> None:
 
 
 def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> FloatArray:
-    """Groups × runs: stand-ins whose means are the runs' numbers."""
+    """Return pseudo-values, groups × runs, whose means are the runs' numbers."""
     columns: list[FloatArray] = []
     for number, one in enumerate(units):
         values = pseudo_values(metrics, one, name=name)

@@ -31,7 +31,7 @@ class Rollout:
     """Text of the second pass."""
     terms: Mapping[str, float]
     advantage: float | None
-    """None in files that were written before it was kept."""
+    """Advantage; None in files of versions that did not record it."""
     tokens: int
     cut: bool
     unread: str
@@ -39,7 +39,7 @@ class Rollout:
     answer: Answer
     """Boxes and points in pixels of the original picture."""
     frame: int = 0
-    """The frame of the first medium that they lie on."""
+    """Frame of the first medium that the boxes lie on."""
     picture: str = ""
     """The picture with the truth and these places on it, as a data URI."""
 
@@ -50,7 +50,7 @@ class Group:
 
     step: int
     task: str
-    """Empty in files that were written before it was kept."""
+    """Name of the task; empty in files of versions that did not record it."""
     sample: str
     rollouts: tuple[Rollout, ...]
     question: str = ""

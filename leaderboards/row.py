@@ -31,7 +31,7 @@ class TrainedBy:
     steps: int | None = None
     """Number of optimiser steps; None where it is not recorded."""
     folder: str | None = None
-    """The name of its folder; None where only the model's description tells of the training."""
+    """Name of its folder; None where only the model's description mentions the training."""
     link: str | None = None
     """Link to its page from a written board, as a quoted relative URL; None where the folder that
     is published with the board has no such page."""
@@ -72,7 +72,7 @@ class Row:
     usage: Mapping[str, int]
     """Tokens and frames, over all samples."""
     seconds: float | None
-    """Wall-clock time of the run, where it was kept."""
+    """Wall-clock time of the run in seconds, if recorded."""
     judge: str | None
     """Judge of the free answers and its rubric, where there was one."""
     seed: int | None
@@ -87,9 +87,9 @@ class Row:
     deviations: tuple[Deviation, ...] = ()
     """Differences from the paper of the run's method, as the record declares them."""
     process_peak_bytes: int | None = None
-    """The most memory that one of its processes held at once; None where that was not kept."""
+    """Peak memory of one of its processes in bytes; None where that was not recorded."""
     process_gpu_peak_bytes: int | None = None
-    """The same of tensors on one GPU; None where there was none."""
+    """Peak memory of tensors on one GPU in bytes; None without a GPU."""
 
     @property
     def value(self) -> float | None:
@@ -113,7 +113,7 @@ class Row:
 
     @property
     def quality(self) -> float:
-        """The headline's number, signed so that more is better; the worst where there is none."""
+        """Number of the headline, signed so that more is better; the worst where there is none."""
         if self.value is None:
             return float("-inf")
         return self.value if self.better[self.headline] == "higher" else -self.value
@@ -201,7 +201,7 @@ def _says_nothing(results: Mapping[str, Any]) -> bool:
 
 
 def _withheld(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers and breakdowns without values, where a model answered nothing; else nothing."""
+    """Return numbers and breakdowns without values, if a model answered nothing; else nothing."""
     if not _says_nothing(results):
         return {}
     nothing = dict.fromkeys(results["metrics"])
@@ -267,7 +267,7 @@ def _seconds(path: Path) -> float | None:
 
 
 def _peak(path: Path, name: str) -> int | None:
-    """The highest of all attempts and processes; earlier versions kept none."""
+    """Return the highest peak of all attempts and processes; earlier versions recorded none."""
     with suppress(TypeError, ValueError, AttributeError):  # no score hangs on what it cost
         attempts = read_json(path).get("attempts", []) if path.is_file() else []
         kept = [one.get("memory", {}).get(name, []) for one in attempts]

@@ -93,7 +93,7 @@ def how_it_is_had(name: str) -> str:
 
 
 def card_at(name: str) -> Card | None:
-    """The card of an installed task; None where there is no such task, or it brings none."""
+    """Return the card of an installed task; None without a task of this name, or without a card."""
     entry = plugins.installed("tasks").get(name)
     place = plugins.folder(entry) if entry is not None else None
     if place is None or not (place / "card.toml").is_file():
@@ -108,7 +108,7 @@ def data_folders() -> dict[str, str]:
 
 
 def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
-    """Say it if `--data` is a benchmark's own folder, or lies in it, instead of the root."""
+    """Raise UsageError if `--data` is a benchmark's own folder, or lies in it: it must be the root."""
     place = root.resolve()
     for folder in (place, *place.parents[:2]):
         if folder.name != spec.name:

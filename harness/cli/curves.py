@@ -1,4 +1,4 @@
-"""`harness curves`: what trainings logged, by step, as one figure."""
+"""`harness curves`: the logs of trainings, by step, as one figure."""
 
 import json
 import re
@@ -20,7 +20,7 @@ OUTSIDE = re.compile(r",(?![^()]*\))")
 LARGEST = 1e12
 """Values beyond this are left out, as those are that are no finite numbers."""
 LONGEST = 60
-"""Letters of a recipe's name; the folder stands for a longer one."""
+"""Maximum number of letters of a recipe's name; a longer one is replaced by the folder."""
 
 
 def curves(arguments: Namespace) -> int:
@@ -163,7 +163,7 @@ def _label(training: Training, others: Sequence[Training]) -> str:
 
 
 def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]) -> None:
-    """Say which trainings are missing from a panel.
+    """Print the trainings that are missing from a panel.
 
     Raises:
         StoreError: none of a panel's values is finite, or a recipe's trainings share no step.

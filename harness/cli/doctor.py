@@ -1,4 +1,4 @@
-"""`harness doctor`: what this machine has and lacks, and what to do about it.
+"""`harness doctor`: the state of this machine, missing parts, and their remedies.
 
 Nothing heavy is imported and no device is touched: it answers within two seconds.
 """
@@ -120,7 +120,7 @@ def _optional() -> Iterator[Finding]:
 
 
 def _requirement(name: str) -> str:
-    """A package as this one asks for it."""
+    """Return the requirement for a package, with the versions that harness needs."""
     return next((f'"{one}"' for one in requires(DISTRIBUTION) or () if one.startswith(name)), name)
 
 

@@ -31,7 +31,7 @@ from harness.spec import Spec
 from harness.task import Task
 
 SHOWN = 6
-"""Runs whose folders are named at the end."""
+"""Maximum number of run folders that are listed at the end."""
 
 
 @terminable()

@@ -1,4 +1,4 @@
-"""`harness data fetch`: a benchmark's files from the Hugging Face hub, at a commit that is kept.
+"""`harness data fetch`: a benchmark's files from the Hugging Face hub, at a recorded commit.
 
 Benchmarks that share a folder (`refer_seg`, `rvtbench`) share its record, which has one entry a
 repository. The commit is written down before the first file comes, so that a download that broke
@@ -23,7 +23,7 @@ from harness.errors import DataError, StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
 
 RECORD = "hub.json"
-"""Beside a benchmark's files: from which repositories and commits they are."""
+"""File beside a benchmark's files that names their repositories and commits."""
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Variables that forbid the network, as huggingface_hub reads them."""
 

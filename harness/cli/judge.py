@@ -52,7 +52,7 @@ def build_judge(text: str) -> Judge:
 
 
 def bind(task: Task, judge: Judge | None, folder: Path | None) -> Task:
-    """The task with the judge, if it needs one; a run's folder keeps the verdicts."""
+    """Bind the judge to a task that needs one; a run's folder stores the verdicts."""
     if judge is None or task.protocol.rubric is None:
         return task
     return with_judge(task, judge, file=None if folder is None else folder / VERDICTS)

@@ -50,7 +50,7 @@ NETWORK = ("backend", "chat")
 """Arguments whose SPEC names the VLM that answers. A segmenter or a sampler has a checkpoint too,
 but its training does not decide how the VLM is prompted."""
 READER = "model"
-"""The argument by which a model, such as `replay`, names another that reads its replies."""
+"""Argument by which a model, such as `replay`, names another model that reads its responses."""
 LARGEST = 4 * 2**20
 """Bytes of a manifest that is looked at; ours have some ten thousand."""
 SHOWN = 600  # characters of a record that a note shows
@@ -80,7 +80,7 @@ def as_trained(spec: Spec) -> Spec:
 
 
 def tell_taken(given: Sequence[Spec]) -> None:
-    """Say on standard error what `as_trained` adds, each thing once."""
+    """Print on standard error what `as_trained` adds, each argument once."""
     for note in dict.fromkeys(note for spec in given for note in _notes(spec)):
         print(f"note: {note}", file=sys.stderr)
 
@@ -137,7 +137,7 @@ def _says(spec: Spec, key: str) -> bool:
 
 
 def _innermost(spec: Spec, name: str) -> Value:
-    """An argument as it counts for the network that a SPEC asks: that of the innermost SPEC."""
+    """Return an argument of the innermost SPEC of the VLM that a SPEC names."""
     for part in NETWORK:
         inner = spec.arguments.get(part)
         if isinstance(inner, Spec) and (found := _innermost(inner, name)) is not None:
@@ -170,9 +170,9 @@ def _adapters_paths(adapter: str, _: str | None) -> list[Path]:
 
 
 def _checkpoints_paths(checkpoint: str, revision: str | None) -> list[Path]:
-    """Likewise. The checkpoint is the one that a backend finds: a training's folder, the checkpoint
-    in it, a copy of either, or one in the Hugging Face cache. Weights that are shipped are no one's
-    own.
+    """Return the possible paths of the manifest of a checkpoint, which is found as a backend does:
+    a training's folder, the checkpoint in it, a copy of either, or one in the Hugging Face cache.
+    Shipped weights have no manifest.
     """
     if checkpoint in SHIPPED:
         return []

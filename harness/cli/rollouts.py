@@ -126,7 +126,8 @@ def _with_picture(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Gr
 
 
 def truth_on(frame: int, sample: Sample) -> Answer:
-    """The true boxes of a sample on one frame, or its points where the truth is points.
+    """Return the true boxes of a sample on one frame, or its points where the ground truth is
+    points.
 
     As a perfect reply would name them: one box an instance, or a connected part of a mask where
     instances are not known.

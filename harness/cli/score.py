@@ -26,7 +26,7 @@ from harness.spec import parse, parse_list
 TREES = ("png-tree", "label-tree", "mask-tree")
 THRESHOLD = 0.5
 READER = "qwen_vl(backend=stored)"
-"""Reads the replies in other evaluations' files, where no --model is named to read them."""
+"""Model that parses responses in other evaluations' files, where `--model` names none."""
 
 
 def score(arguments: Namespace) -> int:
@@ -93,7 +93,7 @@ def _reader(arguments: Namespace, path: Path) -> tuple[ReplyReader | None, str]:
 
 
 def _threshold(arguments: Namespace) -> float | None:
-    """Above which a probability is foreground; None where the format has none."""
+    """Return the probability above which a pixel is foreground; None where the format has none."""
     given: float | None = arguments.threshold
     if arguments.format != "mask-tree":
         if given is not None:

@@ -14,7 +14,8 @@ from harness.cli.progress import Speed, title_column
 from harness.errors import printable
 
 FIRST = {"reward": "reward {:.3f}", "loss": "loss {:.4f}"}
-"""The first that there is: the loss of replies that were just drawn is 0 whatever is learned."""
+"""Formats of the number to show; the first that is logged counts, as the loss of responses that
+were just drawn is 0 whatever is learned."""
 RATE = "learning_rate"
 
 
@@ -66,7 +67,7 @@ class Steps:
 
 
 class TrainingNotes:
-    """No bars; notes go to standard error, unless another process tells them."""
+    """Progress without bars; notes go to standard error, unless another process prints them."""
 
     def __init__(self, *, speaking: bool = True) -> None:
         self._speaking = speaking

@@ -247,15 +247,15 @@ class Watch:
     seed: int
     data_root: str
     judge: Judge | None = None
-    """Grades free answers of the tasks that have such."""
+    """Judge of free answers, for tasks that need one."""
     evaluated: Spec | None = None
     """SPEC of the model that evaluates the checkpoint, which it names as `{checkpoint}`."""
     further: tuple[str, ...] = ()
-    """Metrics beside the headline that go to the curve."""
+    """Names of the metrics beside the headline that the curve gets."""
 
     def spec(self, checkpoint: Path) -> Spec:
-        """The model that a checkpoint is loaded by: the one that is named for it, the one that
-        training began with, or the one that the trainer names.
+        """Return the SPEC that loads a checkpoint: of `--eval-model`, of the training's start, or
+        the trainer's default.
 
         Raises:
             UsageError: none of them takes a checkpoint.

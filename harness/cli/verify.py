@@ -53,7 +53,7 @@ def _verdicts(task: Task, reader: ReplyReader | None, *, everything: bool) -> It
 
 
 def _there(arguments: Namespace) -> list[str]:
-    """The installed tasks whose folder is there; the others are named.
+    """Yield the installed tasks whose folder is there; print the others.
 
     Raises:
         UsageError: there is no root, or none of them.

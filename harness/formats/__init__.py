@@ -36,7 +36,7 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
         "vsi": lmms_eval,
     }
 )
-"""Readers of other evaluations' files, by what `--format` calls them."""
+"""Readers of other evaluations' files, by the values of `--format`."""
 
 
 def read_format(

@@ -52,7 +52,7 @@ def _lmms_entry(one: Any, where: str) -> Entry:
 
 
 def _first_text(value: Any, where: str) -> str:
-    """The only reply, however deep in lists it lies."""
+    """Return the only response, at any depth of lists."""
     while isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, str):

@@ -32,7 +32,7 @@ class Matched:
     unmatched: tuple[str, ...] = ()
     """Entries that match no sample: their place and their name."""
     repeated: tuple[str, ...] = ()
-    """Ids that came again with the same reply, as sharded runs pad them; counted once."""
+    """Ids that occur again with the same response, as sharded runs pad them; counted once."""
 
 
 def match(
@@ -88,7 +88,7 @@ class _Finder:
                 self.by_piece[piece].add(_plain(sample.query.text))
 
     def find(self, entry: Entry) -> list[Sample]:
-        """The sample; several or none if the entry does not tell it."""
+        """Return the sample; several or none if the entry does not identify it."""
         named = (self.by_id[name] for name in entry.ids if name in self.by_id)
         if sample := next((one for one in named if self._agrees(entry, one)), None):
             return [sample]

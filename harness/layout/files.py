@@ -65,7 +65,7 @@ class Files(Sequence[Path]):
 
 @dataclass(frozen=True, slots=True)
 class Listed(Sequence[Path]):
-    """Files that are found out anew in each pass over them, and not held."""
+    """Files that are listed again in each pass over them, and not held."""
 
     find: Callable[[], Iterator[Path]]
 
@@ -88,7 +88,7 @@ class Listed(Sequence[Path]):
 
 
 def inside(root: Path, name: Any) -> Path:
-    """The path of `name` below `root`, for a name that stands in an annotation file.
+    """Return the path of `name` below `root`, for a name from an annotation file.
 
     Raises:
         DataError: it is empty, absolute, leaves `root`, or holds control characters.

@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """The values of one list or object of a JSON file, in its order, none of which are kept.
+    """Values of one list or object of a JSON file, in its order; none of them stays in memory.
 
     Each walk opens the file again and reads it to its end, so that a file that was cut is never
     taken for a whole one. Opening looks at nothing.
@@ -81,7 +81,7 @@ class JsonFile:
             scanner.finish()
 
     def members(self) -> Iterator[tuple[str, Place]]:
-        """The keys of an object, and where each lies with its value, which is not decoded.
+        """Yield the keys of an object, and the place of each with its value, which is not decoded.
 
         A key that comes twice is given twice.
 

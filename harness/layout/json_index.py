@@ -27,7 +27,7 @@ class _Places:
     ends: NDArray[np.int64]
 
     def of(self, key: str) -> Iterator[tuple[int, Place]]:
-        """The number and place of each entry whose key may be this one: one nearly always."""
+        """Yield the number and place of each entry whose key may be this one: nearly always one."""
         first = int(np.searchsorted(self.digests, np.uint64(_digest(key))))
         for at in range(first, len(self.digests)):
             if int(self.digests[at]) != _digest(key):
@@ -81,7 +81,7 @@ class JsonIndex(Mapping[str, Any]):
         return _Streamed(self)
 
     def walk(self) -> None:
-        """Walk through the file now, if that has not been done.
+        """Walk through the file now, if that was not done yet.
 
         Raises:
             DataError: it is missing, cut off or no JSON, or a key comes twice.
@@ -106,7 +106,7 @@ class JsonIndex(Mapping[str, Any]):
         return Entry(self.file.path, number if self.by else key, self.file.read(place), place)
 
     def _pair(self, entry: Entry) -> tuple[str, Any]:
-        """The key and the value of what lies at a place."""
+        """Return the key and the value at a place."""
         if self.by:
             return self._listed(entry)
         whole = Entry(entry.path, entry.key, f"{{{entry.text}}}", entry.place).parse()

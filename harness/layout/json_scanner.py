@@ -18,7 +18,7 @@ HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Repeated(ValueError):
-    """A key that comes twice in one object."""
+    """A key that occurs twice in one object."""
 
 
 class Place(NamedTuple):
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def parse(text: str) -> Any:
-    """The value of a text whose bytes were taken for characters; see `Scanner`.
+    """Return the value of a text whose bytes were read as characters; see `Scanner`.
 
     Raises:
         ValueError: it is no JSON, no UTF-8, too deep, a key occurs twice in one object, or a text
@@ -70,7 +70,7 @@ class Scanner:
             self._at = len(BOM)
 
     def peek(self) -> str:
-        """The first character of what comes next, "" at the end of the file."""
+        """Return the next character, "" at the end of the file."""
         while True:
             match = BLANKS.match(self._text, self._at)
             assert match is not None, "it matches nothing at all, too"
@@ -81,7 +81,7 @@ class Scanner:
                 return ""
 
     def members(self, *, once: bool = True) -> Iterator[tuple[str, int]]:
-        """The keys of an object, and the byte at which each begins.
+        """Yield the keys of an object, and the byte at which each begins.
 
         Args:
             once: Whether to hold the keys, and refuse one that comes twice.
@@ -126,7 +126,7 @@ class Scanner:
                 raise self._fault("']' after a comma")
 
     def take(self) -> tuple[str, Place]:
-        """The next value as it stands in the file, for `parse`, and where."""
+        """Return the text of the next value, for `parse`, and its place."""
         self.peek()
         end = self._end()
         text = self._text[self._at : end]

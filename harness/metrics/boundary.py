@@ -22,7 +22,7 @@ STEPS = 8  # in which background after the last foreground is looked for
 def boundary_f_measure(
     truth: Track, predicted: Track, void: Track | None = None
 ) -> NDArray[np.float64]:
-    """F of each frame: how well the outlines agree; float64 of shape (frames,), from 0 to 1.
+    """Return F of each frame, the agreement of the outlines; float64 of shape (frames,), 0 to 1.
 
     Equal bit for bit to `db_eval_boundary` in `davis2017/metrics.py` (davis2017-evaluation,
     commit ac7c43f; the same code is in MeViS, VISA and ReferFormer). Precision is the part of the
@@ -95,7 +95,7 @@ def _count(pictures: Words) -> tuple[int, int]:
 
 
 def _crop(truth: Mask, predicted: Mask, void: Mask | None) -> tuple[BoolArray, BoolArray] | None:
-    """Both masks without void, cut to where outlines can be; None if there is no foreground.
+    """Crop both masks, without void, to the area of outlines; None if there is no foreground.
 
     Outside lie no outlines, and a row or column of the margin is empty, so that it draws the same
     whether it is the last of the crop or not. Run-lengths come transposed, as they are stored: the

@@ -153,7 +153,8 @@ class CocoStatistic:
         return _remembered(items, self.library)[self.name]
 
     def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.float64]) -> list[float]:
-        """The number over the blocks that are marked 1 in each row; NaN where they hold no item.
+        """Return the number over the blocks that are marked 1 in each row; NaN where they have no
+        item.
 
         Boxes are matched once: what matches in a picture and category does not depend on others.
         Equal to calling with the items of each row, but for the order in which numbers are added
@@ -183,7 +184,7 @@ _last: tuple[Library, list[Mapping[str, Any]], dict[str, float]] | None = None
 
 
 def _remembered(items: Sequence[Mapping[str, Any]], library: Library) -> dict[str, float]:
-    """All statistics; those of the last items are kept, for a protocol prints several of them."""
+    """Return all statistics; those of the last items are cached, as a protocol prints several."""
     global _last
     known = _last
     if known is not None and known[0] == library and known[1] == items:
@@ -336,7 +337,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
 
 
 def _sizes(item: Mapping[str, Any]) -> list[list[float]]:
-    """Width and height of each true box, as annotated where that is known."""
+    """Return width and height of each true box, as annotated where that is known."""
     if "sizes" in item:
         return list(item["sizes"])
     return [[right - left, bottom - top] for left, top, right, bottom, _, _ in item["truth"]]

@@ -22,7 +22,7 @@ class Ranking(NamedTuple):
     """The boxes of one category that count, by falling confidence."""
 
     right: BoolArray
-    """Thresholds × boxes: whether a box matches a true one."""
+    """Thresholds × boxes: True where a box matches a true one."""
     wrong: BoolArray
     block: NDArray[np.int64]
     """Block of each box."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.masks import BoolArray
 
 FillVersion: TypeAlias = Literal["4.8", "4.11"]
-"""The OpenCV whose pixels are drawn: "4.8" stands for 4.5 to 4.10, "4.11" for 4.11 to 5.0."""
+"""Version of OpenCV whose pixels are drawn: "4.8" for 4.5 to 4.10, "4.11" for 4.11 to 5.0."""
 FILL_VERSIONS: tuple[FillVersion, ...] = get_args(FillVersion)
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -65,7 +65,7 @@ def fill_poly(
 def _clip_line(
     start: list[int], end: list[int], width: int, height: int
 ) -> tuple[tuple[Point, Point], bool]:
-    """Clip a line to the frame, first by rows, then by columns; whether any of it is left.
+    """Clip a line to the frame, first by rows, then by columns; return True if any of it remains.
 
     The ends of a line that misses the frame may have been moved: `fillPoly` goes on with them.
     """

@@ -150,7 +150,7 @@ def nonobject_box_hit(truth: Box | None, predicted: Sequence[Box]) -> bool:
 
 
 def nonobject_box(mask: Mask) -> Box | None:
-    """The true box that VisionReasoner takes of a mask where the data have none; None if empty.
+    """Return the box that VisionReasoner takes from a mask if the data have none; None if empty.
 
     Right and bottom are the *last* column and row with foreground, although the IoU that it is
     compared by takes them as exclusive: the box is one pixel short on two sides, and a mask of one

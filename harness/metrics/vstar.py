@@ -31,7 +31,7 @@ _TWO_NUMBERS = re.compile(r"\b\d+(?:\.\d+)?\b")
 
 
 def read_interval(answer: Any) -> Interval | None:
-    """An answer as the scorer takes it: two numbers, or the text of such a list; else None.
+    """Return an answer as the scorer takes it: two numbers, or the text of such a list; else None.
 
     A text is read as a Python literal, within bounds of length and depth.
 
@@ -164,7 +164,7 @@ def logarithmic_geometric_mean(what: Any, when: Any, where: Any) -> Any:
 
 
 def _log_of_rest(fraction: Any) -> Any:
-    """`ln(1 - fraction)` by the C library, whose last bit numpy's own need not have."""
+    """Return `ln(1 - fraction)` by the C library; the last bit of numpy's own may differ."""
     rest = 1 - np.minimum(np.asarray(fraction, dtype=np.float64), BELOW_ONE)
     logs = [math.log(value) for value in rest.ravel()]
     return np.reshape(logs, rest.shape) if rest.ndim else logs[0]
@@ -204,7 +204,8 @@ def scores(
 
 
 def unanswered() -> dict[str, Mean]:
-    """The statistics of a sample without an answer to "what", as the official code counts it.
+    """Return the statistics of a sample without an answer to "what", as the official code counts
+    it.
 
     It is wrong in `Acc` and in the joint scores, and left out everywhere else.
     `scores(None, (0, 0), (…))` counts it everywhere, for `vstar/strict`.

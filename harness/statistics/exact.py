@@ -20,7 +20,7 @@ DIGITS = 52  # one less than a float64 holds, so that a difference of two sums i
 
 @dataclass(frozen=True, slots=True)
 class Summands:
-    """A table whose columns are added under many weightings of its rows.
+    """A table whose columns are summed under many weightings of its rows.
 
     >>> table = np.array([[0.1], [0.2], [0.3]])
     >>> Summands.of(table, most=3).weighted(np.array([[1.0, 1, 1], [0, 0, 3]])).ravel().tolist()

@@ -40,7 +40,7 @@ class Replicates:
     """Every metric's number over all groups, and without each block of them."""
 
     whole: Mapping[str, float]
-    """NaN where nothing counts."""
+    """Value of each metric on everything; NaN where nothing counts."""
     without: Mapping[str, FloatArray]
     """One number a block."""
     sizes: NDArray[np.int64]

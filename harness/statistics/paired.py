@@ -36,11 +36,11 @@ class Comparison:
     difference: float | None
     """b - a; None where a run has no number."""
     interval: tuple[float, float] | None
-    """Paired interval of the difference, by the test that `p_value` is of: it leaves 0 out
-    exactly where p is at most `1 - level`."""
+    """Paired interval of the difference, by the test of `p_value`: it leaves 0 out exactly where p
+    is at most `1 - level`."""
     p_value: float | None
     """Two-sided p of the swap test: that each group's two results are exchangeable; for the
-    jackknife, of the t test on the difference (None if that is the same whatever is left out)."""
+    jackknife, of the t test on the difference (None if it is the same whatever is left out)."""
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
@@ -54,7 +54,7 @@ class Comparison:
     method: Literal["swaps", "jackknife"] = "swaps"
     """Method that gave the interval and p."""
     swaps: Swaps | None = field(default=None, repr=False, compare=False)
-    """The swap test, where that is the method."""
+    """Result of the swap test, if that is the method."""
 
     @property
     def loss(self) -> float | None:

@@ -16,7 +16,8 @@ def check_level(level: float, *, what: str = "level") -> None:
 
 
 def quantile(share: float, *, degrees: float | None = None) -> float:
-    """Below which value a `share` of the distribution lies: t with `degrees`, else normal.
+    """Return the value below which a `share` of the distribution lies: t with `degrees`, else
+    normal.
 
     >>> round(quantile(0.975), 4), round(quantile(0.975, degrees=9), 4)
     (1.96, 2.2622)

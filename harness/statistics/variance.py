@@ -25,7 +25,7 @@ from harness.statistics.quantiles import check_level, half_width
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """Variances of the effects; None where the runs cannot tell (see `components`)."""
+    """Variances of the effects; None where the runs cannot separate them (see `components`)."""
 
     sample: float
     """Between groups: some are easier than others."""
@@ -38,7 +38,7 @@ class Components:
     sample_decoding: float | None
     """Variance that a decoding seed adds to single groups: the noise of sampling tokens."""
     clipped: tuple[str, ...]
-    """Names of the components whose estimate was below 0 and is given as 0."""
+    """Names of the components whose estimate was below 0 and set to 0."""
     groups: int
     trainings: int
     decodings: int

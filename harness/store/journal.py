@@ -226,7 +226,7 @@ class Journal:
         return done
 
     def _tails(self) -> Iterator[tuple[Path, int]]:
-        """Files that end in the middle of a line, and where that line begins."""
+        """Return the files that end in the middle of a line, and the start of that line."""
         for path, offset in self._read.items():
             if path.stat().st_size > offset:
                 yield path, offset

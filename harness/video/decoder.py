@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 SEEK_COST = 8  # frames that could be decoded in the time of a seek
 MAX_OPEN = 12
-"""Files that stay open, so that the next frame of each needs no seek: one for every thread that
-decodes at once. With fewer, each frame would begin its file again."""
+"""Maximum number of open files, so that the next frame of each needs no seek: one for every thread
+that decodes at once. With fewer, each frame would decode its file from the beginning."""
 Passed: TypeAlias = Callable[[int, Frame], None]
 """Callback for frames that were decoded on the way, with their numbers."""
 
 
 class Decoder:
-    """One open file, and how far it is decoded."""
+    """One open file, and the position of its decoder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

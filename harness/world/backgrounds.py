@@ -25,7 +25,7 @@ CELL = 16  # pixels between the points that a blotchy background is interpolated
 
 @lru_cache(maxsize=8)
 def draw_background(background: Background, *, width: int, height: int) -> Frame:
-    """The background alone: height × width × 3, uint8, RGB; read-only, since it is kept."""
+    """Draw the background alone: height × width × 3, uint8, RGB; read-only, since it is cached."""
     draws = Draws(background.seed, "background", background.kind)
     level = draws.between(DARKEST, LIGHTEST)
     base = np.array([level + draws.between(-TINT, TINT) for _ in range(3)], dtype=np.int64)

@@ -54,7 +54,7 @@ class Family:
 
 
 def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
-    """The scene with this index: the same whatever else is drawn, and wherever."""
+    """Draw the scene with this index: it does not depend on other draws or on the machine."""
     kind = FAMILIES[family]
     level = wanted_level(seed, family, split, index) if kind.has_levels else "medium"
     for attempt in count():

@@ -26,7 +26,7 @@ from harness.world.scene import (
 ALSO_CALLED: Mapping[Shape, tuple[Shape, ...]] = MappingProxyType(
     {"rectangle": ("square",), "square": ("rectangle", "diamond"), "diamond": ("square",)}
 )
-"""Shapes that a name could be taken to mean beside its own."""
+"""Shapes that a name could be taken for beside its own."""
 
 SIZE_WORDS: Mapping[Size, str] = MappingProxyType(
     {"small": "small", "medium": "medium-sized", "large": "large"}
@@ -94,7 +94,7 @@ class Noun:
         return self.colour in (None, thing.colour) and self.size in (None, thing.size)
 
     def members(self, scene: Scene) -> tuple[int, ...] | None:
-        """Indices of the things that fit, or None where the words could mean others as well.
+        """Indices of the things that fit, or None where the words also fit other things.
 
         A size is only said where it compares: beside a `small` circle there must be a larger one,
         beside a `medium-sized` one both a smaller and a larger one.
@@ -132,7 +132,7 @@ class Noun:
 
 @lru_cache(maxsize=16)
 def nouns(scene: Scene) -> tuple[tuple[Noun, tuple[int, ...]], ...]:
-    """Every noun that something in the scene fits without doubt, with what fits it.
+    """Yield every noun that clearly fits something in the scene, with the things that it fits.
 
     Nouns that say less come first; a noun that says nothing, `object`, is the very first.
     """

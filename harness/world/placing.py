@@ -92,7 +92,7 @@ def _leaving(draws: Draws, empty: Scene, combination: Combination) -> Path:
 
 
 def _start(draws: Draws, extent: int, side: int, travel: int) -> int:
-    """A first coordinate such that the thing is inside at both ends of its travel."""
+    """Draw a first coordinate such that the thing is inside at both ends of its path."""
     low, high = extent + 1 - min(travel, 0), side - extent - 2 - max(travel, 0)
     return draws.between(low, max(low, high))
 

@@ -55,7 +55,7 @@ def colours(scene: Scene) -> Iterator[QA]:
 
 
 def shapes(scene: Scene) -> Iterator[QA]:
-    """`What shape is the red object?`; no option could be said of it but the right one."""
+    """`What shape is the red object?`; only the right option fits the thing."""
     for index, noun in sole(scene, by="colour"):
         right = scene.things[index].shape
         apart = tuple(shape for shape in SHAPES if shape == right or not _confused(shape, right))
@@ -107,12 +107,12 @@ def existence(scene: Scene) -> Iterator[QA]:
 
 
 def widths(scene: Scene) -> Iterator[QA]:
-    """`How wide is the star, in percent of the picture's width?`, of what nothing covers."""
+    """`How wide is the star, in percent of the picture's width?`, for things that are not covered."""
     yield from _extents(scene, "width", "wide", 0)
 
 
 def heights(scene: Scene) -> Iterator[QA]:
-    """`How high is the star, in percent of the picture's height?`, of what nothing covers."""
+    """`How high is the star, in percent of the picture's height?`, for things that are not covered."""
     yield from _extents(scene, "height", "high", 1)
 
 

@@ -17,7 +17,7 @@ APART = 2
 
 
 def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
-    """The frames in which something of a thing lies in the picture.
+    """Return the frames in which a part of a thing lies in the image.
 
     In drawn scenes nothing that is in the picture is ever covered altogether.
     """
@@ -35,7 +35,7 @@ def interval(scene: Scene, index: int) -> Interval:
 
 
 def directions(scene: Scene) -> Iterator[QA]:
-    """`In which direction does the star move?`, of what moves straight or not at all."""
+    """`In which direction does the star move?`, for things that move straight or not at all."""
     for index, words in called(scene):
         thing = scene.things[index]
         if thing.dx and thing.dy:

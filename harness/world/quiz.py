@@ -17,7 +17,7 @@ from harness.world.scene import Scene
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 FEWEST_SHOWN, MOST_SHOWN = 3, 4
-"""Things among which one is chosen, where there are more than two."""
+"""Number of things to choose from, where there are more than two."""
 LEAST_PERCENT = 5
 """Below it a pixel more or less would change too much of a number in percent."""
 
@@ -38,7 +38,7 @@ class QA:
     answer: str | float
     """The text of the right option, or the number."""
     named: tuple[Named, ...]
-    """The things spoken of, each once, in the order in which text and options name them."""
+    """Things that the question names, each once, in the order of text and options."""
 
     def __post_init__(self) -> None:
         fits = self.answer in self.options if self.options else not isinstance(self.answer, str)

@@ -48,7 +48,7 @@ REFERENCE_SIDE = 168
 
 
 class Combination(NamedTuple):
-    """The attributes of a thing that splits are kept apart by."""
+    """Attributes of a thing; a combination belongs to one split alone."""
 
     shape: Shape
     colour: Colour

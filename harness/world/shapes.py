@@ -77,7 +77,7 @@ QUIZZED = ("qa", "qa_video", "arrivals")
 SHARES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"video": (4, 3, 5), "qa": (2, 1), "qa_video": (3, 2, 4), "arrivals": (2, 1, 3)}
 )
-"""Questions of one scene, in turn; one where none are given."""
+"""Number of questions of one scene, in turn; one for families without an entry."""
 
 
 class _Examples(Mapping[tuple[str, Split], tuple[Example, ...]]):

@@ -1,4 +1,4 @@
-"""A board as one HTML page that needs nothing beside itself.
+"""A board as one self-contained HTML page.
 
 Every text goes through `markup.element`, which escapes it. As a second wall, the page's own
 content security policy names the hashes of its one style and its one script, so that nothing else

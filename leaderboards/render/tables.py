@@ -81,7 +81,7 @@ def _trained(row: Row) -> Markup:
 
 
 def _link(made: TrainedBy, text: str, title: str) -> Markup:
-    """A link to a training's page, or the same text where there is none to lead to."""
+    """Link to a training's page, or the plain text where there is no page."""
     if made.link is None:
         return element("span", {"title": title}, text)
     return element("a", {"href": made.link, "title": title}, text)

@@ -57,7 +57,7 @@ class External:
         return MASKED | IN_WORDS
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record. The weights behind a program cannot be known here."""
+        """Plain data for the record. The weights of an external program are not known here."""
         return {
             "name": self.name,
             "command": self.program.command,

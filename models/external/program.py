@@ -18,7 +18,7 @@ PLACES = ("input", "output", "folder")
 PLACE = re.compile(r"\{(\w*)\}")
 TAIL = 1_500  # bytes of what a program said last that are shown
 HIDDEN = re.compile(r"HARNESS_|PWD\Z|OLDPWD\Z|PYTEST_")
-"""Variables that would tell a program where harness works."""
+"""Variables that would reveal the folders of harness to a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Program:
         return Ended(code, _tail(log))
 
     def fingerprint(self) -> str:
-        """A hash of the command and of the files that stand in it, such as a script."""
+        """Hash of the command and of the files that it names, such as a script."""
         whole = hashlib.blake2b(self.command.encode(), digest_size=16)
         for word in self._words()[1:]:
             path = (self.directory or Path()) / word
@@ -129,7 +129,7 @@ class Program:
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a program is given: all but those that tell where harness works."""
+    """Return the variables for a program: all but those that reveal the folders of harness."""
     return {name: value for name, value in given.items() if not HIDDEN.match(name)}
 
 

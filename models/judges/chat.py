@@ -15,7 +15,7 @@ SHOWN = ("backend", "checkpoint", "model", "weights", "revision", "temperature",
 
 @dataclass(frozen=True, kw_only=True)
 class ChatJudge:
-    """Asks a language model for each verdict."""
+    """Judge that sends one request to a language model for each verdict."""
 
     chat: Chat
     max_new_tokens: int

@@ -118,7 +118,7 @@ class BertScore:
 def matched(
     said: "Tensor", said_words: "Tensor", true: "Tensor", true_words: "Tensor"
 ) -> BertScores:
-    """Greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
+    """Return the greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
 
     Args:
         said: Unit vectors of the text's tokens, tokens × dimensions.

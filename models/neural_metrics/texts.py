@@ -27,5 +27,5 @@ def true_texts(sample: Sample) -> tuple[str, ...]:
 
 
 def said_text(prediction: Prediction) -> str:
-    """The text of an answer, "" where there is none."""
+    """Return the text of an answer, "" where there is none."""
     return (prediction.answer.text if prediction.answer else None) or ""

@@ -32,7 +32,7 @@ NEEDED: Mapping[Kind, tuple[str, ...]] = {
     "xmem": ("model/network.py", "inference/inference_core.py"),
     "cutie": ("cutie/model/cutie.py", "cutie/inference/inference_core.py"),
 }
-"""Files by which a checkout is known."""
+"""Files that identify a checkout."""
 LEAST_SIZE = 96  # pixels; the networks read the 30 most similar places of 16 × 16 pixels
 MOST_OBJECTS = 255  # labels are bytes
 
@@ -119,7 +119,7 @@ class Checkout:
 
 
 def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
-    """Numbers of the masks that are not empty, in groups whose masks do not overlap."""
+    """Return the numbers of the masks that are not empty, in groups without overlap."""
     found: list[tuple[list[int], BoolArray]] = []
     for index, mask in enumerate(masks):
         if not mask.any():

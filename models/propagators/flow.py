@@ -130,7 +130,7 @@ def check_masks(video: Media, start: int, masks: Sequence[BoolArray]) -> None:
 
 
 def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
-    """A picture of numbers read at `places`, bilinear; OUTSIDE where they leave the picture."""
+    """Read an array of numbers at `places`, bilinear; OUTSIDE where they leave the image."""
     x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
     beyond = (OUTSIDE, OUTSIDE)
     found = cv2.remap(
@@ -140,5 +140,5 @@ def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
 
 
 def _read(mask: BoolArray, origin: Field) -> BoolArray:
-    """The mask read through a map of origins: set where at least half the pixel is set."""
+    """Read the mask through a map of origins: set where at least half the pixel is set."""
     return _sample(mask.astype(np.float32), origin) >= np.float32(0.5)

@@ -90,7 +90,7 @@ class Sam2VideoPackage(Sam2Video):
         }
 
     def _drop(self, state: dict[str, Any], frame: int) -> None:
-        """Forget what no later frame of this walk can use."""
+        """Drop all state that no later frame of this propagation can use."""
         reach = max(self.network.num_maskmem, self.network.max_obj_ptrs_in_encoder)
         for outputs in state["output_dict_per_obj"].values():
             others = outputs["non_cond_frame_outputs"]

@@ -138,7 +138,7 @@ class Sam2Video:
         return session
 
     def _forget(self, session: Any, frame: int) -> None:
-        """Drop what no later frame of this walk can use."""
+        """Drop all state that no later frame of this propagation can use."""
         config = self.network.config
         reach = max(config.num_maskmem, config.max_object_pointers_in_encoder)
         for outputs in session.output_dict_per_obj.values():

@@ -57,7 +57,7 @@ def _listed(reply: str) -> str:
 
 
 def write(items: Sequence[Item], *, frame: int | None = None) -> str:
-    """The reply that says `items`, laid out as Qwen2.5-VL does."""
+    """Return the response for `items`, laid out as Qwen2.5-VL does."""
     lines = [
         json.dumps({"bbox_2d": [round(edge) for edge in item.box], "label": LABEL})
         for item in items
@@ -82,5 +82,5 @@ class Locate:
         return parse(reply)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`."""
+        """Return the response for `items`."""
         return write(items, frame=frame)

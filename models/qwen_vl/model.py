@@ -1,4 +1,4 @@
-"""Zero-shot Qwen2.5-VL (or Qwen3-VL): asked for boxes, or for boxes and points, then segmented.
+"""Zero-shot Qwen2.5-VL (or Qwen3-VL): prompted for boxes, or boxes and points, then segmented.
 
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,prompt=locate,
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
@@ -35,7 +35,7 @@ def qwen_vl(
     system: str | None = None,
     seed: int = 0,
 ) -> PromptedModel:
-    """Qwen2.5-VL or Qwen3-VL through a backend: asked for boxes, which are then segmented.
+    """Qwen2.5-VL or Qwen3-VL through a backend: prompted for boxes, which are then segmented.
 
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds; handed to the backend.

@@ -111,7 +111,7 @@ def _reconciled(
 
 
 def _links(regions: Superpixels, border: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Neighbours, and all border regions with each other: what leaves the picture may go on."""
+    """Return the links of neighbours, and of all border regions: objects may continue outside."""
     link = regions.adjacent() | (border[:, None] & border[None, :])
     np.fill_diagonal(link, val=False)
     return link
@@ -125,7 +125,7 @@ def _usual_step(regions: Superpixels, distance: Floats) -> float:
 
 
 def _stretched(values: Floats) -> Floats:
-    """Values moved and scaled to reach from 0 to 1; zero where they are all equal."""
+    """Scale values to the range 0 to 1; zero where they are all equal."""
     low, high = values.min(), values.max()
     if high - low < 1e-9:
         return np.zeros_like(values)

@@ -76,7 +76,9 @@ def outstanding(field: Field) -> NDArray[np.bool_]:
 
 
 def gap(field: Field, salience: Field) -> float:
-    """The mean of a field where a map stands out less its mean elsewhere; 0 if nothing does."""
+    """Return the mean of a field on the salient part less its mean elsewhere; 0 without such a
+    part.
+    """
     bright = outstanding(salience)
     if bright.all() or not bright.any():
         return 0.0

@@ -117,7 +117,7 @@ class View:
 
     @classmethod
     def around(cls, region: Rectangle, size: tuple[int, int], *, max_side: int) -> "View":
-        """The region and a margin around it, where a picture of (width, height) has one."""
+        """Return the region with a margin, clipped to an image of (width, height)."""
         across = max(LEAST_MARGIN, round(region.width * MARGIN))
         down = max(LEAST_MARGIN, round(region.height * MARGIN))
         crop = Rectangle(

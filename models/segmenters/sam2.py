@@ -116,7 +116,7 @@ class Sam2:
         return masks
 
     def _view(self, picture: Frame) -> Any:
-        """The embeddings of a picture; those of the last one are kept."""
+        """Return the embeddings of an image; those of the last one are cached."""
         return self._last.of(picture, self._looked_at)
 
     def _looked_at(self, picture: Frame) -> Any:

@@ -30,7 +30,7 @@ KINDS = ("sam3", "sam3_video")
 """Architectures whose weights hold the detector; the published checkpoint is of the second."""
 PUBLISHED = "facebook/sam3"
 UNNAMED = "visual"
-"""The text that SAM 3 is given with a box whose object has no name."""
+"""Text for SAM 3 with a box whose object has no name."""
 POSITIVE = 1
 
 
@@ -127,7 +127,9 @@ class Sam3:
         return found  # type: ignore[no-any-return]
 
     def _phrase(self, phrase: str) -> dict[str, Any]:
-        """Tokens of a phrase, cut where the text encoder ends: the processor's own would fail."""
+        """Return the tokens of a phrase, cut to the text encoder's length: the processor would
+        fail.
+        """
         longest = int(self.network.config.text_config.max_position_embeddings)
         encoded = self.processor.tokenizer(
             phrase, padding="max_length", truncation=True, max_length=longest, return_tensors="pt"
@@ -135,7 +137,7 @@ class Sam3:
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
     def _view(self, picture: Frame) -> Any:
-        """The features of a picture; those of the last one are kept."""
+        """Return the features of an image; those of the last one are cached."""
         return self._last.of(picture, self._looked_at)
 
     def _looked_at(self, picture: Frame) -> Any:
@@ -192,7 +194,7 @@ def sam3(
 
 
 def _uncompiled() -> AbstractContextManager[Any]:
-    """Keeps torchvision from compiling its own `roi_align` where it has come without operators.
+    """Keep torchvision from compiling its own `roi_align` where it was built without operators.
 
     It would take a minute and need a compiler, for one box at a time.
     """

@@ -52,7 +52,7 @@ class SpokenBoxes:
         return parse(reply, aid=templates(self.package, self.file).tag)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`: one box, or a list of boxes."""
+        """Return the response for `items`: one box, or a list of boxes."""
         rows = [[round(edge) for edge in item.box] for item in items]
         return frame_tag(frame) + written(json.dumps(rows[0] if len(rows) == 1 else rows))
 

@@ -29,7 +29,9 @@ LOOKED_AT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """Asks for a letter, a number, a stretch of time, a box in space or a text."""
+    """Prompts for a letter, a number, a stretch of time, a box in space or a text, and their
+    parser.
+    """
 
     package: str = "harness.models.video_str"
     file: str = "prompt.toml"
@@ -46,7 +48,7 @@ class Spoken:
         return frozenset(form for form in AnswerForm if form in self.templates.form)
 
     def objects(self, query: Query) -> tuple[tuple[str, ...], Source]:
-        """The objects that are listed, and where they are named; none where there is no graph."""
+        """Return the objects to list, and their source; none where there is no graph."""
         if self.aid == "off" or not self.templates.aided:
             return (), "none"
         if self.aid == "vsi":
@@ -89,7 +91,7 @@ class Spoken:
         return Answer(text=said)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
-        """The reply that says `answer`, with no reasoning.
+        """Return the response for `answer`, without reasoning.
 
         Raises:
             ParseError: the answer says nothing of this form, or holds a tag of the grammar.

@@ -30,7 +30,7 @@ class Drawing:
 
     seed: int
     fewest: int = 8
-    """Reference frames at least, where the video has them."""
+    """Minimum number of reference frames, where the video has them."""
     most: int = 12
     """Reference frames at most."""
     delta: float = 0.3

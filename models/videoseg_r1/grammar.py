@@ -68,7 +68,7 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
 
 
 def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = None) -> str:
-    """The reply that says `items`; coordinates are written as whole numbers.
+    """Return the response for `items`; coordinates are written as whole numbers.
 
     An object without one of its points is written without it. `think=None` leaves the reasoning
     out with its tags.
@@ -91,7 +91,7 @@ class Prompt:
     wording: Wording = "paper"
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The prompt, after the words that ask for a frame where one must be named."""
+        """Return the prompt, after a request for a frame where one must be named."""
         return ask_for_frame(numbered) + ask(text, think=self.think, wording=self.wording)
 
     def parse(self, reply: str) -> ParseResult:
@@ -99,7 +99,7 @@ class Prompt:
         return parse(reply)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`."""
+        """Return the response for `items`."""
         return write(items, think="" if self.think else None, frame=frame)
 
 

@@ -82,7 +82,7 @@ class VideoSegR1(PromptedModel):
 
     @property
     def waited(self) -> float | None:
-        """Seconds that both networks have stood still so far; None: one does not say."""
+        """Seconds that both VLMs have been idle so far; None if one does not report it."""
         if self.voters is self.chat:
             return super().waited
         seconds = [getattr(one, "waited", None) for one in (self.voters, self.chat)]
@@ -212,7 +212,7 @@ class VideoSegR1(PromptedModel):
     def training_replies(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
     ) -> tuple[str, ...]:
-        """The replies that say `answer` in the frames that requests of a training show first.
+        """Return the responses for `answer` in the frames that requests of a training show first.
 
         Unlike those of `write`, they name no frame: who asks has chosen it.
         """
@@ -291,7 +291,7 @@ class VideoSegR1(PromptedModel):
 
 
 def _expect(chat: Chat, requests: Sequence[ChatRequest], *, go_on: bool) -> None:
-    """Let a network begin; `go_on`: by `converse`, which only some have, instead of `generate`."""
+    """Let a VLM prepare requests; `go_on`: they go to `converse` instead of `generate`."""
     begin = getattr(chat, "expect", None)
     if begin is not None:
         begin(requests, **({"go_on": True} if go_on else {}))
@@ -338,7 +338,8 @@ def videoseg_r1(
     system: str | None = None,
     seed: int = 0,
 ) -> VideoSegR1:
-    """VideoSeg-R1: finds the frame by asking, reasons, segments it, and propagates both ways.
+    """VideoSeg-R1: searches the frame with requests, reasons, segments it, and propagates both
+    ways.
 
     The paper's perception is `segmenter=sam2(checkpoint=facebook/sam2-hiera-large)` and
     `propagator=xmem(repo=…,weights=…)`.

@@ -108,7 +108,7 @@ class Sampler:
             raise UsageError("delta=…", expected="between 0 and 1", found=str(self.delta))
 
     def search(self, times: Sequence[float], *, key: str = "") -> Search:
-        """Look for the place in a video whose frames are shown at `times` (seconds, rising).
+        """Search the place in a video whose frames are shown at `times` (seconds, ascending).
 
         `key` names the question: with the seed it decides which frame a random one is.
         """

@@ -127,7 +127,7 @@ def _asked(truth: Truth, pictures: Path) -> Iterator[Sample]:
 
 
 def _copied(truth: Truth, files: Sequence[Path]) -> Iterator[Sample]:
-    """Questions of VisionReasoner's copy; their boxes only tell whether anything is there."""
+    """Yield questions of VisionReasoner's copy; its boxes only show that an object is there."""
     for copy in read_copies(files, boxes=True, category=True):
         image_id, category = _numbers(copy)
         things = truth.of(image_id, category)

@@ -26,13 +26,13 @@ FIX = "`harness list tasks counting` says where the data is had."
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One question, whichever list it comes from."""
+    """One question from any of the lists."""
 
     id: str
     text: str
     count: int
     picture: bytes | Path | None
-    """An encoded file, where one lies, or None where the list has lost it."""
+    """Image: encoded bytes, a file, or None where the list has lost it."""
     points: tuple[Point, ...] | None = None
 
 
@@ -65,7 +65,7 @@ def countbenchqa_row(row: Mapping[str, Any], number: int, place: Path) -> Record
 
 
 def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
-    """A row of the official list, whose pictures were fetched by their address beforehand."""
+    """Read a row of the official list, whose images were fetched by their address beforehand."""
     label, path = _text(row, "label"), inside(place / "images", row["image_sha256"])
     try:
         places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
@@ -242,7 +242,7 @@ def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
 
 
 def said_count(answer: Answer | None) -> int:
-    """The number that an answer says, or shows by its boxes or points; 0 where there is none."""
+    """Return the number in an answer, or of its boxes or points; 0 where there is none."""
     if answer is None or answer.no_target:
         return 0
     if answer.count is not None:

@@ -17,7 +17,7 @@ from harness.world.shapes import World
 
 GROUPS = (15, 60, 600, 3600)
 HIDDEN = -1
-"""Stands in the table of `test` where the organisers keep the truth."""
+"""Value in the table of `test`, where the organisers keep the ground truth."""
 TABLES = {"val": "validation", "test": "test"}
 COLUMNS = {
     **dict.fromkeys(("video_id", "id", "video_path", "subtitle_path"), "text"),

@@ -26,9 +26,9 @@ class Question:
     text: str
     """Text of the question, without its options."""
     media: str | tuple[bytes | Path, ...]
-    """The name of its video, or its pictures: encoded files, or where they lie."""
+    """Name of its video, or its images: encoded files or paths."""
     answer: Answer | None
-    """None where the organisers keep it."""
+    """True answer; None where the organisers keep it."""
     options: tuple[str, ...] = ()
     """Without their letters."""
     group: str = ""
@@ -37,7 +37,7 @@ class Question:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Data for the benchmark's scorer besides the letter and the existing letters."""
     row: Mapping[str, Any] = field(default_factory=dict)
-    """The record, for what only its own benchmark has."""
+    """The whole record, for fields of one benchmark alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +45,22 @@ class Fields:
     """Names of a record's fields."""
 
     id: str
-    """A pattern such as `{video}|{number}`."""
+    """Pattern of the id, such as `{video}|{number}`."""
     media: str
-    """A pattern of the name of the video's or picture's file, such as `{scene}.mp4`."""
+    """Pattern of the name of the video's or image's file, such as `{scene}.mp4`."""
     question: str = "question"
     answer: str = "answer"
-    """The field of the truth; empty where there is none."""
+    """Field of the true answer; empty where there is none."""
     form: Literal["letter", "place", "number", "text"] = "letter"
     """Form of the ground truth: the letter of an option, its place from 0, a number, a text."""
     options: str = ""
-    """The field that lists options; empty where there are none."""
+    """Field of the list of options; empty where there is none."""
     lettered: bool = False
     """True if options begin with their letters, as `A. left` does."""
     most: int = len(LETTERS)
     """Options at most."""
     group: str = ""
-    """A pattern of what statistics cluster by; the medium's, without."""
+    """Pattern of the group for clusters of statistics; by default the medium."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """The fields of the breakdowns, by the breakdowns' names."""
     known: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class Videos:
         return find(self.folders, name, suffixes=self.suffixes)
 
     def open(self, question: Question) -> tuple[Media, ...]:
-        """A question's video, or what stands for it if it is missing or damaged."""
+        """Open a question's video, or a stand-in if it is missing or damaged."""
         name = str(question.media)
         return (open_or_lost(lambda: self.path(name), self.shown.choose),)
 
@@ -51,7 +51,7 @@ class Videos:
 
 
 def plain_text(question: Question, media: Media) -> str:
-    """The question as it stands in the record."""
+    """Return the question's text in the record."""
     return question.text
 
 
@@ -73,7 +73,7 @@ class Asked:
     """The files whose content decides the questions."""
     read: Callable[[], Iterator[Question | DataError]]
     open: Callable[[Question], tuple[Media, ...]]
-    """A question's media; what cannot be read is a lost medium."""
+    """Function that opens a question's media; an unreadable one becomes a stand-in."""
     problems: Callable[[Question], Iterable[Problem]]
     """Function that yields the faults of a question's media and of their companion files."""
     text: Callable[[Question, Media], str] = plain_text

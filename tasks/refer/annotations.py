@@ -69,7 +69,7 @@ class Thing:
 
     @property
     def area(self) -> float:
-        """Square pixels as annotated, by which COCO tells small from large objects."""
+        """Area in square pixels as annotated; COCO sorts objects into small and large by it."""
         area: Any = self.plain.get("area")
         if not _finite(area) or area < 0:
             raise DataError(f"{self.where}: 'area'", expected="a number ≥ 0", found=repr(area)[:40])
@@ -181,7 +181,7 @@ class Instances:
         _ = self.categories
 
     def picture(self, number: int, where: str) -> Picture:
-        """The picture with this number; a DataError that names `where` if there is none."""
+        """Return the image with this number; raise a DataError that names `where` if it is missing."""
         plain = _known(self.pictures, number, f"{where}: 'image_id'", f"pictures of {self.path}")
         place = f"{self.path}, picture {number}"
         picture = Picture(
@@ -194,7 +194,9 @@ class Instances:
         return picture
 
     def thing(self, number: int, where: str) -> Thing:
-        """The object with this number; a DataError that names `where` if there is none."""
+        """Return the object with this number; raise a DataError that names `where` if there is
+        none.
+        """
         plain = _known(self.things, number, f"{where}: 'ann_id'", f"annotations of {self.path}")
         place = f"{self.path}, annotation {number}"
         return Thing(

@@ -48,7 +48,7 @@ class Copy:
     category: int | None = None
 
     def media(self) -> Media:
-        """The picture, or what stands for it if it cannot be read.
+        """Return the image, or a stand-in if it cannot be read.
 
         Raises:
             DataError: its size is not the one that the row says.

@@ -21,7 +21,7 @@ from harness.tasks.refer.annotations import Instances
 from harness.tasks.refer.plain_pickle import read_plain_pickle
 
 NOTHING = -1
-"""The number of an object that stands for "no object"."""
+"""Number of an object in place of "no object"."""
 BLOCK = 1024  # numbers
 PICTURES = ("images/mscoco/images/train2014", "images/train2014")
 """Folders of images below the data root: as in LISA and refer, and as in gRefCOCO."""
@@ -63,12 +63,12 @@ class Listing:
 
     @cached_property
     def instances(self) -> Instances:
-        """The objects and pictures beside it."""
+        """Objects and images beside it."""
         return Instances(self.path.parent / "instances.json")
 
     @cached_property
     def pictures(self) -> Path:
-        """The folder of the pictures; the first of the known ones if there is none yet."""
+        """Folder of the images; the first of the known ones if none exists yet."""
         places = [self.root / place for place in PICTURES]
         return next((place for place in places if place.is_dir()), places[0])
 
@@ -120,7 +120,7 @@ class Listing:
 
 
 class _Once:
-    """Numbers, each of which may occur once; a bit each where they lie near each other."""
+    """Set of numbers that may each occur once; one bit each where they are close together."""
 
     def __init__(self, key: str) -> None:
         self.key = key

@@ -58,7 +58,7 @@ def write(world: World, root: Path) -> None:
 
 
 def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
-    """The entry of one video, whose annotations begin at a number."""
+    """Return the entry of one video; its annotations are numbered from a given number."""
     scene = example.scene
     expressions: dict[str, Any] = {}
     meant: tuple[int, ...]
@@ -86,7 +86,7 @@ def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
 
 
 def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str]) -> Question:
-    """The question itself, or another that is a question in full where reasoning is wanted."""
+    """Return the question, or another full question where reasoning is wanted."""
     if question.is_sentence == reasoning and question.text not in taken:
         return question
     draws = Draws(scene.seed, scene.id, "revos", question.text)

@@ -35,7 +35,7 @@ def frame_paths(folder: Path, frames: Sequence[str], *, suffix: str = ".jpg") ->
 
 
 def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media:
-    """The frames as media; something that stands for them if one of them is missing.
+    """Open the frames as media, or a stand-in if one of them is missing.
 
     Args:
         paths: One picture a frame.

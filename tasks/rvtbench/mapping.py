@@ -99,7 +99,7 @@ def read_mapping(path: Path) -> Mapping:
 
 
 def _problems(plain: Plain[str, Any]) -> Any:
-    """(key, expected, found) of whatever is wrong."""
+    """Yield (key, expected, found) of every fault."""
     for name in plain:
         if name not in TABLES or not isinstance(plain[name], dict):
             yield f"[{name}]", f"the tables {', '.join(TABLES)}", name

@@ -59,7 +59,7 @@ class Record:
         )
 
     def word(self, key: str, table: str) -> str:
-        """Our own word for what stands in a field, by a table of the mapping."""
+        """Return our word for a field's value, by a table of the mapping."""
         said = self.get(key, (str, int))
         known = getattr(self.mapping, table)
         for ours, theirs in known.items():
@@ -162,7 +162,9 @@ def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tup
 
 
 def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
-    """(width, height) of a record's first mask, where no picture can be read; 1 × 1 without one."""
+    """Return (width, height) of a record's first mask, where no image can be read; 1 × 1 without
+    one.
+    """
     if record.mapping.fields.get("masks"):
         with suppress(DataError):
             for _, plain, what in _placed(record, "masks", names):
@@ -172,7 +174,7 @@ def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
 
 
 def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
-    """A record's box in each frame, in pixels, right and bottom exclusive; None where it has none.
+    """Return a record's box in each frame, in pixels, right and bottom exclusive; None without one.
 
     Raises:
         DataError: they have not the mapping's form, name another frame, or have no area.

@@ -19,7 +19,7 @@ from harness.types import Answer, Prediction, Sample, Target
 
 NAMES: tuple[Name, ...] = ("ROUGE-L", "BLEU-4", "CIDEr")
 HEADLINE = "ROUGE-L"
-"""Perfect answers reach 1 whatever their length, which BLEU-4 and CIDEr do not of short ones."""
+"""Headline of which perfect answers reach 1 at any length; of BLEU-4 and CIDEr they do not."""
 
 
 def text_target(record: Record, film: Film) -> Target:

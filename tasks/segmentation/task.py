@@ -92,7 +92,7 @@ class Phrases:
         )
 
     def _media(self, phrase: Phrase) -> Media:
-        """The picture, or what stands for it if it is missing or damaged."""
+        """Open the image, or a stand-in if it is missing or damaged."""
         mask = phrase.mask
         try:
             media = image(phrase.picture)

@@ -98,7 +98,7 @@ def paths(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
 
 
 def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
-    """A picture, or a video of a frame a second; something that stands for it if it is missing.
+    """Open an image, or a video of one frame a second; a stand-in if it is missing.
 
     `size` is what the truth is measured in, for the latter.
     """

@@ -184,7 +184,7 @@ def _check(place: Path) -> Iterator[Problem]:
 
 
 def said_number(answer: Answer | None) -> float | None:
-    """The number that an answer says, called a number or a count; None where there is none."""
+    """Return the number in an answer, as a number or a count; None where there is none."""
     if answer is None:
         return None
     value = answer.number if answer.number is not None else answer.count

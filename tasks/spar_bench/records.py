@@ -22,7 +22,7 @@ COLUMNS = {
 }
 OPTIONAL = {"img_type": "single_view or multi_view", "source": "data set"}
 BOXES = ("position_matching", "camera_motion_infer")
-"""The tasks whose questions speak of boxes in thousandths."""
+"""Tasks whose questions give boxes in thousandths."""
 LETTERS = "ABCD"
 
 
@@ -66,7 +66,7 @@ def _answer(task: str, said: str, where: str) -> Answer:
 
 
 def _pictures(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
-    """Each picture's bytes, or its file below the folder where the table has none."""
+    """Return each image's bytes, or its file below the folder where the table has none."""
     entries = value if isinstance(value, list) else [value]
     found: list[bytes | Path] = []
     for entry in entries:

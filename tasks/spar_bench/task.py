@@ -76,7 +76,7 @@ def spar_bench(
 
 
 def _open(question: Question) -> tuple[Media, ...]:
-    """A question's pictures, from the table or beside it."""
+    """Open a question's images, from the table or beside it."""
     return tuple(
         _media(picture, question) for picture in question.media if not isinstance(picture, str)
     )

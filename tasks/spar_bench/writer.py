@@ -75,7 +75,7 @@ def _said(answer: str | float) -> str:
 
 
 def _question(scene: Scene, task: str) -> QA:
-    """The question of a task, whose number or options the scene gives."""
+    """Return the question of a task, whose number or options come from the scene."""
     stem = task.removesuffix("_mv").removesuffix("_oc").removesuffix("_oo")
     if stem == "distance_prediction":
         return shapes.distance(scene)
@@ -90,7 +90,7 @@ def _question(scene: Scene, task: str) -> QA:
 
 
 def _depth(scene: Scene, *, relative: bool) -> QA:
-    """A place in the order from the viewer, or how many places lie between two."""
+    """Ask for a place in the order from the viewer, or for the number of places between two."""
     one, other = pair(scene)
     near, far = (scene.things[index].depth + 1 for index, _ in (one, other))
     if relative:

@@ -36,7 +36,7 @@ def said(prediction: Prediction) -> str | None:
 
 
 def read_by(read: Callable[[Sample, str], object]) -> Reads:
-    """A protocol's `reads`: whether `read` finds in the text anything but None."""
+    """Return a protocol's `reads`: True if `read` finds anything in the text."""
 
     def reads(sample: Sample, prediction: Prediction) -> bool:
         text = said(prediction)
@@ -51,7 +51,7 @@ def has_number(sample: Sample, prediction: Prediction) -> bool:
 
 
 def written(answer: Answer) -> str | None:
-    """A letter, a number or a text, as one would write it; None where there is none."""
+    """Return a letter, a number or a text in its usual spelling; None where there is none."""
     if answer.choice is not None:
         return answer.choice
     if answer.number is not None:

@@ -29,7 +29,7 @@ def write_video(path: Path, scene: Scene) -> None:
 
 
 def pair(scene: Scene) -> tuple[Named, Named]:
-    """The first two things that have a name of their own."""
+    """Return the first two things with a unique name."""
     first, second, *_ = called(scene)
     return first, second
 

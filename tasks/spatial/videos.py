@@ -95,7 +95,7 @@ def video_or_lost(
     size: tuple[int, int] = (1, 1),
     frames: int = 1,
 ) -> Media:
-    """The video, or what stands for it if it is missing or damaged.
+    """Open the video, or a stand-in if it is missing or damaged.
 
     `size` and `frames` are what truth is compared in, where that is known.
     """
@@ -130,7 +130,7 @@ def _part(video: Media, places: tuple[int, ...]) -> Media:
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """One frame of another medium, which keeps it."""
+    """One frame of another medium, which does the decoding."""
 
     video: Media
     place: int

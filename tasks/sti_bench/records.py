@@ -124,7 +124,7 @@ def _options(value: Any, where: str) -> list[str]:
 
 
 def scene_of(video: str) -> str:
-    """The kind of place that a file's name tells, as `scene_type` of the official script has it.
+    """Return the kind of place from a file's name, as `scene_type` of the official script does.
 
     >>> [scene_of(name) for name in ("camera_1.mp4", "scene0011_00.mp4", "000123.mp4", "x.mp4")]
     ['outdoor', 'indoor', 'desktop', 'unknown']

@@ -133,7 +133,9 @@ def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Tar
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`opensource_test.py`: six forms in turn, else the last character; nothing said is wrong."""
+    """`opensource_test.py`: six patterns in turn, else the last character; an empty answer is
+    wrong.
+    """
     target, prediction = _one(unit, predictions)
     letter = sti_bench_choice(said(prediction) or "")
     return {"accuracy": Mean(float(letter == target.answer.choice))}

@@ -51,7 +51,7 @@ def write(world: World, root: Path) -> None:
 
 
 def name_of(index: int) -> str:
-    """The file's name of a scene, which tells its kind of place."""
+    """Return the file's name of a scene, which contains its kind of place."""
     return NAMES[index % len(NAMES)].format(index)
 
 

@@ -30,7 +30,7 @@ class Record:
     about: tuple[str, str] | None = None
     """For a caption: the question that checks it, and its answer."""
     kind: str = ""
-    """The finer aspect, where the meta data tell it."""
+    """Finer aspect, if the meta data have it."""
     options: tuple[str, ...] = ()
 
 
@@ -114,7 +114,9 @@ def _of_video(plain: Any, video: str, path: Path) -> Iterator[Placed]:
 
 
 def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
-    """The first multiple-choice question on an aspect of a video: what captions must tell."""
+    """Return the first multiple-choice question on an aspect of a video, which captions must
+    answer.
+    """
     indices = [
         JsonIndex(JsonFile(path)) for path in listing.of("multi-choice") if path.suffix == ".json"
     ]
@@ -135,7 +137,7 @@ def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
 
 
 def _kind(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
-    """The finer aspect of a video's aspect, from meta_info.json; empty where it tells none."""
+    """Return the finer aspect of a video's aspect, from meta_info.json; empty where it has none."""
     if aspect == "order":
         return aspect  # of which the file names no type, and the official table does
     plain = kinds.get(video)

@@ -88,7 +88,9 @@ class Scoring:
     judge: Judge | None = None
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        """A mean of the question's aspect, of `avg`, and of whether a rule fits; none is wrong."""
+        """Return means of the question's aspect, of `avg`, and of the match rate; no match is
+        wrong.
+        """
         (sample,), (prediction,) = unit, predictions
         text, record = said(prediction), _record(sample)
         judged = record.format == "captioning" and self.protocol != "tempcompass/strict"

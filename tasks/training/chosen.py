@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`number` of what there is, uniformly without replacement; all of it for None."""
+    """`number` of the existing samples, uniformly without replacement; all of them for None."""
 
     number: int | None
     seed: int = 0

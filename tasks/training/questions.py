@@ -66,7 +66,7 @@ class Question:
     """Path of the image or video, relative; empty where the record lists frames."""
     source: str
     plain: Mapping[str, Any]
-    """The record as it stands in the file."""
+    """The record as it is in the file."""
 
     @property
     def form(self) -> AnswerForm:
@@ -105,7 +105,7 @@ def _plain(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def listed(path: Path) -> Iterator[tuple[str, Any]]:
-    """(where it stands, value) for each entry of a JSON list, one parsed at a time.
+    """Yield (place, value) for each entry of a JSON list, one parsed at a time.
 
     Raises:
         DataError: the file is missing, cut off, or no JSON list.
@@ -182,7 +182,7 @@ def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) ->
 
 
 def _path(plain: Mapping[str, Any], where: str) -> str:
-    """The path as it is below the data's folder: files say `./x` or `/x`."""
+    """Return the path below the data's folder: files contain `./x` or `/x`."""
     if "path" not in plain and "frames" in plain:
         return ""
     path = text(plain, "path", where).strip()

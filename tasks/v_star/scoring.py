@@ -128,7 +128,7 @@ def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, Any]:
 
 
 def _reached(samples: Iterable[Sample]) -> float:
-    """The mAM of perfect answers: below 1 if boxes lie where no frame of a video is."""
+    """Return the mAM of perfect answers: below 1 if boxes lie at times without a frame."""
     shares: dict[str, list[float]] = {}
     for sample in samples:
         if sample.target is None or sample.target.extra["step"] not in ("where", "where2"):

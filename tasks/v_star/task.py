@@ -114,7 +114,7 @@ class Files:
     videos: Path
 
     def find(self, name: str) -> Path | None:
-        """A video by its name; the folder is searched where it does not lie at the top."""
+        """Find a video by its name; the folder is searched where it is not at the top."""
         path = inside(self.videos, f"{name}.mp4")
         return path if path.is_file() else self._all.get(name)
 

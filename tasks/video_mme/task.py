@@ -104,7 +104,7 @@ def video_mme(
 
 
 def _chosen(paths: tuple[Path, ...], duration: Duration) -> Iterator[Question | DataError]:
-    """The questions on videos of a length, and what cannot be read."""
+    """Yield the questions on videos of a length, and the errors of unreadable rows."""
     for one in read(paths):
         if isinstance(one, DataError) or duration in ("all", one.categories["duration"]):
             yield one

@@ -83,7 +83,7 @@ def spoken(line: Line) -> str:
 
 
 def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> list[Line]:
-    """The lines that are on show in one of some frames, in their own order.
+    """Return the lines that are visible in one of some frames, in their own order.
 
     As lmms-eval's `videomme_doc_to_text_subtitle`: times are cut to numbers of frames at the
     video's average rate, and a line holds from its first frame up to before its last. (Its `set`

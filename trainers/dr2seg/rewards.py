@@ -124,8 +124,8 @@ class DR2SegReward:
     gamma: float = GAMMA
     gate_threshold: float = 0.0
     len_floor: float = 0.0
-    """The least that length leaves of a reward, of a right answer's or a wrong one's, in a group
-    that the gate lets through; the paper's is 0."""
+    """Minimum factor of the length reward, of a right answer's or a wrong one's, in a group that
+    passes the gate; the paper's is 0."""
     longest: int = LONGEST
 
     def __call__(self, group: Group) -> list[Terms]:
@@ -196,7 +196,7 @@ class DR2SegReward:
         ]
 
     def _again(self, group: Group, seconds: Sequence[Rollout | None]) -> list[float]:
-        """R_desc (Eq. 2): the accuracy of the second replies, 0 where there is none."""
+        """R_desc (Eq. 2): the accuracy of the second responses, 0 where there is none."""
         found = iter(self.accuracy(group, [one.text for one in seconds if one is not None]))
         return [0.0 if one is None else next(found)["accuracy"] for one in seconds]
 

@@ -20,8 +20,8 @@ from harness.world.scene import COLOURS, SHAPES, SIZES
 TOKENS = CELLS * CELLS  # image tokens a grid
 IGNORED = -100
 STEP = 16
-"""Rows are padded to multiples of it: for every further length the matrix products are compiled
-anew, and only about a thousand of them are kept; without it a step takes a quarter longer."""
+"""Multiple that rows are padded to. Matrix products are compiled for every new length, and only
+about a thousand of them are cached; without padding a step takes a quarter longer."""
 NOTHING = 0  # class of an image token without a thing
 OUTLINE = 7  # cells along each side of an image token in which outlines are told: 4 × 4 pixels each
 
@@ -54,7 +54,7 @@ class Batch:
     looked_at: Floats
     """Pointers × image tokens: target attention; each row adds up to 1."""
     copies: Ints
-    """Copies × 2: row, and the place that writes what an earlier text tells, or what follows."""
+    """Copies × 2: row, and the place of a text that repeats an earlier one, or follows from it."""
     sources: NDArray[np.bool_]
     """Copies × length: the tokens of that text."""
     options: Ints
@@ -68,12 +68,12 @@ class Batch:
     """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
     it, even where other things cover more of the token."""
     patch_kinds: Ints
-    """Pictures × patches × 3: the same as `kinds` of each patch; × 0 patches where no head asks."""
+    """Pictures × patches × 3: the same as `kinds` of each patch; × 0 without heads on patches."""
     patch_boxes: Floats
-    """Pictures × patches × 4: its thing's box on the canvas, likewise."""
+    """Pictures × patches × 4: the box of each patch's thing on the canvas; × 0 as above."""
     outlines: Floats
     """Pictures × image tokens × 49: the part that the token's thing covers of each cell of a grid
-    over the token; × 0 where no head asks for it."""
+    over the token; × 0 without a head on outlines."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays by name."""
@@ -219,8 +219,8 @@ class Collator:
         return _boxes(view, owners)
 
     def _around(self, lesson: Lesson, view: View) -> "tuple[list[int], list[int], int, Placed]":
-        """Tokens before and after the image tokens, how many grids of those there are, and where
-        the prompt's tokens are.
+        """Return the tokens before and after the image tokens, the number of grids of those, and
+        the place of the prompt's tokens.
         """
         start = [*self._encode(f"{vocabulary.START}user\n")]
         text = self._tokenizer.backend_tokenizer.encode(lesson.prompt, add_special_tokens=False)
@@ -360,7 +360,7 @@ def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
 
 
 def _outlines(view: View) -> Floats:
-    """The outline of each token's thing within the token; nothing where it shows none."""
+    """Return the outline of each token's thing within the token; empty where it shows none."""
     owners = _owners(view)
     whole = np.zeros((*owners.shape, OUTLINE**2), dtype=np.float32)
     for grid, owner in enumerate(owners):

@@ -136,7 +136,7 @@ class Course:
                 raise KeyboardInterrupt
 
     def _after(self, done: int, numbers: dict[str, float]) -> None:
-        """Log a step, look, and save, where it is time to."""
+        """Log a step, validate, and save, each when it is due."""
         run, settings = self._run, self._set
         logged = done % settings.log_every == 0 or done <= 50 or done == settings.steps
         if settings.examine_every and done % settings.examine_every == 0:

@@ -30,7 +30,7 @@ class States:
     query: Tensor
     """Rows × 2 × tokens × head width: two heads' queries in the layer after the middle one."""
     key: Tensor
-    """Their keys, likewise."""
+    """Keys of the attention, in the same form."""
 
 
 class Forward:

@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A stretch of a reply that says again, or follows from, what an earlier text says."""
+    """A stretch of a response that repeats, or follows from, an earlier text."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class Writing:
         self.spans: list[Span] = []
         self.copies: list[Copy] = []
         self.told: dict[str, tuple[int, int]] = {}
-        """Stretches that tell of a thing, by the words for it; and words for a motion, the last."""
+        """Stretches of text about a thing, by its words, and about a motion (the last such stretch)."""
 
     def add(
         self, text: object, *, thing: int | None = None, frame: int = 0, soft: bool = False
@@ -103,7 +103,7 @@ class Writing:
         frame: int = 0,
         soft: bool = False,
     ) -> "Writing":
-        """Append a text that an earlier stretch tells, or that follows from it."""
+        """Append a text that repeats an earlier stretch, or follows from it."""
         end = len(self.text) + len(str(text))
         self.copies.append(Copy(len(self.text), end, source, in_prompt))
         return self.add(text, thing=thing, frame=frame, soft=soft)
@@ -123,14 +123,14 @@ class Writing:
         return start, len(self.text)
 
     def ends(self, view: View, thing: int, axis: int, frames: tuple[int, int]) -> tuple[int, int]:
-        """Append where a thing is along an axis in two frames; returns their stretch."""
+        """Append a thing's places along an axis in two frames; return their stretch."""
         first, last = frames
         start, _ = self.numbers(thing, first, view.middle(thing, first)[axis])
         _, end = self.add(" ").numbers(thing, last, view.middle(thing, last)[axis])
         return start, end
 
     def way(self, view: View, thing: int) -> tuple[int, int]:
-        """Append how a thing moves: across, down, and whether it comes or leaves; its stretch."""
+        """Append a thing's motion: across, down, and its entry or exit; return its stretch."""
         begin, moved = len(self.text), view.scene.things[thing]
         for axis, speed in enumerate((moved.dx, moved.dy)):
             self.add(" " if axis else "")

@@ -37,7 +37,7 @@ SPLITS = (len(SHAPES) + 1, len(COLOURS), len(SIZES), 6)
 """Outputs of the head on things: logits of shape, colour and size; box and way in image tokens."""
 
 PATCH_SPLITS = (*SPLITS[:3], 4)
-"""Likewise of the heads on patches, without the way."""
+"""Outputs of the heads on patches: the same, without the way."""
 
 LOOK_WIDTH = 64
 MOST_OPTIONS = 8  # letters that the words of options can have
@@ -68,7 +68,7 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeadLosses:
-    """The losses of the heads, and how often the right thing was looked at."""
+    """Losses of the heads, and the share of right attention."""
 
     things: Tensor
     patches: Tensor

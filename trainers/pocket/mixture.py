@@ -46,7 +46,7 @@ STILLS = ("still", "qa", "qa", "referring", "referring")
 """Families of stills, as often as they are drawn."""
 
 CLIPS = ("video", "video", "qa_video", "arrivals", "arrivals")
-"""Families of clips, likewise."""
+"""Families of clips, each as often as it is drawn."""
 
 COMING = re.compile(r"\b(picture|view)\b")
 """Pattern of questions about things that come or leave, which part of a clip does not show."""
@@ -79,10 +79,10 @@ class Shares:
     counted: float = 0.5
     """Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
     sized: float = 0.3
-    """Part of the lessons in counting that tell things by their size, where a scene allows."""
+    """Share of the counting lessons that distinguish things by size, where a scene allows it."""
     recoloured: float = 0.0
-    """Part of the things in `pictures` that have a colour without a name: what shape and size a
-    thing has is not to be guessed from its colour, as not all combinations are seen in training."""
+    """Share of the things in `pictures` that have a colour without a name: a thing's shape and size
+    must not be guessed from its colour, as training does not show all combinations."""
     swapped: float = 0.3
     """Share of the lessons with one referent whose reasoning is changed to name another thing."""
 
@@ -315,7 +315,7 @@ def _largest(view: View, thing: int) -> int:
 
 
 def _frame_numbers(chance: Chance, view: View) -> tuple[int, ...]:
-    """The numbers of the frames: their own, or those of frames spread over a longer video."""
+    """Return the numbers of the frames: their own, or those of frames spread over a long video."""
     number = len(view.frames)
     if chance.random() < 0.5:
         return tuple(range(number))

@@ -58,7 +58,7 @@ def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
 
 
 STILL = WAYS[0, 0]
-"""The option of what does not move."""
+"""Option for a thing that does not move."""
 
 Reason: TypeAlias = Callable[[Writing, View, QA], object]
 """Writes the reasoning of one kind of question."""
@@ -84,7 +84,7 @@ def _outcome(writing: Writing, view: View, qa: QA) -> Writing:
 
 
 def _each(writing: Writing, view: View, qa: QA, tell: Callable[[Writing, int], object]) -> Writing:
-    """`red circle …, blue square …: `, with what `tell` writes of each thing."""
+    """`red circle …, blue square …: `, with the text of `tell` about each thing."""
     for place, (thing, words) in enumerate(dict.fromkeys(qa.named)):
         writing.add(", " if place else "")
         start = len(writing.text)
@@ -102,8 +102,8 @@ def _clearest(view: View, thing: int) -> int:
 
 
 Decides: TypeAlias = Callable[[Writing, int], tuple[tuple[int, int], float]]
-"""Writes of a thing what decides; returns the stretch of the deciding number, and the number, of
-which more is better."""
+"""Function that writes the deciding fact about a thing; it returns the stretch of the deciding
+number, and the number, of which more is better."""
 
 
 def _best(writing: Writing, view: View, qa: QA, tell: Decides) -> Writing:
@@ -241,7 +241,7 @@ def _extents_held(writing: Writing, view: View, qa: QA) -> object:
 
 def _edges(axis: int) -> Reason:
     def reason(writing: Writing, view: View, qa: QA) -> object:
-        """Both edges of a thing, and what lies between them."""
+        """Write both edges of a thing, and the distance between them."""
         frame = view.frames[0]
         ends = []
 

@@ -147,7 +147,7 @@ def pocket(
     log_every: int = 20,
     examine_every: int = 1000,
 ) -> PocketTrainer:
-    """Pocket from random weights, on scenes of `shapes` that are drawn as it goes.
+    """Pocket from random weights, on scenes of `shapes` that are drawn during the training.
 
     Args:
         steps: Optimiser steps.

@@ -29,7 +29,7 @@ class View:
     scene: Scene
     frames: tuple[int, ...]
     fills: Mapping[int, RGB] = field(default_factory=dict, hash=False)
-    """Colours of things that have another one than the scene says: one that has no name."""
+    """Colours without a name, by the thing that has one instead of the scene's colour."""
 
     @cached_property
     def masks(self) -> Mapping[int, NDArray[np.bool_]]:
@@ -38,7 +38,7 @@ class View:
 
     @cached_property
     def boxes(self) -> Mapping[int, NDArray[np.int64]]:
-        """Things × (left, top, right, bottom) on the canvas, by frame; -1 where not in sight."""
+        """Things × (left, top, right, bottom) on the canvas, by frame; -1 where not visible."""
         return {frame: self._boxes(frame) for frame in self.frames}
 
     def _boxes(self, frame: int) -> NDArray[np.int64]:
@@ -79,7 +79,7 @@ class View:
         return blocks.reshape(len(parts), -1)
 
     def outlines(self, frame: int, side: int) -> NDArray[np.uint8]:
-        """Things × side × side: about what part of each cell of a grid a thing covers; 255: all.
+        """Things × side × side: the covered part of each cell of a grid, 0 to 255 (all).
 
         Not by products of matrices as above: at this size NumPy's library starts threads for them,
         and in two processes on two cores a step took twice as long.

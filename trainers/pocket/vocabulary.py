@@ -41,8 +41,8 @@ OTHERS = (
     '], "',
     "]}</graph>",
 )
-"""Parts of the grammars of DR2Seg, Seg-Zero, VideoSeg-R1 and Video-STR, which pocket is not
-taught: they are one token each, so that learning them is learning when to say them."""
+"""Parts of the grammars of DR2Seg, Seg-Zero, VideoSeg-R1 and Video-STR, which pocket is not taught:
+each is one token, so that learning a grammar is learning the right place of its tokens."""
 OUTCOMES = (" best", " out", " yes")
 """Words of reasoning that the byte-pair vocabulary would spell."""
 TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<frame>", "</frame>", "</think><answer>")

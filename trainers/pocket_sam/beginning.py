@@ -61,7 +61,7 @@ def _begin_alike(attention: Any) -> None:
 
 
 def _begin_remembering(network: Any) -> None:
-    """Let a pixel attend to the memory of pixels that look like it.
+    """Initialise memory attention so that a pixel attends to the memory of similar pixels.
 
     A memory is a narrower copy of the picture's features, to which the mask is added, so keys are
     made from it as queries are made from the features narrowed in the same way.

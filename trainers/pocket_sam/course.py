@@ -132,7 +132,7 @@ class Course:
             yield "clip", clip_cost(self.network, self.processor, drawn, **given)
 
     def _groups(self) -> list[dict[str, Any]]:
-        """Vectors, such as biases and the scales of norms, do not decay."""
+        """Return parameter groups: vectors, such as biases and scales of norms, do not decay."""
         decayed = [one for one in self.network.parameters() if one.ndim > 1]
         others = [one for one in self.network.parameters() if one.ndim <= 1]
         decay = self._set.weight_decay
@@ -235,7 +235,7 @@ def _under(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _averaged(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The mean of rows of the curve, and the last one's step."""
+    """Return the mean of rows of the curve, with the step of the last one."""
     keys = [key for key in rows[0] if key != "step"]
     means = {key: float(np.mean([row[key] for row in rows if key in row])) for key in keys}
     return {"step": rows[-1]["step"], **{key: round(value, 4) for key, value in means.items()}}

@@ -107,7 +107,7 @@ class _Memory:
 
 
 def _no_prompt(network: Any, objects: int, masks: Any = None) -> tuple[Any, Any]:
-    """The embeddings of no point, and of masks where there are some."""
+    """Return the embeddings of no point, and of masks where there are some."""
     import torch
 
     nowhere = torch.zeros(objects, 1, 1, 2)
@@ -131,7 +131,7 @@ def _decoded(network: Any, seen: Features, sparse: Any, dense: Any, *, several: 
 
 
 def _given_memory(network: Any, seen: Features, masks: Any) -> _Memory:
-    """The memory of a frame whose masks (objects × 1 × side × side) are known."""
+    """Return the memory of a frame with given masks (objects × 1 × side × side)."""
     import torch
 
     prompt = _no_prompt(network, len(masks), network.mask_downsample(masks))

@@ -43,7 +43,9 @@ def still_cost(
 
 
 def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background: float) -> Cost:
-    """Masks in all frames but the first, where they are given. All clips are equally long."""
+    """Return the loss on all frames but the first, whose masks are given. All clips are equally
+    long.
+    """
     import torch
 
     side, length = network.config.image_size, len(shown[0].frames)

@@ -91,7 +91,7 @@ def pocket_sam(
     side: int = 192,
     save_every: int = 200,
 ) -> PocketSamTrainer:
-    """pocket-sam from random weights, on scenes of `shapes` that are drawn as it goes.
+    """pocket-sam from random weights, on scenes of `shapes` that are drawn during the training.
 
     Args:
         still_steps: Steps at first, with stills only.

@@ -40,7 +40,7 @@ class Dropped:
     task: str
     sample: str
     why: str
-    """A few words that are the same for all such samples."""
+    """Reason in a few words, equal for all such samples."""
     detail: str = ""
 
 
@@ -58,7 +58,7 @@ class AsksInTraining(Protocol):
     def training_replies(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
     ) -> tuple[str, ...]:
-        """The replies to these requests that say `answer`."""
+        """Return the responses for `answer` to these requests."""
 
 
 def examples_of(
@@ -123,7 +123,7 @@ def _examples(
 def _asked_and_said(
     model: PromptedModel, query: Query, answer: Answer, seed: int
 ) -> tuple[tuple[ChatRequest, ...], tuple[str, ...]]:
-    """The requests of a query, and the replies to them that say `answer` but for its specks."""
+    """Return the requests of a query, and the responses for `answer` without its specks."""
     if isinstance(model, AsksInTraining):
         requests = model.training_requests(query, answer, seed=seed)
         return requests, model.training_replies(query, _taught(answer, requests), requests)

@@ -20,7 +20,7 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True)
 class MapFile:
-    """Maps of a file, for samples whose id, group or video it names."""
+    """Maps of a file, for samples that it lists by id, group or video."""
 
     maps: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 

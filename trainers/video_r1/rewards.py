@@ -25,7 +25,9 @@ QUALIFIES = 0.1  # accuracy above which a rollout earns a bonus
 
 
 def format_reward(reply: str) -> float:
-    """1 where the whole reply is reasoning and answer; unlike Video-STR's, nothing is stripped."""
+    """Return 1 if the whole response is reasoning and answer; unlike Video-STR's, it is not
+    stripped.
+    """
     return float(well_formed(reply))
 
 
@@ -134,7 +136,7 @@ def usable(sample: Sample) -> None:
 
 
 def numerical(said: str, truth: str) -> float:
-    """1 where both numbers agree to two decimals, and both or neither are written with a decimal.
+    """Return 1 if both numbers agree to two decimals, and both or neither have a decimal.
 
     >>> numerical("3.14", "3.141"), numerical("3", "3.0")
     (1.0, 0.0)

@@ -37,12 +37,12 @@ LONGEST_TEXT = 2_000  # tokens of a text that are compared
 
 
 def format_reward(reply: str) -> float:
-    """R_format (Eq. 1): 1 where the whole reply, stripped, is reasoning, graph or none, answer."""
+    """R_format (Eq. 1): 1 if the whole response, stripped, is reasoning, graph or none, answer."""
     return float(well_formed(reply.strip(), aid="graph"))
 
 
 def answer(reply: str) -> str:
-    """The text of the first `<answer>`; empty where there is none."""
+    """Return the text of the first `<answer>`; empty where there is none."""
     return between(reply, "answer") or ""
 
 
@@ -66,7 +66,7 @@ def number_reward(reply: str, truth: float) -> float:
 
 
 def number(said: str) -> float | None:
-    """The number that a text is, without its unit; None where it is something else.
+    """Return the number in a text, without its unit; None where it is something else.
 
     >>> number("3.5 m^2"), number("about 3"), number("-2")
     (3.5, None, -2.0)

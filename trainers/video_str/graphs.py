@@ -41,7 +41,7 @@ def graphs_of(sample: Sample) -> tuple[FrameGraph, ...]:
 
 
 def categories(graphs: Iterable[FrameGraph]) -> tuple[str, ...]:
-    """The categories of all frames, each once, as they come."""
+    """Categories of all frames, each once, in order of appearance."""
     return tuple(dict.fromkeys(node.category for graph in graphs for node in graph.nodes))
 
 
@@ -138,7 +138,7 @@ def write_graphs(path: Path, graphs: Graphs) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """Graphs of a file, for samples whose id or group it names."""
+    """Graphs of a file, for samples that it lists by id or group."""
 
     graphs: Graphs
 

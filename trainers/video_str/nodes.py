@@ -70,7 +70,7 @@ def edge_reward(
     angle: Angle = "joint",
     sigma: float = 1.0,
 ) -> float:
-    """R_e (Eq. 6): how well distances and directions between pairs of nodes agree.
+    """R_e (Eq. 6): agreement of distances and directions between pairs of nodes.
 
     A pair is worth (exp(-|d - d'| / sigma) + exp(-t)) / 2, where t is the angle between its true
     and its predicted direction, from 0 to pi; 0 if one of its nodes was not predicted. Two
@@ -109,7 +109,7 @@ def _pair(true: NDArray[np.float64], said: NDArray[np.float64], sigma: float) ->
 
 
 def _angle(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """The angle between two unit vectors, exact for small ones, where an arc cosine is not."""
+    """Return the angle between two unit vectors, exact for small ones, unlike an arc cosine."""
     return 2 * math.atan2(float(np.linalg.norm(one - other)), float(np.linalg.norm(one + other)))
 
 

@@ -97,7 +97,7 @@ class VideoStrReward:
 
 
 def graph_or_none(reply: str) -> Graph | None:
-    """The graph of a reply; None where there is none that can be read."""
+    """Return the graph of a response; None where none can be read."""
     try:
         return graph(reply)
     except ParseError:

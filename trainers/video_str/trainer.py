@@ -31,7 +31,7 @@ from harness.types import Sample
 
 @dataclass(frozen=True, kw_only=True)
 class SpokenTrainer(GrpoTrainer):
-    """A method that adds graphs or maps to its samples before requests, which list their objects."""
+    """A method that adds graphs or maps to its samples, whose objects the prompts list."""
 
     extra: Extra = nothing
     """Function that returns data about a sample beside its task's target."""

@@ -23,7 +23,7 @@ from harness.trainers.video_str_sft.graphs import with_graph
 
 @dataclass(frozen=True, kw_only=True)
 class GraphSft(Sft):
-    """`Sft` whose replies draw up graphs, of the objects that the reinforced training lists."""
+    """`Sft` on responses with graphs, of the objects that the reinforced training lists."""
 
     graphs: str
     """Source of graphs, as in the setting of `video_str`."""

@@ -14,7 +14,7 @@ NAMES: Mapping[int, tuple[str, ...]] = {
 }
 """Names of the levels, by their number."""
 UNKNOWN = 5.0
-"""The score of a sample that has none, or whose rating could not be read: medium."""
+"""Score of a sample without a rating, or with one that could not be read: medium."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

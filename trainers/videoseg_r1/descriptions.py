@@ -31,7 +31,7 @@ class Looks:
     y: float
     """Vertical place of its middle: 0 top, 1 bottom."""
     pieces: int
-    """Objects: instances, or connected parts where those are not known."""
+    """Number of objects: instances, or connected parts where those are not known."""
     seen: float
     """Share of the video's frames in which it is seen."""
     gaps: int
@@ -98,7 +98,7 @@ def textual_description(text: str) -> str:
 
 @lru_cache
 def spatial_words() -> frozenset[str]:
-    """Words that say where something is, or in which place of a row."""
+    """Return words for a place, or for a place in a row."""
     text = files("harness.trainers.videoseg_r1").joinpath("spatial_words.txt").read_text("utf-8")
     return frozenset(text.split())
 

@@ -64,7 +64,7 @@ class Rater(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ChatRater:
-    """Asks a network, by the paper's prompt; the paper's is Qwen2.5-VL-72B."""
+    """Rates with a VLM and the paper's prompt; the paper's is Qwen2.5-VL-72B."""
 
     chat: Chat
     name: str = "network"

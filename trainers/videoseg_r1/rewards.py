@@ -138,7 +138,7 @@ def negative_points(
 
 
 def thought(reply: str) -> str:
-    """The reasoning whose tokens are counted: L_used of Eq. 7.
+    """Return the reasoning whose tokens are counted: L_used of Eq. 7.
 
     The text of the first `<think>`. If there is none, or it was not closed, all that stands before
     the answer: leaving a tag out must not shorten it.
@@ -174,7 +174,7 @@ class VideoSegR1Reward:
     think: bool = True
     """False: the form of reasoning earns no reward (Table 4)."""
     negative: bool = True
-    """Pay for negative points, and want one of each object."""
+    """True: reward negative points, and require one of each object."""
     reach: float = NEGATIVE_DISTANCE
     penalty: Penalty = "clipped"
     beta: float = 2e-3

@@ -16,7 +16,7 @@ from harness.models.visionreasoner.grammar import CANVAS
 from harness.types import Answer, AnswerForm, Box, Point, Sample
 
 MASKS = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
-"""The forms whose objects are read off masks, where there are some."""
+"""Forms whose objects are read from masks, where there are some."""
 
 
 def objects(sample: Sample, frame: int = 0) -> list[Item]:
@@ -50,7 +50,7 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
 
 
 def _to_last_pixel(item: Item) -> Item:
-    """An object whose box around a mask ends on the last pixel, not after it."""
+    """Return an object whose box around a mask ends on the last pixel, not after it."""
     left, top, right, bottom = item.box
     return item._replace(box=Box(left, top, right - 1, bottom - 1))
 

@@ -30,7 +30,7 @@ BOX_DISTANCE = 10.0
 POINT_DISTANCE = 30.0
 """A predicted point is right if it is nearer than this, in pixels, and inside its own box."""
 REPEATS = 2
-"""Sentences said before after which the reward for not repeating is lost."""
+"""Number of repeated sentences from which the reward for not repeating is lost."""
 
 TURN = re.compile(r"</think>\s*<answer>")
 BOX, POINT = "bbox_2d", "point_2d"

@@ -37,7 +37,7 @@ def add_tasks_and_data(parser: Any) -> None:
 
 
 def add_metrics(parser: Any) -> None:
-    """Metrics beside those of a task."""
+    """Add `--metrics`: metrics beside those of a task."""
     parser.add_argument(
         "--metrics", action="append", metavar="SPECS", help="further metrics, from plugins"
     )
@@ -54,7 +54,7 @@ def add_judge(parser: Any) -> None:
 
 
 def add_config(parser: Any) -> None:
-    """A file that stands for what would be typed."""
+    """Add `--config`: a TOML file with values of options."""
     parser.add_argument(
         "--config",
         type=Path,

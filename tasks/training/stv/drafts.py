@@ -56,7 +56,7 @@ class Draft:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Values for the wording's braces."""
     frame: int | None = None
-    """The frame that the answer is of, where it is of one."""
+    """Frame of the answer, if it belongs to one frame."""
 
 
 def box_text(box: Box) -> str:

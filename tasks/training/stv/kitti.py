@@ -181,7 +181,7 @@ def read_partly_labelled(path: Path) -> frozenset[int]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """(where it stands, columns) of every line of labels."""
+    """Yield (place, columns) of every line of labels."""
     for number, line in enumerate(_lines(path), start=1):
         columns, where = line.split(), f"{path}, line {number}"
         if len(columns) != COLUMNS:

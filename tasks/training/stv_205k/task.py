@@ -158,7 +158,7 @@ def _sample(question: Question, source: Source, graph: list[Any] | None) -> Samp
 
 
 def _media(question: Question, source: Source) -> Media:
-    """The frames that a question names, or what stands for them if one is missing."""
+    """Open the frames that a question names, or a stand-in if one is missing."""
     where = f"{source.questions}, question {question.id!r}"
     names = field(question.plain, "frames", list, where)
     rate = field(question.plain, "rate", (int, float), where)
