@@ -108,7 +108,7 @@ def data_folders() -> dict[str, str]:
 
 
 def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
-    """Raise UsageError if `--data` is a benchmark's own folder, or lies in it: it must be the root."""
+    """Raise UsageError if `--data` is a benchmark's own folder, or in it, instead of the root."""
     place = root.resolve()
     for folder in (place, *place.parents[:2]):
         if folder.name != spec.name:

@@ -107,12 +107,12 @@ def existence(scene: Scene) -> Iterator[QA]:
 
 
 def widths(scene: Scene) -> Iterator[QA]:
-    """`How wide is the star, in percent of the picture's width?`, for things that are not covered."""
+    """`How wide is the star, in percent of the picture's width?`, of things without cover."""
     yield from _extents(scene, "width", "wide", 0)
 
 
 def heights(scene: Scene) -> Iterator[QA]:
-    """`How high is the star, in percent of the picture's height?`, for things that are not covered."""
+    """`How high is the star, in percent of the picture's height?`, of things without cover."""
     yield from _extents(scene, "height", "high", 1)
 
 

@@ -23,7 +23,7 @@ REASONED = ("riddle", "likeness", "odd_one", "extreme")
 
 
 def counts(scene: Scene) -> Iterator[Question]:
-    """`How many red circles are there in this image?`, for the number that was drawn for the scene."""
+    """`How many red circles are there in this image?`, of the number drawn for the scene."""
     wanted = wanted_count(scene)
     for noun, members in nouns(scene):
         if len(members) == wanted:

@@ -82,7 +82,7 @@ def _from_dictionary(value: Mapping[Any, Any], wanted: Collection[str]) -> GridM
 
 
 def _cell(value: Any) -> Cell | None:
-    """Parse two numbers, in a list, a tuple, a text, or a list of one such pair; they are truncated."""
+    """Parse two numbers, in a list, a tuple, a text, or a list of one such pair; truncate them."""
     if isinstance(value, str):
         numbers: Any = NUMBER.findall(value)[:2]
     elif isinstance(value, (list, tuple)):

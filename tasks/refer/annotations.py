@@ -181,7 +181,7 @@ class Instances:
         _ = self.categories
 
     def picture(self, number: int, where: str) -> Picture:
-        """Return the image with this number; raise a DataError that names `where` if it is missing."""
+        """Return the image with this number, or raise a DataError that names `where`."""
         plain = _known(self.pictures, number, f"{where}: 'image_id'", f"pictures of {self.path}")
         place = f"{self.path}, picture {number}"
         picture = Picture(
@@ -194,9 +194,7 @@ class Instances:
         return picture
 
     def thing(self, number: int, where: str) -> Thing:
-        """Return the object with this number; raise a DataError that names `where` if there is
-        none.
-        """
+        """Return the object with this number, or raise a DataError that names `where`."""
         plain = _known(self.things, number, f"{where}: 'ann_id'", f"annotations of {self.path}")
         place = f"{self.path}, annotation {number}"
         return Thing(

@@ -81,7 +81,7 @@ class Writing:
         self.spans: list[Span] = []
         self.copies: list[Copy] = []
         self.told: dict[str, tuple[int, int]] = {}
-        """Stretches of text about a thing, by its words, and about a motion (the last such stretch)."""
+        """Stretches of text about a thing, by its words; of a motion, the last such stretch."""
 
     def add(
         self, text: object, *, thing: int | None = None, frame: int = 0, soft: bool = False

@@ -35,7 +35,7 @@ class Together:
         self.rank, self.size = rank, size
 
     def summed(self, gradients: Sequence[Tensor], *, stop: bool) -> bool:
-        """Replace gradients by their sums over processes; return True if any of these is to stop."""
+        """Replace gradients by their sums over processes; return True if one of these is to stop."""
         flat = torch.cat([*(one.reshape(-1) for one in gradients), torch.tensor([float(stop)])])
         distributed.all_reduce(flat)
         place = 0
