@@ -1,7 +1,7 @@
-"""The functions of `import harness`: what the commands do, for notebooks and scripts.
+"""Functions of `import harness` for notebooks and scripts; each does what a command does.
 
-They share the commands' code, folders and defaults: a run begun here is resumed, scored again and
-put on boards by the command line, and the other way round.
+They share the commands' code, folders and defaults: a run that starts here can be resumed, scored
+again and put on boards by the command line, and the reverse.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LoadedTask(Task):
-    """A task that knows how it was asked for, which records of its runs say."""
+    """Task that keeps the SPEC it was loaded by, for the records of its runs."""
 
     spec: Spec
     data_root: Path
@@ -60,12 +60,12 @@ class _LoadedTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredSample:
-    """One sample of a finished run: the question, what the model made of it, and its scores."""
+    """One sample of a finished run: its query, target, prediction and scores."""
 
     id: str
     """The benchmark's own id."""
     query: Query
-    """What the model saw: text, media, options."""
+    """Input of the model: text, media, options."""
     target: Target | None
     """The ground truth; None where the organisers keep it."""
     prediction: Prediction
@@ -246,7 +246,7 @@ def read_samples(run: Run, task: Task | None = None) -> Iterator[ScoredSample]:
 
     Args:
         run: Of `evaluate` or `read_run`.
-        task: What it was evaluated on; None: built again from the run's record, which needs the
+        task: Task of the evaluation; None: built again from the run's record, which needs the
             data where it lay. Give it where the data has moved or the task was built by hand.
 
     Raises:

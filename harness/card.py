@@ -1,4 +1,4 @@
-"""What a benchmark is, as data that can be read without importing its task (or anything slow)."""
+"""Cards of benchmarks: data that can be read without importing the task or anything slow."""
 
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from harness.errors import DataError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What a benchmark is. Read from `card.toml` beside the task, without importing the task."""
+    """Description of a benchmark, from `card.toml` beside the task; the task is not imported."""
 
     name: str
     title: str
@@ -21,26 +21,26 @@ class Card:
     """The default protocol."""
     protocols: Mapping[str, str]
     splits: Mapping[str, int]
-    """Published number of samples a split; 0 where it is not known."""
+    """Published number of samples of each split; 0 where it is not known."""
     default_split: str
     paper: str
     licence: str
     data: str
-    """Where the files are had, and the folders that they go to."""
+    """Source of the files, and the folders that they go to."""
     ids: str
-    """How the ids of predictions from elsewhere are formed."""
+    """Format of the ids of predictions that were made elsewhere."""
     example: str = ""
-    """One record as it stands in the files; `…` stands for bytes or text that is left out."""
+    """One record as it is in the files; `…` stands for bytes or text that is left out."""
     notes: str = ""
     folder: str = ""
     """The folder below ROOT that holds its files, which several benchmarks may share; its name,
     where none is given."""
     videos: Mapping[str, int] = field(default_factory=dict)
-    """Published number of videos a split, where it is known. A video is a group of samples."""
+    """Published number of videos of each split, where known. A video is a group of samples."""
     counts: tuple[Mapping[str, Any], ...] = ()
-    """Where a task's arguments change its numbers: tables with `when` (arguments and the value, or
-    list of values, that they have), `splits` and `videos`. The last that fits counts, and what it
-    leaves out is not known."""
+    """Numbers of samples and videos that depend on a task's arguments: tables with `when`
+    (arguments and the value, or list of values, that they have), `splits` and `videos`. The last
+    table that matches counts; numbers that it leaves out are not known."""
     hub: Mapping[str, Any] | None = None
     """For `harness data fetch`: `repository` on the Hugging Face hub (or a table `repositories`,
     by the folders that they go to, below this benchmark's), `revision` (a commit, or a branch that
@@ -59,7 +59,8 @@ class Card:
             ) from error
 
     def published(self, split: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
-        """The published numbers of samples and of videos of a split; 0 where one is not known.
+        """Return the published numbers of samples and of videos of a split; 0 where one is not
+        known.
 
         Args:
             split: The split's name.

@@ -1,7 +1,7 @@
 """Every error that harness raises on purpose.
 
     HarnessError
-    ├── UsageError            what was typed cannot be done            exit code 2
+    ├── UsageError            the command cannot be carried out        exit code 2
     │   ├── UnknownPlugin     no such task, model, …; the nearest names
     │   └── CannotAnswer      a model gives no answer of the form that a task asks for
     ├── DataError             a file of a benchmark is not as it should be   3
@@ -22,11 +22,11 @@ An error names the thing, what was expected, what was found, and what to do.
 import re
 
 FOREIGN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that steer a terminal, or turn the order of what it shows; not ends of lines."""
+"""Control characters of terminals and of text direction; line ends are not among them."""
 
 
 def printable(text: str) -> str:
-    r"""A text that others wrote, fit for a terminal: what would steer it is spelled out.
+    r"""Return a text from elsewhere, safe for a terminal: control characters are spelled out.
 
     >>> print(printable("a\x1b[2J b\x9d\u202e"))
     a\x1b[2J b\x9d\u202e
@@ -35,7 +35,7 @@ def printable(text: str) -> str:
 
 
 class HarnessError(Exception):
-    """The root; `exit_code` is what the command line ends with."""
+    """Root of all errors; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -60,7 +60,7 @@ class HarnessError(Exception):
 
 
 class UsageError(HarnessError):
-    """What was typed cannot be done."""
+    """A command or a call cannot be carried out as it was written."""
 
     exit_code = 2
 
@@ -88,7 +88,7 @@ class MaskError(DataError):
 
 
 class ParseError(HarnessError):
-    """A model's text is not in the grammar that was asked for."""
+    """A model's text is not in the grammar that was expected."""
 
 
 class ModelError(HarnessError):
@@ -112,7 +112,7 @@ class Locked(StoreError):
 
 
 class ResumeMismatch(StoreError):
-    """The run folder was begun with another configuration."""
+    """The run folder belongs to a run with another configuration."""
 
 
 class Unavailable(HarnessError):

@@ -1,6 +1,6 @@
-"""Files that others wrote: opened only if they are files, and known by their content.
+"""Files from elsewhere: opened only if they are regular files, and identified by their content.
 
-What a file holds is hashed once. The hash is kept in the user's cache (`$HARNESS_CACHE`, else
+A file's content is hashed once. The hash is kept in the user's cache (`$HARNESS_CACHE`, else
 `$XDG_CACHE_HOME/harness`, else `~/.cache/harness`), one small JSON file a folder, by name, size and
 times of change. The cache may be deleted at any time, several processes may write it (the last one
 wins), and where it cannot be written files are hashed each time.
@@ -32,7 +32,7 @@ KINDS = {
 
 
 class NoFile(OSError):
-    """What is there is no file; `strerror` says what it is."""
+    """A path names something other than a regular file; `strerror` says what."""
 
 
 def opened(path: Path) -> io.BufferedReader:
@@ -108,7 +108,7 @@ def digest(path: Path) -> bytes:
 
 
 def cache_folder() -> Path:
-    """Where harness keeps what it can compute again."""
+    """Return the folder for data that harness can compute again."""
     if own := os.environ.get("HARNESS_CACHE"):
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -116,7 +116,7 @@ def cache_folder() -> Path:
 
 
 def _marks(status: os.stat_result) -> list[int]:
-    """What tells that a file has changed."""
+    """Return the values of a file's status that change with its content: size and times."""
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
@@ -155,7 +155,7 @@ class Contents:
             self._changed.add(folder)
 
     def save(self) -> None:
-        """Write what is new. What cannot be written is hashed again another time."""
+        """Write the new hashes. Where they cannot be written, files are hashed again next time."""
         with self._lock:
             changed, self._changed = self._changed, set()
             for folder in changed:

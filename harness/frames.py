@@ -1,8 +1,8 @@
-"""Which frames of a video are shown, and how large: published rules, as pure functions of times.
+"""Choice of a video's frames and their size: published rules, as pure functions of times.
 
-A rule is named by a SPEC, which stands in the record of whoever applies it: `uniform(n=8)`,
-`fps(rate=2,max_frames=768)`, `linspace(n=32,max_pixels=351232)`. A whole number N
-is `uniform(n=N)`.
+A rule is named by a SPEC, which is kept in the run's record: `uniform(n=8)`,
+`fps(rate=2,max_frames=768)`, `linspace(n=32,max_pixels=351232)`. A whole number N is
+`uniform(n=N)`.
 
 >>> times = tuple(range(10))
 >>> frame_policy(4).choose(times), frame_policy("linspace(n=4)").choose(times)
@@ -30,14 +30,14 @@ Indices: TypeAlias = tuple[int, ...]
 """Numbers of frames, not falling."""
 
 PATCH = 28
-"""Side in pixels of what Qwen2-VL and Qwen2.5-VL make one token of."""
+"""Side in pixels of the patch that Qwen2-VL and Qwen2.5-VL turn into one token."""
 MAX_ASPECT = 200
 PAIR = 2
 """Frames that Qwen's video encoder joins to one."""
 
 
 def uniform(times: Times, n: int) -> Indices:
-    """At most `n` frames, evenly spread from the first to the last; halves are rounded up.
+    """Return at most `n` indices, evenly spread from the first to the last; halves are rounded up.
 
     >>> uniform(range(10), 4), uniform(range(3), 8), uniform(range(9), 1)
     ((0, 3, 6, 9), (0, 1, 2), (0,))
@@ -131,7 +131,7 @@ def seconds(times: Times, *, every: float = 1.0, max_frames: int = 768) -> Indic
 
 
 def frame_rate(times: Times) -> float:
-    """Frames a second on average, 1 where there is but one frame.
+    """Return the average number of frames a second; 1 for a single frame.
 
     A rate such as 30000/1001 comes out as that quotient, so that counts do not hang on the last
     bit of a time.
@@ -161,12 +161,12 @@ def _rounded(total: int, n: int) -> Indices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PixelBudget:
-    """How many pixels a frame may have when it is shown."""
+    """Bounds on the number of pixels of a frame, and the size in pixels that follows from them."""
 
     max_pixels: int
     min_pixels: int = 4 * PATCH * PATCH
     factor: int = PATCH
-    """Both sides become multiples of it."""
+    """Number of pixels of which both sides become multiples."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_pixels <= self.max_pixels or self.factor < 1:
@@ -177,7 +177,8 @@ class PixelBudget:
             )
 
     def size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """(width, height) for a picture of this (width, height), its shape kept nearly.
+        """Return the (width, height) for an image of this (width, height); its shape is nearly
+        kept.
 
         `smart_resize` of qwen-vl-utils (commit f0af299).
 
@@ -210,9 +211,9 @@ class FramePolicy:
     rule: Callable[..., Indices]
     arguments: Mapping[str, float]
     budget: PixelBudget | None = None
-    """Of a frame of a video."""
+    """Budget of a video's frame."""
     picture_budget: PixelBudget | None = None
-    """Of a picture, which is no frame of a video; None where frames have none either."""
+    """Budget of an image that is no frame of a video; None where frames have none either."""
 
     def __str__(self) -> str:
         return str(self.spec)
@@ -222,7 +223,7 @@ class FramePolicy:
         return self.rule(times, **self.arguments)
 
     def size(self, size: tuple[int, int], *, still: bool = False) -> tuple[int, int] | None:
-        """(width, height) at which a frame of this size is shown; None: it is not said.
+        """Return the (width, height) at which a frame of this size is shown; None: no size is set.
 
         `still`: it is a picture, and no frame of a video.
         """
@@ -241,15 +242,14 @@ TIMED: Mapping[str, tuple[Callable[..., Indices], tuple[str, ...]]] = MappingPro
 )
 BUDGET = ("max_pixels", "min_pixels", "factor")
 PICTURE = {"picture_max_pixels": "max_pixels", "picture_min_pixels": "min_pixels"}
-"""What a picture's budget has in place of a frame's."""
+"""Settings of an image's budget, and the settings of a frame's budget that they replace."""
 TRAINED = (
     "fps(rate=2,min_frames=4,max_frames=16,max_pixels=105369,min_pixels=100352,"
     "picture_max_pixels=200704,picture_min_pixels=3136)"
 )
-"""What `vision_process.py` of Video-R1 (59d65c3) and SpaceR (b623af5) shows in training: `FPS`,
+"""Rule of `vision_process.py` of Video-R1 (59d65c3) and SpaceR (b623af5) in training: `FPS`,
 `FPS_MIN_FRAMES`, `FPS_MAX_FRAMES`; frames of `VIDEO_MIN_PIXELS` to `int(1.05 * VIDEO_MIN_PIXELS)`,
-which is more than `VIDEO_MAX_PIXELS` and takes its place; pictures of `MIN_PIXELS` to `MAX_PIXELS`.
-"""
+which is more than `VIDEO_MAX_PIXELS` and replaces it; images of `MIN_PIXELS` to `MAX_PIXELS`."""
 PUBLISHED: Mapping[str, str] = MappingProxyType(
     {
         "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352,picture_min_pixels=3136)",
@@ -268,7 +268,7 @@ text). How many of 16 it does not say: it descends from SpaceR's code, whose rul
 
 
 def frame_policy(asked: "int | str | Spec") -> FramePolicy:
-    """The policy that a number, a name or a SPEC asks for.
+    """Return the policy for a number, a published name or a SPEC.
 
     Raises:
         UsageError: there is no such rule, or a number is out of range.

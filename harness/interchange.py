@@ -1,4 +1,4 @@
-"""Answers and predictions as plain JSON: the journal's form, and the form that others hand in.
+"""Answers and predictions as plain JSON: the journal's form, and the form for other programs.
 
 A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
 
@@ -8,7 +8,7 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
     "points"     [[x, y], …] in original pixels
     "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
     "answer"     a letter, number, text or [start, end], as the question asks
-    "no_target"  true: nothing is meant
+    "no_target"  true: the query refers to nothing that is there
 """
 
 import json
@@ -54,14 +54,14 @@ FITTING = {
     AnswerForm.INTERVAL: ("answer", "no_target"),
     AnswerForm.TEXT: ("answer",),
 }
-"""The kinds of rows that can answer a question, by the form that it asks for."""
+"""Kinds of rows that can answer a question, by the question's form of answer."""
 
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
 MAX_COUNT = 10**9
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-"""How gzip, zip, bzip2, xz and zstandard files begin."""
+"""First bytes of files of gzip, zip, bzip2, xz and zstandard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,9 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 class RowFile(Mapping[str, Row]):
-    """The rows of a predictions file by id; each is read anew when it is asked for.
+    """Rows of a predictions file by id; each is parsed again at every access.
 
-    Masks of a thousand expressions take a gigabyte once they are parsed: only ids and places are
-    held.
+    Masks of a thousand expressions take a gigabyte once parsed, so only ids and offsets are held.
     """
 
     def __init__(self, path: Path) -> None:
@@ -140,7 +139,7 @@ class RowFile(Mapping[str, Row]):
 
 
 def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
-    """Each row, its line's number from 1, and where the line begins."""
+    """Yield each row, its line's number from 1, and the byte at which the line begins."""
     seen: set[str] = set()
     for number, offset, line in _lines(path):
         row = _row(line, f"{path}, line {number}")
@@ -219,7 +218,7 @@ def _refuse(constant: str) -> float:
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
-    """The answer of a row that is not a reply, checked against the query's frames.
+    """Return the answer of a row that is not a response, checked against the query's frames.
 
     Raises:
         DataError: it has another number of frames or another size than the media, is no number
@@ -274,7 +273,7 @@ def _boxes(row: Row, query: Query) -> Answer:
 
 
 def _box_track(row: Row, query: Query) -> Answer:
-    """One box a frame, null where the frame does not show it."""
+    """Parse one box for each frame, null where the object is not visible."""
     frames = len(query.media[0])
     if not isinstance(row.value, list) or len(row.value) != frames:
         raise ParseError(

@@ -1,4 +1,4 @@
-"""Free answers judged by a language model: rubrics as data, prompts, and how replies are read.
+"""Free answers judged by a language model: rubrics as data, prompts, and the reading of responses.
 
 A task names a rubric and never a judge; a judge gets the rubric's name and one answer at a time. No
 code here talks to a network. Verdicts are kept and read back by `harness.run.judging`.
@@ -25,12 +25,12 @@ FOLDER = Path(__file__).parent / "rubrics"
 FIELDS = frozenset({"question", "answer", "truth"})
 KEYS = frozenset({"name", "version", "about", "exact_match", "max_new_tokens", "prompt", "scale"})
 MARKS = " \t\r\n.*'\"`"
-"""What a reply may have around its grade."""
+"""Characters that a response may have around its grade."""
 LEVELS = ("lowest", "highest", "correct_from", "unreadable")
 
 
 class Case(NamedTuple):
-    """What one verdict is about."""
+    """One verdict's input: a question, an answer to judge, and the ground truth."""
 
     question: str
     answer: str
@@ -48,7 +48,7 @@ class Scale:
     unreadable: int
     """The grade of a reply that holds none."""
     words: Mapping[str, int] = field(default_factory=dict)
-    """Grades that are said in words."""
+    """Grades that are written as words."""
 
     def share(self, grade: int) -> float:
         """A grade on the scale from 0 to 1."""
@@ -57,28 +57,28 @@ class Scale:
 
 @dataclass(frozen=True)
 class Rubric:
-    """By what an answer is judged, from a TOML file: a prompt, and a scale of whole grades.
+    """Rule for judging an answer, from a TOML file: a prompt, and a scale of whole grades.
 
     Without a scale the judge is not shown the truth, and its reply is no grade but an answer of its
     own, which the task's scorer compares with the truth.
     """
 
     reference: str
-    """What a judge is told: the name of a rubric that harness has, or a file's path."""
+    """Name of a rubric of harness, or a file's path, as the judge and the records get it."""
     name: str
     version: int
     """Raised when the prompt or the scale changes."""
     prompt_template: str
-    """With the fields {answer}, {truth} and perhaps {question}; without a scale with {answer} and
-    {question}."""
+    """Template of the prompt, with the fields {answer}, {truth} and perhaps {question}; without a
+    scale with {answer} and {question}."""
     scale: Scale | None
     exact_match: bool = False
-    """Whether an answer in the words of the truth is right without asking."""
+    """True if an answer in the words of the ground truth is right without asking the judge."""
     max_new_tokens: int = 0
-    """Room that a reply needs, in tokens, where that is more than a judge gives by itself."""
+    """Number of tokens that a response needs, where that is more than a judge's default."""
 
     def prompt(self, case: Case) -> str:
-        """What a model is asked."""
+        """Return the prompt for the judge."""
         return self.prompt_template.format(**case._asdict()).strip()
 
     def graded(self) -> Scale:
@@ -96,7 +96,8 @@ class Rubric:
         return self.scale
 
     def read(self, reply: str) -> int | None:
-        """The grade that a reply says, or None: the whole reply must be a grade or its word.
+        """Return the grade that a response gives, or None: the whole response must be a grade or
+        its word.
 
         >>> graded = rubric("graded")
         >>> graded.read(" 2."), graded.read("2 of 3"), graded.read("4"), graded.read("")
@@ -122,7 +123,7 @@ class Rubric:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that can change a verdict, wherever the file lies."""
+        """Return a hash of all that can change a verdict; the file's place cannot."""
         plain: list[Any] = [self.name, self.version, self.prompt_template]
         if self.scale is not None:
             plain += [
@@ -139,16 +140,16 @@ class Rubric:
 
 
 class Judgement(NamedTuple):
-    """What became of one answer."""
+    """Verdict on one answer."""
 
     score: float
-    """From 0 to 1."""
+    """Score from 0 to 1."""
     correct: bool
     by: Literal["judge", "exact match", "no answer"]
     readable: bool
-    """Whether the judge's reply was a grade. If not, the rubric's `unreadable` counts."""
+    """True if the judge's response was a grade. If not, the rubric's `unreadable` counts."""
     text: str = ""
-    """The judge's reply, for a scorer that reads it by a rule of its own."""
+    """Response of the judge, for a scorer that reads it by a rule of its own."""
 
 
 JUDGED = (
@@ -164,7 +165,7 @@ JUDGED = (
 
 
 def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
-    """Judge one answer; a blank one, and an exact one if the rubric says so, without asking.
+    """Judge one answer; a blank one, and an exact one if the rubric allows it, without a request.
 
     Raises:
         ModelError: the judge's score is not the one that its own reply says by the rubric.
@@ -211,7 +212,7 @@ def asked(by: Rubric, cases: Iterable[Case]) -> list[Case]:
 
 
 def same_words(answer: str, truth: str) -> bool:
-    """Whether two texts are equal but for case, spaces and a full stop at the end.
+    """Return True if two texts are equal but for case, spaces and a full stop at the end.
 
     >>> same_words("A red  car.", "a red car"), same_words("red car", "a red car")
     (True, False)
@@ -270,7 +271,7 @@ def _loaded(path: Path, reference: str) -> Rubric:
 
 
 def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
-    """What is wrong with a rubric's file."""
+    """Yield the faults of a rubric's file."""
     if unknown := sorted(plain.keys() - KEYS):
         yield f"unknown: {', '.join(unknown)}"
     for key, kind in (("name", str), ("version", int), ("prompt", str)):
@@ -286,7 +287,7 @@ def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _prompt_problems(template: str, *, graded: bool) -> Iterable[str]:
-    """What is wrong with a prompt.
+    """Yield the faults of a prompt.
 
     To grade an answer is to compare it with the truth; without a scale the judge is to answer the
     question from the answer alone, and the truth would give it away.

@@ -88,7 +88,7 @@ class Rle:
 
     @classmethod
     def _encoded(cls, height: int, width: int, counts: str) -> Self:
-        """Of a text that is known to be whole: parsing it takes longer than making it."""
+        """Build from counts known to be valid, without parsing them: that would take longer."""
         rle = object.__new__(cls)
         for name, value in (("height", height), ("width", width), ("counts", counts)):
             object.__setattr__(rle, name, value)
@@ -222,7 +222,7 @@ class Track(Sequence[BoolArray]):
         return mask
 
     def __iter__(self) -> Iterator[BoolArray]:
-        """Masks in order; one that stays the same for some frames is decoded once."""
+        """Yield the masks in order; one that does not change for some frames is decoded once."""
         counts, mask = None, None
         for index, now in enumerate(self._counts):
             if mask is None or now != counts:
@@ -240,7 +240,7 @@ class Track(Sequence[BoolArray]):
         self._counts[index] = rle.counts
 
     def union(self, *others: "Track") -> "Track":
-        """In every frame, pixels that are in any of the tracks; nothing is decoded.
+        """Return, in every frame, the pixels that are in any of the tracks; nothing is decoded.
 
         Raises:
             MaskError: one has another size or length.

@@ -1,4 +1,4 @@
-"""Pictures and videos as opaque handles: what a model may see of a benchmark's files.
+"""Images and videos as opaque handles: the part of a benchmark's files that a model may see.
 
 A handle gives pixels, times and a content id. It does not tell where the file lies, because
 beside ReasonSeg's `x.jpg` lies its answer `x.json`. Decoding follows one rule everywhere (see
@@ -30,7 +30,7 @@ EXIF_ORIENTATION = 0x0112
 TURNED = frozenset({5, 6, 7, 8})  # orientations that swap width and height
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-"""What is opened, whatever a file is called. Pillow hands others, such as EPS, to programs."""
+"""Formats that are opened, whatever a file's name is. Pillow runs programs for others (EPS)."""
 
 # Our own limit (masks.check_size) is applied to the header before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
@@ -91,7 +91,7 @@ class Media:
 
     @property
     def id(self) -> str:
-        """A hash of the content: equal files have equal ids, wherever they lie."""
+        """Hash of the content: equal files have equal ids, wherever they are."""
         if self._id is None:
             self._id = self._digest()
         return self._id
@@ -108,11 +108,11 @@ class Media:
 
     @property
     def fault(self) -> str | None:
-        """Why the picture or video cannot be read at all, if that is known; see `lost`."""
+        """Reason why the image or video cannot be read at all, if known; see `lost`."""
         return getattr(self._load[0], "fault", None)
 
     def times(self) -> tuple[float, ...]:
-        """Seconds from the start, one a frame; whole numbers count frames if no rate is known."""
+        """Seconds from the start, one for each frame; frame indices if no frame rate is known."""
         return self._times
 
     def frame(self, index: int) -> Frame:
@@ -202,9 +202,10 @@ def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, i
 
 
 def lost(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
-    """What stands for a picture or a video whose file is missing or damaged.
+    """Return a stand-in for an image or a video whose file is missing or damaged.
 
-    It raises `error` when it is decoded. `size` is what truth and predictions are compared in.
+    It raises `error` when it is decoded. `size` is the (width, height) in which ground truth and
+    predictions are compared.
     """
     return Media(
         [_Lost(str(error))] * frames,
@@ -216,9 +217,9 @@ def lost(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
 
 
 def files_of(media: Media) -> tuple[Path, ...]:
-    """The files that a medium is read from, in order; none if it is held in memory.
+    """Return the files that a medium is read from, in order; none if it is held in memory.
 
-    For the record of a run, which has to know that they are the same: no model is told.
+    They are for the record of a run, which checks that they are the same. No model sees them.
     """
     paths: tuple[Path, ...] = getattr(media._digest, "paths", ())
     return paths

@@ -1,4 +1,5 @@
-"""How a run differs from the paper of its method: what `paper.toml` beside the method declares.
+"""Differences between a run and the paper of its method, as `paper.toml` beside the method
+declares.
 
     [dr2seg]
     paper = "DR2Seg (2025)"               # named where a run differs
@@ -43,7 +44,7 @@ class Deviation:
     setting: str
     used: str
     paper: str
-    """What the paper used."""
+    """Value of the paper."""
 
     def __str__(self) -> str:
         return f"{self.setting} {self.used} (paper: {self.paper})"
@@ -55,7 +56,7 @@ class Setting:
 
     setting: str
     paper: tuple[Any, ...] = ()
-    """The values that are the paper's; none: the paper has no such thing."""
+    """Values of the paper; empty: the paper has no such thing."""
     forms: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
     other_than: frozenset[str] = frozenset()
@@ -65,7 +66,7 @@ class Setting:
 
 
 def declared(model: str) -> tuple[str, tuple[Setting, ...]]:
-    """The paper of an installed model and its settings; nothing where none is declared.
+    """Return the paper of an installed model and its settings; nothing where none is declared.
 
     Raises:
         DataError: the file is not in the form.
@@ -111,11 +112,11 @@ def _read(path: Path) -> dict[str, Any]:
 def deviations(
     model: str, description: Mapping[str, Any], forms: Iterable[AnswerForm], task: str = ""
 ) -> list[Deviation]:
-    """List in what a model differs from its paper on a task.
+    """List the settings in which a model differs from its paper on a task.
 
     Args:
         model: The model's SPEC, as it is recorded.
-        description: What the model says of itself.
+        description: The model's description of itself.
         forms: Of answer that the task asks for.
         task: Its name.
     """
@@ -149,7 +150,7 @@ def _deviations(
 
 
 def _recorded(description: Mapping[str, Any], path: str) -> Any:
-    """What a record says of a part: its name and settings; None if it says nothing."""
+    """Return a part of a description as recorded (name and settings); None if it is not there."""
     found: Any = description
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -157,7 +158,7 @@ def _recorded(description: Mapping[str, Any], path: str) -> Any:
 
 
 def _given(spec: Spec, name: str) -> Value:
-    """What a SPEC says, or the plugin's default; None if neither does."""
+    """Return the value of a setting: the SPEC's, else the plugin's default, else None."""
     if name in spec.arguments:
         return spec.arguments[name]
     with suppress(HarnessError):
@@ -169,7 +170,7 @@ def _given(spec: Spec, name: str) -> Value:
 
 
 def _is(used: Any, value: Any) -> bool:
-    """Whether what was used is one of the paper's values."""
+    """Return True if the value in use is one of the paper's."""
     if isinstance(used, Mapping):
         part = parse(value) if isinstance(value, str) else Spec("")
         return used.get("name") == part.name and all(
@@ -197,7 +198,7 @@ def _shown(value: Any) -> str:
 
 
 def sentence(model: str, spec: str, task: str, found: Iterable[Deviation]) -> str:
-    """What is said of a run that differs from its paper."""
+    """Return the sentence about a run that differs from its paper."""
     with suppress(HarnessError):
         paper = declared(parse(spec).name)[0]
         model = f"{model} on {task} does not reproduce {paper}" if paper else model

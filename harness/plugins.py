@@ -95,7 +95,7 @@ def _fault(kind: Kind) -> type[HarnessError]:
 
 @contextmanager
 def blamed(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
-    """The boundary to code of plugins: whatever they raise becomes an error that names them.
+    """Turn every exception of a plugin's code into an error that names the plugin.
 
     Errors of harness pass as they are; a module that is not there becomes MissingDependency.
     SystemExit is an error as well: a run that a library ends with "success" is not finished.
@@ -129,7 +129,7 @@ def missing(what: str, error: ModuleNotFoundError) -> MissingDependency:
 
 
 def told(error: BaseException) -> str:
-    """An error and the line that raised it, such as `KeyError: 'a' (toys.py, line 12)`."""
+    """Return an error and the line that raised it, such as `KeyError: 'a' (toys.py, line 12)`."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     trace = error.__traceback__
     if trace is None or isinstance(error, HarnessError):  # which says it in words
@@ -161,7 +161,7 @@ def extra(error: ModuleNotFoundError) -> str | None:
 
 
 def accepts(kind: Kind, name: str, parameter: str) -> bool:
-    """Whether a plugin has a keyword-only parameter of this name."""
+    """Return True if a plugin has a keyword-only parameter of this name."""
     import inspect
 
     known = inspect.signature(load(kind, name)).parameters.get(parameter)

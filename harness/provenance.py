@@ -1,4 +1,4 @@
-"""What a run was made with: code, packages, machine. Nothing here reads a clock."""
+"""Record of a run's code, packages and machine. Nothing here reads a clock."""
 
 import platform
 import subprocess
@@ -65,7 +65,7 @@ def packages() -> dict[str, str]:
 
 
 def code_revision(folder: Path) -> tuple[str | None, bool | None]:
-    """(commit, whether tracked files are changed) of the checkout that holds the code."""
+    """Return (commit, True if tracked files are changed) of the checkout that holds the code."""
     try:
         commit = _git(folder, "rev-parse", "HEAD")
         dirty = _git(folder, "status", "--porcelain", "--untracked-files=no", ":/")
@@ -101,7 +101,7 @@ def device_of(devices: Iterable[str]) -> str:
 
 
 def _named(setting: str) -> str:
-    """What a setting means: the name of a CUDA device, `cpu`, or another kind as it is."""
+    """Return the name of a CUDA device, `cpu`, or the name of another kind of device unchanged."""
     kind, _, index = setting.partition(":")
     if kind not in (AUTO, "cuda"):
         return CPU if kind == CPU else setting

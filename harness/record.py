@@ -1,4 +1,4 @@
-"""A run on disk: what was asked, what was predicted, what it scored.
+"""A run on disk: its questions, predictions and scores.
 
 manifest.json                  everything needed to repeat the run; written before it starts
 samples.<worker>.<attempt>.jsonl   the journal of predictions (store/journal.py)
@@ -6,7 +6,7 @@ scores.jsonl                   one `UnitScore` a line, in the task's order
 results.json                   the numbers; equal runs give equal bytes, so no clock in it
 checksums.json                 hashes of the four above (store/checksums.py)
 timing.json                    seconds, which are never equal
-submission.zip                 instead of numbers, where the organisers keep the truth
+submission.zip                 instead of numbers, where the organisers keep the ground truth
 """
 
 import hashlib
@@ -63,7 +63,7 @@ RESCORE = (
 
 
 def _fields(path: Path, names: Sequence[str], fix: str) -> dict[str, Any]:
-    """The object in a JSON file, which has these fields; a dot goes into a field."""
+    """Read the object in a JSON file and check that it has the fields; a dot goes into a field."""
     try:
         plain = read_json(path)
     except StoreError as error:
@@ -103,7 +103,7 @@ class Run:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What was asked and with what; raises StoreError if it is not what harness writes."""
+        """Return the run's configuration; raise StoreError if harness did not write it."""
         path = self.folder / MANIFEST
         plain = _fields(path, ("version",), SET_ASIDE)
         if plain["version"] != VERSION:
@@ -123,7 +123,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether there are numbers (or a submission)."""
+        """Return True if there are numbers (or a submission)."""
         return (self.folder / RESULTS).is_file()
 
     @cached_property
@@ -183,17 +183,17 @@ class Run:
 
 
 FINISHED = (MANIFEST, RESULTS, SCORES, checksums.CHECKSUMS)
-"""Of which a run that is not finished has the first alone."""
+"""Files of a finished run; a run that is not finished has only the first."""
 
 EARLIER = re.compile(r".*\.old\d+\Z")
 """The names that `--restart` gives to earlier runs."""
 
 
 def runs_below(folder: Path) -> list[Path]:
-    """Every finished run folder at or below a folder, in the order of their paths.
+    """List every finished run folder at or below a folder, in the order of their paths.
 
-    One that lost some of its files is among them, so that whoever reads it says so. Runs that were
-    set aside are not, unless the folder itself is one.
+    A folder that lost some of its files is among them, so that its reader reports that. Runs that
+    were set aside are not, unless the folder itself is one.
     """
     if not folder.is_dir():
         raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
@@ -213,7 +213,7 @@ def config_hash(config: Mapping[str, Any]) -> str:
 
 
 def differences(old: Any, new: Any, name: str = "") -> list[str]:
-    """What two pieces of plain data disagree in, one line a value."""
+    """Return the values that differ between two pieces of plain data, one line each."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         keys = sorted(set(old) | set(new))
         parts = (
@@ -264,17 +264,17 @@ def summarise(
 
 
 def _shown(protocol: Protocol, found: Mapping[str, float | None]) -> dict[str, float | None]:
-    """The numbers, those first that stand beside the headline."""
+    """Return the numbers, first those that are shown beside the headline."""
     first = (protocol.headline, *protocol.beside) if protocol.beside else ()
     return {**{name: found[name] for name in first}, **found}
 
 
 def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]:
-    """What the tokens of a run cost, in the currency of the model's prices; nothing without them.
+    """Return the cost of a run's tokens in the currency of the model's prices, if it has any.
 
     Args:
-        model: As the manifest has it. A network that is paid for says in its description what a
-            million tokens of prompt and of completion cost.
+        model: The manifest's `model`. The description of a paid VLM holds the price of a million
+            tokens of prompt and of completion.
         usage: Tokens of the run, as the network counted them.
 
     >>> chat = {"price_of_a_million_tokens": [2.0, 10.0]}
@@ -297,7 +297,7 @@ def unscored(
     failures: Mapping[str, int],
     usage: Mapping[str, int],
 ) -> dict[str, Any]:
-    """The content of results.json where the organisers keep the truth: counts, and no numbers."""
+    """Return results.json's content where the organisers keep the ground truth: counts alone."""
     nothing = dict.fromkeys(metric.name for metric in task.protocol.metrics)
     plain = summarise(task, manifest, [], failures, usage, nothing, None)
     n_failed = sum(failures.values())
@@ -370,7 +370,7 @@ def _lines(units: Iterable[UnitScore]) -> bytes:
 
 
 def public(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What `--json` shows of a task."""
+    """Return the results of a task that `--json` prints."""
     keys = (
         "headline",
         "metrics",

@@ -1,4 +1,4 @@
-"""Reading what models write: tags and JSON, within limits, never raising anything but ParseError.
+"""Parsing of models' responses: tags and JSON, within limits, never raising but ParseError.
 
 Strict reading follows the official parsers; `loads_lenient` adds the repairs that inference may
 use (and must report), so that a reward can stay strict where a prediction is kind.
@@ -27,7 +27,7 @@ def tagged(reply: str, tag: str) -> str | None:
 
 
 def _between(text: str, opening: str, closing: str) -> str | None:
-    """What stands between two marks, stripped.
+    """Return the text between two marks, stripped; None without them.
 
     Found by search: a regular expression that strips takes cubic time on blanks after a mark that
     is never closed.
@@ -61,7 +61,7 @@ def loads_strict(text: str) -> Any:
 
 
 def loads_lenient(text: str) -> tuple[Any, tuple[str, ...]]:
-    r"""Parse JSON with known repairs; the second value says which were made.
+    r"""Parse JSON, with known repairs; return the value and the repairs that were made.
 
     Repairs, each only if strict reading fails: a ```json fence is removed, trailing commas are
     dropped, single quotes become double ones, `\_` becomes `_`.
@@ -137,7 +137,7 @@ def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
 
 
 def excerpt(value: Any, limit: int = 60) -> str:
-    """The beginning of how a value is written, for an error; its type where it cannot be written.
+    """Return the start of a value's text, for an error; its type where it cannot be written.
 
     Python refuses to write out integers of thousands of digits, which a literal can hold.
 

@@ -1,4 +1,4 @@
-"""What a scorer returns: statistics that merge, and metrics that turn merged ones into numbers.
+"""Scorers' values: statistics that merge, and metrics that turn merged statistics into numbers.
 
 A scorer looks at one *unit* (the smallest group of samples that the official scorer treats as
 one) and returns a `Mean`, a `Ratio` or a `Corpus` for each metric. Statistics of any number of
@@ -49,7 +49,7 @@ Better: TypeAlias = Literal["higher", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How merged statistics become one number.
+    """Rule that turns merged statistics into one number.
 
     Exactly one of three kinds: a quotient (the default), a `corpus` function, or a `derived`
     function of other metrics, given in `of`. Derived functions are applied to arrays of
@@ -61,12 +61,12 @@ class Metric:
     epsilon: float = 0.0
     """Added to the denominator, as some official scorers do."""
     corpus: Callable[[Sequence[Any]], float] | None = None
-    """Turns all items into a number. If it also has a method `over(blocks, kept)`, that gives the
-    numbers of many subsets at once; see `harness.statistics.jackknife`."""
+    """Function that turns all items into a number. If it also has a method `over(blocks, kept)`,
+    that gives the numbers of many subsets at once; see `harness.statistics.jackknife`."""
     of: tuple[str, ...] = ()
     derived: Callable[..., Any] | None = None
     about: str = ""
-    """One line for cards and boards: what the number is."""
+    """Description of the number in one line, for cards and boards."""
 
     def __post_init__(self) -> None:
         if bool(self.of) != (self.derived is not None) or (self.corpus and self.derived):
@@ -186,7 +186,7 @@ def _number(plain: Any) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitScore:
-    """The statistics of one scored unit, as a run keeps them (a line of `scores.jsonl`)."""
+    """Statistics of one scored unit, as in a run's record (a line of `scores.jsonl`)."""
 
     unit: str
     group: str
@@ -194,7 +194,7 @@ class UnitScore:
     """Official ids of the unit's samples."""
     categories: Mapping[str, str]
     failed: int
-    """How many of its samples have no answer that the protocol reads."""
+    """Number of the unit's samples without an answer that the protocol can read."""
     scores: Scores
 
     def to_json(self) -> dict[str, Any]:

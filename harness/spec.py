@@ -45,7 +45,7 @@ class Spec:
         return f"{self.name}({given})"
 
     def with_defaults(self, **defaults: Value) -> "Spec":
-        """The same spec with further arguments where none were given."""
+        """Return the same spec with further arguments, for names without a value."""
         return Spec(self.name, {**defaults, **self.arguments})
 
 

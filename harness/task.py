@@ -12,17 +12,17 @@ from harness.types import AnswerForm, Prediction, Sample
 ScoreUnit: TypeAlias = Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
 """Scores one unit: its samples, and the prediction for each in the same order."""
 Reads: TypeAlias = Callable[[Sample, Prediction], bool]
-"""Whether the rule that makes a protocol's number takes an answer from a prediction."""
+"""Function that returns True if the protocol's scorer can take an answer from the prediction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """What perfect answers score on the headline metric, and why if that is not simply 1."""
+    """Score of perfect answers on the headline metric, and the reason if it is not simply 1."""
 
     value: float | Callable[[Iterable[Sample]], float]
     """A number, or a function of the samples where it depends on them."""
     tolerance: float = 0.0
-    """How far below `value` perfect answers may stay, for the reason in `why`."""
+    """Distance by which perfect answers may stay below `value`, for the reason in `why`."""
     why: str = ""
 
     def over(self, samples: Callable[[], Iterable[Sample]]) -> float:
@@ -40,17 +40,17 @@ class Protocol:
     headline: str
     ceiling: Ceiling
     about: str
-    """One line: whose scorer it is, and what is particular about it."""
+    """Description in one line: whose scorer it is, and its particulars."""
     beside: tuple[str, ...] = ()
-    """Metrics that stand next to the headline, such as the one that papers print."""
+    """Metrics that are shown next to the headline, such as the one that papers print."""
     reads: Reads | None = None
-    """By what a sample counts as answered, where the protocol reads responses by a rule of its own
-    and not what the model's parser made of them; None: an answer is an answer."""
+    """Rule by which a sample counts as answered, where the protocol parses responses itself instead
+    of using the model's parsed answer; None: any answer counts."""
     rubric: str | None = None
-    """By what a judge grades free answers, where the protocol needs one (`harness.judging`)."""
+    """Name of the rubric for free answers, where the protocol needs one (`harness.judging`)."""
     judged: Callable[[Any], ScoreUnit] | None = None
-    """`score` by a `model.Judge`, given with `rubric`. `score` itself scores what needs no judge,
-    such as perfect answers, and raises UsageError for what does."""
+    """Function that scores with a `model.Judge`, given with `rubric`. `score` itself scores samples
+    that need no judge, such as perfect answers, and raises UsageError for others."""
 
     def metric(self, name: str) -> Metric:
         """The declared metric of this name."""
@@ -85,31 +85,31 @@ class Task:
     check: Callable[[], Iterable[Problem]]
     """Looks at every file without decoding: missing, wrong size, duplicate, not in the layout."""
     submission: Callable[[Iterable[tuple[Sample, Prediction]], Path], Path] | None = None
-    """Writes the file that the organisers' server takes, where the truth is hidden."""
+    """Function that writes the file for the organisers' server, if they keep the ground truth."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What was asked for and what defaults filled in: split, protocol, …"""
+    """Arguments of the task, with defaults filled in: split, protocol, …"""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraMetric:
-    """A metric that any task can be scored by besides its protocol's own, from a plugin."""
+    """A metric from a plugin that can score any task, besides its protocol's own."""
 
     metric: Metric
     score: ScoreUnit
-    """Returns the statistic of `metric` alone, or nothing where it does not apply."""
+    """Function that returns the statistic of `metric` alone, or nothing where it does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostMetric:
-    """What answers cost for each that is right by the protocol's headline metric, from a plugin.
+    """Cost of the answers for each that is right by the protocol's headline metric, as a plugin.
 
     The headline has to be a mean of values from 0 to 1, which then count as parts of a right
-    answer. Where nothing is right there is no number.
+    answer. Without a right answer there is no number.
     """
 
     metric: Metric
     cost: Callable[[Sequence[Prediction]], float]
-    """What the predictions of a unit cost together."""
+    """Function that returns the cost of all predictions of a unit together."""
 
     def score(self, headline: Statistic | None, predictions: Sequence[Prediction]) -> Scores:
         """The statistic of `metric` for a unit with this headline; none if it has no headline.
@@ -125,7 +125,7 @@ class CostMetric:
         return {self.metric.name: Ratio(self.cost(predictions), right)}
 
     def unfit(self, found: str) -> UsageError:
-        """The error for a headline that says nothing about how many answers are right."""
+        """Return the error for a headline that does not measure how many answers are right."""
         return UsageError(
             f"metric {self.metric.name!r}",
             expected="a headline metric that is a mean of values from 0 to 1",
@@ -134,7 +134,7 @@ class CostMetric:
 
 
 def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task:
-    """The same task, scored by further metrics; its headline and ceiling stay.
+    """Return the same task with further metrics; its headline and ceiling do not change.
 
     Raises:
         UsageError: a name is taken, or a cost is asked for where the headline does not fit.

@@ -1,4 +1,4 @@
-"""The contract of trainers, which make checkpoints, and what one is handed.
+"""Trainers make checkpoints: the protocol that they fulfil, and the values that they are given.
 
 A training folder DIR holds
 
@@ -29,19 +29,21 @@ CHECKPOINT, CURVE, STATE, EVALUATIONS = "checkpoint", "curve.jsonl", "state", "e
 
 
 class TrainingProgress(Protocol):
-    """Is told how far a training is."""
+    """Receiver of a training's progress, such as a progress bar."""
 
     def start(self, name: str, total: int, done: int) -> None:
-        """Steps begin (or a pass over samples does); `done` of `total` were made before."""
+        """Report the start of steps (or of a pass over samples); `done` of `total` were made
+        before.
+        """
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
-        """`done` steps are made now; `numbers` are what was logged of the last one."""
+        """Report that `done` steps are made; `numbers` are the logged numbers of the last one."""
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
 
     def end(self) -> None:
-        """What `start` began is over."""
+        """Report the end of what `start` began."""
 
 
 class Silent:
@@ -99,7 +101,7 @@ class Trainer(ABC):
 
         Raises:
             UsageError: `run` lacks what this trainer needs, such as a model.
-            KeyboardInterrupt: `run.stopping` said so; the state was saved before.
+            KeyboardInterrupt: `run.stopping` became true; the state was saved before.
         """
 
 
@@ -109,7 +111,7 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """What a trainer is handed.
+    """Input of a trainer: its folder, data, start and seed.
 
     With several processes (`accelerate launch -m harness train …`) each has its own; only the one
     with `main` writes files.
@@ -118,17 +120,18 @@ class TrainingRun:
     out: Path
     """The training folder; it exists."""
     tasks: tuple[Task, ...] = ()
-    """What to train on, in this order; none for a trainer that draws its own world."""
+    """Tasks to train on, in this order; none for a trainer that generates its own scenes."""
     model: Spec | None = None
-    """What to start from; None: from nothing."""
+    """SPEC of the model to start from; None: from nothing."""
     seed: int = 0
     resume: bool = False
     """Go on from the newest whole state, if there is one; without it, there is none."""
     main: bool = True
-    """Whether this process is the one that writes."""
+    """True if this process is the one that writes files."""
     progress: TrainingProgress = field(default_factory=Silent)
     stopping: Callable[[], bool] = _never
-    """Asked after every step. If true (Ctrl-C), save the state and raise KeyboardInterrupt."""
+    """Function that is called after every step. If it returns True (Ctrl-C), save the state and
+    raise KeyboardInterrupt."""
     every: int | None = None
     """Steps between evaluations while training; None: none."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
@@ -138,7 +141,7 @@ class TrainingRun:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the trained network goes."""
+        """Folder for the trained model."""
         return self.out / CHECKPOINT
 
     @property
@@ -148,7 +151,7 @@ class TrainingRun:
 
     @property
     def curve(self) -> "Curve":
-        """What is logged."""
+        """Log of the training's numbers, one line for each logged step."""
         return Curve(self.out / CURVE)
 
 
@@ -168,7 +171,7 @@ class Curve:
             raise cannot_write(self.path, error) from error
 
     def cut(self, step: int) -> None:
-        """Drop what was logged after `step`: a resumed training logs those steps again."""
+        """Drop the lines logged after `step`: a resumed training logs those steps again."""
         kept = [row for row in self.read() if row["step"] <= step]
         lines = [json.dumps(row, allow_nan=True) + "\n" for row in kept]
         write_bytes(self.path, "".join(lines).encode())

@@ -15,7 +15,7 @@ from harness.media import Media
 
 
 class AnswerForm(StrEnum):
-    """What kind of answer a question asks for."""
+    """Kind of answer that a question asks for."""
 
     MASK = "mask"
     MASK_TRACK = "mask_track"
@@ -66,25 +66,26 @@ class Box3D(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What was said, or what is true. A field is None where nothing was said about it.
+    """An answer: a prediction or the ground truth. A field is None where it was not given.
 
-    One vocabulary for predictions and for truth, so that a perfect prediction is the target's own
-    answer. Products (V-STaR's text, interval and boxes) fill several fields.
+    Predictions and ground truth share one vocabulary, so that a perfect prediction is the target's
+    own answer. Products (V-STaR's text, interval and boxes) fill several fields.
     """
 
     masks: tuple[Rle, ...] | None = None
-    """One a frame; a picture is one frame. An empty mask says: seen nowhere in this frame."""
+    """One mask for each frame; an image is one frame. An empty mask: no visible object."""
     instances: tuple[tuple[Rle, ...], ...] | None = None
-    """Each object's own mask, one a frame; `masks` is their union. As many as `boxes`: in their
-    order. None where a benchmark does not tell them apart. Of the truth: predictions keep none."""
+    """Masks of each object, one for each frame; `masks` is their union. As many as `boxes`, in
+    their order. None where a benchmark does not distinguish the objects. Only the ground truth has
+    them."""
     soft_masks: tuple[SoftMask, ...] | None = None
-    """Confidences, one a frame, where a protocol compares objects by them."""
+    """Confidences, one for each frame, for protocols that rank or compare objects by them."""
     boxes: tuple[Box, ...] | None = None
     box_scores: tuple[float, ...] | None = None
     """Confidences of `boxes`, in their order."""
     points: tuple[Point, ...] | None = None
     box_track: tuple[Box | None, ...] | None = None
-    """One a frame; None says: not in this frame."""
+    """One box for each frame; None: the object is not visible in it."""
     boxes_3d: tuple[Box3D, ...] | None = None
     count: int | None = None
     choice: str | None = None
@@ -93,7 +94,7 @@ class Answer:
     interval: Interval | None = None
     text: str | None = None
     no_target: bool = False
-    """NO_TARGET: nothing in the media is meant. Neither an empty mask nor a failure."""
+    """NO_TARGET: the query refers to nothing in the media. Neither an empty mask nor a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +112,8 @@ class Query:
     objects: tuple[str, ...] = ()
     """Objects that the benchmark's own question names beside the text."""
     problem_type: str = ""
-    """What the benchmark calls such a question, where methods word one form in several ways: `OCR`
-    (a text to transcribe) or `regression` (a number)."""
+    """Name that the benchmark gives to such a question, where methods word one form in several
+    ways: `OCR` (a text to transcribe) or `regression` (a number)."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -127,7 +128,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What only a scorer may see."""
+    """Ground truth of a sample, which only a scorer may see."""
 
     answer: Answer
     ignore: tuple[Rle, ...] | None = None
@@ -161,7 +162,7 @@ class Sample:
 
 
 class FailureKind(StrEnum):
-    """Why there is no answer."""
+    """Reason why there is no answer."""
 
     PARSE = "parse"
     """The reply is not in the grammar, or no rule of the protocol reads an answer from it."""
@@ -175,7 +176,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer, as data: scored as the protocol says and counted on the board."""
+    """Reason why there is no answer, as data: scored by the protocol, counted on the board."""
 
     kind: FailureKind
     message: str
@@ -183,7 +184,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one prediction cost; zero where a model has no such thing."""
+    """Cost of one prediction; zero where a model has no such thing."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -261,7 +262,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a model answered to one query. Exactly one of `answer` and `failure` is given."""
+    """A model's answer to one query. Exactly one of `answer` and `failure` is given."""
 
     query_id: str
     answer: Answer | None = None
@@ -274,7 +275,7 @@ class Prediction:
     """One a form of answer, of the last replies, in their order."""
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
-    """What was done to read the reply, such as a repair of its JSON."""
+    """Steps that were needed to read the response, such as a repair of its JSON."""
 
     def __post_init__(self) -> None:
         if (self.answer is None) == (self.failure is None):
@@ -294,7 +295,7 @@ def failed(
     replies: tuple[str, ...] = (),
     usage: Usage | None = None,
 ) -> Prediction:
-    """A prediction that says why there is no answer."""
+    """Return a prediction that holds the reason why there is no answer."""
     return Prediction(
         query_id=query.id, failure=Failure(kind, message), replies=replies, usage=usage or Usage()
     )

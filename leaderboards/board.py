@@ -1,4 +1,4 @@
-"""A board: the rows of many runs, in one table for each thing that may be compared.
+"""A board: the rows of many runs, in one table for each set of comparable runs.
 
 Rows share a table only if task, version, split, protocol, judge, subset and the data's fingerprint
 are equal, because a number by another protocol or on other samples is another quantity.
@@ -42,7 +42,7 @@ class Entry:
     """Shared until a difference is shown (`ranking`); None for a row without a number."""
     basis: Basis | None
     to_best: Comparison | None
-    """This row against the best; None for the best, and where they cannot be paired."""
+    """Comparison with the best row; None for the best, and where they cannot be paired."""
     gallery: Gallery
 
 
@@ -55,16 +55,16 @@ class Table:
     split: str
     protocol: str
     judge: str | None
-    """Who graded free answers, by which rubric."""
+    """Judge of the free answers, and its rubric."""
     subset: str | None
     data: str
     """Fingerprint of the annotations and samples, equal in all rows."""
     headline: str
     ceiling: float | None
-    """What perfect answers score on the headline."""
+    """Score of perfect answers on the headline."""
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
-    """What a reader should know, such as why rows could not be paired."""
+    """Remarks for the reader, such as the reason why rows could not be paired."""
 
     @property
     def title(self) -> str:
@@ -89,7 +89,7 @@ class Board:
 
     title: str
     level: float
-    """Of every interval of a difference."""
+    """Level of every interval of a difference."""
     tables: tuple[Table, ...]
 
 
@@ -129,7 +129,7 @@ def _named(made: Row, name: str) -> Row:
 
 
 def _name_twins(tables: Sequence[Table]) -> list[Table]:
-    """Say of tables that differ in nothing but their data that they do."""
+    """Add a note to tables that differ in nothing but their data."""
     counts = Counter(map(_shown_as, tables))
     return [
         replace(made, notes=(*made.notes, OTHER_DATA.format(made.data[:12])))
@@ -144,7 +144,7 @@ def _shown_as(made: Table) -> tuple[str, int, str, str | None]:
 
 
 def key(row: Row) -> Key:
-    """What must be equal for two rows to be compared."""
+    """Return the properties that must be equal for two rows to be compared."""
     rules = (row.protocol, row.judge or "")
     return (row.task, row.task_version, row.split, *rules, row.subset or "", row.data)
 
@@ -222,7 +222,7 @@ def comparer(
     notes: list[str],
     without: Container[int] = (),
 ) -> Compare:
-    """Compare runs by their indices; what cannot be paired is None, and said in `notes`.
+    """Return a function that compares runs by index; pairs without a result are None, with `notes`.
 
     Those `without` a number are not compared.
     """

@@ -1,4 +1,4 @@
-"""The best, median and worst samples of a run, with truth and answer drawn on them.
+"""The best, median and worst samples of a run, with ground truth and answer drawn on them.
 
 Pictures and truth are read from the benchmark's own files, through the task that the run was made
 with. If the task or its files are gone, the gallery says so; the board stands without it.
@@ -30,7 +30,7 @@ class Pick:
 
     @property
     def sample(self) -> str:
-        """The unit's first sample, which stands for it."""
+        """First sample of the unit, which represents it."""
         return self.unit.samples[0]
 
 
@@ -132,7 +132,7 @@ def pick(units: Sequence[UnitScore], metrics: Sequence[Metric], *, each: int) ->
 
 
 def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
-    """The last metric's number over one unit; None where it does not count, or is a corpus."""
+    """Return the last metric's number over one unit; None if it does not count, or is a corpus."""
     found: dict[str, float] = {}
     for metric in metrics:
         statistic = unit.scores.get(metric.name)
@@ -181,7 +181,7 @@ def _gallery(run: Run, picks: Sequence[Pick], samples: Mapping[str, Sample] | st
 
 
 def exhibit(run: Run, choice: Pick, sample: Sample | None) -> tuple[Exhibit, str]:
-    """One sample to show, and what is missing of it.
+    """Return one sample to show, and the reason if parts of it are missing.
 
     Without `sample` (its benchmark is gone) there are no question, truth and pictures.
     """

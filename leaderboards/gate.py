@@ -1,4 +1,4 @@
-"""The gate: may this candidate replace that baseline, or did it become worse?
+"""The gate: a check that a candidate is not worse than its baseline.
 
 Sample by sample on the headline of each task and on the share of samples that are answered,
 clustered by picture or video. It fails on a loss of either that is significant, on one that is
@@ -37,7 +37,7 @@ __all__ = ["GateReport", "TaskVerdict", "check"]
 MAX_LOSS = 0.02
 
 Key: TypeAlias = tuple[str, str, str]
-"""Task, split and subset: what a candidate must have been run on as well."""
+"""Task, split and subset of a run that the candidate must have too."""
 
 
 def check(
@@ -150,7 +150,7 @@ class _Rules:
         return made, ()
 
     def with_losses(self, verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
-        """The verdicts, with corrected p values; those whose loss fails the gate say so."""
+        """Yield the verdicts, with corrected p values and the failures that losses cause."""
         scores = _adjusted([verdict.comparison for verdict in verdicts])
         answers = _adjusted([verdict.answers for verdict in verdicts])
         for place, verdict in enumerate(verdicts):
@@ -184,7 +184,7 @@ class _Rules:
         adjusted: Sequence[float | None],
         place: int,
     ) -> str | None:
-        """Why a loss fails the gate, if it does.
+        """Return the reason why a loss fails the gate, if it does.
 
         Args:
             loss: How much worse the candidate is.
@@ -210,7 +210,7 @@ def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
 
 
 def differences(before: Row, after: Row) -> list[str]:
-    """What keeps two runs of a task from being compared."""
+    """Return the differences that keep two runs of a task from being compared."""
     pairs: Mapping[str, tuple[object, object]] = {
         "protocol": (before.protocol, after.protocol),
         "task version": (before.task_version, after.task_version),
@@ -233,7 +233,7 @@ def _lost_number(before: Row, after: Row) -> list[str]:
 
 
 def changed_answers(verdict: TaskVerdict) -> str | None:
-    """How many answers there were and are, and what the others failed of; None if all is equal."""
+    """Describe the change in answers and in the kinds of failures; None if nothing changed."""
     before, after = verdict.baseline, verdict.candidate
     if after is None or (verdict.change is None and verdict.answers is None):
         return None

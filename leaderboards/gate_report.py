@@ -1,4 +1,4 @@
-"""What the gate found, as values and as plain text for the log of a CI job."""
+"""The gate's verdicts, as values and as plain text for the log of a CI job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskVerdict:
-    """What the gate found on one task."""
+    """Verdict on one task."""
 
     task: str
     """Task, split and subset."""
@@ -40,16 +40,16 @@ class TaskVerdict:
     adjusted_p: float | None = None
     """The comparison's p value by Holm's correction over all tasks of the gate, which decides."""
     answers: Comparison | None = None
-    """The same of the share of samples that are answered; None where no unit's differs."""
+    """Comparison of the shares of answered samples; None where no unit's differs."""
     adjusted_answers_p: float | None = None
-    """Its p value by Holm's correction over all tasks whose answers differ."""
+    """The answers' p value by Holm's correction over all tasks whose answers differ."""
     failures: tuple[str, ...] = ()
-    """Why the gate fails here; empty if it does not."""
+    """Reasons why the gate fails here; empty if it does not."""
     notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found against the candidate here."""
+        """True if nothing speaks against the candidate here."""
         return not self.failures
 
 
@@ -65,12 +65,12 @@ class GateReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found against the candidate on any task."""
+        """True if nothing speaks against the candidate on any task."""
         return all(verdict.passed for verdict in self.verdicts)
 
     @property
     def false_alarms(self) -> float | None:
-        """How often a gate like this fails on losses if no model changed; None if not known.
+        """Probability that a gate like this fails on losses if no model changed; None if not known.
 
         Losses of score and of answers are taken for independent; where they come together, this
         is more than the true rate.
@@ -110,7 +110,7 @@ class GateReport:
         }
 
     def text(self) -> str:
-        """A table in plain text, below it what it means, and PASSED or FAILED as the end."""
+        """Plain text of the report: a table, its explanation, and PASSED or FAILED as the end."""
         return text(self)
 
 
@@ -149,7 +149,7 @@ def grid(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def power(verdict: TaskVerdict, report: GateReport) -> list[str]:
-    """How large a loss this comparison could have seen."""
+    """Describe the loss that this comparison could have detected."""
     comparison = verdict.comparison
     if verdict.change is None:
         return []

@@ -1,4 +1,4 @@
-"""Which losses, of score and of answers, fail a gate, and how often equal models would fail it."""
+"""Losses, of score and of answers, that fail a gate, and its rate of false alarms."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ def compare_answers(
 
 
 def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:
-    """The units, each with how many of its samples have an answer as its only score."""
+    """Return the units, with the number of answered samples as their only score."""
     return [
         replace(
             one,
@@ -53,7 +53,7 @@ def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:
 
 
 def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
-    """Whether a comparison shows a loss, with a p value that is corrected for all tasks."""
+    """Return True if a comparison shows a loss, with a p value that is corrected for all tasks."""
     loss = comparison.loss
     if loss is None or loss <= 0:
         return False
@@ -63,7 +63,7 @@ def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
 
 
 def limit(comparison: Comparison | None, max_loss: float, *, tasks: int = 1) -> float:
-    """The largest loss that passes where it is not significant.
+    """Return the largest loss that passes without significance.
 
     That is `max_loss`, or what the comparison can detect where that is more; without an interval
     nobody knows what it can, and `max_loss` holds.
@@ -80,7 +80,7 @@ def limit(comparison: Comparison | None, max_loss: float, *, tasks: int = 1) -> 
 
 
 def false_alarms(comparisons: Sequence[Comparison], max_loss: float) -> float:
-    """How often a gate fails on losses of one kind if no model changed; 0 to 1.
+    """Return the probability that a gate fails on losses of one kind if no model changed; 0 to 1.
 
     Every swap of the two runs' results is a gate on models that are equally good. The share of
     swaps with a loss that fails is counted for each task; the tasks are taken for independent.
@@ -123,5 +123,5 @@ def _sizes(comparison: Comparison, tasks: int) -> float:
 
 
 def _error(comparison: Comparison) -> float:
-    """The standard error that `detectable` is made of; 0 where the difference does not vary."""
+    """Return the standard error behind `detectable`; 0 where the difference does not vary."""
     return (comparison.detectable or 0.0) / _sizes(comparison, 1)

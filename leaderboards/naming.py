@@ -1,4 +1,4 @@
-"""Names for rows: a model's own, and where several share it the settings that set them apart.
+"""Names for rows: a model's own, and for models with the same name the settings that differ.
 
 Rows of one model with other settings (its SPEC) get the fewest settings by which all of them
 differ, with the shortest text: `qwen_vl/locate(segmenter=sam2)`. Runs that their SPECs do not set
@@ -93,13 +93,13 @@ def _word(value: Value) -> str:
 
 
 def _record(row: Row) -> dict[str, str]:
-    """What sets runs of one SPEC apart."""
+    """Return the properties in which runs of one SPEC differ."""
     known = {"seed": row.seed, "commit": (row.commit or "")[:10], "device": row.device}
     return {key: str(value) for key, value in known.items()}
 
 
 def told_apart(members: Sequence[Settings]) -> list[str]:
-    """For each member the settings by which all that differ can be told apart, as text.
+    """Return for each member, as text, the settings that distinguish all members.
 
     >>> told_apart([{"a": "1", "b": "x/y"}, {"a": "1", "b": "x/z"}, {"a": "1"}])
     ['b=y', 'b=z', '']
@@ -136,7 +136,7 @@ def _said(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
 
 
 def _shortened(values: Sequence[str]) -> dict[str, str]:
-    """Paths by as few of their last parts as tell them apart."""
+    """Shorten paths to as few of their last parts as distinguish them."""
     known = dict.fromkeys(values)
     longest = max((len(PurePath(value).parts) for value in known), default=1)
     for count in range(1, longest + 1):

@@ -1,4 +1,4 @@
-"""One sample in pictures and in words: media, truth and answer at thumbnail size."""
+"""One sample in images and in words: media, ground truth and answer at thumbnail size."""
 
 import base64
 import io
@@ -42,7 +42,7 @@ def views(sample: Sample, prediction: Prediction | None) -> dict[str, str]:
 
 
 def drawable(answer: Answer | None) -> bool:
-    """Whether an answer has anything that lies in the picture."""
+    """Return True if an answer has a part that lies in the image."""
     return answer is not None and any(
         part is not None
         for part in (
@@ -125,7 +125,7 @@ def _mask(answer: Answer, index: int) -> BoolArray | None:
 
 
 def shrink(mask: BoolArray, shape: tuple[int, ...]) -> BoolArray:
-    """A mask at a thumbnail's height × width; what is small stays visible as at least a pixel."""
+    """Shrink a mask to a thumbnail's height × width; small objects keep at least one pixel."""
     if mask.shape == shape:
         return mask
     levels = Image.fromarray(mask.astype(np.uint8) * 255)

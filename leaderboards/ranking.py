@@ -22,16 +22,16 @@ Compare: TypeAlias = Callable[[int, int], Comparison | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one row stands."""
+    """Rank of one row."""
 
     index: int
-    """Which of the rows."""
+    """Index of the row."""
     rank: int | None
-    """From 1; None for a row without a number."""
+    """Rank from 1; None for a row without a number."""
     basis: Basis | None
-    """What decided whether it shares the rank above it; None for the best."""
+    """Test that decided whether it shares the rank above it; None for the best."""
     to_best: Comparison | None
-    """This row against the best one; None for the best, and where they cannot be paired."""
+    """Comparison with the best row; None for the best, and where they cannot be paired."""
 
 
 def rank(rows: Sequence[Row], compare: Compare) -> list[Place]:
@@ -61,7 +61,7 @@ def rank(rows: Sequence[Row], compare: Compare) -> list[Place]:
 
 
 def shown_worse(leader: Row, row: Row, comparison: Comparison | None) -> tuple[bool, Basis]:
-    """Whether `row` is shown to be worse than `leader`, and by what."""
+    """Return True if `row` is shown to be worse than `leader`, and the test that decided."""
     if comparison is not None and comparison.interval is not None:
         return comparison.is_worse, "paired"
     if leader.interval is not None and row.interval is not None:

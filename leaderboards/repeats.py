@@ -1,4 +1,4 @@
-"""Several runs of one model on one task: what the seeds change, and what the score is without them.
+"""Several runs of one model on one task: variance between seeds, and the mean score over them.
 
 Runs of one checkpoint with several decoding seeds are repeats; checkpoints of one recipe with
 several training seeds are trainings. A single run's interval speaks only for its checkpoint.
@@ -47,10 +47,10 @@ class Repeats:
     """avg@k: the mean over all runs, with an interval over samples and seeds."""
     components: Components
     best: Mapping[int, Estimate]
-    """By k, the expected best of k decodings of a unit: pass@k where its scores are 0 or 1. Empty
-    for metrics that have no number a unit. Its interval is clustered, and over samples only."""
+    """Expected best of k decodings of a unit, by k: pass@k where its scores are 0 or 1. Empty for
+    metrics that have no number for a unit. The interval is clustered, and over samples only."""
     binary: bool
-    """Whether every unit's scores are 0 or 1, so that `best` is pass@k."""
+    """True if every unit's scores are 0 or 1, so that `best` is pass@k."""
     notes: tuple[str, ...]
 
 
@@ -123,7 +123,7 @@ def _given(runs: Mapping[str, Folders]) -> dict[str, list[Run]]:
 
 
 def _found(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs by training: by what their models say of themselves, but for decoding seeds."""
+    """Group runs by training: by their models' descriptions without the decoding seeds."""
     trainings: dict[str, list[Run]] = {}
     seeds: dict[tuple[str, str], Run] = {}
     for run in runs:
@@ -158,7 +158,7 @@ def _found(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def _said(model: Mapping[str, Any], without: frozenset[str]) -> str:
-    """What a model says of itself, as text, without some keys at any depth."""
+    """Return a model's description as text, without some keys at any depth."""
 
     def kept(plain: Any) -> Any:
         if isinstance(plain, Mapping):
@@ -195,7 +195,7 @@ def _check_balanced(trainings: Mapping[str, Sequence[Run]]) -> None:
 
 
 def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> FloatArray:
-    """Groups × runs: stand-ins whose means are the runs' numbers."""
+    """Return pseudo-values, groups × runs, whose means are the runs' numbers."""
     columns: list[FloatArray] = []
     for number, one in enumerate(units):
         values = pseudo_values(metrics, one, name=name)

@@ -1,4 +1,4 @@
-"""Rollouts of a training as they are shown: read from `rollouts.jsonl`, chosen, and drawn.
+"""Rollouts of a training for display: read from `rollouts.jsonl`, chosen, and drawn.
 
 Nothing is parsed again: the places that replies name were kept in pixels of the picture.
 """
@@ -28,18 +28,18 @@ class Rollout:
 
     text: str
     second: str | None
-    """What the second pass said."""
+    """Text of the second pass."""
     terms: Mapping[str, float]
     advantage: float | None
-    """None in files that were written before it was kept."""
+    """Advantage; None in files of versions that did not record it."""
     tokens: int
     cut: bool
     unread: str
-    """Why the grammar of the method cannot read it; empty if it can."""
+    """Reason why the grammar of the method cannot read it; empty if it can."""
     answer: Answer
     """Boxes and points in pixels of the original picture."""
     frame: int = 0
-    """The frame of the first medium that they lie on."""
+    """Frame of the first medium that the boxes lie on."""
     picture: str = ""
     """The picture with the truth and these places on it, as a data URI."""
 
@@ -50,14 +50,14 @@ class Group:
 
     step: int
     task: str
-    """Empty in files that were written before it was kept."""
+    """Name of the task; empty in files of versions that did not record it."""
     sample: str
     rollouts: tuple[Rollout, ...]
     question: str = ""
     truth: str = ""
     """The target in words."""
     note: str = ""
-    """Why there is no picture, or what is left out."""
+    """Reason why there is no image, or a list of what is left out."""
 
 
 def groups_of(path: Path) -> list[Group]:
@@ -115,7 +115,7 @@ def _number(value: Any) -> float:
 
 
 def chosen(groups: Sequence[Group], *, most: int, sample: str | None = None) -> list[Group]:
-    """At most `most` groups, evenly spread over the steps; only those of a sample if it is named.
+    """Choose at most `most` groups, evenly spread over the steps; of one sample if it is named.
 
     Raises:
         StoreError: there is none.

@@ -1,4 +1,4 @@
-"""A leaderboard row: one run record, reduced to what a reader compares."""
+"""A leaderboard row: one run record, reduced to the fields that readers compare."""
 
 import hashlib
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ class TrainedBy:
     method: str
     """The trainer with its settings."""
     tasks: tuple[str, ...]
-    """What it was trained on."""
+    """Tasks that it was trained on."""
     seed: int
     config_hash: str
-    """As in the `manifest.json` of the training's folder, which is found by it."""
+    """Hash in the `manifest.json` of the training's folder, which identifies the training."""
     steps: int | None = None
-    """How many were made; None where that is not recorded."""
+    """Number of optimiser steps; None where it is not recorded."""
     folder: str | None = None
-    """The name of its folder; None where only the model's description tells of the training."""
+    """Name of its folder; None where only the model's description mentions the training."""
     link: str | None = None
-    """The way to its page from a board that was written, as a quoted relative URL; None where it
-    has none inside what is published with the board."""
+    """Link to its page from a written board, as a quoted relative URL; None where the folder that
+    is published with the board has no such page."""
     place: Path | None = None
-    """Its folder, where that still lies as it did when the run was made. Never published."""
+    """Folder of the training, if it is still where it was during the run. Never published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Row:
     """Name of the run folder."""
     model: str
     name: str
-    """What boards call it: the model's name, with settings where other rows have the same."""
+    """Name on boards: the model's name, with settings where other rows have the same."""
     model_spec: str
     task: str
     task_version: int
@@ -68,28 +68,28 @@ class Row:
     n_scored: int
     n_failed: int
     failures: Mapping[str, int]
-    """How many samples have no answer, by kind."""
+    """Number of samples without an answer, by kind of failure."""
     usage: Mapping[str, int]
     """Tokens and frames, over all samples."""
     seconds: float | None
-    """Wall-clock time of the run, where it was kept."""
+    """Wall-clock time of the run in seconds, if recorded."""
     judge: str | None
-    """Who graded free answers, and by which rubric, where that was done."""
+    """Judge of the free answers and its rubric, where there was one."""
     seed: int | None
     commit: str | None
     dirty: bool | None
     device: str | None
     config_hash: str
     trained_on: Overlap | None = None
-    """How much of it the model's checkpoint was trained on; None where that is not known."""
+    """Overlap with the training data of the model's checkpoint; None where that is not known."""
     training: TrainedBy | None = None
-    """What made the model's checkpoint; None where that was no training of ours."""
+    """Training of the model's checkpoint; None where it was not trained by harness."""
     deviations: tuple[Deviation, ...] = ()
-    """In what the run differs from the paper of its method, as the record declares it."""
+    """Differences from the paper of the run's method, as the record declares them."""
     process_peak_bytes: int | None = None
-    """The most memory that one of its processes held at once; None where that was not kept."""
+    """Peak memory of one of its processes in bytes; None where that was not recorded."""
     process_gpu_peak_bytes: int | None = None
-    """The same of tensors on one GPU; None where there was none."""
+    """Peak memory of tensors on one GPU in bytes; None without a GPU."""
 
     @property
     def value(self) -> float | None:
@@ -108,12 +108,12 @@ class Row:
 
     @property
     def trained_on_some(self) -> bool:
-        """Whether some of what was evaluated was trained on, as far as is known."""
+        """True if some evaluated samples are known to have been trained on."""
         return self.trained_on is not None and self.trained_on.found
 
     @property
     def quality(self) -> float:
-        """The headline's number, signed so that more is better; the worst where there is none."""
+        """Number of the headline, signed so that more is better; the worst where there is none."""
         if self.value is None:
             return float("-inf")
         return self.value if self.better[self.headline] == "higher" else -self.value
@@ -192,7 +192,7 @@ COPIED = (
 
 
 def _says_nothing(results: Mapping[str, Any]) -> bool:
-    """Whether the model answered nothing at all, not even wrongly: its score is then no score.
+    """Return True if the model gave no answer at all, not even a wrong one: it then has no score.
 
     A reply that cannot be read is an answer of its own, and stays the failure that it is.
     """
@@ -201,7 +201,7 @@ def _says_nothing(results: Mapping[str, Any]) -> bool:
 
 
 def _withheld(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers and breakdowns without values, where a model answered nothing; else nothing."""
+    """Return numbers and breakdowns without values, if a model answered nothing; else nothing."""
     if not _says_nothing(results):
         return {}
     nothing = dict.fromkeys(results["metrics"])
@@ -267,7 +267,7 @@ def _seconds(path: Path) -> float | None:
 
 
 def _peak(path: Path, name: str) -> int | None:
-    """The highest of all attempts and processes; earlier versions kept none."""
+    """Return the highest peak of all attempts and processes; earlier versions recorded none."""
     with suppress(TypeError, ValueError, AttributeError):  # no score hangs on what it cost
         attempts = read_json(path).get("attempts", []) if path.is_file() else []
         kept = [one.get("memory", {}).get(name, []) for one in attempts]
@@ -276,7 +276,7 @@ def _peak(path: Path, name: str) -> int | None:
 
 
 def _data(recorded: Mapping[str, Any]) -> str:
-    """What must be equal for two rows to be of the same data: annotations, and pictures."""
+    """Return the hash of a run's data: annotations and images. Comparable rows have equal ones."""
     fingerprint, pictures = recorded["fingerprint"], recorded.get("pictures")
     if pictures is None:
         return str(fingerprint)

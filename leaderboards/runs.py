@@ -135,7 +135,7 @@ def task_of(run: Run, data_root: Path | None = None) -> Task:
 def metrics_for(
     run: Run, units: Sequence[UnitScore], *, name: str, data_root: Path | None = None
 ) -> tuple[Metric, ...]:
-    """Metric `name` and what it is derived from, as they were when the run was scored.
+    """Return metric `name` and the metrics it derives from, as at the time of scoring.
 
     The data is not needed where the task's module lists its protocols in `PROTOCOLS`, as ours do,
     or where the metric is a plain quotient. What is found must give the recorded number.
@@ -167,7 +167,7 @@ def declared(run: Run) -> tuple[Metric, ...]:
 def _gives(
     metrics: tuple[Metric, ...], units: Sequence[UnitScore], name: str, recorded: float | None
 ) -> bool:
-    """Whether the recorded scores merge to the recorded number."""
+    """Return True if the recorded scores merge to the recorded number."""
     corpora = {metric.name for metric in metrics if metric.corpus is not None}
     names = {metric.name for metric in metrics}
     for unit in units:

@@ -1,4 +1,4 @@
-"""How much a score hangs on a setting: the runs of a sweep that stand in one table.
+"""Sensitivity of a score to a setting, from the runs of a sweep in one table.
 
 Only rows that are equal in all other settings of their sweep are compared, so that what another
 setting does is never put down to this one. A sweep of every combination has several such groups
@@ -19,7 +19,7 @@ from harness.leaderboards.row import Row
 def notes(
     rows: Sequence[Row], sweeps: Sequence[Mapping[str, Any] | None], compare: Compare
 ) -> Iterator[str]:
-    """What is to be said of each setting of each sweep.
+    """Yield the remarks on each setting of each sweep.
 
     `Sensitivity of pocket: gIoU from 0.612 (frames=4) to 0.701 (frames=16) over 3 settings of
     frames; paired difference +0.089 (+0.021 to +0.152).` The base's own value counts among a

@@ -1,4 +1,4 @@
-"""Numbers as a board writes them, alike in Markdown and HTML."""
+"""Formatting of a board's numbers, the same in Markdown and HTML."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -69,25 +69,25 @@ def failures(row: Row) -> str:
 
 
 def marked(row: Row) -> str:
-    """The model's name; † where some of what was evaluated was trained on, ‡ where the run differs
-    from the paper of its method.
+    """Return the model's name, with † where evaluated samples were trained on, and ‡ where the run
+    differs from the paper of its method.
     """
     return row.name + " †" * row.trained_on_some + " ‡" * bool(row.deviations)
 
 
 def trained_on(row: Row) -> str:
-    """What the dagger means."""
+    """Return the footnote of the dagger."""
     return f"† {row.name} ({row.run}): {row.trained_on}."
 
 
 def differs(row: Row) -> str:
-    """What the double dagger means."""
+    """Return the footnote of the double dagger."""
     said = "; ".join(map(str, row.deviations))
     return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {said}."
 
 
 def training(row: Row) -> str:
-    """What made the model's checkpoint: method, tasks, steps, seed, what to find it by."""
+    """Describe the training of the checkpoint: method, tasks, steps, seed, hash and folder."""
     if row.training is None:
         return NOTHING
     made = row.training
@@ -155,7 +155,7 @@ def heading(name: str, better: Better) -> str:
 
 
 def facts(table: "Table") -> list[str]:
-    """What a table's numbers are of, in short phrases."""
+    """Describe a table's runs in short phrases: protocol, judge, versions, samples, data."""
     samples = sorted({entry.row.n_total for entry in table.entries})
     said = [
         f"protocol {table.protocol}",
@@ -181,7 +181,7 @@ def sentence(phrases: Sequence[str]) -> str:
 
 
 def ranking_rule(level: float) -> str:
-    """How ranks are made, in one paragraph."""
+    """Describe in one paragraph how rows are ranked."""
     return (
         "Rows share a rank until a difference is shown: a row starts a new rank when it is worse "
         f"than the first row of the rank above with p ≤ {1 - level:.2g}. p and interval are of one "

@@ -1,4 +1,4 @@
-"""What several commands need: specs from options, tasks and models from specs."""
+"""Helpers of several commands: specs from options, tasks and models from specs."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
 
 
 def needed(value: Any, option: str, what: str) -> Any:
-    """An option's value, or a UsageError that says what it is for."""
+    """Return an option's value, or raise a UsageError that says what the option is for."""
     if value is None:
         raise UsageError(option, expected=what, found="nothing")
     return value
@@ -55,8 +55,8 @@ def require(arguments: Namespace, **options: str) -> None:
 
 
 def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
-    """(key, SPEC, task) of every task asked for. The key is its name, or its SPEC if a name
-    comes twice.
+    """Yield (key, SPEC, task) of every task. The key is its name, or its SPEC if a name comes
+    twice.
     """
     require(arguments, tasks=TASKS, data=ROOT)
     root: Path = arguments.data
@@ -80,20 +80,20 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
 
 
 def _how_to_begin(tasks: Sequence[str] | None) -> str:
-    """What to do where there is no data root: make one, or have the benchmarks asked for."""
+    """Return the advice for a missing data root: make a world, or obtain the benchmarks."""
     names = dict.fromkeys(spec.name for text in tasks or () for spec in parse_list(text))
     had = [f"{name}: {how}" for name in names if (how := how_it_is_had(name))]
     return " ".join(["Make one with: harness data make shapes --out DIR.", *had])
 
 
 def how_it_is_had(name: str) -> str:
-    """How a task's data is had, as its card says; empty where it does not."""
+    """Return the way to obtain a task's data, from its card; empty if the card does not give it."""
     card = card_at(name)
     return f"How it is had: {card.data}" if card is not None and card.data else ""
 
 
 def card_at(name: str) -> Card | None:
-    """The card of an installed task; None where there is no such task, or it brings none."""
+    """Return the card of an installed task; None without a task of this name, or without a card."""
     entry = plugins.installed("tasks").get(name)
     place = plugins.folder(entry) if entry is not None else None
     if place is None or not (place / "card.toml").is_file():
@@ -108,7 +108,7 @@ def data_folders() -> dict[str, str]:
 
 
 def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
-    """Say it if `--data` is a benchmark's own folder, or lies in it, instead of the root."""
+    """Raise UsageError if `--data` is a benchmark's own folder, or in it, instead of the root."""
     place = root.resolve()
     for folder in (place, *place.parents[:2]):
         if folder.name != spec.name:
@@ -146,6 +146,6 @@ def slug(text: str) -> str:
 
 
 def run_folder(out: Path, model: str, task: str, subset: str | None) -> Path:
-    """Where the run of a model on a task goes."""
+    """Return the folder for the run of a model on a task."""
     named = f"{task}@{Path(subset).name}" if subset else task
     return out / slug(model) / slug(named)

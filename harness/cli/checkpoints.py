@@ -1,4 +1,4 @@
-"""Which model evaluates a checkpoint: SPECs with a place for it, or with another checkpoint in."""
+"""Choice of the model that evaluates a checkpoint: SPECs with the checkpoint put in."""
 
 import inspect
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.spec import Spec, parse
 
 HERE = "{checkpoint}"
-"""Stands in `--eval-model` for the checkpoint that was trained."""
+"""Placeholder in `--eval-model` for the checkpoint of the training."""
 PARTS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
 """Arguments of models that are plugins, and can be made before anything is trained."""
 
@@ -35,7 +35,7 @@ def evaluated_by(text: str | None) -> Spec | None:
 
 
 def filled(spec: Spec, checkpoint: str) -> Spec:
-    """The SPEC with a checkpoint in place of `{checkpoint}`, however deep it stands.
+    """Return the SPEC with a checkpoint in place of `{checkpoint}`, at any depth.
 
     >>> str(filled(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}),frames=2)"), "DIR"))
     'qwen_vl(backend=vllm(checkpoint=DIR),frames=2)'

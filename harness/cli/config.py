@@ -20,8 +20,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "worker_wait": (int, float),
     "judge": (str,),
 }
-"""The types of options whose default is "nothing", which tells no type, and of numbers that may be
-whole."""
+"""Types of options whose default is None, which has no type, and of numbers that may be whole."""
 OURS = ("function", "config")  # not to be set from a file
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 

@@ -1,4 +1,4 @@
-"""`harness curves`: what trainings logged, by step, as one figure."""
+"""`harness curves`: the logs of trainings, by step, as one figure."""
 
 import json
 import re
@@ -20,7 +20,7 @@ OUTSIDE = re.compile(r",(?![^()]*\))")
 LARGEST = 1e12
 """Values beyond this are left out, as those are that are no finite numbers."""
 LONGEST = 60
-"""Letters of a recipe's name; the folder stands for a longer one."""
+"""Maximum number of letters of a recipe's name; a longer one is replaced by the folder."""
 
 
 def curves(arguments: Namespace) -> int:
@@ -63,7 +63,7 @@ def curves(arguments: Namespace) -> int:
 
 
 def _rows(training: Training) -> list[dict[str, Any]]:
-    """What a training has logged; at least one row.
+    """Read the logged rows of a training; at least one.
 
     Raises:
         StoreError: nothing was logged, or a line is no record.
@@ -117,7 +117,7 @@ def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Point
 
 
 def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
-    """The folders of trainings that differ in their seed alone, by a name for what they share."""
+    """Group the folders of trainings that differ only in their seed, by a name for the group."""
     alike: dict[str, list[Training]] = {}
     for one in trainings:
         told = one.manifest
@@ -163,7 +163,7 @@ def _label(training: Training, others: Sequence[Training]) -> str:
 
 
 def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]) -> None:
-    """Say which trainings are missing from a panel.
+    """Print the trainings that are missing from a panel.
 
     Raises:
         StoreError: none of a panel's values is finite, or a recipe's trainings share no step.

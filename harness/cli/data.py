@@ -23,11 +23,11 @@ from harness.types import Sample
 
 SHOWN = 20
 MANIFEST = "shapes.json"
-"""What a generated world has at its root (`harness.world.shapes` writes it)."""
+"""File at the root of a generated world (`harness.world.shapes` writes it)."""
 
 
 def make(arguments: Namespace) -> int:
-    """Write the generated world in the layouts asked for, or of every task that has a writer."""
+    """Write the generated world in the layouts of `--tasks`, or of every task that has a writer."""
     from harness.world.shapes import make as make_shapes
 
     if arguments.size < 1 or arguments.seed < 0:
@@ -49,7 +49,7 @@ def make(arguments: Namespace) -> int:
 
 
 def writers() -> dict[str, Callable[..., None]]:
-    """The writer of every task that has one: the module `writer` beside the task's module."""
+    """Return the writer of each task that has one: the module `writer` beside the task's module."""
     found = {}
     for name, entry in plugins.installed("tasks").items():
         package = entry.module.rpartition(".")[0]
@@ -100,7 +100,7 @@ def check(arguments: Namespace) -> int:
 
 
 def _found(arguments: Namespace) -> Iterator[tuple[str, Task]]:
-    """(key, task) of each; if one cannot be opened, the error tells how its data is had."""
+    """Yield (key, task) of each; if one cannot be opened, the error says how to obtain its data."""
     for key, _, task in asked_tasks(arguments):
         yield key, task
 
@@ -139,7 +139,7 @@ def _checked(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
 
 
 def _complete(task: Task) -> dict[str, Any]:
-    """What is counted of files that are whole."""
+    """Return the counts of files that are complete."""
     found = survey(task, select(task, None))
     groups: set[str] = set()
 
@@ -160,7 +160,7 @@ def _complete(task: Task) -> dict[str, Any]:
 
 
 def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
-    """Groups of samples whose pictures or videos have the same content, as lists of their names.
+    """Return groups of samples whose images or videos are equal, as lists of their names.
 
     Only files of equal length are read and compared.
     """
@@ -202,7 +202,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
 
 
 def _counts(line: dict[str, Any]) -> str:
-    """The numbers found, with the published ones where they differ."""
+    """Return the numbers found, with the published ones where they differ."""
     said = f"{line['samples']} samples"
     if line["published"]:
         same = line["published"] == line["samples"]
@@ -213,7 +213,7 @@ def _counts(line: dict[str, Any]) -> str:
 
 
 def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
-    """Which numbers are not the published ones, and how much that matters."""
+    """Print the numbers that differ from the published ones, as errors or as notes."""
     if not line["differences"]:
         return
     said = ", ".join(
@@ -279,14 +279,14 @@ def _info(key: str, task: Task) -> dict[str, Any]:
 
 
 def _with_unknown(name: str, value: Any) -> Any:
-    """Published numbers by split, where 0 stands for one that nobody has published."""
+    """Return published numbers by split; a 0 means that nobody has published one."""
     if name not in ("splits", "videos"):
         return value
     return ", ".join(f"{split} {number or 'unknown'}" for split, number in value.items())
 
 
 def _weight(media: Media) -> int:
-    """Bytes of its files; 0 where one is missing."""
+    """Return the size of its files in bytes; 0 where one is missing."""
     try:
         return media.weight
     except OSError:
@@ -300,7 +300,7 @@ def _card(task: Task) -> dict[str, Any]:
 
 
 def _card_of(name: str) -> Card | None:
-    """A task's card; None where a plugin brings none."""
+    """Return a task's card; None where a plugin has none."""
     try:
         return card_of(name)
     except UsageError:

@@ -1,4 +1,4 @@
-"""`harness doctor`: what this machine has and lacks, and what to do about it.
+"""`harness doctor`: the state of this machine, missing parts, and their remedies.
 
 Nothing heavy is imported and no device is touched: it answers within two seconds.
 """
@@ -40,7 +40,7 @@ OPTIONAL = {
     "lmms-eval": ("lmms", "models registered in lmms-eval"),
     "ray": ("ray", "several machines"),
 }
-"""Packages with the extra that brings them, and what they are for."""
+"""Packages by name, each with the extra that installs it and its purpose."""
 PROGRAMS = {
     "java": (
         "the official tokens of caption metrics, METEOR",
@@ -62,13 +62,13 @@ class Finding:
     state: str
     about: str
     fix: str = ""
-    """What to do about it; empty where nothing is wrong."""
+    """Remedy; empty where nothing is wrong."""
     needed: bool = False
-    """Whether nothing works without it."""
+    """True if nothing works without it."""
 
 
 def doctor(arguments: Namespace) -> int:
-    """Print what is there; always exit code 0, unless the core itself is incomplete."""
+    """Print the state of the machine; exit code 0, unless the core itself is incomplete."""
     findings = [*_core(), *_optional(), *_machine()]
     incomplete = any(one.needed and one.fix for one in findings)
     if arguments.json:
@@ -120,7 +120,7 @@ def _optional() -> Iterator[Finding]:
 
 
 def _requirement(name: str) -> str:
-    """A package as this one asks for it."""
+    """Return the requirement for a package, with the versions that harness needs."""
     return next((f'"{one}"' for one in requires(DISTRIBUTION) or () if one.startswith(name)), name)
 
 

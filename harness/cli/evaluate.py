@@ -31,7 +31,7 @@ from harness.spec import Spec
 from harness.task import Task
 
 SHOWN = 6
-"""Runs whose folders are named at the end."""
+"""Maximum number of run folders that are listed at the end."""
 
 
 @terminable()
@@ -81,7 +81,9 @@ def _evaluated(
     options: Options,
     launch: Launch | None,
 ) -> dict[str, dict[str, Any]]:
-    """What is shown of every model, task by task; nothing where another process leads."""
+    """Evaluate every model task by task; return the results to print, none where another process
+    leads.
+    """
     judge = judge_for(arguments, [task for _, _, task in asked])
 
     def place(spec: Spec, task: Spec) -> Path:
@@ -211,7 +213,7 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
 
 
 def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
-    """Where runs lie, and what can be typed next; of several runs, the last is looked into."""
+    """Return lines with the run folders and the next commands; of several runs, for the last."""
     told = (
         [f"runs: {folder}" for folder in folders]
         if len(folders) <= SHOWN

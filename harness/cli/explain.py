@@ -135,7 +135,7 @@ def _judged(
 
 
 def _print(shown: Mapping[str, Any]) -> None:
-    """One line a thing, and below it what belongs to it."""
+    """Print one line for each entry, and its parts below it."""
     for name, value in shown.items():
         if name == "parse":
             for part in value:

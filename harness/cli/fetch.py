@@ -1,4 +1,4 @@
-"""`harness data fetch`: a benchmark's files from the Hugging Face hub, at a commit that is kept.
+"""`harness data fetch`: a benchmark's files from the Hugging Face hub, at a recorded commit.
 
 Benchmarks that share a folder (`refer_seg`, `rvtbench`) share its record, which has one entry a
 repository. The commit is written down before the first file comes, so that a download that broke
@@ -23,7 +23,7 @@ from harness.errors import DataError, StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
 
 RECORD = "hub.json"
-"""Beside a benchmark's files: from which repositories and commits they are."""
+"""File beside a benchmark's files that names their repositories and commits."""
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Variables that forbid the network, as huggingface_hub reads them."""
 
@@ -41,7 +41,7 @@ class Source:
 
 
 def fetch(arguments: Namespace) -> int:
-    """Fetch what a task's card names; print commits and what is left to do by hand."""
+    """Fetch the files that a task's card names; print commits and the steps that remain by hand."""
     root = needed(arguments.data, "--data", ROOT)
     card = card_of(arguments.task)
     folder = root / card.folder
@@ -87,7 +87,7 @@ def repositories(card: Card) -> dict[str, str]:
 
 
 def _sources(card: Card, folder: Path, arguments: Namespace) -> list[Source]:
-    """What is to be fetched: all that the card names, or those of `--only`."""
+    """Return the repositories to fetch: all that the card names, or those of `--only`."""
     named = repositories(card)
     if not named:
         raise UsageError(
@@ -119,7 +119,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[Source]:
 
 
 def _known(folder: Path) -> dict[str, dict[str, Any]]:
-    """What the folder's record says, by repository."""
+    """Read the folder's record, by repository."""
     path = folder / RECORD
     if not path.is_file():
         return {}
@@ -180,7 +180,7 @@ def _refuse_offline(card: Card, sources: Sequence[Source]) -> None:
 def _fetched(
     source: Source, folder: Path, known: Mapping[str, Any] | None, *, quiet: bool
 ) -> dict[str, Any]:
-    """Download one repository, and keep in the folder's record what it was."""
+    """Download one repository, and add it to the folder's record."""
     # Both are read when it is imported.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if quiet:
@@ -238,7 +238,7 @@ def _keep(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def _asked(source: Source, call: Callable[[], Any]) -> Any:
-    """What the hub says; a DataError in its words if it says no."""
+    """Return the hub's answer; turn its refusals into a DataError."""
     from huggingface_hub import errors
 
     try:

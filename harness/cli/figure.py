@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TypeAlias
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
-"""Told apart by colour-blind readers too (Okabe and Ito 2008)."""
+"""Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
 WIDTH, HEIGHT = 300, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 30
 COLUMNS = 3
@@ -83,7 +83,7 @@ def smoothed(points: Points, count: int) -> dict[int, float]:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """From three to six round numbers between two.
+    """Return three to six round numbers between two numbers.
 
     >>> ticks(0, 60), ticks(0.41, 0.58)
     ([0.0, 20.0, 40.0, 60.0], [0.45, 0.5, 0.55])
@@ -123,7 +123,9 @@ def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """From step 0 to the last, and from a little below the lowest number to above the highest."""
+    """Ranges of the axes: from step 0 to the last, and a little beyond the lowest and highest
+    number.
+    """
 
     last: int
     low: float

@@ -1,4 +1,4 @@
-"""`--judge SPEC`: who grades free answers, settled before anything runs."""
+"""`--judge SPEC`: the model that grades free answers, checked before anything runs."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from harness.task import Task
 
 
 def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
-    """The judge that was asked for, if the tasks need one.
+    """Return the judge of `--judge`, if the tasks need one.
 
     Raises:
         UsageError: a task needs a judge and none is given, none needs the one that is given, or it
@@ -37,7 +37,7 @@ def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
 
 
 def build_judge(text: str) -> Judge:
-    """The judge that a SPEC names, whose name can be told.
+    """Build the judge of a SPEC and check that its name can be recorded.
 
     Raises:
         UsageError: it cannot be had.
@@ -52,7 +52,7 @@ def build_judge(text: str) -> Judge:
 
 
 def bind(task: Task, judge: Judge | None, folder: Path | None) -> Task:
-    """The task with the judge, if it needs one; a run's folder keeps the verdicts."""
+    """Bind the judge to a task that needs one; a run's folder stores the verdicts."""
     if judge is None or task.protocol.rubric is None:
         return task
     return with_judge(task, judge, file=None if folder is None else folder / VERDICTS)

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out, which a library that cannot be mapped says in the loader's words."""
+    """Return True if memory ran out, also where the loader of a shared library reports that."""
     while error is not None:
         text = str(error).lower()
         if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
@@ -122,7 +122,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _with_config(
     parser: argparse.ArgumentParser, given: argparse.Namespace, arguments: Sequence[str] | None
 ) -> argparse.Namespace:
-    """Parse again with a TOML file's values as defaults, so that what is typed wins."""
+    """Parse again with a TOML file's values as defaults: typed arguments take precedence."""
     from harness.cli.config import LISTS, read_config
 
     values = read_config(given.config, known=vars(given))

@@ -1,4 +1,4 @@
-"""What a plugin needs before it runs, found without importing it.
+"""Requirements of a plugin before it runs, found without importing it.
 
 Settings that must be given are in its signature. What no signature says is in a file `needs.toml`
 beside its module, under the plugin's name. A model needs the packages of the parts, too, that it
@@ -28,7 +28,7 @@ PARTS: dict[str, plugins.Kind] = {
 
 
 def needs(kind: str, entry: EntryPoint) -> list[str]:
-    """What must be given, be there or be installed, in this order; nothing is named twice."""
+    """Return the required settings, files and packages, in this order, each named once."""
     source = Source.of(entry.module) if plugins.folder(entry) is not None else None
     function = source.function(entry.attr) if source is not None else None
     told = declared(entry)
@@ -53,7 +53,7 @@ def _everything() -> Any:
 
 
 def declared(entry: EntryPoint) -> dict[str, list[str]]:
-    """What `needs.toml` beside a plugin says of it: lists under `given` and `packages`.
+    """Read the requirements of a plugin from `needs.toml` beside it: lists `given` and `packages`.
 
     Raises:
         DataError: the file is not in this form.
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _given(kind: str, options: Mapping[str, Offered]) -> Iterator[str]:
-    """Settings without a default, and a model's checkpoint if it has none of its own."""
+    """Yield settings without a default, and a model's checkpoint if it has no default."""
     for name, one in options.items():
         none = isinstance(one.default, ast.Constant) and not one.default.value
         if one.default is None or (kind == "models" and name == "checkpoint" and none):

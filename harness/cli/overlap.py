@@ -1,4 +1,4 @@
-"""Masks of an answer beside the truth's, frame by frame: how large, where, in how many pieces."""
+"""Predicted masks beside true ones, frame by frame: size, place, number of pieces."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

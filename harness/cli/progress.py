@@ -30,7 +30,9 @@ class Speed(ProgressColumn):
 
 
 def title_column() -> TextColumn:
-    """What a bar is of, shortened where the terminal is narrow; nothing in it is markup."""
+    """Return the column of a bar's title, shortened on a narrow terminal; markup is not
+    interpreted.
+    """
     place = Column(no_wrap=True, overflow="ellipsis", ratio=2)
     return TextColumn("{task.description}", markup=False, table_column=place)
 
@@ -90,7 +92,7 @@ class Terminal:
 
 
 class Titled:
-    """Progress of one run, whose bar says which of how many it is, its task and its model."""
+    """Progress of one run; the bar's title holds its number, its task and its model."""
 
     def __init__(self, inner: Progress, title: str) -> None:
         self._inner, self._title = inner, title

@@ -26,7 +26,7 @@ MANIFEST = "manifest.json"
 
 
 def is_training(folder: Path) -> bool:
-    """Whether a folder is a training's; a run's manifest names no method."""
+    """Return True if a folder is a training's; a run's manifest names no method."""
     path = folder / MANIFEST
     try:
         plain = read_json(path) if path.is_file() else None
@@ -69,7 +69,7 @@ def explain_training(arguments: Namespace) -> int:
 
 
 def shown(training: Training, arguments: Namespace) -> tuple[list[Group], list[str]]:
-    """The groups to show, with pictures where the data is, and what is to be said of them.
+    """Return the groups to show, with images where the data is there, and remarks about them.
 
     Raises:
         StoreError: no rollouts were kept, or none of the sample that is asked for.
@@ -126,7 +126,8 @@ def _with_picture(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Gr
 
 
 def truth_on(frame: int, sample: Sample) -> Answer:
-    """The true boxes of a sample on one frame, or its points where the truth is points.
+    """Return the true boxes of a sample on one frame, or its points where the ground truth is
+    points.
 
     As a perfect reply would name them: one box an instance, or a connected part of a mask where
     instances are not known.

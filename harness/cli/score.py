@@ -26,7 +26,7 @@ from harness.spec import parse_list
 TREES = ("png-tree", "label-tree", "mask-tree")
 THRESHOLD = 0.5
 READER = "qwen_vl(backend=stored)"
-"""Reads the replies in other evaluations' files, where no --model is named to read them."""
+"""Model that parses responses in other evaluations' files, where `--model` names none."""
 
 
 def score(arguments: Namespace) -> int:
@@ -93,7 +93,7 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
 
 
 def _threshold(arguments: Namespace) -> float | None:
-    """Above which a probability is foreground; None where the format has none."""
+    """Return the probability above which a pixel is foreground; None where the format has none."""
     given: float | None = arguments.threshold
     if arguments.format != "mask-tree":
         if given is not None:
@@ -109,7 +109,7 @@ def _threshold(arguments: Namespace) -> float | None:
 
 
 def _tree(name: str, threshold: float | None = THRESHOLD) -> Tree | None:
-    """What reads folders of pictures, if the format is one."""
+    """Return the reader of folders of images, if the format is one; else None."""
     if name not in TREES:
         return None
     if name == "mask-tree":

@@ -1,4 +1,4 @@
-"""What a plugin can be given, read from its source: nothing is imported to list it.
+"""Settings of a plugin, read from its source: nothing is imported to list them.
 
 A plugin function's keyword-only parameters are its settings. A decorator may add the fields of a
 dataclass: `harness.options.with_options` those of its first argument, GRPO's `with_settings` those
@@ -23,7 +23,7 @@ LONGEST = 100  # characters of a type's name that are written out; a longer one 
 
 
 def settings(entry: EntryPoint) -> dict[str, str]:
-    """Every setting of a plugin: its type, its default, and what its documentation says of it.
+    """Return every setting of a plugin: its type, its default, and its documentation.
 
     Its own come first, in the order of its source; then those of its engine.
     """
@@ -48,7 +48,7 @@ def offered(source: "Source", function: ast.FunctionDef) -> "dict[str, Offered]"
 
 
 def documented(function: ast.FunctionDef) -> dict[str, str]:
-    """What the `Args:` of a function's docstring say, by name."""
+    """Return the descriptions in the `Args:` of a function's docstring, by name."""
     text = ast.get_docstring(function) or ""
     found = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE)
     return {name: " ".join(said.split()) for name, said in found}
@@ -119,7 +119,7 @@ class Source:
 
     @classmethod
     def of(cls, module: str) -> "Source | None":
-        """That of an installed module; None if it has none."""
+        """Read the source of an installed module; None if it has none."""
         try:
             spec = find_spec(module)
         except (ImportError, ValueError):
@@ -178,7 +178,7 @@ class Source:
         return found if isinstance(found, (ast.Constant, ast.UnaryOp, ast.Call)) else default
 
     def named(self, default: ast.expr | None) -> ast.expr | None:
-        """A default, or what the name stands for that is one."""
+        """Return a default, or the default that a name stands for."""
         return self._defined(default.id)[1] if isinstance(default, ast.Name) else default
 
     def _defined(self, name: str) -> tuple["Source", ast.expr | None]:

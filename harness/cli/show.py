@@ -11,7 +11,7 @@ from harness.cli.tables import folded, show_columns
 from harness.errors import UnknownPlugin
 
 NEEDY = ("models", "backends", "segmenters", "propagators")
-"""The kinds of plugins that are listed with what they need."""
+"""Kinds of plugins that are listed with their requirements."""
 
 
 def list_plugins(arguments: Namespace) -> int:
@@ -55,7 +55,7 @@ def _list_kinds(arguments: Namespace) -> int:
 
 
 def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
-    """What is known of a plugin without importing it: its name, where it is, its card."""
+    """Describe a plugin without importing it: its name, module and card."""
     plain: dict[str, Any] = {"name": entry.name, "module": entry.value}
     place = plugins.folder(entry)
     if kind == "tasks" and place is not None and (place / "card.toml").is_file():
@@ -83,7 +83,7 @@ def details(kind: str, entry: EntryPoint) -> dict[str, Any]:
 
 
 def configs(entry: EntryPoint) -> list[str]:
-    """The names that `--config` knows of a trainer."""
+    """List the names of a trainer's configurations, for `--config`."""
     place = plugins.folder(entry)
     found = (place / "configs").glob("*.toml") if place is not None else ()
     return sorted(path.stem for path in found)
@@ -138,7 +138,7 @@ def _cell(value: object) -> str:
 
 
 def _count(one: dict[str, Any]) -> str:
-    """How many samples the default split has, or videos where only these are published."""
+    """Return the default split's number of samples; of videos where only that is published."""
     if one.get("count"):
         return str(one["count"])
     videos = one.get("count_videos")

@@ -1,4 +1,6 @@
-"""Whether what is evaluated was trained on: said of every run, and refused by `--strict-split`."""
+"""Contamination: the share of a run's samples that its model was trained on. `--strict-split`
+refuses it.
+"""
 
 import sys
 from collections.abc import Mapping
@@ -14,7 +16,8 @@ from harness.task import Task
 def overlap_of(
     model: Spec, task: Task, subset: str | None, *, folder: Path, anew: bool, strict: bool
 ) -> Overlap | None:
-    """How much of what a run evaluates its model was trained on; None if that is not known.
+    """Return the overlap of a run's samples with its model's training data; None if it is not
+    known.
 
     Args:
         model: The SPEC, whose checkpoints say what they were trained on.
@@ -42,7 +45,7 @@ def overlap_of(
 
 
 def refuse_overlap(overlaps: Mapping[str, Overlap]) -> None:
-    """Raise UsageError if some of what is evaluated is trained on."""
+    """Raise UsageError if some evaluated samples are in the training data."""
     for name, found in overlaps.items():
         if found.found:
             raise UsageError(
@@ -54,7 +57,7 @@ def refuse_overlap(overlaps: Mapping[str, Overlap]) -> None:
 
 
 def tell_overlap(overlaps: Mapping[str, Overlap]) -> None:
-    """Say on standard error what was trained on."""
+    """Print on standard error the evaluated samples that were trained on."""
     for name, found in overlaps.items():
         if found.found:
             print(f"note: {name}: {found}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Progress of a training on a terminal: steps a second, reward or loss, what is left."""
+"""Progress of a training on a terminal: steps a second, reward or loss, remaining time."""
 
 import sys
 from collections.abc import Mapping
@@ -14,7 +14,8 @@ from harness.cli.progress import Speed, title_column
 from harness.errors import printable
 
 FIRST = {"reward": "reward {:.3f}", "loss": "loss {:.4f}"}
-"""The first that there is: the loss of replies that were just drawn is 0 whatever is learned."""
+"""Formats of the number to show; the first that is logged counts, as the loss of responses that
+were just drawn is 0 whatever is learned."""
 RATE = "learning_rate"
 
 
@@ -50,7 +51,7 @@ class Steps:
         self._id = self._bars.add_task(name, total=total, completed=done, numbers="")
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
-        """So many steps are made."""
+        """Show that `done` steps are made."""
         told = [text.format(numbers[name]) for name, text in FIRST.items() if name in numbers][:1]
         if RATE in numbers:
             told.append(f"lr {numbers[RATE]:.1e}")
@@ -66,7 +67,7 @@ class Steps:
 
 
 class TrainingNotes:
-    """No bars; notes go to standard error, unless another process tells them."""
+    """Progress without bars; notes go to standard error, unless another process prints them."""
 
     def __init__(self, *, speaking: bool = True) -> None:
         self._speaking = speaking

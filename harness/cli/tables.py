@@ -8,13 +8,13 @@ from typing import Any
 from harness.errors import printable
 
 ENDLESS = 10_000
-"""Columns where no terminal is written to: another program reads whole lines."""
+"""Number of columns where the output is no terminal: another program reads whole lines."""
 LEAST = 24
-"""Columns below which a text goes under its row instead of beside it."""
+"""Number of columns below which a text goes under its row instead of beside it."""
 
 
 def width() -> int:
-    """Columns of the terminal, or what COLUMNS says."""
+    """Return the columns of the terminal, or the value of COLUMNS."""
     return shutil.get_terminal_size((ENDLESS, 24)).columns
 
 
@@ -83,7 +83,7 @@ def number(value: float | None) -> str:
 
 
 def interval(one: Mapping[str, Any]) -> str:
-    """The headline's interval; empty where it has none."""
+    """Return the headline's interval; empty where it has none."""
     pair = one["intervals"].get(one["headline"])
     return f"95 % interval {number(pair[0])} – {number(pair[1])}" if pair else ""
 
@@ -94,7 +94,7 @@ def coverage(one: Mapping[str, Any]) -> str:
 
 
 def failures(one: Mapping[str, Any]) -> str:
-    """How many samples failed, by kind."""
+    """Return the number of failed samples, with the number of each kind."""
     kinds = {kind: count for kind, count in one["failures"].items() if count}
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return f"{sum(kinds.values())} ({told})" if kinds else "0"

@@ -68,7 +68,7 @@ WHOLE = ("every", "seed")
 
 
 def train(arguments: Namespace) -> int:
-    """Train, evaluate what was trained, and print a table or one JSON object."""
+    """Train, evaluate the checkpoint, and print a table or one JSON object."""
     given, settings = configured(arguments)
     if not given.method:
         require(given, method=METHOD, out=OUT)
@@ -127,9 +127,9 @@ def train(arguments: Namespace) -> int:
 
 
 def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Any]]:
-    """The options with what a configuration adds, and the settings that it gives.
+    """Return the options with the values of a configuration, and its settings.
 
-    What is typed wins.
+    Typed arguments take precedence.
 
     Raises:
         UsageError: the configuration cannot be read, or an option in it is of another type.
@@ -238,7 +238,7 @@ def _check(given: Namespace, watch: "Watch") -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Evaluates what a training makes."""
+    """Evaluation of checkpoints during and after a training."""
 
     tasks: list[tuple[Spec, Task]]
     model: Spec | None
@@ -247,15 +247,15 @@ class Watch:
     seed: int
     data_root: str
     judge: Judge | None = None
-    """Grades free answers of the tasks that have such."""
+    """Judge of free answers, for tasks that need one."""
     evaluated: Spec | None = None
-    """What evaluates the checkpoint, which stands in it as `{checkpoint}`."""
+    """SPEC of the model that evaluates the checkpoint, which it names as `{checkpoint}`."""
     further: tuple[str, ...] = ()
-    """Metrics beside the headline that go to the curve."""
+    """Names of the metrics beside the headline that the curve gets."""
 
     def spec(self, checkpoint: Path) -> Spec:
-        """The model that a checkpoint is loaded by: the one that is named for it, the one that
-        training began with, or the one that the trainer names.
+        """Return the SPEC that loads a checkpoint: of `--eval-model`, of the training's start, or
+        the trainer's default.
 
         Raises:
             UsageError: none of them takes a checkpoint.
@@ -289,14 +289,16 @@ class Watch:
     def after_training(
         self, progress: Progress, overlaps: Mapping[str, Overlap]
     ) -> dict[str, dict[str, Any]]:
-        """Results of the finished checkpoint, whose run folders stay, with what was trained on."""
+        """Evaluate the finished checkpoint, keep its run folders, and return results and
+        contamination.
+        """
         results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
         for name, found in overlaps.items():
             write_trainings(self.out / EVALUATIONS / slug(name), found)
         return results
 
     def overlaps(self, rows: Sequence[Trained]) -> dict[str, Overlap]:
-        """How much of each task is among these samples."""
+        """Return the overlap of each task with these training samples."""
         return {str(spec): overlap(rows, task) for spec, task in self.tasks}
 
     def refuse(self, rows: Sequence[Trained]) -> None:

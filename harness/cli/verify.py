@@ -17,7 +17,7 @@ from harness.run.verify import verify as verify_task
 from harness.task import Task
 
 ALL = "all"
-"""In place of tasks: every installed one whose data lies below the root."""
+"""Value in place of task names: every installed task whose data lies below the root."""
 
 
 def verify(arguments: Namespace) -> int:
@@ -54,7 +54,7 @@ def _verdicts(
 
 
 def _there(arguments: Namespace) -> list[str]:
-    """The installed tasks whose folder is there; the others are named.
+    """Yield the installed tasks whose folder is there; print the others.
 
     Raises:
         UsageError: there is no root, or none of them.

@@ -1,4 +1,4 @@
-"""Predictions as other evaluations leave them: what is read of each, and whose sample it is.
+"""Predictions in the formats of other evaluations: their fields, and the samples they belong to.
 
 | name | what it is |
 | --- | --- |
@@ -36,7 +36,7 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
         "vsi": lmms_eval,
     }
 )
-"""Readers of other evaluations' files, by what `--format` calls them."""
+"""Readers of other evaluations' files, by the values of `--format`."""
 
 
 def read_format(

@@ -1,4 +1,4 @@
-"""One reply of another evaluation's file, and what it tells of the question that it answers."""
+"""One response of another evaluation's file, and the fields that identify its question."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,26 +10,26 @@ VIDEO_KEYS = ("videoID", "video_id", "video_path", "video", "scene_name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One reply of a file, and what it tells of the question that it answers."""
+    """One response of a file, and the fields that identify its question."""
 
     where: str
     """File and line, for messages."""
     reply: str
     ids: tuple[str, ...] = ()
-    """What may be the sample's id, the likeliest first."""
+    """Candidates for the sample's id, the likeliest first."""
     video: str = ""
     question: str = ""
     """The question, or the prompt that holds it."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns that it names, as the sample has them; those that a sample lacks do not count."""
     row: int | None = None
-    """The row of the list that was asked, from 0: of the benchmark's own, or of another order."""
+    """Row of the question in a list, from 0: the benchmark's own list, or one in another order."""
     truth: str = ""
     """The right answer as the file writes it."""
 
 
 def ids_in(told: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What may be an id in some objects, in their order."""
+    """Return the candidates for an id in some objects, in their order."""
     return tuple(
         str(one[key])
         for one in told

@@ -52,7 +52,7 @@ def _lmms_entry(one: Any, where: str) -> Entry:
 
 
 def _first_text(value: Any, where: str) -> str:
-    """The only reply, however deep in lists it lies."""
+    """Return the only response, at any depth of lists."""
     while isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, str):
@@ -86,7 +86,7 @@ def video_mme(path: Path) -> Iterator[Entry]:
 
 
 def sti(path: Path) -> Iterator[Entry]:
-    """What STI-Bench's scripts write: video, number and times tell a question, "model_out" is said.
+    """Yield entries of STI-Bench's scripts: video, number and times identify a question.
 
     `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole reply.
     """

@@ -29,7 +29,7 @@ from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, 
 
 ENDS = (".png", ".npy")
 RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
-"""What some system's file names cannot hold, and the sign that stands before its code."""
+"""Characters that file names of some systems cannot hold, and the sign before their code."""
 
 NPY = b"\x93NUMPY"
 UNREADABLE = (
@@ -42,7 +42,7 @@ UNREADABLE = (
     SyntaxError,
     TokenError,
 )
-"""What NumPy raises for a damaged file, whose header it reads as a literal of Python."""
+"""Exceptions of NumPy for a damaged file, whose header it parses as a literal of Python."""
 
 DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 """Pillow's modes for grey of 16 bits."""

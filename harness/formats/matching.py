@@ -1,4 +1,4 @@
-"""Whose sample each reply of a file is.
+"""Assignment of each response in a file to its sample.
 
 An entry is a sample's by what it says of it, never by where it stands: by the sample's id; by video
 and question; by the question alone, if no video is named and one sample is asked it. What fits two
@@ -26,19 +26,20 @@ COMMON = 64  # questions that share a sentence: it is a wrapping then, and tells
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The rows of a file by the id of their sample, and what was left over."""
+    """Rows of a file by the id of their sample, and the entries without one."""
 
     rows: Mapping[str, Row]
     unmatched: tuple[str, ...] = ()
-    """Entries that are of no sample: their place and what they are called."""
+    """Entries that match no sample: their place and their name."""
     repeated: tuple[str, ...] = ()
-    """Ids that came again with the same reply, as sharded runs pad them; counted once."""
+    """Ids that occur again with the same response, as sharded runs pad them; counted once."""
 
 
 def match(
     entries: Iterable[Entry], samples: Sequence[Sample], asked: Collection[str] | None = None
 ) -> Matched:
-    """The rows that entries make, by sample; those of samples that are not asked are left over.
+    """Return the rows of entries by sample; entries of samples that are not evaluated are left
+    over.
 
     Raises:
         DataError: two replies to one question differ.
@@ -87,7 +88,7 @@ class _Finder:
                 self.by_piece[piece].add(_plain(sample.query.text))
 
     def find(self, entry: Entry) -> list[Sample]:
-        """The sample; several or none if the entry does not tell it."""
+        """Return the sample; several or none if the entry does not identify it."""
         named = (self.by_id[name] for name in entry.ids if name in self.by_id)
         if sample := next((one for one in named if self._agrees(entry, one)), None):
             return [sample]
@@ -98,7 +99,7 @@ class _Finder:
         return self._fitting(entry, self._asked(entry.question))
 
     def row_is_right(self, entry: Entry) -> bool:
-        """Whether the row in the entry's list is that of the sample with its number for an id.
+        """Return True if the row of the entry's list fits the sample with its number for an id.
 
         Question and count have to be those of the sample: of a list in another order they are not.
         """
@@ -112,7 +113,7 @@ class _Finder:
         )
 
     def _agrees(self, entry: Entry, sample: Sample) -> bool:
-        """Whether nothing that the entry says speaks against the sample."""
+        """Return True if nothing in the entry contradicts the sample."""
         video, count = _video(entry.video), _count(sample)
         if video in self.by_video and _video(sample.group) != video:
             return False
@@ -128,7 +129,7 @@ class _Finder:
         return not asked or _within(known, asked) or _within(asked, known)
 
     def _fitting(self, entry: Entry, samples: Iterable[Sample]) -> list[Sample]:
-        """Those of some samples that agree with the entry, and whose question it shows whole."""
+        """Return the samples that agree with the entry and whose whole question it shows."""
         found = [sample for sample in samples if self._agrees(entry, sample)]
         shown = {_plain(one.query.text) for one in found}
         shown = {text for text in shown if _within(text, _plain(entry.question))} or shown
@@ -147,7 +148,7 @@ class _Finder:
 
 
 def _count(sample: Sample) -> int | None:
-    """The count that is right; None where none is asked for."""
+    """Return the right count; None where the question asks for none."""
     if sample.query.form is not AnswerForm.COUNT or sample.target is None:
         return None
     return sample.target.answer.count
@@ -170,5 +171,5 @@ def _pieces(text: str) -> set[str]:
 
 
 def _within(part: str, text: str) -> bool:
-    """Whether a text holds another one, from one blank to another."""
+    """Return True if a text holds another one, from one blank to another."""
     return f" {part} " in f" {text} "

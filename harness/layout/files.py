@@ -14,12 +14,12 @@ from harness.replies import unique
 
 MISSING = object()
 MAX_ROWS = 2**20
-"""Of one Parquet file: the largest benchmark has a quarter of a million, and ten times that would
-be read for minutes."""
+"""Maximum for one Parquet file: the largest benchmark has a quarter of a million rows, and ten
+times as many would take minutes to read."""
 
 
 def folder(path: Path, *, fix: str) -> Path:
-    """`path` if it is a folder; a DataError that says how the data is had if not."""
+    """Return `path` if it is a folder; else raise a DataError that says how to obtain the data."""
     if not path.is_dir():
         raise DataError(
             f"folder {path}",
@@ -31,7 +31,7 @@ def folder(path: Path, *, fix: str) -> Path:
 
 
 def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
-    """`path` if it is a file; a DataError that says how the data is had if not."""
+    """Return `path` if it is a file; else raise a DataError that says how to obtain the data."""
     if not path.is_file():
         raise DataError(
             f"file {path}",
@@ -44,7 +44,7 @@ def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Files(Sequence[Path]):
-    """Many files of one folder, of which only the stems are held: a path is made when asked for."""
+    """Paths of many files in one folder; only stems are held, a path is made at its access."""
 
     folder: Path
     stems: tuple[str, ...]
@@ -65,7 +65,7 @@ class Files(Sequence[Path]):
 
 @dataclass(frozen=True, slots=True)
 class Listed(Sequence[Path]):
-    """Files that are found out anew in each pass over them, and not held."""
+    """Files that are listed again in each pass over them, and not held."""
 
     find: Callable[[], Iterator[Path]]
 
@@ -88,7 +88,7 @@ class Listed(Sequence[Path]):
 
 
 def inside(root: Path, name: Any) -> Path:
-    """The path of `name` below `root`, for a name that stands in an annotation file.
+    """Return the path of `name` below `root`, for a name from an annotation file.
 
     Raises:
         DataError: it is empty, absolute, leaves `root`, or holds control characters.

@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """The values of one list or object of a JSON file, in its order, none of which are kept.
+    """Values of one list or object of a JSON file, in its order; none of them stays in memory.
 
     Each walk opens the file again and reads it to its end, so that a file that was cut is never
     taken for a whole one. Opening looks at nothing.
@@ -81,7 +81,7 @@ class JsonFile:
             scanner.finish()
 
     def members(self) -> Iterator[tuple[str, Place]]:
-        """The keys of an object, and where each lies with its value, which is not decoded.
+        """Yield the keys of an object, and the place of each with its value, which is not decoded.
 
         A key that comes twice is given twice.
 
@@ -105,7 +105,7 @@ class JsonFile:
     def _walk(
         self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool
     ) -> Iterator[tuple[str | int, int]]:
-        """The keys of the values; each has to be taken before the next is asked for."""
+        """Yield the keys of the values; each value has to be read before the next key."""
         kind = "{" if keys else wanted
         if (found := scanner.peek()) != kind:
             raise self._other(keys, kind, KINDS.get(found, "a number or a word"))
@@ -135,7 +135,7 @@ class JsonFile:
 
     @contextmanager
     def _scanned(self) -> Iterator[Scanner]:
-        """The file, open; what is wrong with it is a DataError that names it and the byte."""
+        """Open the file; turn a fault in it into a DataError that names the file and the byte."""
         try:
             with opened(self.path) as file:
                 try:

@@ -1,4 +1,4 @@
-"""The entries of a large JSON file by their keys, each read when it is asked for."""
+"""Index of a large JSON file by key; each entry is read when it is accessed."""
 
 import hashlib
 from array import array
@@ -17,17 +17,17 @@ from harness.layout.json_scanner import Place
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where entries lie: 28 bytes each, whatever their keys."""
+    """Places of the entries: 28 bytes each, whatever their keys."""
 
     digests: NDArray[np.uint64]
-    """Of the keys, rising."""
+    """Hashes of the keys, in ascending order."""
     order: NDArray[np.int32]
     """The number of the entry in the file, from 0."""
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
     def of(self, key: str) -> Iterator[tuple[int, Place]]:
-        """The number and place of each entry whose key may be this one: one nearly always."""
+        """Yield the number and place of each entry whose key may be this one: nearly always one."""
         first = int(np.searchsorted(self.digests, np.uint64(_digest(key))))
         for at in range(first, len(self.digests)):
             if int(self.digests[at]) != _digest(key):
@@ -77,11 +77,11 @@ class JsonIndex(Mapping[str, Any]):
         return len(self._index().digests)
 
     def items(self) -> ItemsView[str, Any]:
-        """Keys and values, read from the beginning as they are asked for."""
+        """Return keys and values, read from the beginning during the iteration."""
         return _Streamed(self)
 
     def walk(self) -> None:
-        """Walk through the file now, if that has not been done.
+        """Walk through the file now, if that was not done yet.
 
         Raises:
             DataError: it is missing, cut off or no JSON, or a key comes twice.
@@ -106,7 +106,7 @@ class JsonIndex(Mapping[str, Any]):
         return Entry(self.file.path, number if self.by else key, self.file.read(place), place)
 
     def _pair(self, entry: Entry) -> tuple[str, Any]:
-        """The key and the value of what lies at a place."""
+        """Return the key and the value at a place."""
         if self.by:
             return self._listed(entry)
         whole = Entry(entry.path, entry.key, f"{{{entry.text}}}", entry.place).parse()
@@ -171,7 +171,7 @@ class JsonIndex(Mapping[str, Any]):
 
 
 def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which of some rising numbers are not alone."""
+    """Return a mask of the numbers, in ascending order, that occur more than once."""
     found = np.zeros(len(digests), np.bool_)
     same = digests[1:] == digests[:-1]
     found[:-1] |= same
@@ -180,7 +180,7 @@ def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 class _Streamed(ItemsView[str, Any]):
-    """What `items()` gives: as of any mapping, but in one pass over the file."""
+    """Result of `items()`: as of any mapping, but in one pass over the file."""
 
     _mapping: JsonIndex
 

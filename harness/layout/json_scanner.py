@@ -1,4 +1,4 @@
-"""Walking over a JSON file with no more of it in memory than one value and what is read ahead."""
+"""Walk over a JSON file; memory holds one value and the text that was read ahead."""
 
 import json
 import re
@@ -14,22 +14,22 @@ NEAR = 16  # characters from the end of the text within which a mistake may be a
 GOES_ON = 3  # characters after a number that tell whether it has ended: "e+1"
 BOM = "\xef\xbb\xbf"
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""What half a character may be written as, which no id and no file name can hold."""
+"""Escapes of half a surrogate pair, which no id and no file name can hold."""
 
 
 class Repeated(ValueError):
-    """A key that comes twice in one object."""
+    """A key that occurs twice in one object."""
 
 
 class Place(NamedTuple):
-    """Where something lies in a file, in bytes from its beginning."""
+    """Range of bytes in a file, from its beginning."""
 
     start: int
     end: int
 
 
 def parse(text: str) -> Any:
-    """The value of a text whose bytes were taken for characters; see `Scanner`.
+    """Return the value of a text whose bytes were read as characters; see `Scanner`.
 
     Raises:
         ValueError: it is no JSON, no UTF-8, too deep, a key occurs twice in one object, or a text
@@ -70,7 +70,7 @@ class Scanner:
             self._at = len(BOM)
 
     def peek(self) -> str:
-        """The first character of what comes next, "" at the end of the file."""
+        """Return the next character, "" at the end of the file."""
         while True:
             match = BLANKS.match(self._text, self._at)
             assert match is not None, "it matches nothing at all, too"
@@ -81,7 +81,7 @@ class Scanner:
                 return ""
 
     def members(self, *, once: bool = True) -> Iterator[tuple[str, int]]:
-        """The keys of an object, and the byte at which each begins.
+        """Yield the keys of an object, and the byte at which each begins.
 
         Args:
             once: Whether to hold the keys, and refuse one that comes twice.
@@ -126,7 +126,7 @@ class Scanner:
                 raise self._fault("']' after a comma")
 
     def take(self) -> tuple[str, Place]:
-        """The next value as it stands in the file, for `parse`, and where."""
+        """Return the text of the next value, for `parse`, and its place."""
         self.peek()
         end = self._end()
         text = self._text[self._at : end]
@@ -156,7 +156,7 @@ class Scanner:
         self._at = self._end()
 
     def _end(self) -> int:
-        """Where the value that begins here ends in the text, which is read on as needed."""
+        """Return the end, in the text, of the value that begins here; read on as needed."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)

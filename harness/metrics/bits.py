@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from harness.masks import BoolArray
 
 Words: TypeAlias = NDArray[np.uint64]
-"""Pictures as bits: pictures × rows × words. Column c is bit c % 64 of word c // 64. Every picture
-has a gap of empty columns to its right and of empty rows below, so that all of them are one long
-row of words: moving every pixel by rows or columns is one move, and what leaves a row or a picture
-comes to lie in a gap."""
+"""Images as bits: images × rows × words. Column c is bit c % 64 of word c // 64. Every image has a
+gap of empty columns to its right and of empty rows below, so that all of them are one long row of
+words: moving every pixel by rows or columns is one move, and pixels that leave a row or an image
+fall into a gap."""
 
 
 def pack(*masks: BoolArray, gap: int) -> Words:
@@ -71,7 +71,7 @@ def outline(*masks: BoolArray, gap: int) -> Words:
 
 
 def dilate_by_disk(pictures: Words, radius: int) -> Words:
-    """Dilate by the disk x² + y² ≤ radius², in pixels; nothing comes in from outside.
+    """Dilate by the disk x² + y² ≤ radius², in pixels; pixels outside count as empty.
 
     Rows are widened step by step, and each row of the disk takes them at its own width: a few
     operations on words for each pixel of the radius, whatever the pictures hold. The gap must be at
@@ -100,7 +100,7 @@ def dilate_by_disk(pictures: Words, radius: int) -> Words:
 
 
 def _widen(row: Words, step: int) -> Words:
-    """Every pixel with the two that lie `step` columns to its left and right, up to 63."""
+    """Set every pixel that is set itself or `step` columns (up to 63) to its left or right."""
     by, rest = np.uint64(step), np.uint64(64 - step)
     wide = row << by
     wide |= row >> by

@@ -22,7 +22,7 @@ STEPS = 8  # in which background after the last foreground is looked for
 def boundary_f_measure(
     truth: Track, predicted: Track, void: Track | None = None
 ) -> NDArray[np.float64]:
-    """F of each frame: how well the outlines agree; float64 of shape (frames,), from 0 to 1.
+    """Return F of each frame, the agreement of the outlines; float64 of shape (frames,), 0 to 1.
 
     Equal bit for bit to `db_eval_boundary` in `davis2017/metrics.py` (davis2017-evaluation,
     commit ac7c43f; the same code is in MeViS, VISA and ReferFormer). Precision is the part of the
@@ -81,7 +81,7 @@ def boundary_f_measure_frame(truth: Mask, predicted: Mask, void: Mask | None = N
 
 
 def boundary_radius(height: int, width: int) -> int:
-    """How far apart boundaries may be, in pixels: 0.008 of the full frame's diagonal, rounded up.
+    """Return the tolerance of boundaries in pixels: 0.008 of the full frame's diagonal, rounded up.
 
     >>> boundary_radius(480, 854), boundary_radius(720, 1280), boundary_radius(1080, 1920)
     (8, 12, 18)
@@ -95,7 +95,7 @@ def _count(pictures: Words) -> tuple[int, int]:
 
 
 def _crop(truth: Mask, predicted: Mask, void: Mask | None) -> tuple[BoolArray, BoolArray] | None:
-    """Both masks without void, cut to where outlines can be; None if there is no foreground.
+    """Crop both masks, without void, to the area of outlines; None if there is no foreground.
 
     Outside lie no outlines, and a row or column of the margin is empty, so that it draws the same
     whether it is the last of the crop or not. Run-lengths come transposed, as they are stored: the
@@ -133,7 +133,7 @@ def _window(truth: BoolArray, predicted: BoolArray) -> tuple[slice, slice] | Non
 
 
 def _stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
-    """Where foreground of two rows of pixels starts, and an end after which there is none.
+    """Return the start of the foreground of two rows of pixels, and an end without any behind it.
 
     The two are equal where there is no foreground. `argmax` passes over background four times as
     fast as rows are looked through, but only from the start; from the end it is done in steps.
@@ -150,13 +150,13 @@ def _stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
 
 
 def _leading(pixels: BoolArray) -> int:
-    """How many background pixels come before the first foreground; all if there is none."""
+    """Return the number of background pixels before the first foreground; all if there is none."""
     place = int(pixels.argmax())
     return place if pixels[place] else pixels.size
 
 
 def _span(first: int, last: int, size: int) -> slice:
-    """From the first to the last used row or column, with their margin, within `size`."""
+    """Return the range of the used rows or columns with their margin, clipped to `size`."""
     return slice(max(first - MARGIN, 0), min(last + 1 + MARGIN, size))
 
 

@@ -45,7 +45,7 @@ def box_iou_inclusive(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]
 
 
 def any_box_hits(truth: Box, predicted: BoxRows, *, threshold: float = 0.5) -> bool:
-    """Whether any predicted box has an exclusive IoU with the true box *above* the threshold.
+    """Return True if any predicted box has an exclusive IoU with the true box above the threshold.
 
     The mean over samples is what VisionReasoner prints as `bbox_AP`; an IoU that equals the
     threshold does not count. No predicted box: False.
@@ -69,7 +69,7 @@ def accuracy_at(ious: ArrayLike, *, threshold: float = 0.5) -> float:
 
 
 def _pairwise_iou(truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:
-    """The IoU where a box is `rim` pixels wider and higher than the difference of its sides."""
+    """Return the IoU of all pairs; a side is the difference of its ends plus `rim` pixels."""
     first, second = _rows(truth, "true boxes"), _rows(predicted, "predicted boxes")
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])

@@ -1,4 +1,4 @@
-"""What perfect captions score, and why that is not simply 1.
+"""Scores of perfect captions, and the reasons why they are not simply 1.
 
 A perfect caption is taken to say its first reference, word by word.
 """
@@ -15,13 +15,13 @@ class CaptionCeiling(NamedTuple):
 
     value: float
     why: str
-    """What of the corpus keeps it from the scale's end; empty if nothing does."""
+    """Reasons in the corpus that keep it from the end of the scale; empty without any."""
 
 
 def caption_ceiling(
     references: Sequence[Sequence[str]], *, name: Name, tokenizer: Tokenizer = "ptb"
 ) -> CaptionCeiling:
-    """The score of a corpus in which every caption says its first reference.
+    """Return the score of a corpus in which every caption equals its first reference.
 
     It is no upper bound: with several references something between them can score more.
 
@@ -41,7 +41,8 @@ def caption_ceiling(
 
 
 def reasons(captions: Captions, name: Name) -> Iterator[str]:
-    """What keeps perfect captions of this corpus from the end of the metric's scale.
+    """Yield the reasons that keep perfect captions of this corpus from the end of the metric's
+    scale.
 
     >>> captions = Captions(said=("two dogs run",), references=(("two dogs run", "dogs"),))
     >>> list(reasons(captions, "BLEU-4"))

@@ -1,11 +1,11 @@
 """BLEU, ROUGE-L, METEOR and CIDEr of captions, by the scorers of pycocoevalcap 1.2.
 
-The scorers' own code computes every number; what is here prepares tokens once for all of them,
-refuses what they would fall over, and says what happens at the edges. SPICE is not offered: its
-scorer downloads a parser while it runs.
+The scorers' own code computes every number; this module prepares tokens once for all of them,
+refuses input that would crash them, and defines the edge cases. SPICE is not offered: its scorer
+downloads a parser while it runs.
 
 Each function takes a corpus: one `{"said": text, "references": [text, …]}` a sample, which is what
-a `Corpus` statistic holds. An answer that is missing is said as "", which scores 0 and counts.
+a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,11 +37,11 @@ class Scored(NamedTuple):
 
     value: float
     each: tuple[float, ...]
-    """Its value for each caption. Only ROUGE-L and CIDEr are the means of these."""
+    """Value of each caption. Only ROUGE-L and CIDEr are the means of these."""
 
 
 def caption(said: str, references: Sequence[str]) -> Corpus:
-    """What a scorer returns for one sample, for any of these metrics.
+    """Return the statistic of one sample, for any of these metrics.
 
     >>> caption("a dog", ["a brown dog"])
     Corpus(items=({'said': 'a dog', 'references': ['a brown dog']},))

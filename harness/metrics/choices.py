@@ -1,4 +1,4 @@
-"""Which option a reply picks, as the scorer of each benchmark reads it, and as a careful one would.
+"""Options that responses pick, read as the scorer of each benchmark does, and strictly.
 
 Every official reader looks for the first capital letter that could be an option, in text from which
 some phrases were cut. `strict_choice` takes a letter only where the reply says that it is the
@@ -145,7 +145,7 @@ def strict_choice(reply: str, *, letters: str = "ABCD") -> str | None:
 
 
 def _first_letter(reply: str, phrases: Sequence[str], letters: str) -> str | None:
-    """The first of `letters` in what is left of a reply without the phrases."""
+    """Return the first of `letters` in a response from which the phrases were removed."""
     text = reply.strip()
     for phrase in phrases:
         text = text.replace(phrase, "")

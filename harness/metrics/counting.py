@@ -23,7 +23,7 @@ def exact(truth: int, predicted: int) -> int:
 
 
 def absolute_error(truth: int, predicted: int) -> int:
-    """How many objects too many or too few.
+    """Return the number of objects too many or too few.
 
     Raises:
         DataError: a count is not a whole number of at least 0.

@@ -25,7 +25,7 @@ from harness.metrics.detection_subsets import subset_statistics
 from harness.types import Box
 
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
-"""What may compute AP: only what is equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
+"""Libraries that compute AP: only those equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
 STATISTICS = (
     "AP",
     "AP50",
@@ -44,7 +44,7 @@ STATISTICS = (
 PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
     {"pycocotools": ("pycocotools.coco", "pycocotools.cocoeval"), "hotcoco": ("hotcoco", "hotcoco")}
 )
-"""Where each library has its data set and its evaluation."""
+"""Modules of each library for its data set and its evaluation."""
 
 
 def detection_item(
@@ -58,7 +58,7 @@ def detection_item(
     areas: Sequence[float] | None = None,
     sizes: Sequence[tuple[float, float]] | None = None,
 ) -> dict[str, Any]:
-    """One item of a `Corpus`: what is true and what was found of one category in one picture.
+    """Return one item of a `Corpus`: true and predicted boxes of one category in one image.
 
     Args:
         image: Name or number of the picture, of one type in all items.
@@ -153,7 +153,8 @@ class CocoStatistic:
         return _remembered(items, self.library)[self.name]
 
     def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.float64]) -> list[float]:
-        """The number over the blocks that are marked 1 in each row; NaN where they hold no item.
+        """Return the number over the blocks that are marked 1 in each row; NaN where they have no
+        item.
 
         Boxes are matched once: what matches in a picture and category does not depend on others.
         Equal to calling with the items of each row, but for the order in which numbers are added
@@ -183,7 +184,7 @@ _last: tuple[Library, list[Mapping[str, Any]], dict[str, float]] | None = None
 
 
 def _remembered(items: Sequence[Mapping[str, Any]], library: Library) -> dict[str, float]:
-    """All statistics; those of the last items are kept, for a protocol prints several of them."""
+    """Return all statistics; those of the last items are cached, as a protocol prints several."""
     global _last
     known = _last
     if known is not None and known[0] == library and known[1] == items:
@@ -336,7 +337,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
 
 
 def _sizes(item: Mapping[str, Any]) -> list[list[float]]:
-    """Width and height of each true box, as annotated where that is known."""
+    """Return width and height of each true box, as annotated where that is known."""
     if "sizes" in item:
         return list(item["sizes"])
     return [[right - left, bottom - top] for left, top, right, bottom, _, _ in item["truth"]]

@@ -15,19 +15,19 @@ from harness.masks import BoolArray
 
 FloatArray = NDArray[np.float64]
 AREAS = {"s": 1, "m": 2, "l": 3}
-"""Where each range of areas stands in COCOeval's list; the first is all of them."""
+"""Index of each range of areas in COCOeval's list; the first range covers all areas."""
 
 
 class Ranking(NamedTuple):
     """The boxes of one category that count, by falling confidence."""
 
     right: BoolArray
-    """Thresholds × boxes: whether a box matches a true one."""
+    """Thresholds × boxes: True where a box matches a true one."""
     wrong: BoolArray
     block: NDArray[np.int64]
-    """Of each box."""
+    """Block of each box."""
     objects: NDArray[np.int64]
-    """How many true objects each block has."""
+    """Number of true objects of each block."""
     touched: NDArray[np.int64]
     """The blocks that have anything of this category."""
 

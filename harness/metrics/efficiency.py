@@ -1,4 +1,4 @@
-"""What answers cost: tokens, characters of reasoning and frames, from what predictions carry.
+"""Cost of answers: tokens, characters of reasoning and frames, from the data of predictions.
 
 Seconds are not here: they differ between equal runs, so a run keeps them in `timing.json`, apart
 from its numbers.

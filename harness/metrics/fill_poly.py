@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.masks import BoolArray
 
 FillVersion: TypeAlias = Literal["4.8", "4.11"]
-"""The OpenCV whose pixels are drawn: "4.8" stands for 4.5 to 4.10, "4.11" for 4.11 to 5.0."""
+"""Version of OpenCV whose pixels are drawn: "4.8" for 4.5 to 4.10, "4.11" for 4.11 to 5.0."""
 FILL_VERSIONS: tuple[FillVersion, ...] = get_args(FillVersion)
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -65,7 +65,7 @@ def fill_poly(
 def _clip_line(
     start: list[int], end: list[int], width: int, height: int
 ) -> tuple[tuple[Point, Point], bool]:
-    """Clip a line to the frame, first by rows, then by columns; whether any of it is left.
+    """Clip a line to the frame, first by rows, then by columns; return True if any of it remains.
 
     The ends of a line that misses the frame may have been moved: `fillPoly` goes on with them.
     """
@@ -119,7 +119,9 @@ def _draw_lines(inside: BoolArray, lines: IntArray) -> None:
 
 
 def _counted(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """For counts (2, 1, 3): which count each of the 6 is of, and its place: 001222, 010012."""
+    """Return, for counts (2, 1, 3), the count's index of each of the 6, and its place: 001222,
+    010012.
+    """
     of = np.repeat(np.arange(len(counts)), counts)
     return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
 

@@ -1,4 +1,4 @@
-"""gRefCOCO's generalised referring segmentation: several objects may be meant, or none.
+"""gRefCOCO's generalised referring segmentation: an expression refers to any number of objects.
 
 "No target" is an answer of its own. What it earns depends on whether there is a target, in four
 cells; the accuracies of the answer itself are quotients over two different sets of samples.
@@ -17,13 +17,14 @@ from harness.metrics.overlap import Overlap
 from harness.types import Box
 
 THRESHOLDS = (0.7, 0.8, 0.9)
-"""Of ReLA's Pr@t, over samples with a target: `precision_at(iou, thresholds=THRESHOLDS)`."""
+"""Thresholds of ReLA's Pr@t, over samples with a target: `precision_at(iou,
+thresholds=THRESHOLDS)`."""
 SIDE = 480
 """Pixels of the square on which ReLA compares masks: IMAGE_SIZE of its configurations."""
 
 
 class Credit(NamedTuple):
-    """What one sample adds: to gIoU, and to the sums of cIoU."""
+    """Contribution of one sample: to gIoU, and to the sums of cIoU."""
 
     iou: float
     intersection: int
@@ -129,7 +130,7 @@ def nonobject_credit(counts: Overlap, *, no_target: bool, boxes: int) -> Credit:
 
 
 def nonobject_box_hit(truth: Box | None, predicted: Sequence[Box]) -> bool:
-    """Whether one predicted box, or the hull of all, has an IoU above 0.5 with the true box.
+    """Return True if one predicted box, or the hull of all, has an IoU above 0.5 with the true box.
 
     Without a true box it is right to predict none. The mean is what VisionReasoner's later
     repository prints as `bbox_AP`; the hull was not accepted before, so that numbers of the two
@@ -149,7 +150,7 @@ def nonobject_box_hit(truth: Box | None, predicted: Sequence[Box]) -> bool:
 
 
 def nonobject_box(mask: Mask) -> Box | None:
-    """The true box that VisionReasoner takes of a mask where the data have none; None if empty.
+    """Return the box that VisionReasoner takes from a mask if the data have none; None if empty.
 
     Right and bottom are the *last* column and row with foreground, although the IoU that it is
     compared by takes them as exclusive: the box is one pixel short on two sides, and a mask of one

@@ -44,7 +44,7 @@ def generalised_box_iou(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float3
 
 
 def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]]:
-    """The boxes that count: those whose score is at least 0.7 as a float32, the best first.
+    """Return the boxes that count: those whose score is at least 0.7 as a float32, the best first.
 
     A score of 0.7 that was written as text is a little less than 0.7 as a float32, in which the
     official code receives it: it does not count. Of equal scores the box with the larger left side

@@ -29,7 +29,7 @@ class Objects(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """Which predicted object stands for which true one, and how many bits each pair earns."""
+    """Assignment of predicted to true objects, and the number of tests that each pair passes."""
 
     predicted: NDArray[np.int64]
     truth: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Matching(NamedTuple):
 
 
 def pair_bits(truth: Objects, predicted: Objects) -> NDArray[np.int64]:
-    """How many of three tests each pair passes; int64 of predicted × true, from 0 to 3.
+    """Return the number of three tests that each pair passes; int64 of predicted × true, 0 to 3.
 
     Inclusive IoU above 0.5; mean absolute difference of the boxes' four sides below 10; points less
     than 30 apart and the predicted point inside *its own* box, edges included. A number that is not

@@ -1,4 +1,4 @@
-"""The METEOR program, kept running: it takes far longer to start than to score."""
+"""The METEOR program, kept running: its start takes far longer than a score."""
 
 import atexit
 import os

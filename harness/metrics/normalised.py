@@ -89,7 +89,7 @@ def _resized(mask: BoolArray, height: int, width: int) -> BoolArray:
 
 
 def _sources(old: int, new: int) -> NDArray[np.int64]:
-    """For each of `new` places the index of the one of `old` that is taken."""
+    """Return, for each of `new` places, the index of the one of `old` that is taken."""
     scale = np.float32(old) / np.float32(new)
     places = np.arange(new, dtype=np.float32) * scale
     return np.minimum(places.astype(np.int64), old - 1)

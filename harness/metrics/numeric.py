@@ -1,4 +1,4 @@
-"""Numbers in replies, and how near they come to the true one."""
+"""Numbers in responses, and their distance from the true ones."""
 
 import math
 import re
@@ -53,7 +53,7 @@ NUMBER_WORDS: Mapping[str, int] = MappingProxyType(
 
 
 def mean_relative_accuracy(predicted: float | None, truth: float) -> float:
-    """MRA: at how many of ten thresholds the relative error is small enough; k / 10 for a whole k.
+    """MRA: the share of ten thresholds that the relative error passes; k / 10 for a whole k.
 
     The mean over t = 0.50, 0.55, …, 0.95 of `|p - y| / |y| <= 1 - t`; the VSI-Bench paper prints
     `<`, its code says `<=`. Where y is 0 the absolute error is compared. Equal bit for bit to
@@ -119,7 +119,7 @@ def first_number(reply: str) -> float | None:
 
 
 def _number_words(text: str) -> tuple[int, list[str]]:
-    """Where the first run of number words begins, and its words without "and"."""
+    """Return the start of the first run of number words, and its words without "and"."""
     place = 0
     run: list[str] = []
     for word in _WORDS.finditer(text):

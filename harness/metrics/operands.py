@@ -1,4 +1,4 @@
-"""What mask metrics compare: two masks or tracks of one kind and one size, never broadcast."""
+"""Operands of mask metrics: two masks or tracks of one kind and one size, never broadcast."""
 
 from collections.abc import Sequence
 from typing import NoReturn, TypeAlias
@@ -47,7 +47,7 @@ def check_tracks(truth: Track, predicted: Track, *, ignore: Track | None = None)
 
 
 def _kind(mask: object, dimensions: int) -> tuple[object, ...] | None:
-    """What must be equal for two masks to be comparable; None for what is no mask at all."""
+    """Return the properties that two masks must share to be comparable; None for anything else."""
     if isinstance(mask, Rle):
         return "run-length", mask.height, mask.width
     if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.ndim == dimensions:

@@ -24,7 +24,7 @@ DROPPED = frozenset(
     | {".", "?", "!", ",", ":", "-", "--", "...", ";"}
 )
 BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\u2028\u2029"), " ")
-"""What the program ends a line at. A caption must stay on its line."""
+"""Characters at which the program ends a line. A caption must stay on its line."""
 STOP = re.compile(r"\.\W*\Z")
 INITIAL = re.compile(r"(?<![A-Za-z])[A-Za-z]\W*\Z")
 KNOWN_LIMIT = 2_000_000  # texts
@@ -59,9 +59,9 @@ def _known() -> dict[tuple[str, ...], str]:
 
 
 def surroundings(texts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Each text, and as much of what follows it as its tokens can depend on.
+    """Return each text with as much of the following text as its tokens can depend on.
 
-    Only the program's rules for abbreviations look ahead, so only what ends in a full stop is
+    Only the program's rules for abbreviations look ahead, so only texts that end in a full stop are
     concerned: by the kind of the next line's first letter, and after an initial by its word.
 
     >>> surroundings(["a dog", "the No.", "5 cats", "by A.", "The end."])

@@ -14,7 +14,7 @@ PointRows = Sequence[Point] | NDArray[np.floating] | Sequence[Sequence[float]]
 
 
 def points_in_boxes(points: PointRows, boxes: BoxRows) -> NDArray[np.bool_]:
-    """Whether each point lies in the box of the same row, edges included; bool of shape (N,).
+    """Return True for each point that lies in the box of its row, edges included; bool, shape (N,).
 
     A number that is not one lies nowhere. Equal to `batch_points_in_box` in
     `verl/utils/reward_score/vision_reasoner.py` (Seg-Zero, commit 42a3345).

@@ -1,4 +1,4 @@
-"""Annotations of RefCOCO, RefCOCO+ and RefCOCOg as masks, and how LISA reads them."""
+"""Annotations of RefCOCO, RefCOCO+ and RefCOCOg as masks, and LISA's reading of them."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,7 +11,7 @@ from harness.metrics.operands import check_masks
 
 
 def referring_mask(parts: Sequence[Rle], *, form: Literal["strict", "compat"]) -> Rle:
-    """One mask of an object whose annotation is several polygons, each already a mask.
+    """Return one mask of an object whose annotation is several polygons, each already a mask.
 
     LISA's reader adds the polygons' masks, and its histogram of two classes has no place for the
     value 2: a pixel in two polygons is no foreground. It cannot be hit, it enlarges the union where

@@ -45,7 +45,7 @@ def revos_scores(
     *,
     form: Form,
 ) -> RevosScores:
-    """J, F, A and R of one expression; `in_percent` of each is what the official scorers average.
+    """Return J, F, A and R of one expression; official scorers average `in_percent` of each.
 
     J and F compare the union of the objects, whatever the form. Equal bit for bit to `eval_queue`
     in `tools/eval_revos.py` of VISA (commit ec158fd, `visa255`) and in `tools/eval/eval_revos.py`

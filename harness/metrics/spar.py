@@ -1,4 +1,4 @@
-"""SPAR-Bench: how a reply is read, with the defects of its scorer, and without them.
+"""SPAR-Bench: responses read with the defects of its scorer, and without them.
 
 All `official` functions equal `lmms_eval/tasks/sparbench/utils.py` (fudan-zvg/spar, commit
 1679885) bit for bit.
@@ -92,7 +92,7 @@ def strict_choice_score(reply: str, truth: str, *, letters: str = "ABCD") -> flo
 
 
 def read_official(reply: str, *, task: str) -> object:
-    """What the scorer finds in a reply: a number, a change of view, or a letter; else None.
+    """Return the scorer's reading of a response: a number, a change of view, a letter or None.
 
     >>> [read_official(reply, task="depth_prediction_oc") for reply in ("of 2 m", "two")]
     ['2', None]

@@ -17,7 +17,7 @@ MATCH_RATE = Metric(
     "Match Success Rate",
     about="share of replies that one of the rules fits; captions have no rules",
 )
-"""What the official scripts print beside the averages."""
+"""Metric that the official scripts print beside the averages."""
 
 
 def cleaned(reply: str) -> str:
@@ -30,7 +30,7 @@ def cleaned(reply: str) -> str:
 
 
 def multiple_choice(reply: str, answer: str) -> bool | None:
-    """Whether a reply picks the true option of a multiple-choice question (`eval_multi-choice.py`).
+    """Return True if a response picks the true option of a question (`eval_multi-choice.py`).
 
     Args:
         reply: Text such as "B", "B. …", "B) …", or the whole option.
@@ -54,7 +54,7 @@ def multiple_choice(reply: str, answer: str) -> bool | None:
 
 
 def yes_no(reply: str, answer: str) -> bool | None:
-    """Whether a reply begins with the true one of "yes" and "no" (`eval_yes_no.py`).
+    """Return True if a response begins with the true one of "yes" and "no" (`eval_yes_no.py`).
 
     "Nothing" begins with "no".
 
@@ -69,7 +69,7 @@ def yes_no(reply: str, answer: str) -> bool | None:
 
 
 def caption_match(reply: str, question: str, answer: str) -> bool | None:
-    r"""Whether a reply picks the true caption (`eval_caption_matching.py`).
+    r"""Return True if a response picks the true caption (`eval_caption_matching.py`).
 
     A reply is a whole option, its sentence (also behind ") "), or its name ("Caption A", "A"), in
     which full stops do not count. Where several fit, the last in that order is taken.
@@ -106,7 +106,7 @@ def caption_match(reply: str, question: str, answer: str) -> bool | None:
 
 
 def _candidates(options: list[str], said: str) -> list[tuple[str, tuple[str, ...]]]:
-    """What could have been picked, each with the forms of the reply that it is compared with."""
+    """Return the options that can be picked, each with the forms of the response that match it."""
     names = [option.split(": ")[0] for option in options]
     short = names
     for kind in ("Sentence ", "Option ", "Caption "):
@@ -120,7 +120,7 @@ def _candidates(options: list[str], said: str) -> list[tuple[str, tuple[str, ...
 
 
 def captioning(judgement: str, answer: str) -> bool | None:
-    r"""Whether a judge, shown only the caption, picks the true option (`eval_captioning.py`).
+    r"""Return True if a judge picks the true option from the caption alone (`eval_captioning.py`).
 
     The judge's last line with "Answer" counts, or all that it wrote; it has to begin with the true
     option's letter, a full stop and a blank, and to name no other. None where the judge gave
@@ -138,9 +138,9 @@ def captioning(judgement: str, answer: str) -> bool | None:
 
 
 def chooses(judgement: str) -> bool:
-    """Whether a judge's reply on a caption begins, where it counts, with an option or "None".
+    """Return True if the part of a judge's response that counts begins with an option or "None".
 
-    Else `captioning` can only find it wrong, whatever the judge meant.
+    Any other response counts as wrong in `captioning`.
 
     >>> [chooses(said) for said in ("Answer: A. dunking", "Answer: None", "A", "(A) x", "no idea")]
     [True, True, False, False, False]
@@ -149,7 +149,7 @@ def chooses(judgement: str) -> bool:
 
 
 def _verdict(judgement: str) -> str:
-    """What counts of a judge's reply."""
+    """Return the part of a judge's response that counts."""
     lines = [line.strip() for line in judgement.split("\n")]
     answers = [line.replace("Answer:", "").strip() for line in lines if "Answer" in line]
     return answers[-1] if answers else judgement

@@ -91,7 +91,7 @@ def true_objects(labels: Labels) -> tuple[list[BoolArray], BoolArray]:
 
 
 def proposals(labels: Labels) -> list[BoolArray]:
-    """Masks of the predicted objects: as many as the largest label of any frame says.
+    """Return the masks of the predicted objects: as many as the largest label of any frame.
 
     Source: `read_masks` in `davis2017/results.py` (davis2017-evaluation, commit ac7c43f).
 

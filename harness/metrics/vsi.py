@@ -1,4 +1,4 @@
-"""VSI-Bench: how a reply is read, and how question types become one number.
+"""VSI-Bench: the reading of responses, and the average over question types.
 
 Protocols: `vsi/official` (the paper's code), `vsi/lmms2026` (lmms-eval since 2026, which finds a
 number anywhere in the reply), `vsi/strict` (`strict_choice` and `only_number`).

@@ -1,4 +1,4 @@
-"""V-STaR: what, when and where, and the two averages over them.
+"""V-STaR: the questions "what", "when" and "where", and the two averages over them.
 
 Each sample is asked in two chains, what → when → where and what → where → when; numbers of the
 second end in "2". Source: `eval.py` of V-STaR-Bench/V-STaR (commit 1894682).
@@ -31,7 +31,7 @@ _TWO_NUMBERS = re.compile(r"\b\d+(?:\.\d+)?\b")
 
 
 def read_interval(answer: Any) -> Interval | None:
-    """An answer as the scorer takes it: two numbers, or the text of such a list; else None.
+    """Return an answer as the scorer takes it: two numbers, or the text of such a list; else None.
 
     A text is read as a Python literal, within bounds of length and depth.
 
@@ -75,7 +75,7 @@ def interval_in(reply: str) -> Interval | None:
 
 
 def read_rating(judgement: str) -> int | None:
-    r"""A judge's rating as a whole number; None for -1 and for what is none.
+    r"""Parse a judge's rating as a whole number; None for -1 and for anything else.
 
     None counts as 0, and 2 or more is right. Ratings above 3 count as they are. Equal to the
     `int(response)` of `qwen2_5_evaluation` in `eval.py` of V-STaR (commit 1894682).
@@ -164,7 +164,7 @@ def logarithmic_geometric_mean(what: Any, when: Any, where: Any) -> Any:
 
 
 def _log_of_rest(fraction: Any) -> Any:
-    """`ln(1 - fraction)` by the C library, whose last bit numpy's own need not have."""
+    """Return `ln(1 - fraction)` by the C library; the last bit of numpy's own may differ."""
     rest = 1 - np.minimum(np.asarray(fraction, dtype=np.float64), BELOW_ONE)
     logs = [math.log(value) for value in rest.ravel()]
     return np.reshape(logs, rest.shape) if rest.ndim else logs[0]
@@ -204,7 +204,8 @@ def scores(
 
 
 def unanswered() -> dict[str, Mean]:
-    """The statistics of a sample without an answer to "what", as the official code counts it.
+    """Return the statistics of a sample without an answer to "what", as the official code counts
+    it.
 
     It is wrong in `Acc` and in the joint scores, and left out everywhere else.
     `scores(None, (0, 0), (…))` counts it everywhere, for `vstar/strict`.

@@ -1,1 +1,1 @@
-"""Intervals, paired comparisons and what a comparison could have seen, clustered by group."""
+"""Intervals, paired comparisons and the power of comparisons, clustered by group."""

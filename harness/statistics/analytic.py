@@ -155,7 +155,7 @@ def estimate(
 
 
 def influence(above: FloatArray, below: FloatArray, *, epsilon: float = 0.0) -> FloatArray:
-    """By how much each group moves the ratio: `(a_g - R * b_g) / (sum(b) + epsilon)`.
+    """Return the influence of each group on the ratio: `(a_g - R * b_g) / (sum(b) + epsilon)`.
 
     >>> influence(np.array([1.0, 3.0]), np.array([2.0, 2.0])).tolist()
     [-0.25, 0.25]

@@ -1,4 +1,4 @@
-"""The percentile bootstrap over groups: how far a metric would move with other pictures.
+"""The percentile bootstrap over groups: intervals of a metric over other samples of groups.
 
 Groups (pictures or videos) are drawn with replacement as often as there are groups, and every
 metric is computed anew from the sums of those drawn: the cluster bootstrap of Field and Welsh

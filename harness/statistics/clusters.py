@@ -100,7 +100,8 @@ def numbers(
 def counted_groups(
     metrics: Sequence[Metric], sums: GroupSums, *, corpora: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """In how many groups each quotient metric counts; for a derived one, its scarcest part.
+    """Return the number of groups in which each quotient metric counts; a derived one's rarest
+    part.
 
     `corpora` gives the same of corpus metrics; those that it lacks are left out.
     """
@@ -114,7 +115,7 @@ def counted_groups(
 
 
 def needed(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
-    """Metric `name` and what it is derived from, in an order that can be computed, it last.
+    """Return metric `name` after the metrics that it is derived from, in an order of computation.
 
     Raises:
         UsageError: there is no such metric.
@@ -127,7 +128,7 @@ def needed(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
 
 
 def of_corpora(metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """Names of the corpus metrics and of what is derived from them."""
+    """List the corpus metrics and the metrics derived from them, by name."""
     found: list[str] = []
     for metric in metrics:
         if metric.corpus is not None or any(name in found for name in metric.of):

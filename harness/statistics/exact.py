@@ -1,4 +1,4 @@
-"""Sums that have one value, whatever the order, the blocks and the library that adds them.
+"""Sums with one value, whatever the order, the blocks and the library that adds them.
 
 A matrix product adds in an order of its own choice, which differs between libraries, machines and
 shapes, and with it the last bits; a results file must not. So each number is split into a high
@@ -20,7 +20,7 @@ DIGITS = 52  # one less than a float64 holds, so that a difference of two sums i
 
 @dataclass(frozen=True, slots=True)
 class Summands:
-    """A table whose columns are added under many weightings of its rows.
+    """A table whose columns are summed under many weightings of its rows.
 
     >>> table = np.array([[0.1], [0.2], [0.3]])
     >>> Summands.of(table, most=3).weighted(np.array([[1.0, 1, 1], [0, 0, 3]])).ravel().tolist()
@@ -30,7 +30,7 @@ class Summands:
     parts: FloatArray
     """Rows × (columns + those columns that have a low part)."""
     rough: NDArray[np.bool_]
-    """Which columns have a low part."""
+    """Mask of the columns that have a low part."""
 
     @classmethod
     def of(cls, table: FloatArray, *, most: int) -> "Summands":

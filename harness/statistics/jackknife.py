@@ -1,4 +1,4 @@
-"""The cluster jackknife: what a metric would be without each block of groups.
+"""The cluster jackknife: a metric's values with one block of groups left out at a time.
 
 For metrics that only exist over all answers together (CIDEr, COCO AP). They are computed anew
 once without each group. Where there are many groups that would take too long, so the groups are
@@ -40,13 +40,13 @@ class Replicates:
     """Every metric's number over all groups, and without each block of them."""
 
     whole: Mapping[str, float]
-    """NaN where nothing counts."""
+    """Value of each metric on everything; NaN where nothing counts."""
     without: Mapping[str, FloatArray]
     """One number a block."""
     sizes: NDArray[np.int64]
-    """How many groups each block has."""
+    """Number of groups of each block."""
     counted: Mapping[str, int]
-    """In how many groups each metric counts; for a derived one, its scarcest part."""
+    """Number of groups in which each metric counts; for a derived one, that of its rarest part."""
 
     def error(self, name: str) -> float | None:
         """The standard error of a metric's number; None if it lacks a number somewhere.
@@ -70,7 +70,7 @@ def intervals(
     blocks: int = BLOCKS,
     seed: int = 0,
 ) -> dict[str, tuple[float, float] | None]:
-    """Intervals of corpus metrics and of what is derived from them; other metrics are left out.
+    """Return intervals of corpus metrics and of metrics derived from them; others are left out.
 
     The number, plus and minus the t quantile (degrees of freedom: blocks, or groups in which the
     metric counts, less one) times the jackknife's standard error. They may reach beyond the
@@ -81,7 +81,7 @@ def intervals(
         metrics: The protocol's metrics, each after those that it is derived from.
         units: The units of one run, in any order.
         level: How often intervals like this hold the truth.
-        blocks: At most how many blocks the groups are dealt into.
+        blocks: Maximum number of blocks that the groups are dealt into.
         seed: Seeds the dealing; it matters only where there are more groups than blocks.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Two runs on the same samples: the difference, its interval, and what could have been seen.
+"""Two runs on the same samples: the difference, its interval, and the detectable difference.
 
 Both runs answered the same questions, so the difficulty of a picture cancels in the difference;
 a paired comparison sees far smaller changes than two separate intervals do.
@@ -36,11 +36,11 @@ class Comparison:
     difference: float | None
     """b - a; None where a run has no number."""
     interval: tuple[float, float] | None
-    """Paired interval of the difference, by the test that `p_value` is of: it leaves 0 out
-    exactly where p is at most `1 - level`."""
+    """Paired interval of the difference, by the test of `p_value`: it leaves 0 out exactly where p
+    is at most `1 - level`."""
     p_value: float | None
     """Two-sided p of the swap test: that each group's two results are exchangeable; for the
-    jackknife, of the t test on the difference (None if that is the same whatever is left out)."""
+    jackknife, of the t test on the difference (None if it is the same whatever is left out)."""
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
@@ -52,25 +52,25 @@ class Comparison:
     n_units: int
     level: float
     method: Literal["swaps", "jackknife"] = "swaps"
-    """What the interval and p come from."""
+    """Method that gave the interval and p."""
     swaps: Swaps | None = field(default=None, repr=False, compare=False)
-    """The swap test, where that is the method."""
+    """Result of the swap test, if that is the method."""
 
     @property
     def loss(self) -> float | None:
-        """How much worse b is, whatever the metric's direction; negative is a gain."""
+        """Amount by which b is worse, whatever the metric's direction; negative is a gain."""
         if self.difference is None:
             return None
         return -self.difference if self.better == "higher" else self.difference
 
     @property
     def is_worse(self) -> bool:
-        """Whether b is shown to be worse: the whole interval lies on that side, p is small."""
+        """True if b is shown to be worse: the whole interval lies on that side, p is small."""
         return self._beyond(lower_side=self.better == "higher")
 
     @property
     def is_better(self) -> bool:
-        """Whether b is shown to be better: the whole interval lies on that side."""
+        """True if b is shown to be better: the whole interval lies on that side."""
         return self._beyond(lower_side=self.better == "lower")
 
     def to_json(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _resampled(
     resamples: int,
     seed: int,
 ) -> Comparison:
-    """With interval and p of the bootstrap and the swap test, where they can be made."""
+    """Add interval and p of the bootstrap and the swap test, where they can be computed."""
     name = plain.metric
     first, second = group_sums(used, a), group_sums(used, b)
     if min(counted_groups(used, sums).get(name, 0) for sums in (first, second)) < 2:
@@ -180,7 +180,7 @@ def _left_out(
     blocks: int,
     seed: int,
 ) -> Comparison:
-    """With interval and p of the jackknife, where it can be made."""
+    """Add interval and p of the jackknife, where it can be computed."""
     plain = replace(plain, method="jackknife")
     if plain.difference is None:
         return plain

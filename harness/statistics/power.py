@@ -1,4 +1,4 @@
-"""What a comparison could see: known before a second model is run, and afterwards.
+"""Differences that a comparison can detect: before a second model is run, and afterwards.
 
 A test at `level` finds a true difference δ with probability `power` when δ is about
 `(q(1 - (1 - level) / 2) + q(power))` standard errors (Bloom 1995, "Minimum Detectable Effects";
@@ -94,7 +94,7 @@ def groups_needed(
     level: float = 0.95,
     power: float = POWER,
 ) -> int | None:
-    """How many groups show a true `difference` with probability `power`: the inverse.
+    """Return the number of groups that show a true `difference` with probability `power`.
 
     Raises:
         UsageError: `difference` is not above 0, or as in `planned_detectable`.
@@ -125,7 +125,7 @@ def _error(spread: float, *, groups: int, correlation: float) -> float:
 def group_deviation(
     metrics: Sequence[Metric], units: Sequence[UnitScore], *, name: str
 ) -> float | None:
-    """The standard error of a run's metric times √groups: what one group contributes.
+    """Return the standard error of a run's metric times √groups: the deviation of one group.
 
     By formula for quotients, by the cluster jackknife for other metrics.
     """

@@ -1,4 +1,4 @@
-"""One number a group whose mean is the run's number, so that groups can be analysed as data.
+"""Pseudo-values: one number a group whose mean is the run's number, for analyses of groups.
 
 A ratio or a corpus metric is no mean over groups; these stand-ins move it as the groups do.
 """
@@ -14,7 +14,7 @@ from harness.statistics.jackknife import BLOCKS, replicates
 def pseudo_values(
     metrics: Sequence[Metric], units: Sequence[UnitScore], *, name: str, blocks: int = BLOCKS
 ) -> FloatArray | None:
-    """Values whose mean is metric `name` and whose s / √n is its clustered standard error.
+    """Return values whose mean is metric `name` and whose s / √n is its clustered standard error.
 
     A quotient has one value a group, `R + G * influence` (see `analytic`), in the order of the
     groups' names; for a mean of equally large groups these are the groups' means. Derived and

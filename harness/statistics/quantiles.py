@@ -16,7 +16,8 @@ def check_level(level: float, *, what: str = "level") -> None:
 
 
 def quantile(share: float, *, degrees: float | None = None) -> float:
-    """Below which value a `share` of the distribution lies: t with `degrees`, else normal.
+    """Return the value below which a `share` of the distribution lies: t with `degrees`, else
+    normal.
 
     >>> round(quantile(0.975), 4), round(quantile(0.975, degrees=9), 4)
     (1.96, 2.2622)
@@ -27,7 +28,7 @@ def quantile(share: float, *, degrees: float | None = None) -> float:
 
 
 def half_width(level: float, *, degrees: float | None = None) -> float:
-    """How many standard errors a two-sided interval reaches to each side.
+    """Return the number of standard errors from the centre of a two-sided interval to its ends.
 
     >>> round(half_width(0.95, degrees=1), 3)
     12.706
@@ -36,7 +37,7 @@ def half_width(level: float, *, degrees: float | None = None) -> float:
 
 
 def two_sided_p(statistic: float, *, degrees: float) -> float:
-    """How probable a t of at least this size is, to either side.
+    """Return the probability of a t of at least this size, to either side.
 
     >>> round(two_sided_p(-2.2622, degrees=9), 4)
     0.05

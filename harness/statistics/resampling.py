@@ -1,4 +1,4 @@
-"""Random weights of groups: how often each is drawn, and which are swapped.
+"""Random weights of groups: counts of their draws, and masks of the swapped ones.
 
 Both are drawn in blocks, so that the memory they need is bounded, and from streams that do not
 depend on the size of a block. The generator is SFC64, whose streams are equal on all machines and
@@ -21,7 +21,7 @@ def generator(seed: int, *, stream: int = 0) -> np.random.Generator:
 
 
 def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """How often each group comes up in as many draws with replacement as there are groups.
+    """Count the draws of each group in as many draws with replacement as there are groups.
 
     Exactly multinomial: every draw is a fair one of `groups` (no Poisson weights).
 
@@ -37,7 +37,7 @@ def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
 
 
 def swaps(groups: int, *, count: int, seed: int) -> Iterator[FloatArray]:
-    """Which groups are swapped, each with probability one half.
+    """Draw the groups that are swapped, each with probability one half.
 
     Yields:
         0 and 1, swaps × groups; a block's rows are the next swaps.

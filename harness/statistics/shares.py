@@ -42,7 +42,7 @@ def exact(share: float, *, size: float, groups: int, level: float) -> tuple[floa
 
 
 def weights_of_shares(units: Sequence[UnitScore], name: str) -> FloatArray | None:
-    """How often each answer counts, if all of a metric's are right (1) or wrong (0)."""
+    """Return the answers' weights, if all of a metric's are right (1) or wrong (0); else None."""
     scores = [one for unit in units if (one := unit.scores.get(name)) is not None]
     if all(isinstance(one, Mean) and one.value in (0, 1) and one.weight >= 0 for one in scores):
         return np.array([one.weight for one in scores if isinstance(one, Mean)])
@@ -76,7 +76,7 @@ def of_answers(
 
 
 def effective(weights: FloatArray) -> float:
-    """How many equal weights are as exact as these (Kish 1965, "Survey Sampling").
+    """Return the effective sample size of weighted answers (Kish 1965, "Survey Sampling").
 
     >>> effective(np.array([1.0, 1.0, 2.0])).__round__(2)
     2.67

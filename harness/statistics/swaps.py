@@ -1,4 +1,4 @@
-"""The swap test: could the two runs' results have been exchanged within each group?
+"""The swap test: a test that the two runs' results are exchangeable within each group.
 
 Under the hypothesis that two runs are exchangeable within each group, the runs' results for any
 groups may be swapped and the difference computed anew; p is the share of swaps whose difference
@@ -29,7 +29,7 @@ class Swaps:
     seen: float
     """The difference without any swap."""
     differences: FloatArray
-    """Of all swaps, the one that swaps nothing among them."""
+    """Difference after each swap; one of them swaps nothing."""
 
     @property
     def p_value(self) -> float:
@@ -41,7 +41,7 @@ class Swaps:
         return (len(near) - int(np.count_nonzero(near))) / len(near)
 
     def critical(self, level: float) -> float:
-        """What the difference has to exceed in size for p to be at most `1 - level`."""
+        """Return the size that the difference must exceed for p to be at most `1 - level`."""
         sizes = np.abs(self.differences)
         sizes = np.sort(np.where(np.isfinite(sizes), sizes, np.inf))[::-1]
         # So many swaps may be as extreme; a product like 0.05 * 20 must not be rounded down.

@@ -1,4 +1,4 @@
-"""Where a score's variance comes from: samples, training seeds, decoding seeds.
+"""Sources of a score's variance: samples, training seeds, decoding seeds.
 
 Every group (picture, video) is answered by t trainings of one recipe, each decoded d times. The
 random-effects model is that of generalisability theory with decodings nested in trainings and
@@ -25,7 +25,7 @@ from harness.statistics.quantiles import check_level, half_width
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """Variances of the effects; None where the runs cannot tell (see `components`)."""
+    """Variances of the effects; None where the runs cannot separate them (see `components`)."""
 
     sample: float
     """Between groups: some are easier than others."""
@@ -34,11 +34,11 @@ class Components:
     decoding: float | None
     """A decoding seed's shift of the whole score; 0 if samples are decoded independently."""
     sample_training: float | None
-    """What a training seed does to single groups."""
+    """Variance that a training seed adds to single groups."""
     sample_decoding: float | None
-    """What a decoding seed does to single groups: the noise of sampling tokens."""
+    """Variance that a decoding seed adds to single groups: the noise of sampling tokens."""
     clipped: tuple[str, ...]
-    """Names of the components whose estimate was below 0 and is given as 0."""
+    """Names of the components whose estimate was below 0 and set to 0."""
     groups: int
     trainings: int
     decodings: int
@@ -46,7 +46,8 @@ class Components:
     def of_score(
         self, *, groups: int | None = None, trainings: int = 1, decodings: int = 1
     ) -> dict[str, float]:
-        """What each source adds to the variance of a mean score; their sum is its variance.
+        """Return the part of each source in the variance of a mean score; their sum is its
+        variance.
 
         Args:
             groups: Number of groups scored; default: as many as here.
@@ -77,8 +78,8 @@ class SeededScore:
     """Degrees of freedom (Satterthwaite)."""
     interval: tuple[float, float]
     over: tuple[str, ...]
-    """For what the interval speaks: `samples` and, where there are several, `trainings` and
-    `decodings`. Without `trainings` it is of this one checkpoint, not of the recipe."""
+    """Scope of the interval: `samples` and, where there are several, `trainings` and `decodings`.
+    Without `trainings` it holds for this one checkpoint, not for the recipe."""
     level: float
 
 
@@ -201,7 +202,9 @@ def _satterthwaite(squares: list[_Square], total: float) -> float:
 
 
 def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square, _Square]:
-    """Of sample, training, decoding, sample × training, sample × decoding; 0 where undefined."""
+    """Return mean squares of sample, training, decoding, sample × training, sample × decoding; 0 if
+    undefined.
+    """
     g, t, d = table.shape
     cells, runs = table.mean(axis=2), table.mean(axis=0)
     groups, trainings, mean = cells.mean(axis=1), runs.mean(axis=1), table.mean()

@@ -44,7 +44,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def json_bytes(value: Any) -> bytes:
-    """What `write_json` writes."""
+    """Return the bytes that `write_json` writes."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace") + b"\n"
 

@@ -1,4 +1,4 @@
-"""What a run folder's files were when the run was finished, so that a change is named.
+"""Hashes of a run folder's files at the end of the run, so that a later change is named.
 
 `checksums.json`: `{"version": 2, "files": {name: hash}, "journal": {name: hash}}`, BLAKE2b of whole
 files. `journal` is null in copies of a run that are made without its predictions. It guards against
@@ -49,7 +49,7 @@ def journal_of(folder: Path) -> dict[str, str]:
 
 
 def changed(folder: Path) -> dict[str, str]:
-    """What became of each file that is not as it was: `changed`, `missing` or `added`.
+    """Return the files that differ from their record: each `changed`, `missing` or `added`.
 
     Raises:
         StoreError: there is no `checksums.json`, or it is damaged.

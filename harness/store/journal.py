@@ -67,7 +67,7 @@ class Writer:
             raise cannot_write(self.path, error) from error
 
     def sync(self) -> None:
-        """Force to disk what was appended."""
+        """Force the appended lines to disk."""
         try:
             os.fdatasync(self._handle)
         except OSError as error:
@@ -114,7 +114,7 @@ def parse_line(raw: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a prediction stands."""
+    """Place of a prediction in a journal's file."""
 
     path: Path
     offset: int
@@ -124,7 +124,7 @@ class Place:
 
 
 class Journal:
-    """An index of a run folder's journal; records are read from disk when asked for."""
+    """Index of a run folder's journal; records are read from disk at their access."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -136,7 +136,7 @@ class Journal:
         self._texts: dict[str, str] = {}
         """What samples share, by name."""
         self._runs: dict[Path, set[Any]] = {}
-        """What each file's batches say of the run that they belong to."""
+        """Runs that the batches of each file name as theirs."""
         self._read: dict[Path, int] = {}
         self.refresh()
 
@@ -146,7 +146,7 @@ class Journal:
         return 1 + max((number(path)[0] for path in files(self.folder)), default=0)
 
     def refresh(self) -> None:
-        """Index what was appended since the last look.
+        """Index the lines that were appended since the last call.
 
         A last line without an end is left alone: its writer may be in the middle of it. Whether it
         is torn is known when nobody writes any more; see `mend`.
@@ -213,7 +213,8 @@ class Journal:
         return whole(record, self._texts)
 
     def mend(self) -> list[str]:
-        """Copy damaged lines to `quarantine/` and cut a torn tail off; return what was done.
+        """Copy damaged lines to `quarantine/` and cut a torn tail off; return a list of these
+        steps.
 
         Only the holder of the folder's lease may call this.
         """
@@ -237,7 +238,7 @@ class Journal:
         return done
 
     def _tails(self) -> Iterator[tuple[Path, int]]:
-        """Files that end in the middle of a line, and where that line begins."""
+        """Return the files that end in the middle of a line, and the start of that line."""
         for path, offset in self._read.items():
             if path.stat().st_size > offset:
                 yield path, offset

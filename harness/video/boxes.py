@@ -1,4 +1,4 @@
-"""What a container says about its own length, read without FFmpeg: a few bytes a box.
+"""Length of a video container by its own tables, read without FFmpeg: a few bytes a box.
 
 FFmpeg decodes a file that was cut as far as it goes; here a cut file is refused. And to list the
 frames of an MP4 file only its tables are needed, not the gigabytes between them.
@@ -20,16 +20,16 @@ EBML, SEGMENT = 0x1A45DFA3, 0x18538067
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where a container says that its content lies, in bytes from the start of the file."""
+    """Range of a container's content by its own tables, in bytes from the start of the file."""
 
     end: int | None
-    """Where it says that it ends; None where it does not say."""
+    """End of the content as declared; None where the container does not declare it."""
     payload: tuple[tuple[int, int], ...] = ()
     """(first byte, byte after the last) of stretches that hold frames and no tables."""
 
 
 def extent(path: Path) -> Extent:
-    """Read what the file's own structure says: MP4 and its kin, Matroska and WebM, AVI."""
+    """Read the extent from the file's own structure: MP4 and its kin, Matroska and WebM, AVI."""
     size = path.stat().st_size
     with opened(path) as file:
         start = file.read(12)
@@ -129,15 +129,15 @@ class Tables:
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As of any file."""
+        """Move the position, as for any file."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
         self._place = max(0, base + offset)
         return self._place
 
     def tell(self) -> int:
-        """As of any file."""
+        """Return the position, as for any file."""
         return self._place
 
     def close(self) -> None:
-        """As of any file."""
+        """Close, as for any file."""
         self._file.close()

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 SEEK_COST = 8  # frames that could be decoded in the time of a seek
 MAX_OPEN = 12
-"""Files that stay open, so that the next frame of each needs no seek: one for every thread that
-decodes at once. With fewer, each frame would begin its file again."""
+"""Maximum number of open files, so that the next frame of each needs no seek: one for every thread
+that decodes at once. With fewer, each frame would decode its file from the beginning."""
 Passed: TypeAlias = Callable[[int, Frame], None]
-"""Is given frames that were decoded on the way, by their numbers."""
+"""Callback for frames that were decoded on the way, with their numbers."""
 
 
 class Decoder:
-    """One open file, and how far it is decoded."""
+    """One open file, and the position of its decoder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,8 +80,8 @@ class Decoder:
         )
 
     def _starts(self, wanted: int) -> Iterator[int | None]:
-        """Where to begin: here (None) if that is on the way, else at a key; earlier ones if the
-        file was entered behind the frame.
+        """Yield start points: the present place (None) if the frame is ahead, else keys; earlier
+        ones if decoding began behind the frame.
         """
         keys, stamps = self.index.keys, self.index.stamps
         key = self.index.key_before(wanted)
@@ -159,7 +159,7 @@ class Decoders:
             self._open.clear()
 
     def begin_anew(self) -> None:
-        """In a process that was forked, whose open files and threads are its parent's."""
+        """Drop the parent's open files and threads, in a process that was forked."""
         self._of_parent.append(self._open)  # not closed: that would wait for threads
         self._open, self._lock = OrderedDict(), threading.Lock()
 

@@ -84,7 +84,7 @@ class DiskCache:
 
 
 def disk_cache() -> DiskCache | None:
-    """The cache that the environment asks for; None if it asks for none."""
+    """Return the cache that the environment configures; None without one."""
     folder = os.environ.get(FOLDER)
     return _cache(folder, os.environ.get(GIGABYTES, "")) if folder else None
 

@@ -1,4 +1,4 @@
-"""When each frame of a video file is shown, without decoding it.
+"""Display times of all frames of a video file, without decoding it.
 
 The packets of a file say at which time each frame is to be shown. Sorted, they are the frames in
 order, also where the rate varies. Where packets do not say it (some AVI files) or a packet may hold
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg"
-"""What is opened, whatever a file is called: playlists, which name other files, are not."""
+"""Formats that are opened, whatever a file's name. Playlists, which name other files, are not."""
 HIDING = frozenset({"vp8", "vp6", "vp6f", "vp6a"})
 """Codecs whose packets may hold a frame that is never shown."""
 MAX_FRAMES = 10_000_000
@@ -44,15 +44,15 @@ class Index:
     """The frames of a video in the order in which they are shown."""
 
     size: tuple[int, int]
-    """(width, height) in pixels, turned as the file says."""
+    """(width, height) in pixels, after the rotation that the file declares."""
     stamps: "array[int]"
-    """When each frame is shown, in units of `unit` seconds; all different, rising."""
+    """Display time of each frame, in units of `unit` seconds; all different, in ascending order."""
     keys: "array[int]"
-    """The stamps from which decoding can begin, rising."""
+    """Stamps from which decoding can start, in ascending order."""
     unit: float
     """Seconds of one step of a stamp."""
     start: int
-    """The stamp of time 0, at which the file as a whole begins."""
+    """Stamp of time 0, at which the whole file starts."""
     counted: bool = False
     """The stamps are 0, 1, 2, …: the file's own are useless, and frames are found by counting."""
 
@@ -61,7 +61,7 @@ class Index:
         return tuple((stamp - self.start) * self.unit for stamp in self.stamps)
 
     def key_before(self, stamp: int) -> int:
-        """The last stamp, at or before this one, from which decoding can begin."""
+        """Return the last stamp, at or before this one, from which decoding can start."""
         place = bisect_right(self.keys, stamp)
         return self.keys[max(place - 1, 0)]
 
@@ -107,7 +107,7 @@ def _index(path: Path, size: int, changed: int) -> Index:
 
 @contextmanager
 def faults(path: Path) -> Iterator[None]:
-    """Turn whatever FFmpeg says of a file into a MediaError that names it."""
+    """Turn an error of FFmpeg about a file into a MediaError that names the file."""
     av = library()
     try:
         yield
@@ -167,7 +167,7 @@ def stream_of(container: "InputContainer") -> "VideoStream":
 
 
 def _first(path: Path) -> "tuple[VideoFrame, bool]":
-    """The first frame, and whether the codec may hide frames."""
+    """Return the first frame, and True if the codec may hide frames."""
     with opened(path) as (container, stream):
         for frame in container.decode(stream):
             return frame, stream.codec_context.name in HIDING or stream.name in HIDING
@@ -183,7 +183,7 @@ def first_size(frame: "VideoFrame") -> tuple[int, int]:
 def _listed(
     path: Path, payload: tuple[tuple[int, int], ...], size: tuple[int, int]
 ) -> Index | None:
-    """The index from the packets alone; None where they do not say enough."""
+    """Build the index from the packets alone; None where their data is not enough."""
     stamps, keys = array("q"), array("q")
     with closing(Tables(path, payload)) as tables, opened(tables) as (container, stream):
         unit, start = _clock(container, stream)
@@ -218,7 +218,7 @@ def _sorted(
 
 
 def _clock(container: "InputContainer", stream: "VideoStream") -> tuple[float, int | None]:
-    """Seconds of one step of a stamp, and the stamp at which the file begins."""
+    """Return the seconds of one step of a stamp, and the stamp at which the file starts."""
     unit = stream.time_base or Fraction(1)
     start: int | None = container.start_time  # None, whatever the stubs say, where it is not known
     if start is None:

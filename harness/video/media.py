@@ -42,7 +42,7 @@ def video_file(path: Path, *, choose: Choose | None = None) -> Media:
 def video_or_lost(
     path: Path, *, choose: Choose | None = None, size: tuple[int, int] = (1, 1), frames: int = 1
 ) -> Media:
-    """The video, or what stands for it if its file is missing or damaged; see `media.lost`."""
+    """Open the video, or a stand-in if its file is missing or damaged; see `media.lost`."""
     try:
         return video_file(path, choose=choose)
     except MediaError as error:
@@ -98,7 +98,7 @@ class VideoFile(Media):
 
 
 def _again(path: Path, shown: "array[int] | None", size: tuple[int, int], frames: int) -> Media:
-    """In another process: the same video, or what stands for it if it has gone."""
+    """Open the same video in another process, or a stand-in if it is gone."""
     choose = None if shown is None else lambda times: shown
     return video_or_lost(path, choose=choose, size=size, frames=frames)
 
@@ -174,7 +174,7 @@ class _Digest:
 
 @lru_cache(maxsize=4096)
 def _hash(path: Path, size: int, changed: int) -> str:
-    """The id of a medium of one file with this content, whatever its name."""
+    """Return the id of a medium of one file with this content, whatever its name."""
     inner = hashlib.blake2b(digest_size=16)
     with opened(path) as file:
         while block := file.read(2**20):

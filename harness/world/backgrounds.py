@@ -1,4 +1,4 @@
-"""What lies behind the things: plain, noisy or textured, in whole numbers from its own seed.
+"""Backgrounds of scenes: plain, noisy or textured, in whole numbers from their own seed.
 
 Backgrounds keep to greyish tones in the middle of the range, which no named colour is near.
 """
@@ -15,7 +15,7 @@ from harness.world.draws import Draws
 from harness.world.scene import Background
 
 Offsets: TypeAlias = NDArray[np.int64]
-"""Height × width: what is added to the background's base colour."""
+"""Height × width: offsets from the background's base colour."""
 
 DARKEST, LIGHTEST = 96, 168
 TINT = 14
@@ -25,7 +25,7 @@ CELL = 16  # pixels between the points that a blotchy background is interpolated
 
 @lru_cache(maxsize=8)
 def draw_background(background: Background, *, width: int, height: int) -> Frame:
-    """The background alone: height × width × 3, uint8, RGB; read-only, since it is kept."""
+    """Draw the background alone: height × width × 3, uint8, RGB; read-only, since it is cached."""
     draws = Draws(background.seed, "background", background.kind)
     level = draws.between(DARKEST, LIGHTEST)
     base = np.array([level + draws.between(-TINT, TINT) for _ in range(3)], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The pieces that families compose their scenes of: which things, where, and in front of which."""
+"""Parts of scenes for families: things, places, and order of depth."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from harness.world.scene import (
 )
 
 Compose: TypeAlias = Callable[[Draws, Scene], tuple[Thing, ...] | None]
-"""Draws the things of an empty scene, or None where they found no room."""
+"""Function that draws the things of an empty scene, or None where it found no space."""
 
 
 def combination(
@@ -58,7 +58,7 @@ def mixed(draws: Draws, split: Split, number: int) -> list[Combination]:
 def resting(
     draws: Draws, empty: Scene, combinations: Sequence[Combination], *, crowded: bool
 ) -> tuple[Thing, ...] | None:
-    """Things at rest, apart from one another by `place_at_rest`; None where there was no room."""
+    """Return things at rest, separated by `place_at_rest`; None where there was no space."""
     paths: list[tuple[Combination, Path]] = []
     for each in combinations:
         path = place_at_rest(draws, empty, each, paths, crowded=crowded)

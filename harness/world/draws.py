@@ -1,4 +1,4 @@
-"""Whole numbers from a counter-based generator: equal on every platform, in any order of asking.
+"""Whole numbers from a counter-based generator: equal on every platform, in any order of calls.
 
 Philox's raw 64-bit words are fixed by its definition and by numpy's promise for bit generators;
 numpy's distributions are not, so none is used and no float is ever drawn.

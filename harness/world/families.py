@@ -38,7 +38,7 @@ BACKGROUNDS_AT: Mapping[Level, tuple[BackgroundKind, ...]] = MappingProxyType(
     {"easy": ("plain",), "medium": BACKGROUNDS, "hard": ("noisy", "textured")}
 )
 FEWEST, MOST = 2, 10
-"""Counts that are asked for, as in the counting benchmarks."""
+"""Range of the counts in questions, as in the counting benchmarks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Family:
     compose: Compose
     frames: int = 1
     has_levels: bool = False
-    """Whether easy, medium and hard scenes are drawn; otherwise all are `medium`."""
+    """True if easy, medium and hard scenes are drawn; otherwise all are `medium`."""
     well_seen: int | None = None
-    """In how many frames most of each thing is visible; None for half of them."""
+    """Number of frames in which most of each thing is visible; None for half of them."""
 
 
 def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
-    """The scene with this index: the same whatever else is drawn, and wherever."""
+    """Draw the scene with this index: it does not depend on other draws or on the machine."""
     kind = FAMILIES[family]
     level = wanted_level(seed, family, split, index) if kind.has_levels else "medium"
     for attempt in count():
@@ -82,7 +82,7 @@ def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
 
 
 def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
-    """Whether every thing can be seen well enough to be asked about.
+    """Return True if every thing is visible enough to be the subject of a question.
 
     In at least half of the frames (or `well_seen` of them), 60 % or more of each thing is visible.
     In every frame something is visible of each thing that is not outside, so that what goes out of
@@ -103,14 +103,14 @@ def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
 
 
 def wanted_count(scene: Scene) -> int:
-    """How many things a counting scene asks for: each of 2 to 10 once in nine scenes."""
+    """Return the number of things of a counting scene: each of 2 to 10 once in nine scenes."""
     block, place = divmod(scene.index, MOST - FEWEST + 1)
     order = Draws(scene.seed, scene.family, scene.split, "counts", block)
     return order.shuffled(range(FEWEST, MOST + 1))[place]
 
 
 def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:
-    """How difficult a scene with levels is: each of the three once in three scenes.
+    """Return the level of a scene: each of the three once in three scenes.
 
     It is drawn before anything else, so that no level is rarer because its scenes are harder to
     lay out.
@@ -131,7 +131,7 @@ def _video(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 
 
 def _crowd(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """As many things of one noun as are wanted, and others that the noun cannot mean."""
+    """Draw the wanted number of things of one noun, and others that the noun cannot name."""
     noun = draws.choice(
         (
             Noun(draws.choice(SHAPES), draws.choice(tuple(COLOURS))),

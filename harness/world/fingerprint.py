@@ -32,7 +32,7 @@ def manifest(root: Path, *, seed: int, size: int) -> str:
 
 
 def fingerprint(path: Path) -> dict[str, str]:
-    """What is hashed (`bytes`, `pixels` or `rows`) and its BLAKE2b digest of 128 bits."""
+    """Return the kind of content (`bytes`, `pixels`, `rows`) and its 128-bit BLAKE2b digest."""
     what, digest = CONTENT.get(path.suffix, ("bytes", _bytes_digest))
     return {what: digest(path)}
 

@@ -1,4 +1,4 @@
-"""Words for things, and what a question is.
+"""Words for things, and the value of a question.
 
 A description is only used when a careful reader could not take it to mean anything else: what it
 *means* (strict) must be all that it *could mean* (lenient), such as a square where a rectangle is
@@ -26,7 +26,7 @@ from harness.world.scene import (
 ALSO_CALLED: Mapping[Shape, tuple[Shape, ...]] = MappingProxyType(
     {"rectangle": ("square",), "square": ("rectangle", "diamond"), "diamond": ("square",)}
 )
-"""Shapes that a name could be taken to mean beside its own."""
+"""Shapes that a name could be taken for beside its own."""
 
 SIZE_WORDS: Mapping[Size, str] = MappingProxyType(
     {"small": "small", "medium": "medium-sized", "large": "large"}
@@ -47,13 +47,14 @@ class Question:
     texts: tuple[str, ...]
     """Wordings with one meaning; the first is the question's own."""
     is_sentence: bool
-    """A question in full, or else a phrase that names what is meant."""
+    """True for a full question; False for a phrase that names its referents."""
     referents: tuple[int, ...]
-    """Indices into the scene's things, ascending; none for what is not there."""
+    """Indices into the scene's things, ascending; empty where nothing in the scene fits."""
     label: str = ""
-    """What is counted, in the plural, for counting questions."""
+    """Name of the counted things in the plural, for counting questions."""
     among: tuple[int, ...] = ()
-    """Of a question for motions: all that have the name, the referents and what moves otherwise."""
+    """Distractors and referents of a question about motion: all things with the name, and others
+    that move differently."""
 
     @property
     def text(self) -> str:
@@ -62,7 +63,7 @@ class Question:
 
     @property
     def count(self) -> int:
-        """How many things are meant."""
+        """Number of things that the question refers to."""
         return len(self.referents)
 
 
@@ -72,18 +73,18 @@ Generator: TypeAlias = Callable[[Scene], Iterator[Question]]
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """What is said of a thing by itself; None leaves an attribute open."""
+    """Attributes in a thing's name; None leaves an attribute open."""
 
     shape: Shape | None = None
     colour: Colour | None = None
     size: Size | None = None
 
     def fits(self, thing: Thing | Combination) -> bool:
-        """Whether the thing is one of these."""
+        """Return True if the noun names the thing."""
         return self.shape in (None, thing.shape) and self._fits_otherwise(thing)
 
     def could_fit(self, thing: Thing | Combination) -> bool:
-        """Whether someone might call the thing so."""
+        """Return True if a person could call the thing so."""
         if self.fits(thing):
             return True
         near = self.shape is not None and thing.shape in ALSO_CALLED.get(self.shape, ())
@@ -93,7 +94,7 @@ class Noun:
         return self.colour in (None, thing.colour) and self.size in (None, thing.size)
 
     def members(self, scene: Scene) -> tuple[int, ...] | None:
-        """Indices of the things that fit, or None where the words could mean others as well.
+        """Indices of the things that fit, or None where the words also fit other things.
 
         A size is only said where it compares: beside a `small` circle there must be a larger one,
         beside a `medium-sized` one both a smaller and a larger one.
@@ -112,7 +113,7 @@ class Noun:
         return (smaller or self.size == "small") and (larger or self.size == "large")
 
     def words(self, *, plural: bool = False) -> str:
-        """Such as `small red circle` or `red objects`."""
+        """Return the words, such as `small red circle` or `red objects`."""
         size = SIZE_WORDS[self.size] if self.size else ""
         return " ".join(filter(None, (size, self.colour, self.head(plural=plural))))
 
@@ -125,13 +126,13 @@ class Noun:
 
     @property
     def said(self) -> int:
-        """How many attributes it states."""
+        """Number of attributes that the noun gives."""
         return sum(part is not None for part in (self.shape, self.colour, self.size))
 
 
 @lru_cache(maxsize=16)
 def nouns(scene: Scene) -> tuple[tuple[Noun, tuple[int, ...]], ...]:
-    """Every noun that something in the scene fits without doubt, with what fits it.
+    """Yield every noun that clearly fits something in the scene, with the things that it fits.
 
     Nouns that say less come first; a noun that says nothing, `object`, is the very first.
     """

@@ -1,4 +1,4 @@
-"""Scenes in three levels of difficulty: how many things, how crowded, and on which background.
+"""Scenes in three levels of difficulty, by number of things, crowding and background.
 
 | | easy | medium | hard |
 | --- | --- | --- | --- |
@@ -34,7 +34,7 @@ SLOWEST = 5  # pixels a frame, of what comes in
 
 
 def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """Things at rest of which three or more (or all) have a name of their own."""
+    """Draw things at rest of which three or more (or all) have a unique name."""
     crowded = empty.level == "hard" or (empty.level == "medium" and draws.chance(1, 2))
     combinations = mixed(draws, empty.split, draws.between(*STILL_THINGS[empty.level]))
     placed: list[tuple[Combination, Path]] = []
@@ -52,7 +52,7 @@ def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 
 
 def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """The same, where some words mean one thing and others several."""
+    """Draw the same, with some words for one thing and others for several."""
     things = still(draws, empty)
     if things is None:
         return None
@@ -61,13 +61,13 @@ def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 
 
 def moving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """Things that move, leave, come or stand still, each with a name of its own."""
+    """Draw things that move, leave, come or stand still; no two share a name."""
     combinations = mixed(draws, empty.split, VIDEO_THINGS[empty.level])
     return _named(draws, empty, [(each, draw_path(draws, empty, each)) for each in combinations])
 
 
 def arriving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """Two or three things that come in at different times, and perhaps one that is there."""
+    """Draw two or three things that enter at different times, and perhaps one that is there."""
     combinations = mixed(draws, empty.split, VIDEO_THINGS[empty.level])
     paths: list[tuple[Combination, Path]] = []
     for each, frame in zip(combinations, _times(draws, empty), strict=False):
@@ -91,7 +91,7 @@ def _named(
 
 
 def _times(draws: Draws, empty: Scene) -> list[int]:
-    """Frames in which something comes in, two or more apart."""
+    """Draw the frames in which something enters, two or more apart."""
     number = draws.between(*ARRIVALS[empty.level])
     spare = LATEST - EARLIEST - APART * (number - 1)
     steps = sorted(draws.below(spare + 1) for _ in range(number))
@@ -101,7 +101,7 @@ def _times(draws: Draws, empty: Scene) -> list[int]:
 def _over(
     draws: Draws, empty: Scene, combination: Combination, other: tuple[Combination, Path]
 ) -> Path | None:
-    """A place where a thing and another share a quarter to a half of the room between them."""
+    """Draw a place where a thing overlaps another by a quarter to a half of their extents."""
     reach = _reach(empty, combination)
     both = [own + its for own, its in zip(reach, _reach(empty, other[0]), strict=True)]
     for _ in range(TRIES):
@@ -118,7 +118,7 @@ def _over(
 
 
 def _entering(draws: Draws, empty: Scene, combination: Combination, frame: int) -> Path | None:
-    """First seen in a frame, all inside in the last one; None where it is too large for that.
+    """Draw a path that enters in a frame and ends inside; None where the thing is too large for it.
 
     It moves straight in from a drawn side, so fast that a good part of it is seen at once.
     """
@@ -141,7 +141,7 @@ def _entering(draws: Draws, empty: Scene, combination: Combination, frame: int) 
 
 
 def _there(draws: Draws, empty: Scene, combination: Combination) -> Path | None:
-    """A way through the picture that begins inside it."""
+    """Draw a path through the image that starts inside it."""
     for _ in range(TRIES):
         path = draw_path(draws, empty, combination)
         thing = Thing(**combination._asdict(), **path._asdict(), depth=0)

@@ -1,4 +1,4 @@
-"""Expressions for videos: what is meant is told by how it moves."""
+"""Expressions for videos: their referent is identified by its motion."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Test = Callable[[Scene, Thing], bool]
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """A way of moving: how it is said, of which things it is true, of which it could be said."""
+    """A motion: its words, the things that have it, and the things that could seem to have it."""
 
     one: tuple[str, ...]
     """Verb phrases after `that`: `moves to the right`; `many` is their plural."""

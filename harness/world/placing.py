@@ -1,4 +1,4 @@
-"""Where things lie and how they move: whole numbers that keep them in the picture, or not."""
+"""Places and motions of things: whole numbers that keep them in the image, or not."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -92,7 +92,7 @@ def _leaving(draws: Draws, empty: Scene, combination: Combination) -> Path:
 
 
 def _start(draws: Draws, extent: int, side: int, travel: int) -> int:
-    """A first coordinate such that the thing is inside at both ends of its travel."""
+    """Draw a first coordinate such that the thing is inside at both ends of its path."""
     low, high = extent + 1 - min(travel, 0), side - extent - 2 - max(travel, 0)
     return draws.between(low, max(low, high))
 
@@ -108,7 +108,7 @@ def _apart(
     *,
     near: bool,
 ) -> bool:
-    """Whether the rectangles around two things keep a gap (or, if near, overlap by a quarter)."""
+    """Return True if two things' rectangles keep a gap (if near, overlap by a quarter at most)."""
     quarters, gap = (3, 0) if near else (4, GAP)
     reach = zip(_extents(empty, one[0]), _extents(empty, other[0]), strict=True)
     along = (abs(one[1].x - other[1].x), abs(one[1].y - other[1].y))

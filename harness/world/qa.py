@@ -1,4 +1,4 @@
-"""Which questions with options or numbers a scene is asked: drawn by kind from all it allows.
+"""Questions with options or numbers about a scene, drawn by kind from all that it allows.
 
 A new kind of question is a generator (see `harness.world.quiz`) and its name in `KINDS_OF_QA`.
 """
@@ -17,7 +17,7 @@ from harness.world.scene import Scene
 __all__ = ["KINDS_OF_QA", "LETTERS", "QA", "ask_qa", "every_qa", "interval", "visible_frames"]
 
 Generators: TypeAlias = Mapping[str, QAGenerator]
-"""By the kind of their questions."""
+"""Generators by the kind of their questions."""
 
 STILL: Generators = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""Questions about what things are: colour, shape, size, number, and how much room they take."""
+"""Questions about the look of things: colour, shape, size, number and area."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -11,11 +11,11 @@ from harness.world.raster import template, visible_areas, whole_areas
 from harness.world.scene import COLOURS, SHAPES, SIZES, Scene, Shape
 
 OPTIONS = 4
-"""How many options a question has where more would be possible."""
+"""Number of options of a question where more would be possible."""
 MOST_COUNTED = 10
 LOWER_OPTIONS = ((0,), (0, 1), (0, 1, 2, 2), (0, 1, 2, 3, 3, 3))
-"""How many options are below a count of 0, 1, 2 and more: small counts are many and have few below
-them, so that large ones make up for it and no place in the row is right more often."""
+"""Numbers of options below a count of 0, 1, 2 and more. Small counts are many and have few options
+below them; large counts make up for it, so that no place in the row is right more often."""
 SIZE_ADJECTIVES = ((1, "larger", "largest"), (-1, "smaller", "smallest"))
 
 
@@ -55,7 +55,7 @@ def colours(scene: Scene) -> Iterator[QA]:
 
 
 def shapes(scene: Scene) -> Iterator[QA]:
-    """`What shape is the red object?`; no option could be said of it but the right one."""
+    """`What shape is the red object?`; only the right option fits the thing."""
     for index, noun in sole(scene, by="colour"):
         right = scene.things[index].shape
         apart = tuple(shape for shape in SHAPES if shape == right or not _confused(shape, right))
@@ -107,12 +107,12 @@ def existence(scene: Scene) -> Iterator[QA]:
 
 
 def widths(scene: Scene) -> Iterator[QA]:
-    """`How wide is the star, in percent of the picture's width?`, of what nothing covers."""
+    """`How wide is the star, in percent of the picture's width?`, of things without cover."""
     yield from _extents(scene, "width", "wide", 0)
 
 
 def heights(scene: Scene) -> Iterator[QA]:
-    """`How high is the star, in percent of the picture's height?`, of what nothing covers."""
+    """`How high is the star, in percent of the picture's height?`, of things without cover."""
     yield from _extents(scene, "height", "high", 1)
 
 

@@ -1,4 +1,4 @@
-"""Questions about where things are: sides, distances, and which lies in front."""
+"""Questions about places: sides, distances, and depth."""
 
 from collections.abc import Iterator
 from dataclasses import replace

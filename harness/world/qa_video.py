@@ -1,4 +1,4 @@
-"""Questions about videos: which way, how fast, in which order, and how things end."""
+"""Questions about videos: direction, speed, order of events, and final state of things."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise, permutations
@@ -17,7 +17,7 @@ APART = 2
 
 
 def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
-    """The frames in which something of a thing lies in the picture.
+    """Return the frames in which a part of a thing lies in the image.
 
     In drawn scenes nothing that is in the picture is ever covered altogether.
     """
@@ -35,7 +35,7 @@ def interval(scene: Scene, index: int) -> Interval:
 
 
 def directions(scene: Scene) -> Iterator[QA]:
-    """`In which direction does the star move?`, of what moves straight or not at all."""
+    """`In which direction does the star move?`, for things that move straight or not at all."""
     for index, words in called(scene):
         thing = scene.things[index]
         if thing.dx and thing.dy:
@@ -143,7 +143,7 @@ def end_relations(scene: Scene) -> Iterator[QA]:
 
 
 def paths(scene: Scene) -> Iterator[QA]:
-    """`How far does the star move sideways …?`, of what is all in the picture at both ends."""
+    """`How far does the star move sideways …?`, for things that are fully visible at both ends."""
     last = scene.frames - 1
     for index, words in called(scene):
         thing = scene.things[index]
@@ -176,7 +176,7 @@ def arrival_counts(scene: Scene) -> Iterator[QA]:
 
 
 def _arrivals(scene: Scene) -> dict[int, int]:
-    """When each thing that is outside at the start is first seen, by its index."""
+    """Return the frame in which each thing that starts outside is first visible, by its index."""
     first = {index: visible_frames(scene, index)[0] for index in range(len(scene.things))}
     return {index: frame for index, frame in first.items() if frame}
 

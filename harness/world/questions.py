@@ -1,4 +1,4 @@
-"""Which questions are asked about a scene: chosen by its own draws from all that it allows.
+"""Questions about a scene, chosen by its own draws from all that it allows.
 
 A new kind of question is a generator (see `harness.world.language`) and its name in `KINDS`.
 """
@@ -19,11 +19,11 @@ from harness.world.scene import Scene
 Asks: TypeAlias = Literal["single", "several", "reasoning"]
 ASKS: tuple[Asks, ...] = get_args(Asks)
 REASONED = ("riddle", "likeness", "odd_one", "extreme")
-"""Kinds of questions that do not name what they mean."""
+"""Kinds of questions that do not name their referent."""
 
 
 def counts(scene: Scene) -> Iterator[Question]:
-    """`How many red circles are there in this image?`, with the count that the scene is for."""
+    """`How many red circles are there in this image?`, of the number drawn for the scene."""
     wanted = wanted_count(scene)
     for noun, members in nouns(scene):
         if len(members) == wanted:
@@ -31,7 +31,7 @@ def counts(scene: Scene) -> Iterator[Question]:
 
 
 def how_many(noun: Noun, members: tuple[int, ...]) -> Question:
-    """The question for the number of what a noun fits, the members."""
+    """Return the question for the number of things that a noun fits, `members`."""
     label = noun.words(plural=True)
     return Question(
         kind="count",
@@ -61,7 +61,7 @@ KINDS: Mapping[str, tuple[Generator, ...]] = MappingProxyType(
         ),
     }
 )
-"""Generators by the family of scenes; one that stands twice is asked twice as often."""
+"""Generators by the family of scenes; one that is listed twice is drawn twice as often."""
 
 
 def every_question(scene: Scene) -> list[Question]:
@@ -102,9 +102,9 @@ def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Quest
 
 
 def asks(question: Question) -> Asks:
-    """What a question asks for: one thing or several that it describes, or something to work out.
+    """Return the reference type: one thing, several things, or a thing that must be reasoned out.
 
-    What has to be worked out may be one thing or several.
+    The referent of a question that needs reasoning may be one thing or several.
     """
     if question.kind in REASONED:
         return "reasoning"
@@ -112,7 +112,7 @@ def asks(question: Question) -> Asks:
 
 
 def _draw_asked(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
-    """One that asks for what this scene's turn is, or else for anything."""
+    """Draw a question of the reference type whose turn it is, or else of any type."""
     block, place = divmod(scene.index, len(ASKS))
     wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffled(ASKS)[place]
     for strict in (True, False):

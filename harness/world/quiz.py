@@ -1,4 +1,4 @@
-"""What a question with a short answer is: options to choose from, or a number.
+"""Questions with a short answer: options to choose from, or a number.
 
 The generators are in `qa_looks`, `qa_places` and `qa_video`; what is asked of them is in `qa`.
 """
@@ -17,7 +17,7 @@ from harness.world.scene import Scene
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 FEWEST_SHOWN, MOST_SHOWN = 3, 4
-"""Things among which one is chosen, where there are more than two."""
+"""Number of things to choose from, where there are more than two."""
 LEAST_PERCENT = 5
 """Below it a pixel more or less would change too much of a number in percent."""
 
@@ -34,11 +34,11 @@ class QA:
     text: str
     """The question, without its options."""
     options: tuple[str, ...] = ()
-    """Texts in the order of their letters A, B, …; empty where a number is asked for."""
+    """Texts in the order of their letters A, B, …; empty where the answer is a number."""
     answer: str | float
     """The text of the right option, or the number."""
     named: tuple[Named, ...]
-    """The things spoken of, each once, in the order in which text and options name them."""
+    """Things that the question names, each once, in the order of text and options."""
 
     def __post_init__(self) -> None:
         fits = self.answer in self.options if self.options else not isinstance(self.answer, str)
@@ -51,7 +51,7 @@ class QA:
 
     @property
     def is_number(self) -> bool:
-        """Whether the answer is a number, and no option."""
+        """True if the answer is a number, and no option."""
         return not self.options
 
     @property

@@ -74,7 +74,7 @@ def _in_polygon(x: IntArray, y: IntArray, corners: list[tuple[int, int]]) -> Boo
 
 @cache
 def extents(shape: Shape, radius: int) -> tuple[int, int]:
-    """How far the shape reaches from its centre, in pixels: (sideways, up or down)."""
+    """Return the reach of the shape from its centre, in pixels: (sideways, up or down)."""
     mask = template(shape, radius)
     middle = mask.shape[0] // 2
     columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
@@ -147,7 +147,7 @@ def render(scene: Scene, frame: int = 0, *, fills: Mapping[int, RGB] = NO_FILLS)
 
 
 def has_holes(mask: BoolArray) -> bool:
-    """Whether some background is enclosed, so that outer contours would not tell the mask.
+    """Return True if a mask encloses background, which outer contours could not represent.
 
     Foreground joins by edges and corners, background by edges only: as contours are followed.
     """
@@ -160,13 +160,13 @@ def has_holes(mask: BoolArray) -> bool:
 
 
 def is_outside(scene: Scene, thing: Thing, frame: int) -> bool:
-    """Whether no pixel of the thing lies in the picture, whatever covers it."""
+    """Return True if no pixel of the thing lies in the image, occluded or not."""
     _, part = _placed(scene, thing, frame)
     return not template(thing.shape, scene.radius(thing))[part].any()
 
 
 def is_inside(scene: Scene, thing: Thing, frame: int) -> bool:
-    """Whether all of the thing lies in the picture, whatever covers it."""
+    """Return True if all of the thing lies in the image, occluded or not."""
     x, y = thing.centre(frame)
     sideways, upwards = extents(thing.shape, scene.radius(thing))
     return sideways <= x < scene.width - sideways and upwards <= y < scene.height - upwards
@@ -180,7 +180,7 @@ Slices = tuple[slice, slice]
 
 
 def _placed(scene: Scene, thing: Thing, frame: int) -> tuple[Slices, Slices]:
-    """Where a thing's template lies in the picture, and which part of the template that is."""
+    """Return the slices of a thing's template in the image, and the slices within the template."""
     reach = template(thing.shape, scene.radius(thing)).shape[0] // 2
     x, y = thing.centre(frame)
     down, down_part = _overlap(y - reach, 2 * reach + 1, scene.height)

@@ -1,4 +1,4 @@
-"""Questions whose referent is not named: it must be worked out from what is seen and known."""
+"""Questions that do not name their referent: it follows from the image and common knowledge."""
 
 from collections import Counter
 from collections.abc import Iterator

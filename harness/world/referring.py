@@ -1,4 +1,4 @@
-"""Phrases that single out one thing or one set of a still picture by what is seen of it."""
+"""Phrases that single out one thing, or one set of things, of an image by visible attributes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,7 +83,9 @@ def superlatives(scene: Scene) -> Iterator[Question]:
 
 
 def names(scene: Scene) -> dict[int, Noun]:
-    """For things that shape, or shape and colour, single out: the shorter noun that does."""
+    """Return the shortest noun of shape, or of shape and colour, for each thing that it singles
+    out.
+    """
     found: dict[int, Noun] = {}
     for noun, members in nouns(scene):
         if len(members) == 1 and noun.shape and not noun.size:

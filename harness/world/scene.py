@@ -1,4 +1,4 @@
-"""What a scene is: things with a shape, a colour, a size, a place, a depth and a motion.
+"""Scenes: things with a shape, a colour, a size, a place, a depth and a motion.
 
 All values are whole numbers of pixels and frames, the origin at the top left, y downwards.
 """
@@ -48,7 +48,7 @@ REFERENCE_SIDE = 168
 
 
 class Combination(NamedTuple):
-    """The attributes of a thing that splits are kept apart by."""
+    """Attributes of a thing; a combination belongs to one split alone."""
 
     shape: Shape
     colour: Colour
@@ -76,7 +76,7 @@ HELD_OUT: frozenset[Combination] = frozenset(filter(is_held_out, COMBINATIONS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thing:
-    """One object: what it looks like, where its centre is in frame 0, and how it moves."""
+    """One object: its look, its centre in frame 0, and its motion."""
 
     shape: Shape
     colour: Colour
@@ -96,7 +96,7 @@ class Thing:
 
     @property
     def moves(self) -> bool:
-        """Whether it is ever elsewhere."""
+        """True if the thing changes its place."""
         return (self.dx, self.dy) != (0, 0)
 
     def centre(self, frame: int) -> tuple[int, int]:
@@ -106,7 +106,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What is behind the things; the seed decides its colour and its pattern."""
+    """Background of the things; the seed decides its colour and its pattern."""
 
     kind: BackgroundKind
     seed: int
@@ -127,7 +127,7 @@ class Scene:
     things: tuple[Thing, ...]
     frames: int = 1
     level: Level = "medium"
-    """How difficult it is; the families for which it is drawn say what by."""
+    """Difficulty of the scene; the families with levels define it."""
 
     @property
     def id(self) -> str:

@@ -1,4 +1,4 @@
-"""The world as benchmarks ask for it: examples a family and split, and a folder made from them."""
+"""Examples of the world by family and split, as benchmarks use it, and a folder made from them."""
 
 import os
 import secrets
@@ -24,13 +24,13 @@ MANIFEST = "shapes.json"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A scene and what is asked about it."""
+    """A scene and the questions about it."""
 
     scene: Scene
     questions: tuple[Question, ...]
-    """What is to be segmented or counted."""
+    """Questions with masks or counts as answers."""
     quizzes: tuple[QA, ...] = ()
-    """What is answered by a choice or a number."""
+    """Questions with an option or a number as the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class World:
     size: int
     """Questions a family and split; `train` has four times as many."""
     examples: Mapping[tuple[str, Split], tuple[Example, ...]]
-    """By (family, split). A longer world begins with the scenes of a shorter one."""
+    """Examples by (family, split). A longer world begins with the scenes of a shorter one."""
 
     def of(self, family: str, split: Split) -> tuple[Example, ...]:
         """The examples of one family and split."""
@@ -56,11 +56,11 @@ Writer: TypeAlias = Callable[[World, Path], None]
 """Writes one benchmark in its official layout below a data root."""
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Told (steps done, steps in all, what comes next)."""
+"""Callback with (steps done, steps in all, name of the next step)."""
 
 
 def make_world(*, seed: int, size: int) -> World:
-    """A world whose scenes and questions are drawn when they are asked for, a family at a time."""
+    """Return a world whose scenes and questions are drawn at first access, family by family."""
     if size < 1:
         raise UsageError("size of a world", expected="at least 1 sample a split", found=str(size))
     return World(seed=seed, size=size, examples=_Examples(seed, size))
@@ -73,15 +73,15 @@ FAMILY_SPLITS: Mapping[str, tuple[Split, ...]] = MappingProxyType(
     }
 )
 QUIZZED = ("qa", "qa_video", "arrivals")
-"""Families whose scenes are asked questions with options or numbers."""
+"""Families whose scenes have questions with options or numbers."""
 SHARES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"video": (4, 3, 5), "qa": (2, 1), "qa_video": (3, 2, 4), "arrivals": (2, 1, 3)}
 )
-"""Questions of one scene, in turn; one where none are given."""
+"""Number of questions of one scene, in turn; one for families without an entry."""
 
 
 class _Examples(Mapping[tuple[str, Split], tuple[Example, ...]]):
-    """The examples of a world, each family and split drawn when it is first asked for."""
+    """Examples of a world; those of each family and split are drawn at their first access."""
 
     def __init__(self, seed: int, size: int) -> None:
         self._seed = seed

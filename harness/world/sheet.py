@@ -1,4 +1,4 @@
-"""A contact sheet: examples of a world on one picture, to be looked at by people."""
+"""Contact sheets: one image with examples of a world, for people to look at."""
 
 import textwrap
 from collections import Counter
@@ -22,7 +22,7 @@ SHOWN: Split = "test"
 
 
 def contact_sheet(world: World, columns: int = 6) -> Frame:
-    """A row a family of what is to be found or counted, then a cell a kind of other questions.
+    """Draw a row for each family of things to find or count, then a cell for each other kind.
 
     All are from a split that trainers do not see. What is meant is tinted, the question below it;
     of a video the middle frame is shown, or the nearest one in which what is meant can be seen. Of

@@ -24,7 +24,7 @@ class Scale:
 
 
 def scale(rows: Sequence[Row]) -> Scale | None:
-    """An axis on which every number and interval lies; None if there are no numbers."""
+    """Return an axis that covers every number and interval; None if there are no numbers."""
     ends = [row.value for row in rows if row.value is not None]
     ends += [end for row in rows if row.value is not None for end in row.interval or ()]
     if not ends:

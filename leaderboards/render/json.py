@@ -18,7 +18,7 @@ def render(board: Board) -> str:
 
 
 def embedded(board: Board) -> str:
-    """The board as JSON that can stand inside a script element: no `<`, `>` or `&` in it."""
+    """Return the board as JSON that is safe inside a script element: no `<`, `>` or `&` in it."""
     text = json.dumps(plain(board), allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

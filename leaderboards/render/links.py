@@ -1,4 +1,4 @@
-"""The ways from a board's files to the trainings behind its rows."""
+"""Links from a board's files to the trainings behind its rows."""
 
 import os
 from dataclasses import replace
@@ -10,8 +10,8 @@ from harness.run.origin import INSIDE, MANIFEST
 from harness.trainer import CHECKPOINT
 
 PAGES = ("rollouts.html", MANIFEST, f"{CHECKPOINT}/{INSIDE}", INSIDE)
-"""What a training is linked by, the first of them that it has: the page of its rollouts, which
-`harness explain` writes, or what its folder says of it."""
+"""Files that a training is linked by; the first that it has counts: the page of its rollouts, from
+`harness explain`, or the folder's own records."""
 
 
 def linked(board: Board, out: Path) -> Board:

@@ -1,4 +1,4 @@
-"""HTML that is escaped by how it is made: text is text unless it was made by `element`."""
+"""HTML that is escaped by construction: text is text unless `element` made it."""
 
 import html
 from collections.abc import Mapping

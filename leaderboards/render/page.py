@@ -1,4 +1,4 @@
-"""A board as one HTML page that needs nothing beside itself.
+"""A board as one self-contained HTML page.
 
 Every text goes through `markup.element`, which escapes it. As a second wall, the page's own
 content security policy names the hashes of its one style and its one script, so that nothing else
@@ -45,7 +45,7 @@ def digest(text: str) -> str:
 
 
 def summary(board: Board) -> str:
-    """What the board holds, in one line."""
+    """Summarise the board in one line."""
     rows = [entry.row for table in board.tables for entry in table.entries]
     models, tasks = len({row.name for row in rows}), len({row.task for row in rows})
     answers = sum(row.n_total for row in rows)

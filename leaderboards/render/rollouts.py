@@ -1,4 +1,4 @@
-"""Rollouts of a training as one HTML page that needs nothing beside itself, and runs no script.
+"""Rollouts of a training as one self-contained HTML page without scripts.
 
 Every text goes through `markup.element`, which escapes it; the page's content security policy
 allows its one style and pictures that stand in it, and nothing else.

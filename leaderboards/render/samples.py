@@ -94,7 +94,7 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
 
 
 def _pictures(exhibit: Exhibit) -> Markup:
-    """The views; what cannot be drawn is stood for by the plain picture."""
+    """Draw the views; a view that cannot be drawn is replaced by the plain image."""
     if not exhibit.views:
         return element("p", {"class": "blank"}, "no picture")
     classes: dict[str, list[str]] = {}
@@ -145,6 +145,6 @@ def _identity(exhibit: Exhibit) -> str:
 
 
 def cut(text: str) -> str:
-    """A text as far as it is shown, and how much more there is."""
+    """Return a text, cut to MAX_TEXT characters; the number of the others is appended."""
     rest = len(text) - MAX_TEXT
     return text if rest <= 0 else f"{text[:MAX_TEXT]} … ({rest:,} more characters)"

@@ -1,4 +1,4 @@
-"""The tables of the page: the ranking with its intervals, breakdowns, and where runs come from."""
+"""Tables of the page: the ranking with its intervals, breakdowns, and provenance of runs."""
 
 from harness.leaderboards import wording
 from harness.leaderboards.board import Entry, Table
@@ -81,7 +81,7 @@ def _trained(row: Row) -> Markup:
 
 
 def _link(made: TrainedBy, text: str, title: str) -> Markup:
-    """A link to a training's page, or the same text where there is none to lead to."""
+    """Link to a training's page, or the plain text where there is no page."""
     if made.link is None:
         return element("span", {"title": title}, text)
     return element("a", {"href": made.link, "title": title}, text)
@@ -172,7 +172,7 @@ PROVENANCE = (
 
 
 def provenance(table: Table) -> Markup:
-    """Where each row comes from and what it cost, closed."""
+    """Return the closed table of each row's provenance and cost."""
     head = [
         element("th", {"scope": "col", **(NUMBER if 2 <= index <= 7 else {})}, name)
         for index, name in enumerate(PROVENANCE)
@@ -218,7 +218,7 @@ def _training(row: Row) -> Markup:
 
 
 def _head(name: str, *, first: str, number: bool = True, sorted_now: bool = False) -> Markup:
-    """A heading that sorts; `first` says which end of the column is wanted on top."""
+    """Return a heading that sorts; `first` names the end of the column that comes first."""
     attributes: dict[str, str | None] = {
         "scope": "col",
         "data-first": "descending" if first == "higher" else "ascending",

@@ -1,1 +1,1 @@
-"""DR2Seg: reasoning, a description that stands for itself, and places; one copy of its prompts."""
+"""DR2Seg: reasoning, a self-contained description, and places; one copy of its prompts."""

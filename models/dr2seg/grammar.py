@@ -49,7 +49,7 @@ def template(name: str) -> str:
 def ask(
     text: str, *, form: Form = "sam2", answer: str | None = None, wording: Wording = "paper"
 ) -> str:
-    """The request for a question, or for a description that stands for one.
+    """Return the request for a question, or for a description in place of one.
 
     Args:
         text: Put into the prompt as the official evaluation of VisionReasoner does: in lower case
@@ -72,7 +72,8 @@ def ask(
 
 
 def description(reply: str, *, form: Form = "sam2") -> str:
-    """The stripped description of a reply; empty where there is none, or it was not closed.
+    """Return the stripped description of a response; empty where there is none, or it is not
+    closed.
 
     >>> description("<think>…</think><description> the red cup </description>")
     'the red cup'
@@ -81,7 +82,7 @@ def description(reply: str, *, form: Form = "sam2") -> str:
 
 
 def thought(reply: str, *, form: Form = "sam2") -> str:
-    """The reasoning whose tokens a reward counts: N1 and N2 of the paper's Eq. 3 and 4.
+    """Return the reasoning whose tokens a reward counts: N1 and N2 of the paper's Eq. 3 and 4.
 
     The stripped text of the first `<think>`. If there is none, or it was not closed, all that
     stands before the description, or the whole reply: leaving a tag out must not shorten it.
@@ -91,7 +92,7 @@ def thought(reply: str, *, form: Form = "sam2") -> str:
 
 
 def well_formed(reply: str, *, form: Form = "sam2") -> bool:
-    r"""Whether a reply is nothing but the three parts in their order, blanks between them allowed.
+    r"""Return True if a response is only the three parts in their order, with blanks between them.
 
     The regular expression `<think>.*?</think>\s*<description>.*?</description>\s*<answer>.*?
     </answer>` on the whole text (no blank before or after it, as VisionReasoner's reward has it),
@@ -138,7 +139,7 @@ def parse(reply: str, *, form: Form = "sam2", strict: bool = False) -> ParseResu
 
 
 def valid_boxes(value: Any) -> tuple[tuple[Item, ...], tuple[str, ...]]:
-    """The boxes of an answer that are some, and a note of how many others were left out (C.3).
+    """Return the valid boxes of an answer, and a note of how many others were left out (C.3).
 
     Raises:
         ParseError: the answer is no list; or it holds objects, and none has a valid box.
@@ -166,7 +167,7 @@ def write(
     frame: int | None = None,
     form: Form = "sam2",
 ) -> str:
-    """The reply that says `items`.
+    """Return the response for `items`; coordinates are written as whole numbers.
 
     Raises:
         ParseError: a text holds a tag of the grammar, or an item of the `sam2` form has no point.
@@ -201,7 +202,7 @@ class DR2Seg:
         return f"dr2seg/{self.form}"
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The prompt, after the words that ask for a frame where one must be named."""
+        """Return the prompt, after a request for a frame where one must be named."""
         prompt = ask(text, form=self.form, wording=self.wording)
         return "\n" * self.newline + ask_for_frame(numbered) + prompt
 
@@ -210,5 +211,5 @@ class DR2Seg:
         return parse(reply, form=self.form, strict=self.strict)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`, with an empty description: nothing says what they are."""
+        """Return the response for `items`, with an empty description: their names are not known."""
         return write(items, frame=frame, form=self.form)

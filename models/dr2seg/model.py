@@ -1,4 +1,4 @@
-"""DR2Seg: reasons, describes what is meant, and says where it is; then segmented.
+"""DR2Seg: reasons, describes the target, and gives its place, which is then segmented.
 
 harness eval --model "dr2seg(checkpoint=DIR,segmenter=sam2(checkpoint=facebook/sam2-hiera-large),
     propagator=still)" …

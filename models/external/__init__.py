@@ -1,1 +1,1 @@
-"""Programs of other people: run in their own environment, spoken to through files."""
+"""External programs: run in their own environment, with files for input and output."""

@@ -1,4 +1,4 @@
-"""What is laid out for an external program, and what it hands back.
+"""Files for an external program: its input, and the output that is read back.
 
     {input}     one JSON object a line: {"id": "…", "image": PATH, "query": "…", "form": "…"}, for
                 a video with "frames_dir": PATH and "times": seconds, one a frame, instead of
@@ -33,12 +33,12 @@ KEYS = frozenset({"id", "masks", "text", "no_target", "error"})
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """What a program is given."""
+    """Input and output of a program."""
 
     input: Path
     output: Path
     lost: Mapping[str, MediaError]
-    """By the id of a query whose pictures cannot be decoded; it is not handed over."""
+    """Errors by the id of a query whose media cannot be decoded; the program does not get it."""
 
 
 def lay_out(queries: Sequence[Query], folder: Path, *, pictures: Pictures) -> LaidOut:
@@ -92,16 +92,16 @@ def _saved(frame: Frame, path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What a program has handed back."""
+    """Output of a program."""
 
     rows: Mapping[str, Mapping[str, Any]]
-    """Its rows by id."""
+    """Rows by id."""
     faults: Sequence[str]
-    """What else stands in its file, in words."""
+    """Faults in the rest of the file, in words."""
 
 
 def read_back(output: Path, wanted: frozenset[str]) -> Handed:
-    """Read a program's output: rows with ids that it was asked about, in the form above.
+    """Read a program's output: rows with the ids of its input, in the form above.
 
     Whatever is wrong is told and left out; a line that was cut off by a crash takes no other with
     it. A link, or what is no file, is not followed.

@@ -1,4 +1,4 @@
-"""Rows that a program has handed back, kept by the content of what it was asked.
+"""Cache of an external program's rows, by the content of its input.
 
 One file a row, named by a hash of the program, the pictures and the question with its form of
 answer and its options. A file that is damaged counts as none.

@@ -1,4 +1,4 @@
-"""LISA, VISA, GSVA and whatever else answers with masks: a program of its own, run over files.
+"""LISA, VISA, GSVA and other models that answer with masks: an external program, run over files.
 
 harness eval --model "external(command='conda run -n lisa python infer.py --in {input} --out
     {output}',directory=/opt/LISA,name=lisa-7b)" --tasks reason_seg …
@@ -54,11 +54,11 @@ class External(Model):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that a program may be asked for."""
+        """Forms of answer that a program can give."""
         return MASKED | IN_WORDS
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record. The weights behind a program cannot be known here."""
+        """Plain data for the record. The weights of an external program are not known here."""
         return {
             "name": self.name,
             "command": self.program.command,
@@ -110,7 +110,7 @@ class External(Model):
         return said
 
     def _watch(self, ended: Ended, *, answered: int, faults: Sequence[str]) -> None:
-        """End the run if the program does not work at all: it may take minutes to say so."""
+        """End the run if the program does not work at all: each of its starts may take minutes."""
         if answered:
             self._counts.update(answered=answered)
             self._counts["silent"] = 0
@@ -133,7 +133,7 @@ class External(Model):
             )
 
     def _read(self, query: Query, row: Mapping[str, Any]) -> Prediction:
-        """The prediction in a row; what is wrong with it is the program's failure."""
+        """Return the prediction in a row; a fault in the row is the program's failure."""
         text = row.get("text")
         replies = (storable(text),) if isinstance(text, str) else ()
         usage = Usage(frames=len(query.media[0]))
@@ -184,7 +184,7 @@ def external(
     batch_size: int = 32,
     cache: Path | None = None,
 ) -> External:
-    """A program of its own that reads questions from a file and writes masks to another.
+    """An external program that reads questions from a file and writes masks to another.
 
     Args:
         command: Its command line, with `{input}` and `{output}` where it takes the two files. No

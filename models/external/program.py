@@ -1,4 +1,4 @@
-"""An external program: its command line, its time, and what it said when it failed."""
+"""An external program: its command line, its time limit, and its last output when it fails."""
 
 import hashlib
 import os
@@ -18,21 +18,21 @@ PLACES = ("input", "output", "folder")
 PLACE = re.compile(r"\{(\w*)\}")
 TAIL = 1_500  # bytes of what a program said last that are shown
 HIDDEN = re.compile(r"HARNESS_|PWD\Z|OLDPWD\Z|PYTEST_")
-"""Variables that would tell a program where harness works."""
+"""Variables that would reveal the folders of harness to a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended."""
+    """End of a program's run: its exit code and last output."""
 
     code: int | None
     """None: it took too long, and was killed."""
     said: str
-    """The end of what it wrote to its standard output and error."""
+    """Last part of its standard output and error."""
 
     @property
     def fault(self) -> str | None:
-        """What was wrong, if anything was."""
+        """Fault of the run, if there was one."""
         if self.code == 0:
             return None
         how = "it took too long" if self.code is None else f"it ended with exit code {self.code}"
@@ -41,11 +41,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A command line with places for what it is given; no shell reads it."""
+    """A command line with placeholders for its input and output; it is run without a shell."""
 
     command: str
     directory: Path | None
-    """Where it runs; None: in the folder of its input."""
+    """Working directory; None: the folder of its input."""
     timeout: float
     """Seconds for one batch."""
 
@@ -108,7 +108,7 @@ class Program:
         return Ended(code, _tail(log))
 
     def fingerprint(self) -> str:
-        """A hash of the command and of the files that stand in it, such as a script."""
+        """Hash of the command and of the files that it names, such as a script."""
         whole = hashlib.blake2b(self.command.encode(), digest_size=16)
         for word in self._words()[1:]:
             path = (self.directory or Path()) / word
@@ -129,7 +129,7 @@ class Program:
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a program is given: all but those that tell where harness works."""
+    """Return the variables for a program: all but those that reveal the folders of harness."""
     return {name: value for name, value in given.items() if not HIDDEN.match(name)}
 
 

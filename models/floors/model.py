@@ -1,4 +1,4 @@
-"""The models `random` and `whole_frame`: what is scored without a look at the pixels."""
+"""The models `random` and `whole_frame`: scores without a look at the pixels."""
 
 import hashlib
 import math
@@ -34,10 +34,10 @@ DRAWS = 11  # uniform numbers a query, each with one use for ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """All that a floor says about one query; None where the query leaves nothing to guess."""
+    """All that a floor answers to one query; None where the query leaves nothing to guess."""
 
     box: Box | None
-    """In whole pixels, not empty; None without a picture."""
+    """Box in whole pixels, not empty; None without an image."""
     point: Point | None
     interval: Interval | None
     choice: str | None
@@ -79,7 +79,7 @@ class RandomBoxes(Model):
         return [prediction(query, self.guess(query), self.name) for query in queries]
 
     def guess(self, query: Query) -> Guess:
-        """What is drawn for this query, whatever forms it asks for."""
+        """Draw the guess for this query, whatever forms it asks for."""
         draw = uniform(f"{self.seed} {query.id}", DRAWS)
         box = point = interval = None
         if query.media:
@@ -103,9 +103,9 @@ class RandomBoxes(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeFrame(Model):
-    """Says the whole picture in every frame, its middle, the whole video, one, the first option.
+    """Answers the whole image in every frame, its middle, the whole video, one, the first option.
 
-    It has no text and no 3-D box to say.
+    It answers no text and no 3-D box.
     """
 
     batch_size: int
@@ -129,7 +129,7 @@ class WholeFrame(Model):
         return [prediction(query, self.guess(query), self.name) for query in queries]
 
     def guess(self, query: Query) -> Guess:
-        """What is said of this query, whatever forms it asks for."""
+        """Return the constant guess for this query, whatever forms it asks for."""
         box = point = interval = None
         if query.media:
             width, height = query.size
@@ -145,7 +145,7 @@ def random_boxes(*, seed: int = 0, batch_size: int = 64) -> RandomBoxes:
 
 
 def whole_frame(*, batch_size: int = 64) -> WholeFrame:
-    """The whole picture, whatever is asked: a floor."""
+    """The whole image, whatever the question: a floor."""
     return WholeFrame(batch_size=_at_least_one("whole_frame", batch_size))
 
 

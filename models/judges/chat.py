@@ -15,7 +15,7 @@ SHOWN = ("backend", "checkpoint", "model", "weights", "revision", "temperature",
 
 @dataclass(frozen=True, kw_only=True)
 class ChatJudge:
-    """Asks a language model for each verdict."""
+    """Judge that sends one request to a language model for each verdict."""
 
     chat: Chat
     max_new_tokens: int
@@ -33,7 +33,7 @@ class ChatJudge:
         return {"judge": "chat", "max_new_tokens": self.max_new_tokens, **self.chat.describe()}
 
     def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
-        """Ask once; what the reply says is the rubric's to read."""
+        """Send one request; the rubric reads the response."""
         by, case = find(rubric), Case(question, answer, truth)
         request = ChatRequest(
             key=by.key(case, ""),

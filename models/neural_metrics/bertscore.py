@@ -1,4 +1,4 @@
-"""BERTScore: how alike two texts are to a language model, by the package bert-score 0.3.13.
+"""BERTScore: similarity of two texts to a language model, by the package bert-score 0.3.13.
 
 Its numbers mean something only beside numbers of the same model and layer, so both are in the
 metric's name. Published English BERTScores are of `roberta-large`, layer 17. MiniLM, which a
@@ -52,7 +52,7 @@ class BertScore:
     """One model and layer, loaded when first used."""
 
     label: str
-    """What it is called in the metric's name."""
+    """Name of the model in the metric's name."""
     folder: Path
     layers: int
     device: str
@@ -118,7 +118,7 @@ class BertScore:
 def matched(
     said: "Tensor", said_words: "Tensor", true: "Tensor", true_words: "Tensor"
 ) -> BertScores:
-    """Greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
+    """Return the greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
 
     Args:
         said: Unit vectors of the text's tokens, tokens × dimensions.
@@ -193,7 +193,7 @@ def bert_score(
 
 
 def _found(model: str) -> tuple[Path, str]:
-    """A model's folder, and what the metric calls it."""
+    """Return a model's folder, and its name in the metric's name."""
     if model == MINILM:
         return _minilm(), model
     if model in HUB and not Path(model).is_dir():

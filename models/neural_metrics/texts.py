@@ -1,4 +1,4 @@
-"""What metrics of free text share: the value that they are, the true texts, the text said."""
+"""Values that metrics of free text share: the metric itself, the true texts, the answer's text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from harness.types import Prediction, Sample
 
 @dataclass(frozen=True, slots=True)
 class TextMetric:
-    """What `--metrics` needs: the fields of `harness.task.ExtraMetric`.
+    """Value for `--metrics`: the fields of `harness.task.ExtraMetric`.
 
     That class belongs to tasks, which nothing in this room may know.
     """
@@ -27,5 +27,5 @@ def true_texts(sample: Sample) -> tuple[str, ...]:
 
 
 def said_text(prediction: Prediction) -> str:
-    """The text of an answer, "" where there is none."""
+    """Return the text of an answer, "" where there is none."""
     return (prediction.answer.text if prediction.answer else None) or ""

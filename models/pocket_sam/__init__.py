@@ -6,7 +6,7 @@ from harness.models.backends import sam2
 
 NAME = "pocket-sam"
 FOLDER = Path(__file__).parent
-"""What `from_pretrained` is given."""
+"""Folder of the weights, for `from_pretrained`."""
 
 
 def found(checkpoint: str | None, *, memory: bool) -> sam2.Found:

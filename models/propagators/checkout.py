@@ -33,7 +33,7 @@ NEEDED: Mapping[Kind, tuple[str, ...]] = {
     "xmem": ("model/network.py", "inference/inference_core.py"),
     "cutie": ("cutie/model/cutie.py", "cutie/inference/inference_core.py"),
 }
-"""Files by which a checkout is known."""
+"""Files that identify a checkout."""
 LEAST_SIZE = 96  # pixels; the networks read the 30 most similar places of 16 × 16 pixels
 MOST_OBJECTS = 255  # labels are bytes
 
@@ -55,7 +55,7 @@ class Checkout(Propagator):
     revision: str | None
     """The checkout's commit; None if it is no git repository."""
     changed: bool | None
-    """Whether tracked files of it were changed."""
+    """True if tracked files of it were changed."""
     weights_file: Path
     weights: str
     """A hash of the file."""
@@ -94,7 +94,7 @@ class Checkout(Propagator):
         assert self.child is not None, "it raises otherwise"
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """For each mask of frame `start`, the object's mask in every frame of `video`.
+        """Propagate each mask of frame `start` to every frame of `video`.
 
         Raises:
             ModelError: a mask has not the video's size, `start` is no frame of it, or the process
@@ -125,7 +125,7 @@ class Checkout(Propagator):
 
 
 def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
-    """Numbers of the masks that are not empty, in groups whose masks do not overlap."""
+    """Return the numbers of the masks that are not empty, in groups without overlap."""
     found: list[tuple[list[int], BoolArray]] = []
     for index, mask in enumerate(masks):
         if not mask.any():

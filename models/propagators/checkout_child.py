@@ -109,7 +109,7 @@ def joined(plain: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]
 
 
 def references(value: Any, whole: Mapping[str, Any]) -> Any:
-    """Settings in which `${a.b}` is what stands there; others of this form stay as they are."""
+    """Resolve `${a.b}` in settings; others of this form stay as they are."""
     if isinstance(value, dict):
         return {key: references(one, whole) for key, one in value.items()}
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
@@ -123,7 +123,7 @@ def references(value: Any, whole: Mapping[str, Any]) -> Any:
 
 
 def without_downloads(name: str) -> None:
-    """Let a checkout's ResNets begin with random weights: all weights come from the user's file.
+    """Make a checkout's ResNets start with random weights: all weights come from the user's file.
 
     The official constructors fetch ImageNet's weights first, only to be overwritten.
     """
@@ -153,7 +153,7 @@ def write(stream: BinaryIO, head: Mapping[str, Any], data: bytes = b"") -> None:
 
 
 def load(head: Mapping[str, Any]) -> Core:
-    """The core that the first message asks for; from then on the checkout can be imported."""
+    """Build the core of the first message; the checkout can be imported from then on."""
     import torch
 
     repo = Path(head["repo"])
@@ -168,8 +168,8 @@ def load(head: Mapping[str, Any]) -> Core:
 
 
 def answers(core: Core, messages: Iterable[tuple[Mapping[str, Any], bytes]]) -> Iterable[bytes]:
-    """The labels of each frame, in the order of the frames; masks begin a walk and are answered
-    by nothing.
+    """Yield the labels of each frame, in the order of the frames; masks start a propagation, and
+    their answer is empty.
     """
     for head, data in messages:
         shape = tuple(head["shape"])

@@ -1,4 +1,4 @@
-"""The process that runs a checkout's code, seen from outside: what it is asked, what it says."""
+"""Process that runs a checkout's code, seen from its parent: requests and responses."""
 
 import json
 import os
@@ -23,7 +23,7 @@ TOLD = 1500  # characters of what the process said before it ended
 
 
 class Child:
-    """The process, and what is said to it. One walk at a time."""
+    """The child process and its pipe. One propagation at a time."""
 
     def __init__(self, what: str, settings: Mapping[str, Any], *, timeout: float) -> None:
         self.what, self.timeout = what, timeout

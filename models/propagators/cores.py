@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Labels = NDArray[np.uint8]
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's pictures, from 0 to 1, by which XMem's are normalised."""
+"""Mean and standard deviation of ImageNet's images, from 0 to 1, by which XMem's are normalised."""
 STRIDE = 16  # pixels of a side that the networks remember as one place
 XMEM: Mapping[str, Any] = {
     "mem_every": 5,
@@ -36,7 +36,7 @@ class Core(Protocol):
     """Follows objects through the frames of one walk after another."""
 
     def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
-        """Begin a walk over so many frames, with disjoint masks for its first one."""
+        """Start a propagation over this number of frames, with disjoint masks for its first one."""
 
     def step(self, frame: NDArray[np.uint8], *, last: bool) -> Labels:
         """Take the next frame: where each object is in it."""
@@ -58,7 +58,7 @@ class XMemCore:
         self.sizes = sizes  # of the network, which the core's memory asks its settings for
 
     def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
-        """Begin a walk."""
+        """Start a propagation."""
         self.masks: NDArray[np.bool_] | None = masks
         self.walk = self.core(self.network, config={**config_for(frames), **self.sizes})
         self.walk.set_all_labels(list(range(1, len(masks) + 1)))
@@ -92,7 +92,7 @@ class CutieCore:
         self.network, self.core, self.config, self.device = network, core, config, device
 
     def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
-        """Begin a walk."""
+        """Start a propagation."""
         numbers = np.arange(1, len(masks) + 1, dtype=np.uint8)[:, None, None]
         self.labels: Labels | None = (masks * numbers).sum(axis=0).astype(np.uint8)
         self.walk = self.core(self.network, cfg=self.config)
@@ -126,7 +126,7 @@ def shrunk(shape: tuple[int, ...], size: int) -> tuple[int, int]:
 
 
 def config_for(frames: int) -> dict[str, Any]:
-    """XMem's settings for a walk: how often memory is used is counted in very long ones only."""
+    """Return XMem's settings for a propagation: only very long ones count the uses of memory."""
     turnover = XMEM["max_mid_term_frames"] - XMEM["min_mid_term_frames"]
     remembered = frames / turnover * XMEM["num_prototypes"]
     counted = remembered >= XMEM["max_long_term_elements"]

@@ -45,7 +45,7 @@ class Flow(Propagator):
         return "flow"
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """For each mask of frame `start`, the object's mask in every frame of `video`.
+        """Propagate each mask of frame `start` to every frame of `video`.
 
         Raises:
             ModelError: a mask has not the video's size, or `start` is no frame of it.
@@ -61,7 +61,9 @@ class Flow(Propagator):
         return tracks
 
     def _origins(self, video: Media, order: range) -> Iterator[tuple[int, Field]]:
-        """For each frame after the first of `order`, where its pixels were in that first one."""
+        """Yield, for each frame after the first of `order`, the places of its pixels in that first
+        one.
+        """
         grid = pixel_grid(video.size)
         origin, before = grid, video.frame(order[0])
         for index in order[1:]:
@@ -81,7 +83,7 @@ def flow(*, max_side: int = 480) -> Flow:
 
 
 def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
-    """Where each pixel of `source` lies in `target`, as a displacement in pixels of `source`.
+    """Return each pixel of `source`'s displacement to `target`, in pixels of `source`.
 
     Zero where the shorter side, shrunk, has less than SMALLEST_SIDE pixels.
 
@@ -129,7 +131,7 @@ def check_masks(video: Media, start: int, masks: Sequence[BoolArray]) -> None:
 
 
 def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
-    """A picture of numbers read at `places`, bilinear; OUTSIDE where they leave the picture."""
+    """Read an array of numbers at `places`, bilinear; OUTSIDE where they leave the image."""
     x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
     beyond = (OUTSIDE, OUTSIDE)
     found = cv2.remap(
@@ -139,5 +141,5 @@ def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
 
 
 def _read(mask: BoolArray, origin: Field) -> BoolArray:
-    """The mask read through a map of origins: set where at least half the pixel is set."""
+    """Read the mask through a map of origins: set where at least half the pixel is set."""
     return _sample(mask.astype(np.float32), origin) >= np.float32(0.5)

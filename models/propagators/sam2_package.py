@@ -24,9 +24,9 @@ TABLES = (
     "temp_output_dict_per_obj",
     "frames_tracked_per_obj",
 )
-"""What the package's predictor keeps of a video, empty when one begins."""
+"""State that the package's predictor keeps of a video, empty at its start."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of red, green and blue: what the package's reader of videos normalises by."""
+"""Mean and standard deviation of red, green and blue, by which the package's reader normalises."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Sam2VideoPackage(Sam2Video):
                     yield frame, list((logits[:, 0] > 0).cpu().numpy())
 
     def _state(self, video: Media) -> dict[str, Any]:
-        """The record of a video that nothing was asked of."""
+        """Return the state of a video without any prompt."""
         device = self.network.device
         return {
             "images": Resized(video, self.network.image_size),
@@ -90,7 +90,7 @@ class Sam2VideoPackage(Sam2Video):
         }
 
     def _drop(self, state: dict[str, Any], frame: int) -> None:
-        """Forget what no later frame of this walk can use."""
+        """Drop all state that no later frame of this propagation can use."""
         reach = max(self.network.num_maskmem, self.network.max_obj_ptrs_in_encoder)
         for outputs in state["output_dict_per_obj"].values():
             others = outputs["non_cond_frame_outputs"]
@@ -100,7 +100,7 @@ class Sam2VideoPackage(Sam2Video):
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """The frames of a video as the package's own reader makes them, when they are asked for.
+    """Frames of a video as the package's own reader makes them, made at their access.
 
     It lets Pillow resize the bytes by its usual filter, which is bicubic (`_load_img_as_tensor` in
     `sam2.utils.misc`). The package's SAM2Transforms, which resizes floating-point numbers by a

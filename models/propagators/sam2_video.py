@@ -35,13 +35,13 @@ class Sam2Video(Propagator):
     weights: str
     """A hash of all weights."""
     files: str
-    """Hashes of the files beside them that decide what it does."""
+    """Hashes of the files beside the weights that decide its results."""
     folder: Path
     dtype: str = "auto"
     device: str = "auto"
     compiled: bool = False
     name: str = "sam2_video"
-    """Of the plugin that made it, for records."""
+    """Name of the plugin that made it, for records."""
 
     @cached_property
     def network(self) -> Any:
@@ -77,7 +77,7 @@ class Sam2Video(Propagator):
             checkpoints.compile_now(self.network, name=self.checkpoint)
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """For each mask of frame `start`, the object's mask in every frame of `video`.
+        """Propagate each mask of frame `start` to every frame of `video`.
 
         The masks of frame `start` come back as they were given. An empty one stays empty.
 
@@ -144,7 +144,7 @@ class Sam2Video(Propagator):
         return session
 
     def _forget(self, session: Any, frame: int) -> None:
-        """Drop what no later frame of this walk can use."""
+        """Drop all state that no later frame of this propagation can use."""
         config = self.network.config
         reach = max(config.num_maskmem, config.max_object_pointers_in_encoder)
         for outputs in session.output_dict_per_obj.values():
@@ -157,7 +157,7 @@ class Sam2Video(Propagator):
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The frames of a video as the network takes them, each made when it is asked for."""
+    """Frames of a video as the network takes them, each made at its access."""
 
     video: Media
     processor: Any

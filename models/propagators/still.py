@@ -21,7 +21,7 @@ class Still(Propagator):
         return "still"
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """For each mask of frame `start`, that mask for every frame of `video`.
+        """Repeat each mask of frame `start` in every frame of `video`.
 
         Raises:
             ModelError: a mask has not the video's size, or `start` is no frame of it.

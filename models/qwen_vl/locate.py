@@ -58,7 +58,7 @@ def _listed(reply: str) -> str:
 
 
 def write(items: Sequence[Item], *, frame: int | None = None) -> str:
-    """The reply that says `items`, laid out as Qwen2.5-VL does."""
+    """Return the response for `items`, laid out as Qwen2.5-VL does."""
     lines = [json.dumps({"bbox_2d": numerals(item.bounds), "label": LABEL}) for item in items]
     body = "[\n\t" + ",\n\t".join(lines) + "\n]" if lines else "[]"
     return f"{frame_tag(frame)}```json\n{body}\n```"
@@ -80,5 +80,5 @@ class Locate:
         return parse(reply)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`."""
+        """Return the response for `items`."""
         return write(items, frame=frame)

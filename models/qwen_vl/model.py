@@ -1,4 +1,4 @@
-"""Zero-shot Qwen2.5-VL (or Qwen3-VL): asked for boxes, or for boxes and points, then segmented.
+"""Zero-shot Qwen2.5-VL (or Qwen3-VL): prompted for boxes, or boxes and points, then segmented.
 
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,prompt=locate,
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
@@ -24,7 +24,7 @@ PROMPTS: dict[str, type[Locate] | type[VisionReasoner]] = {
 def qwen_vl(
     parts: Composition, *, prompt: Carried[Literal["visionreasoner", "locate"]] = "visionreasoner"
 ) -> PromptedModel:
-    """Qwen2.5-VL or Qwen3-VL through a backend: asked for boxes, which are then segmented.
+    """Qwen2.5-VL or Qwen3-VL through a backend: prompted for boxes, which are then segmented.
 
     Args:
         parts: The options of a composition.

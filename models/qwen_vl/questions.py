@@ -32,10 +32,10 @@ def templates(package: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Asks for an answer in words, and reads it."""
+    """Prompts for an answer in words, and the parser of the responses."""
 
     package: str = "harness.models.qwen_vl"
-    """The package whose `questions.toml` has the wording."""
+    """Package whose `questions.toml` has the wording."""
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
@@ -74,7 +74,7 @@ class Questions:
         return Answer(text=said)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
-        """The reply that says `answer`."""
+        """Return the response for `answer`."""
         if form is AnswerForm.CHOICE:
             return str(answer.choice)
         if form is AnswerForm.NUMBER:

@@ -1,4 +1,4 @@
-"""A model whose answers stand in a file already: other programs' predictions, scored by harness.
+"""A model whose answers are already in a file: other programs' predictions, scored by harness.
 
 The file is the one of `harness.interchange`: one JSON object a line, with the official id and one
 of "reply", "boxes", "points", "masks", "answer", "no_target". Replies need a model that reads
@@ -26,7 +26,7 @@ class Replay(Model):
 
     file: Path
     rows: Mapping[str, Row] = field(repr=False)
-    """By the id under which a model sees a sample."""
+    """Rows by the id under which a model sees a sample."""
     reader: Model | None
     """Reads the rows that are replies; a `ReplyReader`."""
     fingerprint: str

@@ -1,1 +1,1 @@
-"""What stands out: a reasoner without weights that never reads the question."""
+"""Saliency: a reasoner without weights that never reads the question."""

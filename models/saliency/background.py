@@ -1,4 +1,4 @@
-"""Saliency of superpixels from how unlikely each one is to be background.
+"""Saliency of superpixels from the probability that each is not background.
 
 The method is robust background detection (Zhu, Liang, Wei, Sun: "Saliency Optimization from Robust
 Background Detection", CVPR 2014). A region that is connected to a long stretch of the picture's
@@ -28,7 +28,7 @@ DECIMALS = 6  # results are rounded, so that the order of additions cannot move 
 
 
 def background_probability(regions: Superpixels, distance: Floats, *, scale: float) -> Floats:
-    """How sure each region is background, from 0 to 1: the paper's boundary connectivity.
+    """Return each region's probability to be background: the paper's boundary connectivity.
 
     A region's length along the border and its area are those of all regions, each counted by how
     short the path to it is, where a path's length adds up the differences along it. Length over
@@ -72,7 +72,7 @@ def contrast(regions: Superpixels, distance: Floats, background: Floats) -> Floa
 def salience(
     regions: Superpixels, size: tuple[int, int], *, motion: Floats | None = None
 ) -> Floats:
-    """How much each region stands out, from 0 to 1; all zero where nothing does.
+    """Return the salience of each region, from 0 to 1; all zero where nothing is salient.
 
     Args:
         regions: superpixels of the picture.
@@ -111,7 +111,7 @@ def _reconciled(
 
 
 def _links(regions: Superpixels, border: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Neighbours, and all border regions with each other: what leaves the picture may go on."""
+    """Return the links of neighbours, and of all border regions: objects may continue outside."""
     link = regions.adjacent() | (border[:, None] & border[None, :])
     np.fill_diagonal(link, val=False)
     return link
@@ -125,7 +125,7 @@ def _usual_step(regions: Superpixels, distance: Floats) -> float:
 
 
 def _stretched(values: Floats) -> Floats:
-    """Values moved and scaled to reach from 0 to 1; zero where they are all equal."""
+    """Scale values to the range 0 to 1; zero where they are all equal."""
     low, high = values.min(), values.max()
     if high - low < 1e-9:
         return np.zeros_like(values)

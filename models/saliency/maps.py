@@ -1,4 +1,4 @@
-"""Salience of the pixels of a picture, or of the most telling frame of a video."""
+"""Salience of the pixels of an image, or of the clearest frame of a video."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,14 @@ MAX_SIDE = 320  # pixels; superpixels are then about 14 pixels across
 
 @dataclass(frozen=True, slots=True)
 class SalienceMap:
-    """How much each pixel of one frame stands out, by colour and by motion."""
+    """Salience of each pixel of one frame, by colour and by motion."""
 
     index: int
     """The frame."""
     field: Field
     """Height × width of the shrunk frame, from 0 to 1."""
     clarity: float
-    """How far what stands out does so from the rest, in the map and in motion; from 0 to 2."""
+    """Contrast of the salient part to the rest, in the map and in motion; from 0 to 2."""
 
 
 def salience_map(media: Media, index: int) -> SalienceMap:
@@ -50,14 +50,14 @@ def clearest(media: Media, candidates: int) -> SalienceMap:
 
 
 def frames_seen(length: int, candidates: int) -> int:
-    """How many frames of a video `clearest` looks at: the candidates and their neighbours."""
+    """Return the number of frames that `clearest` looks at: the candidates and their neighbours."""
     chosen = spread(length, candidates)
     near = {index + step for index in chosen for step in (-1, 0, 1)}
     return len(near & set(range(length)))
 
 
 def spread(length: int, count: int) -> list[int]:
-    """At most `count` different indices below `length`, in the middles of equal stretches.
+    """Return at most `count` different indices below `length`, in the middles of equal stretches.
 
     >>> spread(10, 3), spread(2, 5)
     ([1, 5, 8], [0, 1])
@@ -67,7 +67,7 @@ def spread(length: int, count: int) -> list[int]:
 
 
 def outstanding(field: Field) -> NDArray[np.bool_]:
-    """Which pixels of a map from 0 to 1 stand out, by Otsu's threshold; none of a flat map."""
+    """Return the salient pixels of a map from 0 to 1, by Otsu's threshold; none of a flat map."""
     levels = np.rint(field * 255).astype(np.uint8)
     if levels.min() == levels.max():
         return np.zeros(levels.shape, dtype=np.bool_)
@@ -76,7 +76,9 @@ def outstanding(field: Field) -> NDArray[np.bool_]:
 
 
 def gap(field: Field, salience: Field) -> float:
-    """The mean of a field where a map stands out less its mean elsewhere; 0 if nothing does."""
+    """Return the mean of a field on the salient part less its mean elsewhere; 0 without such a
+    part.
+    """
     bright = outstanding(salience)
     if bright.all() or not bright.any():
         return 0.0

@@ -1,4 +1,4 @@
-"""The model `saliency`: answers with what stands out, and never reads the question."""
+"""The model `saliency`: answers with the most salient object, and never reads the question."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -147,7 +147,8 @@ def saliency(
     candidates: int = 8,
     batch_size: int = 8,
 ) -> Saliency:
-    """What stands out by colour and motion, whatever the question; a classical method.
+    """Marks the object most salient by colour and motion, whatever the question; a classical
+    method.
 
     Args:
         segmenter: a plugin of the group `harness.segmenters`, or a ready one.

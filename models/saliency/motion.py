@@ -1,4 +1,4 @@
-"""Which regions of a frame move on their own, whatever the camera does."""
+"""Regions of a frame that move relative to the camera's motion."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def own_motion(frame: Frame, other: Frame) -> Field:
 
 
 def camera_motion(flow: Field) -> Field:
-    """The homography that most of a flow follows, as a flow; zero where there is none."""
+    """Return the homography that most of a flow follows, as a flow; zero where there is none."""
     height, width = flow.shape[:2]
     grid = pixel_grid((width, height))
     start = grid[::STRIDE, ::STRIDE].reshape(-1, 2)

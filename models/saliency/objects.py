@@ -1,4 +1,4 @@
-"""Objects in a salience map: where to point a segmenter."""
+"""Objects in a salience map, and the prompts for a segmenter that point at them."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ MOST_POINTS = 3  # inside an object, and as many beside it
 
 @dataclass(frozen=True, slots=True)
 class SalientObject:
-    """One connected part of a picture that stands out."""
+    """One connected salient part of an image."""
 
     prompt: ObjectPrompt
-    """Its box, points inside it and points in its box beside it, in pixels of the picture."""
+    """Prompt in image pixels: box, points inside the object, and points in the box beside it."""
     score: float
     """Mean salience, from 0 to 1."""
 
@@ -48,7 +48,9 @@ def salient_objects(field: NDArray[np.float32], size: tuple[int, int]) -> list[S
 
 
 def prompt_for(part: BoolArray, size: tuple[int, int]) -> ObjectPrompt:
-    """A box around a part and points in and beside it, moved to a picture of (width, height)."""
+    """Return a box around a part and points in and beside it, in pixels of an image (width,
+    height).
+    """
     rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
     top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
     across, down = size[0] / part.shape[1], size[1] / part.shape[0]

@@ -35,7 +35,7 @@ class Superpixels:
 
     @property
     def count(self) -> int:
-        """How many regions there are."""
+        """Number of regions."""
         return len(self.colours)
 
     def mean(self, field: NDArray[np.floating]) -> Floats:
@@ -49,14 +49,14 @@ class Superpixels:
         return values.astype(np.float32)[self.labels]
 
     def border(self) -> NDArray[np.bool_]:
-        """Which regions touch the picture's border; count values."""
+        """Mask of the regions that touch the image's border; `count` values."""
         edge = (self.labels[0], self.labels[-1], self.labels[:, 0], self.labels[:, -1])
         touching = np.zeros(self.count, dtype=np.bool_)
         touching[np.concatenate(edge)] = True
         return touching
 
     def adjacent(self) -> NDArray[np.bool_]:
-        """Whether two different regions share an edge: count × count, symmetric."""
+        """Adjacency: True where two different regions share an edge; count × count, symmetric."""
         near = np.zeros((self.count, self.count), dtype=np.bool_)
         near[self.labels[:, :-1], self.labels[:, 1:]] = True
         near[self.labels[:-1], self.labels[1:]] = True

@@ -27,7 +27,7 @@ nothing else for them, and no repairs, as the reward of the official runs reads
 
 
 def named(semantics: Semantics) -> str:
-    """What records call the method: what is not soft is another one.
+    """Return the method's name in records: strict semantics are another method than soft ones.
 
     >>> named("soft"), named("strict")
     ('seg_zero', 'seg_zero/strict')
@@ -108,7 +108,7 @@ def _item(value: Any, semantics: Semantics) -> Item:
 
 
 def _keys(value: Mapping[str, Any], semantics: Semantics) -> tuple[str | None, list[str]]:
-    """The key of the box, and those of two points, where there are some."""
+    """Return the key of the box, and those of two points, where there are some."""
     if semantics == "strict":
         box, *places = (key if key in value else None for key in KEYS)
         return box, [key for key in places if key is not None]
@@ -117,7 +117,7 @@ def _keys(value: Mapping[str, Any], semantics: Semantics) -> tuple[str | None, l
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
-    """The reply that says `items` as one object: the box around all, points on the first two.
+    """Return the response for `items` as one object: a box around all, points on the first two.
 
     Raises:
         ParseError: there is nothing to say, which this grammar has no words for.
@@ -151,7 +151,7 @@ class SegZero:
         return named(self.semantics)
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The prompt, after the words that ask for a frame where one must be named."""
+        """Return the prompt, after a request for a frame where one must be named."""
         return ask_for_frame(numbered) + ask(text, wording=self.wording)
 
     def parse(self, reply: str) -> ParseResult:
@@ -159,5 +159,5 @@ class SegZero:
         return parse(reply, semantics=self.semantics)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items` as one object."""
+        """Return the response for `items` as one object."""
         return write(items, frame=frame)

@@ -1,4 +1,4 @@
-"""Seg-Zero: asked for one object's box and two points on it, on its own canvas, then segmented.
+"""Seg-Zero: prompted for one object's box and two points on it, on its own canvas, then segmented.
 
 harness eval --model "seg_zero(checkpoint=Ricky06662/Seg-Zero-7B,
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …

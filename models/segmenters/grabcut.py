@@ -83,7 +83,7 @@ class GrabCut(Segmenter):
         return mask
 
     def _kept(self, picture: Frame, trimap: Trimap) -> BoolArray | None:
-        """What GrabCut makes of a trimap; None where it fails."""
+        """Return GrabCut's mask for a trimap; None where it fails."""
         start = foreground(trimap)
         if min(np.count_nonzero(start), np.count_nonzero(~start)) < FEWEST:
             return None
@@ -117,7 +117,7 @@ class View:
 
     @classmethod
     def around(cls, region: Rectangle, size: tuple[int, int], *, max_side: int) -> "View":
-        """The region and a margin around it, where a picture of (width, height) has one."""
+        """Return the region with a margin, clipped to an image of (width, height)."""
         across = max(LEAST_MARGIN, round(region.width * MARGIN))
         down = max(LEAST_MARGIN, round(region.height * MARGIN))
         crop = Rectangle(
@@ -131,7 +131,7 @@ class View:
 
     @property
     def diagonal(self) -> float:
-        """In pixels of the view."""
+        """Diagonal in pixels of the view."""
         return math.hypot(*self.size)
 
     def shrunk(self, picture: Frame) -> Frame:
@@ -171,7 +171,7 @@ class View:
         positive: Sequence[tuple[int, int]],
         negative: Sequence[tuple[int, int]],
     ) -> Trimap:
-        """What is fixed and what is open, before GrabCut."""
+        """Return the trimap for GrabCut: the fixed and the open pixels."""
         near, far = self._distance(positive), self._distance(negative)
         radius = max(1.0, POINT_RADIUS * self.diagonal)
         if region is None:
@@ -196,5 +196,5 @@ class View:
 
 
 def foreground(trimap: Trimap) -> BoolArray:
-    """Where a trimap says foreground, surely or probably."""
+    """Return the pixels that a trimap marks as sure or probable foreground."""
     return np.isin(trimap, (cv2.GC_FGD, cv2.GC_PR_FGD))

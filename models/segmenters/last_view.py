@@ -1,4 +1,4 @@
-"""What a network sees of a picture costs more than cutting out of it: that of the last is kept."""
+"""Cache of the last image's embedding: it costs more than the masks decoded from it."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from harness.media import Frame
 
 @dataclass(slots=True)
 class LastView:
-    """A network's view of the last picture, such as its embeddings."""
+    """Cache of a network's view of the last image, such as its embeddings."""
 
     key: bytes = b""
     """A hash of the picture's shape and pixels."""
     view: Any = None
 
     def of(self, picture: Frame, look: Callable[[Frame], Any]) -> Any:
-        """The view of a picture; `look` makes it where the last picture was another."""
+        """Return the view of an image; `look` computes it if the last image was another."""
         key = hashlib.blake2b(repr(picture.shape).encode())
         key.update(np.ascontiguousarray(picture).data)
         if self.key != key.digest():

@@ -1,4 +1,4 @@
-"""What of a prompt lies in the picture: points outside are left out, boxes end at its edges."""
+"""Clipping of prompts to the image: points outside are dropped, boxes end at its edges."""
 
 import math
 from collections.abc import Sequence

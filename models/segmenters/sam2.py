@@ -37,7 +37,7 @@ class Placed(NamedTuple):
 
     @property
     def parts(self) -> tuple[bool, int, int]:
-        """What it is made of. Prompts of equal parts can be decoded together."""
+        """Presence of a box, numbers of points. Prompts of equal parts can be decoded together."""
         return self.box is not None, len(self.positive), len(self.negative)
 
 
@@ -57,15 +57,15 @@ class Sam2(Segmenter):
     weights: str
     """A hash of all weights."""
     files: str
-    """Hashes of the files beside them that decide what it does."""
+    """Hashes of the files beside the weights that decide its results."""
     folder: Path
-    """Where the checkpoint lies: of the authors' package, the file itself."""
+    """Folder of the checkpoint; for the authors' package, its file."""
     dtype: str = "auto"
     device: str = "auto"
     multimask: bool = True
     compiled: bool = False
     name: str = "sam2"
-    """Of the plugin that made it, for records."""
+    """Name of the plugin that made it, for records."""
 
     @cached_property
     def network(self) -> Any:
@@ -121,7 +121,7 @@ class Sam2(Segmenter):
         return masks
 
     def _view(self, picture: Frame) -> Any:
-        """The embeddings of a picture; those of the last one are kept."""
+        """Return the embeddings of an image; those of the last one are cached."""
         return self._last.of(picture, self._looked_at)
 
     def _looked_at(self, picture: Frame) -> Any:
@@ -227,7 +227,7 @@ def _of_package(
 
 
 def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> Placed | None:
-    """What a prompt names in a picture of (width, height); None if that is no place in it."""
+    """Return a prompt clipped to an image of (width, height); None if it lies outside."""
     positive = tuple(points_inside(prompt.positive, size))
     negative = tuple(points_inside(prompt.negative, size))
     box = None if prompt.box is None else clipped(prompt.box, size)
@@ -237,7 +237,7 @@ def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> Placed |
 
 
 def inputs(prompts: Sequence[Placed]) -> dict[str, Any]:
-    """What Sam2Processor is given for prompts of equal parts, in pixels of the picture."""
+    """Return the inputs of Sam2Processor for prompts of equal parts, in pixels of the image."""
     given: dict[str, Any] = {}
     boxed, inside, beside = prompts[0].parts
     if inside + beside:

@@ -30,7 +30,7 @@ KINDS = ("sam3", "sam3_video")
 """Architectures whose weights hold the detector; the published checkpoint is of the second."""
 PUBLISHED = "facebook/sam3"
 UNNAMED = "visual"
-"""The text that SAM 3 is given with a box whose object has no name."""
+"""Text for SAM 3 with a box whose object has no name."""
 POSITIVE = 1
 
 
@@ -53,7 +53,7 @@ class Sam3(Segmenter):
     weights: str
     """A hash of all weights."""
     files: str
-    """Hashes of the files beside them that decide what it does."""
+    """Hashes of the files beside the weights that decide its results."""
     folder: Path
     dtype: str = "auto"
     device: str = "auto"
@@ -113,7 +113,9 @@ class Sam3(Segmenter):
         return union
 
     def _asked(self, picture: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
-        """Scores, boxes and masks (in pixels of the picture) of what is found."""
+        """Run the network; return scores, boxes and masks (in pixels of the image) of the objects
+        found.
+        """
         import torch
 
         network, size = self.network, (picture.shape[0], picture.shape[1])
@@ -130,7 +132,9 @@ class Sam3(Segmenter):
         return found  # type: ignore[no-any-return]
 
     def _phrase(self, phrase: str) -> dict[str, Any]:
-        """Tokens of a phrase, cut where the text encoder ends: the processor's own would fail."""
+        """Return the tokens of a phrase, cut to the text encoder's length: the processor would
+        fail.
+        """
         longest = int(self.network.config.text_config.max_position_embeddings)
         encoded = self.processor.tokenizer(
             phrase, padding="max_length", truncation=True, max_length=longest, return_tensors="pt"
@@ -138,7 +142,7 @@ class Sam3(Segmenter):
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
     def _view(self, picture: Frame) -> Any:
-        """The features of a picture; those of the last one are kept."""
+        """Return the features of an image; those of the last one are cached."""
         return self._last.of(picture, self._looked_at)
 
     def _looked_at(self, picture: Frame) -> Any:
@@ -195,7 +199,7 @@ def sam3(
 
 
 def _uncompiled() -> AbstractContextManager[Any]:
-    """Keeps torchvision from compiling its own `roi_align` where it has come without operators.
+    """Keep torchvision from compiling its own `roi_align` where it was built without operators.
 
     It would take a minute and need a compiler, for one box at a time.
     """
@@ -208,7 +212,9 @@ def _uncompiled() -> AbstractContextManager[Any]:
 
 
 def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
-    """Which of `boxes` (left, top, right, bottom) overlaps `box` most; the first of equal ones."""
+    """Return the index of the box (left, top, right, bottom) with the highest IoU; the first of
+    equals.
+    """
     return max(range(len(boxes)), key=lambda place: _iou(box, boxes[place]))
 
 

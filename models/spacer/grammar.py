@@ -27,12 +27,12 @@ FARTHEST = 1e150  # beyond it distances are not finite
 
 
 def drawn(reply: str) -> bool:
-    """Whether a reply has the tags of a map, whatever is in them."""
+    """Return True if a response has the tags of a map, whatever is in them."""
     return "<map>" in reply and "</map>" in reply
 
 
 def grid_map(reply: str, names: Collection[str]) -> GridMap:
-    """The map of a reply, of the categories that are asked for; empty where nothing can be read.
+    """Return the map of a response, of the requested categories; empty where nothing can be read.
 
     Raises:
         ParseError: a coordinate is not finite.
@@ -82,7 +82,7 @@ def _from_dictionary(value: Mapping[Any, Any], wanted: Collection[str]) -> GridM
 
 
 def _cell(value: Any) -> Cell | None:
-    """Two numbers, in a list, a tuple, a text, or a list of one such pair; cut to whole ones."""
+    """Parse two numbers, in a list, a tuple, a text, or a list of one such pair; truncate them."""
     if isinstance(value, str):
         numbers: Any = NUMBER.findall(value)[:2]
     elif isinstance(value, (list, tuple)):

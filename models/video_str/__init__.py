@@ -1,1 +1,1 @@
-"""Video-STR: spatio-temporal questions answered in words; what its relatives share is here."""
+"""Video-STR: spatio-temporal questions answered in words, and the code that its relatives share."""

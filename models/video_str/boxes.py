@@ -1,4 +1,4 @@
-"""Boxes in a picture: `<answer>[x1, y1, x2, y2]</answer>`, or a list of such lists.
+"""Boxes in an image: `<answer>[x1, y1, x2, y2]</answer>`, or a list of such lists.
 
 The paper's "IoU" questions name the resolution that their numbers mean. Where a question does not,
 they mean what the backbone's own boxes mean (`Chat.coordinates`): see `models/canvas.py`.
@@ -28,7 +28,7 @@ RESOLUTION = re.compile(r"\b([1-9]\d{1,4})\s?[x×]\s?([1-9]\d{1,4})[ -](?:resolu
 
 
 def named_resolution(text: str) -> tuple[int, int] | None:
-    """(width, height) that a question says its numbers are in, if it does.
+    """Return the (width, height) that a question gives for its coordinates, if it does.
 
     >>> named_resolution("its box is [1, 2, 3, 4] in a 640x480 resolution video")
     (640, 480)
@@ -51,7 +51,7 @@ class SpokenBoxes:
         return f"{self.package.rpartition('.')[2]}/boxes"
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The request; no graph or map is asked for."""
+        """Return the prompt; it contains no request for a graph or map."""
         wording = templates(self.package, self.file)
         return ask_for_frame(numbered) + wording.ask(text, form=AnswerForm.BOXES)
 
@@ -60,7 +60,7 @@ class SpokenBoxes:
         return parse(reply, aid=templates(self.package, self.file).tag)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`: one box, or a list of boxes."""
+        """Return the response for `items`: one box, or a list of boxes."""
         rows = [numerals(item.bounds) for item in items]
         return frame_tag(frame) + written(json.dumps(rows[0] if len(rows) == 1 else rows))
 

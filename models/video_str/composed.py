@@ -1,4 +1,4 @@
-"""Networks that answer spatial questions in words: one composition for Video-STR and its kin."""
+"""VLMs that answer spatial questions in words: one composition for Video-STR and its relatives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from harness.types import AnswerForm, Prediction, Query
 
 @dataclass(frozen=True, kw_only=True)
 class SpokenModel(PromptedModel):
-    """A `PromptedModel` whose questions for boxes are asked like those in words.
+    """A `PromptedModel` that prompts for boxes as it does for answers in words.
 
     They show as many frames, may list objects, and mean the resolution that a question names. No
     frame is to be named for them, whatever `keyframe` says: the question says when, and boxes are
@@ -30,7 +30,7 @@ class SpokenModel(PromptedModel):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Those that it has wordings for; all places are asked for as boxes are."""
+        """Forms of answer with a template; all forms with boxes use the template for boxes."""
         spoken = self.words.forms
         return spoken | LOCATED if AnswerForm.BOXES in spoken else spoken
 
@@ -50,7 +50,7 @@ class SpokenModel(PromptedModel):
         }
 
     def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
-        """Read replies; a note says which objects the prompt listed, and where they are named."""
+        """Read responses; a note names the objects that the prompt listed, and their source."""
         reading = super().reading(query, replies)
         listed, source = self.words.objects(query)
         if not listed or all(form in LOCATED - {AnswerForm.BOXES} for form in query.forms):
@@ -88,7 +88,7 @@ class SpokenModel(PromptedModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """What sets one method apart: its words, and the frames that its paper shows."""
+    """Particulars of one method: its prompt, and the frames that its paper shows."""
 
     name: str
     package: str

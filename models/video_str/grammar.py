@@ -36,7 +36,8 @@ OTHER_BASES = (b"0x", b"0o", b"0b")
 
 
 def well_formed(reply: str, *, aid: str | None = None) -> bool:
-    r"""Whether the whole reply is reasoning and answer, with `<aid>…</aid>` between them at most.
+    r"""Return True if the whole response is reasoning and answer, with at most `<aid>…</aid>`
+    between.
 
     Equal to `fullmatch` of `<think>.*?</think>\s*(<aid>.*?</aid>\s*)?<answer>.*?</answer>`, in
     which `.` matches line breaks, but never slower than linear.
@@ -64,7 +65,7 @@ def well_formed(reply: str, *, aid: str | None = None) -> bool:
 
 
 def spoken(reply: str, *, aid: str = "") -> str:
-    """The part of a reply that is its answer: the first `<answer>`, or what follows the reasoning.
+    """Return the answer part of a response: the first `<answer>`, or the text after the reasoning.
 
     >>> spoken("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
     'B'
@@ -79,7 +80,7 @@ def spoken(reply: str, *, aid: str = "") -> str:
 
 
 def written(said: str) -> str:
-    """The reply that says an answer, without reasoning.
+    """Return the response for an answer, without reasoning.
 
     Raises:
         ParseError: the answer holds a tag of the grammar.

@@ -1,4 +1,4 @@
-"""The objects that a question is about, which graph and map prompts list.
+"""Objects that a question names, for graph and map prompts.
 
 Where a benchmark names them beside the text they are those; else they are read off the text by a
 rule: what follows an article or "how many", what is listed after a colon or in brackets, and the
@@ -36,7 +36,7 @@ def _words() -> dict[str, frozenset[str]]:
 
 
 def objects_of(query: Query, *, in_text: bool = True) -> tuple[tuple[str, ...], Source]:
-    """What is named, each once, and where: in the query, in its question, or nowhere.
+    """Return the named objects, each once, and their source: the query, its question, or none.
 
     `in_text`: look into the question where the query lists none; only into one that asks for
     places, since of others the rule makes lists such as "man picks, phone".
@@ -49,7 +49,7 @@ def objects_of(query: Query, *, in_text: bool = True) -> tuple[tuple[str, ...], 
 
 
 def asks_for_places(text: str) -> bool:
-    """Whether a question has a word of place, size, number or motion.
+    """Return True if a question has a word of place, size, number or motion.
 
     >>> asks_for_places("How far is the chair from the table?")
     True

@@ -1,4 +1,4 @@
-"""The wording of a method: `prompt.toml` of its folder, filled in one pass.
+"""Prompt templates of a method: `prompt.toml` of its folder, filled in one pass.
 
 A template names what is put into it in braces: `{Prompt}` is the common part (`plain`, or `aided`
 with a list of objects), `{Question}`, `{Options}`, `{Objects}`, `{Example}` and `{Wanted}` are put
@@ -27,22 +27,22 @@ class Templates:
 
     plain: str
     form: Mapping[str, str]
-    """By the form of answer; `choice_in_text` where a question lists its options itself, `ocr` and
-    `regression` where the benchmark says that it is one (`Query.problem_type`)."""
+    """Templates by the form of answer; `choice_in_text` where a question lists its options itself,
+    `ocr` and `regression` where the benchmark marks it so (`Query.problem_type`)."""
     options: str
-    """How a question and its options follow each other."""
+    """Format of a question and its options."""
     option: str
     interval: str
-    """How a stretch of time is written."""
+    """Format of a stretch of time."""
     aided: str = ""
     """`plain` with the invitation to draw up a graph or a map first; empty: there is none."""
     tag: str = ""
-    """Of that graph or map."""
+    """Tag of that graph or map."""
     example: str = ""
     list: bool = False
     """Options are listed as `['A. …', 'B. …']`, and not one a line."""
     wanted: Mapping[str, str] = field(default_factory=dict)
-    """What is wanted, by the form of answer, where `{Wanted}` stands."""
+    """Text for `{Wanted}`, by the form of answer."""
     vsi_objects: tuple[str, ...] = ()
 
     def ask(

@@ -1,4 +1,4 @@
-"""Questions asked in a method's words, and answers read from its replies."""
+"""Questions in a method's wording, and answers read from its responses."""
 
 import json
 import math
@@ -17,18 +17,21 @@ from harness.replies import finite_numbers
 from harness.types import Answer, AnswerForm, Box3D, Interval, Query
 
 Aid: TypeAlias = Literal["listed", "named", "vsi", "off"]
-"""Which objects a graph or map prompt lists: those that the query lists beside its text; without
+"""Objects that a graph or map prompt lists: those that the query lists beside its text; without
 any, those that its text names (none: no such prompt); SpaceR's list for VSI-Bench; or no such
 prompt ever."""
 
 TO = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*s?\w*\s*(?:to|and|-|–)\s*(\d+(?:\.\d+)?)")
-"""Possessive, and begun where digits begin: else a long row of digits takes cubic time."""
+"""Pattern of a range. It is possessive, and starts only where a number starts: otherwise a long row
+of digits takes cubic time."""
 LOOKED_AT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """Asks for a letter, a number, a stretch of time, a box in space or a text."""
+    """Prompts for a letter, a number, a stretch of time, a box in space or a text, and their
+    parser.
+    """
 
     package: str = "harness.models.video_str"
     file: str = "prompt.toml"
@@ -45,7 +48,7 @@ class Spoken:
         return frozenset(form for form in AnswerForm if form in self.templates.form)
 
     def objects(self, query: Query) -> tuple[tuple[str, ...], Source]:
-        """The objects that are listed, and where they are named; none where there is no graph."""
+        """Return the objects to list, and their source; none where there is no graph."""
         if self.aid == "off" or not self.templates.aided:
             return (), "none"
         if self.aid == "vsi":
@@ -88,7 +91,7 @@ class Spoken:
         return Answer(text=said)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
-        """The reply that says `answer`, with no reasoning.
+        """Return the response for `answer`, without reasoning.
 
         Raises:
             ParseError: the answer says nothing of this form, or holds a tag of the grammar.

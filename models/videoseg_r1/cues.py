@@ -1,4 +1,4 @@
-"""Which parts of a prompt a segmenter is shown: the paper's Table 6."""
+"""Parts of a prompt that a segmenter gets: the paper's Table 6."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from harness.model import ObjectPrompt, Segmenter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cues(Segmenter):
-    """A segmenter that is shown some of what is known of each object."""
+    """A segmenter that gets only some parts of each object's prompt."""
 
     segmenter: Segmenter
     box: bool = True
@@ -37,7 +37,7 @@ class Cues(Segmenter):
         return self.segmenter.devices
 
     def prepare(self) -> None:
-        """Load what the segmenter loads."""
+        """Load the segmenter's weights."""
         self.segmenter.prepare()
 
     def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:

@@ -1,4 +1,4 @@
-"""Which place of a video is looked at in training: one that is drawn (appendix F)."""
+"""Place of a video in training: the key segment and target frame are drawn (appendix F)."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from harness.types import Answer, Query
 
 
 def visible(query: Query, answer: Answer) -> list[int]:
-    """The frames of a video in which something that is meant is seen; all, if nothing is meant."""
+    """List the frames of a video in which a target is visible; all, if there is no target."""
     if answer.masks is not None and not answer.no_target:
         return [index for index, mask in enumerate(answer.masks) if mask.area]
     if answer.box_track is not None and not answer.no_target:
@@ -30,7 +30,7 @@ class Drawing:
 
     seed: int
     fewest: int = 8
-    """Reference frames at least, where the video has them."""
+    """Minimum number of reference frames, where the video has them."""
     most: int = 12
     """Reference frames at most."""
     delta: float = 0.3
@@ -44,7 +44,7 @@ class Drawing:
             )
 
     def drawn(self, query: Query, answer: Answer) -> tuple[Place, tuple[int, ...]]:
-        """Where a query's video is looked at, and the reference frames.
+        """Draw the place of a query's video, and the reference frames.
 
         A query that comes again under another id has another draw.
 

@@ -24,7 +24,7 @@ POSITIVE, NEGATIVE = "point_pos", "point_neg"
 LABELS: Mapping[str, int] = {POSITIVE: 1, NEGATIVE: 0}
 """The third number of each point."""
 ALIAS = "point_2d"
-"""VisionReasoner's positive point: what a network writes that was trained on that grammar."""
+"""Key of VisionReasoner's positive point, which networks trained on that grammar write."""
 
 
 def template(name: str) -> str:
@@ -68,7 +68,7 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
 
 
 def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = None) -> str:
-    """The reply that says `items`.
+    """Return the response for `items`; coordinates are written as whole numbers.
 
     An object without one of its points is written without it. `think=None` leaves the reasoning
     out with its tags.
@@ -91,7 +91,7 @@ class Prompt:
     wording: Wording = "paper"
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The prompt, after the words that ask for a frame where one must be named."""
+        """Return the prompt, after a request for a frame where one must be named."""
         return ask_for_frame(numbered) + ask(text, think=self.think, wording=self.wording)
 
     def parse(self, reply: str) -> ParseResult:
@@ -99,14 +99,14 @@ class Prompt:
         return parse(reply)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`."""
+        """Return the response for `items`."""
         return write(items, think="" if self.think else None, frame=frame)
 
 
 def _pointed(
     item: Item, entry: Mapping[str, Any], what: str, notes: list[str], *, strict: bool
 ) -> Item:
-    """The object with its points; what was made of them is added to the notes."""
+    """Return the object with its points; add every repair of them to the notes."""
     if not strict and POSITIVE not in entry and ALIAS in entry:
         entry = {**entry, POSITIVE: entry[ALIAS]}
         notes.append(f"{what}: {ALIAS} read as {POSITIVE}")

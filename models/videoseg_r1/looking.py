@@ -16,7 +16,7 @@ from harness.types import Query
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where the sampler looked, and how it came there."""
+    """Result of a frame search, with its responses."""
 
     place: Place
     requests: tuple[ChatRequest, ...]
@@ -30,7 +30,7 @@ class Found:
 
 
 def is_looked_for(query: Query) -> bool:
-    """Whether a query asks for places in a video."""
+    """Return True if a query asks for places in a video."""
     return len(query.media[0]) > 1 and any(form in LOCATED for form in query.forms)
 
 
@@ -48,7 +48,7 @@ def first_turn(
 def look(
     queries: Sequence[Query], *, sampler: Sampler, showing: Showing, voters: Chat
 ) -> list[Found | None]:
-    """Where to look in each query's video; None where there is nothing to look for.
+    """Find the place in each query's video; None where there is nothing to search.
 
     That is for a picture, and for a question in words.
     """
@@ -63,7 +63,7 @@ def marked(
     replies: tuple[ChatReply, ...],
     found: Found | None,
 ) -> Asked:
-    """What was said, each reply about places named by the frame that it was asked for."""
+    """Return the responses; those about places begin with the tag of their frame."""
     if found is None:
         return Asked.of(query, requests, replies)
     tag = frame_tag(found.place.target)

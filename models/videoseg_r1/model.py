@@ -1,4 +1,4 @@
-"""VideoSeg-R1: looks for the frame, reasons about it, segments and propagates.
+"""VideoSeg-R1: search for the frame, reason about it, segment and propagate.
 
     query ─▶ Sampler ─▶ target frame, key segment ─▶ reasoner ─▶ segmenter ─▶ propagator ─▶ masks
 
@@ -62,7 +62,7 @@ CONTEXT = (280, 280)
 
 @dataclass(frozen=True, kw_only=True)
 class VideoSegR1(PromptedModel):
-    """A reasoner, with a sampler before it that says which frame of a video it marks.
+    """A reasoner after a sampler, which chooses the frame of a video for the masks.
 
     Questions in words are asked as any composition asks them; so are questions about a picture.
     For places in a video, the searches of all queries of a batch go on side by side. A
@@ -86,24 +86,24 @@ class VideoSegR1(PromptedModel):
 
     @property
     def turns(self) -> int:
-        """How many batches both networks take at once."""
+        """Number of batches that both VLMs can hold at once."""
         return min(super().turns, self.voters.turns)
 
     @property
     def waited(self) -> float | None:
-        """Seconds that both networks have stood still so far; None: one does not say."""
+        """Seconds that both VLMs have been idle so far; None if one does not report it."""
         if self.voters is self.chat:
             return super().waited
         seconds = [one.waited for one in (self.voters, self.chat)]
         return None if None in seconds else sum(filter(None, seconds))
 
     def halt(self) -> None:
-        """Give up what the networks are asked."""
+        """Cancel the requests to the VLMs."""
         super().halt()
         self.voters.halt()
 
     def expect(self, queries: Sequence[Query]) -> None:
-        """Begin to make what is shown first: in the searches' first turns, if they ask anything.
+        """Start to prepare the first frames: those of the searches' first turns, if they have any.
 
         Otherwise it is known where they end, and so what the reasoner is shown.
         """
@@ -142,11 +142,11 @@ class VideoSegR1(PromptedModel):
 
     @property
     def by_sample(self) -> bool:
-        """Whether each query is answered by itself: voters of their own vote for all together."""
+        """True if queries are answered one by one: separate voters vote for all of them at once."""
         return self._is_one_talk and super().by_sample
 
     def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Asked]]:
-        """The place of each query with what `ask` says to it, as soon as it is said."""
+        """Yield the index of each query with the result of `ask`, as soon as it is complete."""
         if not isinstance(self.chat, ConversingChat) or not any(map(is_looked_for, queries)):
             return super().asking(queries)
         talks = [self._conversation(query) for query in queries]
@@ -154,7 +154,7 @@ class VideoSegR1(PromptedModel):
 
     @property
     def _is_one_talk(self) -> bool:
-        """Whether each query's reasoner begins when its own search has ended.
+        """True if each query's reasoner starts as soon as its own search has ended.
 
         Asked turn by turn, it would share calls with votes, which `altered` would swap it with.
         """
@@ -174,7 +174,7 @@ class VideoSegR1(PromptedModel):
         return marked(query, requests, tuple(replies), found)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
-        """The frames that are shown first: what is shown after the search's first turn hangs on it.
+        """Return the frames of the first requests; later ones depend on the search's first turn.
 
         Raises:
             UsageError: this model cannot be asked for such an answer.
@@ -202,7 +202,8 @@ class VideoSegR1(PromptedModel):
     def training_requests(
         self, query: Query, answer: Answer, *, seed: int
     ) -> tuple[ChatRequest, ...]:
-        """What a training asks, one request a form: `ask` without the sampler.
+        """Return the requests of a training, one for each form of answer: `ask` without the
+        sampler.
 
         Raises:
             UsageError: this model cannot be asked for such an answer.
@@ -222,7 +223,7 @@ class VideoSegR1(PromptedModel):
     def training_replies(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
     ) -> tuple[str, ...]:
-        """The replies that say `answer` in the frames that requests of a training show first.
+        """Return the responses for `answer` in the frames that requests of a training show first.
 
         Unlike those of `write`, they name no frame: who asks has chosen it.
         """
@@ -257,7 +258,9 @@ class VideoSegR1(PromptedModel):
     def _located_text(
         self, query: Query, form: AnswerForm, answer: Answer, *, frame: int | None = None
     ) -> str:
-        """As any composition writes it, with negative points; for `frame`, it names none."""
+        """Return the text of a response as any composition, with negative points; with `frame`, the
+        frame is not named.
+        """
         rule = self._key_frame(query.media[0])
         start = key_frame_of(answer, rule) if frame is None else frame
         items = [] if answer.no_target else objects_of(form, answer, start, query.size)
@@ -308,7 +311,8 @@ def videoseg_r1(
     negative: bool = True,
     think: Carried[bool] = True,
 ) -> VideoSegR1:
-    """VideoSeg-R1: finds the frame by asking, reasons, segments it, and propagates both ways.
+    """VideoSeg-R1: searches the frame with requests, reasons, segments it, and propagates both
+    ways.
 
     The paper's perception is `segmenter=sam2(checkpoint=facebook/sam2-hiera-large)` and
     `propagator=xmem(repo=…,weights=…)`.

@@ -1,4 +1,4 @@
-"""Points close beside objects: what a perfect reply would name as negative points."""
+"""Negative points close beside objects, for perfect responses."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from harness.models.grammar import Item
 from harness.types import Point
 
 NEAR = 0.012
-"""Of the longest side: farther from every object than rounding to a canvas can move a point, and
+"""Distance as a share of the longest side: more than rounding to a canvas can move a point, and
 well within the 40 of 840 pixels that the reward allows."""
 
 
 def with_negatives(items: Sequence[Item], meant: BoolArray) -> list[Item]:
-    """The objects, each with the pixel nearest to its middle that lies beside all that is meant.
+    """Return the objects, each with the pixel nearest to its middle that lies beside all targets.
 
     Args:
         items: Objects of a picture, in its pixels.
@@ -33,7 +33,7 @@ def with_negatives(items: Sequence[Item], meant: BoolArray) -> list[Item]:
 
 
 def boxes_filled(items: Sequence[Item], size: tuple[int, int]) -> BoolArray:
-    """The pixels of all boxes, in a picture of (width, height): what is meant, without masks."""
+    """Return the union of all boxes as a mask, in an image of (width, height)."""
     filled = np.zeros((size[1], size[0]), dtype=np.bool_)
     for item in items:
         left, top, right, bottom = (round(edge) for edge in item.bounds)

@@ -1,4 +1,4 @@
-"""Which frames are shown beside the target frame (VideoSeg-R1, appendix B).
+"""Choice of the frames that are shown beside the target frame (VideoSeg-R1, appendix B).
 
 `global` references are spread evenly over the video outside the key segment. `local` ones lie right
 before and after it. `adaptive` ones are one third global, two thirds local. The paper takes one to
@@ -17,7 +17,7 @@ Strategy: TypeAlias = Literal["global", "local", "adaptive"]
 
 
 def references(total: int, segment: Segment, *, wanted: int, strategy: Strategy) -> tuple[int, ...]:
-    """At most `wanted` frames outside `segment`, in order; fewer if there are no more.
+    """Return at most `wanted` frames outside `segment`, in order; fewer if there are no more.
 
     >>> references(20, Segment(8, 11), wanted=6, strategy="adaptive")
     (0, 6, 7, 12, 13, 19)
@@ -42,10 +42,10 @@ def around(outside: Sequence[int], segment: Segment, wanted: int) -> list[int]:
 
 
 def key_frames(segment: Segment, target: int, *, most: int) -> tuple[int, ...]:
-    """At most `most` frames of the key segment, evenly spread, without the target frame."""
+    """Return at most `most` frames of the key segment, evenly spread, without the target frame."""
     return tuple(spread([frame for frame in segment.frames() if frame != target], most))
 
 
 def spread(frames: Sequence[int], most: int) -> list[int]:
-    """At most `most` of these, evenly spread from the first to the last."""
+    """Return at most `most` of these, evenly spread from the first to the last."""
     return [frames[index] for index in uniform(range(len(frames)), most)] if most > 0 else []

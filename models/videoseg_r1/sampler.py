@@ -1,4 +1,4 @@
-"""The hierarchical text-guided frame sampler: which part of a video, and which frame of it.
+"""The hierarchical text-guided frame sampler: it chooses a segment of a video, and its frame.
 
 VideoSeg-R1's stage 1 (Xu et al. 2025), as a pure search that asks and is told: it yields what a
 network is to be asked, is sent the replies, and returns a place. Nothing here knows a network.
@@ -48,14 +48,14 @@ class Segment:
         return range(self.start, self.end + 1)
 
     def cropped(self, limit: int) -> "Segment":
-        """At most `limit` frames around its middle."""
+        """Return at most `limit` frames around its middle."""
         start = self.start + max(0, len(self) - limit) // 2
         return Segment(start, min(self.end, start + limit - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to look: the key segment, and the target frame, which is one of its frames."""
+    """Result of the search: the key segment, and the target frame, which is one of its frames."""
 
     segment: Segment
     target: int
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Something to be asked `votes` times about a segment."""
+    """A question about a segment that is put to the voters `votes` times."""
 
     kind: Literal["segment", "frame"]
     round: int
@@ -86,19 +86,19 @@ class Sampler:
     delta: float = 0.3
     """The longest key segment, as a part of the video."""
     rounds: int = 5
-    """At most so many rounds."""
+    """Maximum number of rounds."""
     average: Average = "mean"
-    """Of votes; a `median` does not mix two stretches that voters disagree about."""
+    """Average of votes; a `median` does not mix two stretches that voters disagree about."""
     target: Target = "inside"
-    """How a share p of a segment of n frames is a frame: its frame number ceil(n p), counted from
-    one (`inside`), or the paper's start + ceil(n p), which lies one behind, clipped (`literal`)."""
+    """Rule from a share p of a segment of n frames to a frame: frame number ceil(n p), counted from
+    one (`inside`), or the paper's start + ceil(n p), one frame later, clipped (`literal`)."""
     key_segment: bool = True
     """Without it the key segment is the whole video (the paper's Table 5)."""
     target_frame: bool = True
     """Without it the target is a random frame of the key segment, or, if there is no key segment
     either, the first frame of the video (Table 5)."""
     seed: int = 0
-    """Of the random frame."""
+    """Seed of the random frame."""
 
     def __post_init__(self) -> None:
         for name in ("votes", "percentages", "rounds"):
@@ -108,7 +108,7 @@ class Sampler:
             raise UsageError("delta=…", expected="between 0 and 1", found=str(self.delta))
 
     def search(self, times: Sequence[float], *, key: str = "") -> Search:
-        """Look for the place in a video whose frames are shown at `times` (seconds, rising).
+        """Search the place in a video whose frames are shown at `times` (seconds, ascending).
 
         `key` names the question: with the seed it decides which frame a random one is.
         """

@@ -1,4 +1,4 @@
-"""What the networks are shown and asked: requests of the sampler, and of the reasoner.
+"""Requests of the sampler and of the reasoner, with their frames.
 
 One copy for adapter and trainer. The target frame is the first medium of the reasoner's request,
 at the size of the canvas; reference frames and key frames follow, smaller, each as a picture or,
@@ -20,15 +20,15 @@ from harness.models.visionreasoner.grammar import question
 from harness.types import Query
 
 Beside: TypeAlias = Literal["pictures", "clips"]
-"""How reference frames and key frames are shown: one by one, or as two clips."""
+"""Form of reference frames and key frames: one by one, or as two clips."""
 
 SAMPLER_TOKENS = 128
-"""Longest reply of the sampler: a few numbers, and what a network likes to say before them."""
+"""Longest response of the sampler: a few numbers, and the words before them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Showing:
-    """How many frames are shown, and how large."""
+    """Numbers and sizes of the frames in requests."""
 
     context: tuple[int, int]
     """(width, height) that every frame but the target is squashed to."""
@@ -37,15 +37,15 @@ class Showing:
     reference_frames: int = 12
     """T_ref: frames from outside the key segment."""
     strategy: Strategy = "adaptive"
-    """Which those are."""
+    """Strategy for choosing the reference frames."""
     key_frames: int = 8
     """Frames of the key segment, evenly spread, at most."""
     beside: Beside = "pictures"
     temperature: float | None = None
-    """Of votes; None: the voters' own."""
+    """Temperature of votes; None: the voters' default."""
 
     def sampled(self, query: Query, ask: Ask, *, key: str) -> list[ChatRequest]:
-        """The requests of one turn of the sampler, each with a key of its own."""
+        """Return the requests of one turn of the sampler, each with its own key."""
         video = query.media[0]
         indices = spread(ask.segment.frames(), self.sampler_frames)
         times = video.times()
@@ -104,7 +104,7 @@ class Showing:
 
 
 def introduced(video: Media, place: Place, refer: Sequence[int], keys: Sequence[int]) -> str:
-    """What is said of the pictures, before the question."""
+    """Return the text about the images, before the question."""
     times, says = video.times(), _says()
     text = filled(says["target"], Time=f"{times[place.target]:.1f}", End=f"{times[-1]:.1f}")
     if refer:
@@ -127,7 +127,7 @@ def seconds(video: Media, frames: Sequence[int]) -> str:
 
 
 def filled(text: str, **values: str) -> str:
-    """A template with its gaps filled, in the order given: what a user wrote comes last."""
+    """Fill a template's gaps in the order given; the user's text comes last."""
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)
     return text

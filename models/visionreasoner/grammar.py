@@ -77,7 +77,7 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
-    """The reply that says `items`.
+    """Return the response for `items`; coordinates are written as whole numbers.
 
     Raises:
         ParseError: `think` holds a tag of the grammar, or an item has no point.
@@ -99,7 +99,7 @@ class VisionReasoner:
     """Between picture and prompt, as in the official training, and not in its evaluation."""
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The official prompt, after the words that ask for a frame where one must be named."""
+        """Return the official prompt, after a request for a frame where one must be named."""
         return "\n" * self.newline + ask_for_frame(numbered) + ask(text)
 
     def parse(self, reply: str) -> ParseResult:
@@ -107,7 +107,7 @@ class VisionReasoner:
         return parse(reply)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`."""
+        """Return the response for `items`."""
         return write(items, frame=frame)
 
 

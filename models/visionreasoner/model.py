@@ -1,4 +1,4 @@
-"""VisionReasoner: asked with its own prompt, on its own canvas, then segmented.
+"""VisionReasoner: prompted with its own wording, on its own canvas, then segmented.
 
 harness eval --model "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …

@@ -1,4 +1,4 @@
-"""COCO's AP of the boxes that were said, with VisionReasoner's scores or the model's own."""
+"""COCO's AP of predicted boxes, with VisionReasoner's confidences or the model's."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,7 +19,7 @@ def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Seq
 
 
 def as_said(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
-    """The model's own; 1 for each box where it gave none."""
+    """Return the model's confidences; 1 for each box where it gave none."""
     assert prediction.answer is not None
     return prediction.answer.box_scores or (1.0,) * len(boxes)
 

@@ -1,4 +1,4 @@
-"""COCO detection as VisionReasoner asks for it: one question a category that is in a picture.
+"""COCO detection in VisionReasoner's form: one question for each category in an image.
 
 Truth is COCO's own `instances_val2017.json`. Questions are either made from it, or are those of
 VisionReasoner's copy on the hub, one row a question:
@@ -127,7 +127,7 @@ def _asked(truth: Truth, pictures: Path) -> Iterator[Sample]:
 
 
 def _copied(truth: Truth, files: Sequence[Path]) -> Iterator[Sample]:
-    """Questions of VisionReasoner's copy; their boxes only tell whether anything is there."""
+    """Yield questions of VisionReasoner's copy; its boxes only show that an object is there."""
     for copy in read_copies(files, boxes=True, category=True):
         image_id, category = _numbers(copy)
         things = truth.of(image_id, category)
@@ -168,7 +168,7 @@ def _sample(
     *,
     asked: bool,
 ) -> Sample:
-    """One question; `asked` says whether it lists a box, on which VisionReasoner's score hangs."""
+    """Return one question; `asked`: its query lists a box. VisionReasoner's score depends on it."""
     image_id, category = place
     extra = {
         "image": image_id,

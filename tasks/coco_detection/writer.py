@@ -1,4 +1,4 @@
-"""Still scenes as COCO's val2017, and as VisionReasoner's copy of it: shapes are the categories."""
+"""Still scenes as COCO's val2017 and VisionReasoner's copy of it: shapes are the categories."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ COPY = {
 
 
 def file_name(scene: Scene) -> str:
-    """How COCO calls its pictures since 2017."""
+    """Return the name of an image in COCO since 2017."""
     return f"{number_of(scene):012d}.jpg"
 
 

@@ -1,1 +1,1 @@
-"""PixMo-Count and CountBench: how many are there?"""
+"""PixMo-Count and CountBench: count the objects of a kind."""

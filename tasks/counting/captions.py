@@ -15,7 +15,7 @@ OTHERS = {
     10: ("tens",),
     12: ("dozen",),
 }
-"""Further words that say a number, by the number."""
+"""Further words for a number, by the number."""
 
 LETTER = r"[^\W\d_]"
 

@@ -1,4 +1,4 @@
-"""PixMo-Count and CountBench: how many are there?
+"""PixMo-Count and CountBench: count the objects of a kind.
 
 Parquet files as they lie on the Hugging Face hub. VisionReasoner's copies have one row a question:
 
@@ -26,24 +26,24 @@ FIX = "`harness list tasks counting` says where the data is had."
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One question, whichever list it comes from."""
+    """One question from any of the lists."""
 
     id: str
     text: str
     count: int
     picture: bytes | Path | None
-    """An encoded file, where one lies, or None where the list has lost it."""
+    """Image: encoded bytes, a file, or None where the list has lost it."""
     points: tuple[Point, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Where a list lies, and how its rows are read."""
+    """Place of a list, and the reader of its rows."""
 
     folder: str
     hub_split: str
     columns: Mapping[str, str]
-    """The columns that are read, each with a word on what it holds."""
+    """Columns to read, each with a word on its content."""
     read: Callable[[Mapping[str, Any], int, Path], Record]
     """Turns a row, its number in the list and the list's folder into a record."""
 
@@ -65,7 +65,7 @@ def countbenchqa_row(row: Mapping[str, Any], number: int, place: Path) -> Record
 
 
 def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
-    """A row of the official list, whose pictures were fetched by their address beforehand."""
+    """Read a row of the official list, whose images were fetched by their address beforehand."""
     label, path = _text(row, "label"), inside(place / "images", row["image_sha256"])
     try:
         places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
@@ -116,7 +116,7 @@ LISTS = {
     "countbenchqa": Listing("CountBenchQA", "test", QUESTIONS, countbenchqa_row),
     "countbench_visionreasoner": Listing("counting_countbench", "test", COPY, visionreasoner_row),
 }
-"""By the name that `split=` takes."""
+"""Lists by the name that `split=` takes."""
 
 
 def counting(
@@ -170,7 +170,7 @@ def counting(
 
 
 def lost_pictures(files: Sequence[Path], listing: Listing) -> int | None:
-    """How many rows have no picture; None if a file cannot be read, of which `check` tells."""
+    """Count the rows without an image; None if a file cannot be read, which `check` reports."""
     try:
         return sum(
             isinstance(record, Record) and record.picture is None
@@ -181,7 +181,7 @@ def lost_pictures(files: Sequence[Path], listing: Listing) -> int | None:
 
 
 def _records(files: Sequence[Path], listing: Listing) -> Iterator[Record | DataError]:
-    """Every row in order: what was read, or why it cannot be."""
+    """Yield every row in order: its record, or the error that it has."""
     number = 0
     for path in files:
         for row in rows(path, dict(listing.columns)):
@@ -242,7 +242,7 @@ def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
 
 
 def said_count(answer: Answer | None) -> int:
-    """The number that an answer says, or shows by its boxes or points; 0 where there is none."""
+    """Return the number in an answer, or of its boxes or points; 0 where there is none."""
     if answer is None or answer.no_target:
         return 0
     if answer.count is not None:

@@ -93,7 +93,7 @@ def _caption_row(example: Example, picture: Image) -> dict[str, Any]:
 
 
 def _lost_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose picture could no longer be fetched, as every tenth of the original."""
+    """Return a row whose image can no longer be fetched, as every tenth of the original."""
     return {**row, "image_url": f"{ADDRESS}/lost.png", "image": None}
 
 
@@ -130,7 +130,7 @@ def _address(example: Example) -> str:
 
 
 def _image(example: Example) -> Image:
-    """How Hugging Face datasets stores a picture inside a table."""
+    """Return an image as Hugging Face datasets stores it inside a table."""
     scene = example.scene
     return {"bytes": encode_png(render(scene)), "path": f"{scene.index:05d}.png"}
 
@@ -199,7 +199,7 @@ def _image_type() -> "pa.DataType":
 
 
 def _schema(columns: "dict[str, pa.DataType]") -> "pa.Schema":
-    """A schema whose metadata tell Hugging Face datasets which column is a picture."""
+    """Return a schema whose metadata mark the column of images for Hugging Face datasets."""
     import pyarrow as pa
 
     features = {name: _feature(kind) for name, kind in columns.items()}

@@ -27,7 +27,7 @@ def _truth(sample: Sample) -> Answer:
 
 
 def _masks(sample: Sample, answer: Answer | None) -> tuple[Rle, Rle]:
-    """The true and the predicted mask; the latter is empty where there is none."""
+    """Return the true and the predicted mask; the latter is empty where there is none."""
     masks = _truth(sample).masks
     assert masks is not None
     if answer is None or answer.masks is None:
@@ -36,12 +36,12 @@ def _masks(sample: Sample, answer: Answer | None) -> tuple[Rle, Rle]:
 
 
 def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
-    """The share of one of two sets of samples for which it is rightly said what there is."""
+    """Return one sample's part of N_acc or T_acc: 1 if it is right about having a target."""
     return {"N_acc" if no_target else "T_acc": Ratio(float(right), 1.0)}
 
 
 def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
-    """What a sample adds, counted in 480 × 480 or in the picture's own pixels."""
+    """Return the contribution of a sample, counted in 480 × 480 or in the image's own pixels."""
     assert sample.target is not None
     truth, said = _masks(sample, answer)
     if square:
@@ -105,7 +105,7 @@ def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
 
 
 def _boxes(answer: Answer | None, said: Rle) -> Sequence[Box] | None:
-    """The predicted boxes, or the one around a mask that came without any; None for a failure."""
+    """Return the predicted boxes, or the box around a mask without boxes; None for a failure."""
     if answer is None:
         return None
     if answer.no_target:
@@ -134,7 +134,9 @@ def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
 
 
 def answerable(samples: Iterable[Sample]) -> float:
-    """The share of samples that can score: those without target, or whose truth is not empty."""
+    """Return the share of samples that can score: those without target, or with a true mask not
+    empty.
+    """
     found = [
         truth.no_target or bool(truth.masks and truth.masks[0].area)
         for truth in map(_truth, samples)
@@ -214,4 +216,4 @@ BOXED = {
     "res/rela_pixels": "rec/grec",
     "res/visionreasoner-nonobj": "rec/grec",
 }
-"""What `answer=box` makes of a protocol for masks."""
+"""Protocols for boxes in place of protocols for masks, with `answer=box`."""

@@ -1,4 +1,4 @@
-"""Still scenes in the layout of gRefCOCO: one thing meant, several, or none."""
+"""Still scenes in the layout of gRefCOCO: expressions with one referent, several, or none."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
@@ -44,7 +44,7 @@ def write(world: World, root: Path, *, parts: Mapping[str, Part] = GAME) -> None
 
 
 def _with_nothing(several: Sequence[Mention]) -> Iterator[Mention]:
-    """The same number of expressions; each fourth mention is about what is not in the picture."""
+    """Yield the same number of expressions; each fourth has no referent in the image."""
     for place, one in enumerate(several):
         if place % NOTHING_EVERY == NOTHING_EVERY - 2:
             draws = Draws(one.scene.seed, one.scene.id, "nothing")

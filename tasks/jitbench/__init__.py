@@ -1,1 +1,1 @@
-"""JiTBench: segment what an implicit question is about, in every frame."""
+"""JiTBench: segment the objects of an implicit question, in every frame."""

@@ -1,4 +1,4 @@
-"""JiTBench (Shen et al., 2025): masks in every frame for what an implicit question is about.
+"""JiTBench (Shen et al., 2025): masks in every frame for the objects of an implicit question.
 
 The records are read as those of RVTBench, by a mapping of its own; three levels, three categories.
 """

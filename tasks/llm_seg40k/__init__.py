@@ -1,1 +1,1 @@
-"""LLM-Seg40K: segment what a question that a language model wrote is about."""
+"""LLM-Seg40K: segment the object of a question that a language model wrote."""

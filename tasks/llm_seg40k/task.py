@@ -25,7 +25,7 @@ __all__ = ["PROTOCOLS", "llm_seg40k"]
 
 FIX = "`harness list tasks llm_seg40k` says where the data is had."
 FOLDERS = {"coco": "coco/train2017", "ego_objects": "ego_objects/images"}
-"""Where the pictures lie below the benchmark's folder, by `from_dataset`."""
+"""Folders of the images below the benchmark's folder, by `from_dataset`."""
 SHAPE_TOLERANCE = 0.02  # of the ratio of a mask's sides: sides are whole numbers
 
 

@@ -1,4 +1,4 @@
-"""Still scenes in the layout of LLM-Seg40K: masks as run-lengths and as pictures of their own."""
+"""Still scenes in the layout of LLM-Seg40K: masks as run-lengths and as separate images."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ SOURCES = (("coco", "coco/train2017"), ("ego_objects", "ego_objects/images"))
 
 
 def write(world: World, root: Path, *, files: Mapping[str, Split] = FILES) -> None:
-    """Write `root/llm_seg40k/LLMSeg-40K/{train,validation,test}.json` and what they name."""
+    """Write `root/llm_seg40k/LLMSeg-40K/{train,validation,test}.json` and the files they name."""
     place = root / "llm_seg40k"
     for _, folder in (*SOURCES, ("", "LLMSeg-40K"), ("", "masks")):
         (place / folder).mkdir(parents=True)

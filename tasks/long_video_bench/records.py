@@ -15,7 +15,7 @@ JSON: Mapping[Split, str] = {"val": "lvb_val.json", "test": "lvb_test_wo_gt.json
 TABLE: Mapping[Split, str] = {"val": "validation-*.parquet", "test": "test-*.parquet"}
 SLOTS = tuple(f"option{number}" for number in range(5))
 NOTHING = "N/A"
-"""What fills the hub's five columns of options where there are fewer."""
+"""Filler of the hub's five columns of options where a question has fewer."""
 FIELDS = Fields(
     id="{id}",
     media="{video_path}",

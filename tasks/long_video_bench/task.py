@@ -1,4 +1,4 @@
-"""LongVideoBench: which option fits the moment that a question refers to, with subtitles.
+"""LongVideoBench: choose the option for the moment that a question refers to, with subtitles.
 
 A record of `lvb_val.json`, the video `videos/<video_path>` and its subtitles:
 
@@ -126,7 +126,7 @@ class Told:
         return listed(path, start=row["starting_timestamp_for_subtitles"], duration=row["duration"])
 
     def problems(self, question: Question) -> Iterator[Problem]:
-        """What is wrong with the video, or with its subtitles where they are asked for."""
+        """Yield the faults of the video, and of its subtitles where they are needed."""
         yield from self.videos.problems(question)
         if self.subtitles != "none":
             try:

@@ -17,7 +17,7 @@ from harness.world.shapes import World
 
 GROUPS = (15, 60, 600, 3600)
 HIDDEN = -1
-"""Stands in the table of `test` where the organisers keep the truth."""
+"""Value in the table of `test`, where the organisers keep the ground truth."""
 TABLES = {"val": "validation", "test": "test"}
 COLUMNS = {
     **dict.fromkeys(("video_id", "id", "video_path", "subtitle_path"), "text"),
@@ -85,7 +85,7 @@ def _record(
 
 
 def _subtitles(scene: Scene, starts: int) -> list[dict[str, Any]]:
-    """What says nothing about the answers; the form depends on where the video begins."""
+    """Return subtitles without hints at the answers; their form depends on the video's start."""
     lines: list[dict[str, Any]] = []
     for second in range(0, scene.frames, 3):
         start, end = starts + second + 0.25, starts + second + 1.5

@@ -1,1 +1,1 @@
-"""MeViS: segment what an expression about motion refers to, in every frame."""
+"""MeViS: segment the referents of an expression about motion, in every frame."""

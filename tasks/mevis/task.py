@@ -1,4 +1,4 @@
-"""MeViS (Ding et al., 2023): a mask in every frame for what an expression about motion means.
+"""MeViS (Ding et al., 2023): a mask in every frame for the referents of an expression about motion.
 
 `meta_expressions.json` names videos, frames and expressions, `mask_dict.json` holds the masks:
 
@@ -102,7 +102,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
 
 
 def _video(layout: Layout, name: str, video: Any) -> Media:
-    """The video's frames; something that stands for them if one of them is missing."""
+    """Return the video's frames, or a stand-in if one of them is missing."""
     paths = frame_paths(layout.place, name, video)
     try:
         refuse_missing(paths)

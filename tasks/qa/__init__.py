@@ -1,1 +1,1 @@
-"""What benchmarks of questions share: fields to questions, questions to samples and checks."""
+"""Shared code of benchmarks of questions: fields to questions, questions to samples and checks."""

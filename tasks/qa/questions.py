@@ -1,4 +1,4 @@
-"""Questions as benchmarks' records have them: which fields say what, declared once."""
+"""Questions from benchmarks' records, by a declaration of the fields."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,55 +24,55 @@ class Question:
 
     id: str
     text: str
-    """What is asked, without its options."""
+    """Text of the question, without its options."""
     media: str | tuple[bytes | Path, ...]
-    """The name of its video, or its pictures: encoded files, or where they lie."""
+    """Name of its video, or its images: encoded files or paths."""
     answer: Answer | None
-    """None where the organisers keep it."""
+    """True answer; None where the organisers keep it."""
     options: tuple[str, ...] = ()
     """Without their letters."""
     group: str = ""
-    """What statistics cluster by; the medium's name or content, without."""
+    """Group for the clusters of statistics; by default the medium's name or content."""
     categories: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What the benchmark's scorer needs besides the letter and the letters there are."""
+    """Data for the benchmark's scorer besides the letter and the existing letters."""
     row: Mapping[str, Any] = field(default_factory=dict)
-    """The record, for what only its own benchmark has."""
+    """The whole record, for fields of one benchmark alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Which fields of a record say what."""
+    """Names of a record's fields."""
 
     id: str
-    """A pattern such as `{video}|{number}`."""
+    """Pattern of the id, such as `{video}|{number}`."""
     media: str
-    """A pattern of the name of the video's or picture's file, such as `{scene}.mp4`."""
+    """Pattern of the name of the video's or image's file, such as `{scene}.mp4`."""
     question: str = "question"
     answer: str = "answer"
-    """The field of the truth; empty where there is none."""
+    """Field of the true answer; empty where there is none."""
     form: Literal["letter", "place", "number", "text"] = "letter"
-    """How the truth is written: the letter of an option, its place from 0, a number, a text."""
+    """Form of the ground truth: the letter of an option, its place from 0, a number, a text."""
     options: str = ""
-    """The field that lists options; empty where there are none."""
+    """Field of the list of options; empty where there is none."""
     lettered: bool = False
-    """Whether options begin with their letters, as `A. left` does."""
+    """True if options begin with their letters, as `A. left` does."""
     most: int = len(LETTERS)
     """Options at most."""
     group: str = ""
-    """A pattern of what statistics cluster by; the medium's, without."""
+    """Pattern of the group for clusters of statistics; by default the medium."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """The fields of the breakdowns, by the breakdowns' names."""
     known: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The values that a field may have."""
     positive: bool = False
-    """Whether a number has to be above 0."""
+    """True if a number has to be above 0."""
     others: Mapping[str, Literal["number", "text"]] = field(default_factory=dict)
-    """Fields that the benchmark needs besides, and what they hold."""
+    """Further fields that the benchmark needs, and their types."""
 
     @property
     def columns(self) -> dict[str, str]:
-        """Every field that is needed, with a word on what it holds."""
+        """Every field that is needed, with a word on its content."""
         found = dict.fromkeys(_names(self.id), "id")
         found |= dict.fromkeys(_names(self.media), "medium")
         found |= {self.question: "question", self.answer: "truth", self.options: "options"}
@@ -152,7 +152,7 @@ def read(
     *,
     optional: Mapping[str, str] = NOTHING,
 ) -> Iterator[Made | DataError]:
-    """What `make` makes of every record, or why it cannot, in the files' order.
+    """Yield the result of `make` for every record, or its error, in the files' order.
 
     Args:
         paths: Parquet, lines of JSON, or JSON that is a list; read as they are needed.

@@ -21,12 +21,12 @@ class Videos:
 
     folders: tuple[Path, ...]
     shown: Shown = Shown(None)  # noqa: RUF009
-    """Which of their frames a question has."""
+    """Rule for the frames that a question has."""
     suffixes: tuple[str, ...] = ("",)
-    """What is added to a name to make that of a file; the first that is there counts."""
+    """Suffixes that turn a name into a file's; the first whose file exists counts."""
 
     def path(self, name: str) -> Path:
-        """Where a video lies.
+        """Return the path of a video.
 
         Raises:
             DataError: the name leaves the folder.
@@ -35,12 +35,12 @@ class Videos:
         return find(self.folders, name, suffixes=self.suffixes)
 
     def open(self, question: Question) -> tuple[Media, ...]:
-        """A question's video, or what stands for it if it is missing or damaged."""
+        """Open a question's video, or a stand-in if it is missing or damaged."""
         name = str(question.media)
         return (open_or_lost(lambda: self.path(name), self.shown.choose),)
 
     def problems(self, question: Question) -> Iterator[Problem]:
-        """What is wrong with a question's video."""
+        """Yield the faults of a question's video."""
         path = str(question.media)
         try:
             found = self.path(path)
@@ -51,7 +51,7 @@ class Videos:
 
 
 def plain_text(question: Question, media: Media) -> str:
-    """The question as it stands in the record."""
+    """Return the question's text in the record."""
     return question.text
 
 
@@ -67,21 +67,21 @@ def worded(package: str, prompt: str) -> Callable[[Question, Media], str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How a benchmark's questions are read, shown and asked."""
+    """Functions that read a benchmark's questions, open their media and word them."""
 
     files: Sequence[Path]
     """The files whose content decides the questions."""
     read: Callable[[], Iterator[Question | DataError]]
     open: Callable[[Question], tuple[Media, ...]]
-    """A question's media; what cannot be read is a lost medium."""
+    """Function that opens a question's media; an unreadable one becomes a stand-in."""
     problems: Callable[[Question], Iterable[Problem]]
-    """What is wrong with a question's media, and with what else belongs to them."""
+    """Function that yields the faults of a question's media and of their companion files."""
     text: Callable[[Question, Media], str] = plain_text
-    """What is asked, by a question and the first of its media."""
+    """Function that returns the question's text, given it and the first of its media."""
     apart: bool = True
-    """Whether options are given beside the text."""
+    """True if options are given beside the text."""
     as_text: bool = False
-    """Whether a letter is asked for as text, which leaves it to the scorer to find it."""
+    """True if the answer is requested as text, so that the scorer finds the letter."""
 
     def samples(self) -> Iterator[Sample]:
         """One sample a question, in the order of the files.
@@ -130,7 +130,9 @@ class Asked:
 
 
 def form_of(question: Question) -> AnswerForm:
-    """What a question asks for: an option, where it has some or the truth is a letter."""
+    """Return the form of answer: an option, where there are options or the ground truth is a
+    letter.
+    """
     answer = question.answer
     if question.options or answer is None or answer.choice is not None:
         return AnswerForm.CHOICE

@@ -1,1 +1,1 @@
-"""ReasonSeg: segment what a question is about."""
+"""ReasonSeg: segment the objects that a question is about."""

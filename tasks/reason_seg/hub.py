@@ -1,4 +1,4 @@
-"""ReasonSeg as VisionReasoner's copies have it: one Parquet row a question, with its mask.
+"""ReasonSeg in VisionReasoner's copies: one Parquet row for each question, with its mask.
 
 The copies hold `mask.astype(bool)` of LISA's masks, in which 255 marks pixels to ignore: those
 became foreground, and nothing tells them from the target any more. `is_sentence` is lost as well.
@@ -18,7 +18,7 @@ SERVED = ("seg/visionreasoner", "seg/segzero")
 
 
 def in_copy(root: Path, split: str, layout: str) -> bool:
-    """Whether the copy is meant, or is all that is there."""
+    """Return True if the copy is selected, or is the only one that is there."""
     if layout != "auto":
         return layout == "hub"
     there = (root / "ReasonSeg" / split).is_dir()

@@ -1,4 +1,4 @@
-"""ReasonSeg (Lai et al., 2024): one mask for what a short phrase or a question is about.
+"""ReasonSeg (Lai et al., 2024): one mask for the subject of a short phrase or a question.
 
 A pair of files a sample, `x.jpg` and `x.json`:
 
@@ -30,7 +30,7 @@ from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target,
 FIX = "`harness list tasks reason_seg` says where the data is had."
 VERSION = 2
 DRAWN: dict[str, FillVersion] = {"seg/lisa@cv4.11": "4.11"}
-"""Protocols whose truth is not as the OpenCV that LISA pins, 4.8, draws it."""
+"""Protocols whose true masks are drawn by another OpenCV than LISA's, 4.8."""
 COPIED = ("seg/visionreasoner", "seg/segzero")
 """Protocols of evaluations that read the copies on the hub."""
 ENCODINGS = ("utf-8", "cp1252")  # LISA reads the second where the first fails
@@ -43,7 +43,7 @@ def reason_seg(
     protocol: str = "seg/lisa",
     layout: Literal["auto", "lisa", "hub"] = "auto",
 ) -> Task:
-    """One sample a picture, asked with its first text.
+    """One sample for each image, with the first of its texts.
 
     Args:
         data: The folder that holds one folder a benchmark.
@@ -102,7 +102,7 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
 
 
 def _extent(shapes: Sequence[Any]) -> tuple[int, int]:
-    """(width, height) that holds all polygons, where the picture's own size cannot be read."""
+    """Return the (width, height) that holds all polygons, where the image's size cannot be read."""
     sides = [1.0, 1.0]
     for shape in shapes:
         points = shape.get("points") if isinstance(shape, dict) else None
@@ -254,7 +254,7 @@ def _protocol(
 
 
 def with_target(samples: Iterable[Sample]) -> float:
-    """The share of samples whose truth is not empty; 0 of none."""
+    """Return the share of samples whose true mask is not empty; 0 of none."""
     found = [_truth(sample).area > 0 for sample in samples]
     return sum(found) / max(len(found), 1)
 

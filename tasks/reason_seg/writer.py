@@ -1,4 +1,4 @@
-"""Still scenes in the layouts of ReasonSeg: a picture and its labelme polygons, side by side.
+"""Still scenes in the layouts of ReasonSeg: an image beside its labelme polygons.
 
 Polygons follow the outermost pixels of what is visible of each thing. LISA truncates points to
 whole pixels, draws the outline and fills it; that gives the scene's masks back exactly. The copies

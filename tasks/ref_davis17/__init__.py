@@ -1,1 +1,1 @@
-"""Ref-DAVIS17: segment what an expression refers to, in every frame, by four annotators."""
+"""Ref-DAVIS17: segment the referent of an expression, in every frame, by four annotators."""

@@ -181,7 +181,7 @@ def by_annotator(video: Any, where: str) -> list[list[tuple[str, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class VideoTruth:
-    """What a video's annotations show."""
+    """Ground truth of a video's annotations."""
 
     tracks: Mapping[int, tuple[Rle, ...]]
     """Every object's masks by its number; one that a frame lacks is empty there."""

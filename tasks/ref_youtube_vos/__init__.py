@@ -1,1 +1,1 @@
-"""Ref-YouTube-VOS: segment what an expression refers to, in every frame."""
+"""Ref-YouTube-VOS: segment the referent of an expression, in every frame."""

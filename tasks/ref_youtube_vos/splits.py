@@ -1,4 +1,4 @@
-"""Which videos belong to a split: the organisers' valid without test, and parts of train.
+"""Videos of each split: the organisers' valid without test, and parts of train.
 
 The organisers keep the truth of all but `train`. To score at home, `train` is cut in two by the
 videos' names, so that a part of the download is cut alike.
@@ -19,7 +19,8 @@ VALID = 202
 
 
 def held_out(video: str) -> bool:
-    """Whether a video of `train` is in `train_dev`: its name's SHA-256 begins with a byte below 26.
+    """Return True if a video of `train` is in `train_dev`: its name's SHA-256 starts with a byte <
+    26.
 
     >>> [held_out(name) for name in ("003234408d", "0043f083b5", "00f88c4f0a")]
     [True, False, False]
@@ -29,11 +30,11 @@ def held_out(video: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part(Mapping[str, Any]):
-    """Some entries of a mapping, which are read as it reads them."""
+    """Some entries of a mapping, read through it."""
 
     whole: Mapping[str, Any]
     kept: Callable[[str], bool]
-    """Whether the entry of a key belongs to the part."""
+    """Function that returns True if the entry of a key belongs to the part."""
 
     def __getitem__(self, key: str) -> Any:
         if not self.kept(key):

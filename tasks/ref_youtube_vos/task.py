@@ -1,4 +1,4 @@
-"""Ref-YouTube-VOS (Seo et al., 2020): a mask in every frame for what an expression means.
+"""Ref-YouTube-VOS (Seo et al., 2020): a mask in every frame for the referent of an expression.
 
 `meta_expressions/<part>/meta_expressions.json` names videos, frames and expressions,
 `train/meta.json` the objects; a PNG a frame, `train/Annotations/<video>/<frame>.png`, has the
@@ -29,9 +29,9 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks ref_youtube_vos` says where the data is had."
 PREFIX = "Annotations/"
-"""What names in the server's zip begin with."""
+"""Prefix of the names in the server's zip."""
 MANIFEST = "shapes.json"
-"""What a generated world has beside its benchmarks."""
+"""File of a generated world beside its benchmarks."""
 
 PROTOCOLS = {
     "rvos/mevis": by_expressions(
@@ -116,7 +116,7 @@ def _videos(path: Path) -> JsonIndex:
 
 
 def _annotations(layout: Layout) -> Iterator[Path]:
-    """What decides samples and truth: the JSON files, and the pictures of the truth."""
+    """Yield the files that decide samples and ground truth: JSON files, and images of the masks."""
     yield from layout.files
     if layout.objects is None:
         return

@@ -82,7 +82,7 @@ def video_entry(example: Example, *, truth: bool) -> dict[str, Any]:
 
 
 def single(example: Example) -> Sequence[tuple[str, int]]:
-    """As many texts as the example has questions, each about one thing that is shown."""
+    """Return as many texts as the example has questions, each about one visible thing."""
     scene = example.scene
     shown = set(objects_entry(scene)["objects"])
     fitting = {

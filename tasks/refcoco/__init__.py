@@ -1,1 +1,1 @@
-"""RefCOCO: segment or box what a short expression refers to."""
+"""RefCOCO: segment or box the referent of a short expression."""

@@ -1,1 +1,1 @@
-"""RefCOCO+: what an expression without words of place refers to."""
+"""RefCOCO+: segment or box the referent of an expression without words of place."""

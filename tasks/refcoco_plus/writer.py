@@ -1,4 +1,4 @@
-"""Still scenes in the layouts of RefCOCO+: expressions that say no place."""
+"""Still scenes in the layouts of RefCOCO+: expressions without words of place."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""RefCOCOg: what a longer expression refers to."""
+"""RefCOCOg: segment or box the referent of a longer expression."""

@@ -1,1 +1,1 @@
-"""What the benchmarks of referring expressions share: their files, their truth, their scoring."""
+"""Shared code of the benchmarks of referring expressions: files, ground truth, scoring."""

@@ -1,4 +1,4 @@
-"""COCO's `instances.json`: pictures and objects, their boxes and their masks.
+"""COCO's `instances.json`: images and objects, their boxes and their masks.
 
 Only what is asked for is checked: the file of RefCOCO holds ten times as many objects as are
 referred to.
@@ -42,7 +42,7 @@ class Thing:
 
     @property
     def box(self) -> Box:
-        """Its box: COCO's [x, y, width, height] as edges.
+        """Box of the object: COCO's [x, y, width, height] as edges.
 
         Raises:
             DataError: it is not four finite numbers, or has no area.
@@ -56,7 +56,7 @@ class Thing:
 
     @property
     def edges(self) -> Box:
-        """As `box`, which may be without area, as a few in COCO are."""
+        """Box as in `box`, but possibly without area, as a few in COCO are."""
         sides = self.plain.get("bbox")
         if not isinstance(sides, list) or len(sides) != 4 or not all(map(_finite, sides)):
             raise DataError(
@@ -69,14 +69,14 @@ class Thing:
 
     @property
     def area(self) -> float:
-        """Square pixels as annotated, by which COCO tells small from large objects."""
+        """Area in square pixels as annotated; COCO sorts objects into small and large by it."""
         area: Any = self.plain.get("area")
         if not _finite(area) or area < 0:
             raise DataError(f"{self.where}: 'area'", expected="a number ≥ 0", found=repr(area)[:40])
         return float(area)
 
     def parts(self, picture: Picture) -> list[Rle]:
-        """Its polygons or run-lengths as masks of the picture, in the order of the file.
+        """Return its polygons or run-lengths as masks of the image, in the order of the file.
 
         Rasterised by COCO's own code, which clips them to the picture. None at all is one empty
         mask.
@@ -181,7 +181,7 @@ class Instances:
         _ = self.categories
 
     def picture(self, number: int, where: str) -> Picture:
-        """The picture with this number; a DataError that names `where` if there is none."""
+        """Return the image with this number, or raise a DataError that names `where`."""
         plain = _known(self.pictures, number, f"{where}: 'image_id'", f"pictures of {self.path}")
         place = f"{self.path}, picture {number}"
         picture = Picture(
@@ -194,7 +194,7 @@ class Instances:
         return picture
 
     def thing(self, number: int, where: str) -> Thing:
-        """The object with this number; a DataError that names `where` if there is none."""
+        """Return the object with this number, or raise a DataError that names `where`."""
         plain = _known(self.things, number, f"{where}: 'ann_id'", f"annotations of {self.path}")
         place = f"{self.path}, annotation {number}"
         return Thing(

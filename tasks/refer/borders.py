@@ -53,7 +53,7 @@ def _turn(padded: BoolArray, corner: Corner, step: Corner) -> Corner:
 
 
 def _sides(padded: BoolArray, corner: Corner, step: Corner) -> tuple[bool, bool]:
-    """Whether the pixels left and right of the next edge belong to the piece."""
+    """Return, for the pixels left and right of the next edge, True if they belong to the piece."""
     (x, y), (dx, dy) = corner, step
     if dx:
         column = x if dx > 0 else x - 1

@@ -1,4 +1,4 @@
-"""VisionReasoner's copies of benchmarks on the hub: a Parquet row a question, its mask beside it.
+"""VisionReasoner's copies of benchmarks on the hub: a Parquet row for each question, with its mask.
 
     {"image": {"bytes": …}, "text": "lady in black", "mask": [[false, …], …], "bbox": [x1, y1, x2,
      y2], "image_id": "581857", "ann_id": "1719310", "img_height": 428, "img_width": 640}
@@ -40,7 +40,7 @@ class Copy:
     ann_id: str
     text: str
     size: tuple[int, int]
-    """(width, height) as the row says it."""
+    """(width, height) in the row."""
     encoded: bytes
     where: str
     mask: Rle | None = None
@@ -48,7 +48,7 @@ class Copy:
     category: int | None = None
 
     def media(self) -> Media:
-        """The picture, or what stands for it if it cannot be read.
+        """Return the image, or a stand-in if it cannot be read.
 
         Raises:
             DataError: its size is not the one that the row says.
@@ -82,7 +82,7 @@ def parquet_files(folder: Path, split: str, *, fix: str) -> list[Path]:
 def read_copies(
     files: Sequence[Path], *, mask: bool = False, boxes: bool = False, category: bool = False
 ) -> Iterator[Copy]:
-    """Rows in order, with the columns that are asked for.
+    """Yield rows in order, with the selected columns.
 
     Raises:
         DataError: a file is damaged or lacks a column, or a value is not what it should be.
@@ -199,7 +199,7 @@ MASK_TYPES = tuple(
     for inner in ("list", "large_list")
     for name in ("element", "item")
 )
-"""How Arrow writes the type of a mask's column."""
+"""Arrow's names for the type of a mask's column."""
 
 
 def _mask(lines: Any, where: str, pa: Any) -> BoolArray:

@@ -15,7 +15,7 @@ from harness.types import Answer, AnswerForm, Sample
 
 
 def refer_source(folder: Path, split: str, *, split_by: str, protocol: str, fix: str) -> Source:
-    """The samples below `folder`, which lies beside the pictures.
+    """Return the samples below `folder`, which lies beside the images.
 
     Raises:
         DataError: there is no file of referents.

@@ -1,4 +1,4 @@
-"""Samples of the referring benchmarks as they lie on the hub: two kinds of Parquet files."""
+"""Samples of the referring benchmarks in the hub's copies: two kinds of Parquet files."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

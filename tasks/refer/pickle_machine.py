@@ -1,4 +1,4 @@
-"""The stack machine that a pickle is a program for, with nothing but plain data on its stack.
+"""The stack machine that executes a pickle, restricted to plain data on its stack.
 
 Of protocols 0 to 5 it knows what builds lists, tuples, dictionaries, texts, bytes, numbers, truth
 values and None.
@@ -105,14 +105,14 @@ class Machine:
         return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
     def pop_mark(self) -> list[Any]:
-        """What was pushed since the last mark."""
+        """Pop the items that were pushed since the last mark."""
         items = self.stack
         self.stack = self.marked.pop()
         return items
 
 
 Step: TypeAlias = Callable[[Machine], object]
-"""What an instruction does to the machine; what it returns is of no interest."""
+"""Function that applies an instruction to the machine; its return value is ignored."""
 
 
 def _mark(machine: Machine) -> None:

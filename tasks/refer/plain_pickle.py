@@ -1,4 +1,4 @@
-"""Reading the pickles of benchmarks without ever running what a pickle can run.
+"""Reader of benchmarks' pickles that never executes their code.
 
 A pickle is a program for a small stack machine. The one of `pickle_machine` knows the instructions
 that build plain data and refuses by name those that import, call, build objects or reach outside.
@@ -71,7 +71,7 @@ def _cut(error: Exception) -> str:
 
 
 def _check_tree(value: Any, most: int) -> None:
-    """Refuse what is nested too deeply, within itself, or larger than its file can mean."""
+    """Raise DataError for a value nested too deeply, within itself, or too large for its file."""
     levels = 0
     seen = 1
     level = [value] if isinstance(value, (list, tuple, dict)) else []

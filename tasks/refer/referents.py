@@ -1,4 +1,4 @@
-"""The files that say what is referred to: `refs(unc).p` and its like, and gRefCOCO's `grefs`.
+"""Files of referents: `refs(unc).p` and its like, and gRefCOCO's `grefs`.
 
     {"ref_id": 1, "ann_id": 1719310, "category_id": 1, "image_id": 581857, "split": "val",
      "file_name": "COCO_train2014_000000581857_1.jpg", "sent_ids": [3, 4],
@@ -21,10 +21,10 @@ from harness.tasks.refer.annotations import Instances
 from harness.tasks.refer.plain_pickle import read_plain_pickle
 
 NOTHING = -1
-"""The number of an object that stands for "no object"."""
+"""Number of an object in place of "no object"."""
 BLOCK = 1024  # numbers
 PICTURES = ("images/mscoco/images/train2014", "images/train2014")
-"""Where pictures lie below the data root: as LISA and refer have them, and as gRefCOCO has them."""
+"""Folders of images below the data root: as in LISA and refer, and as in gRefCOCO."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Sentence:
     id: int
     text: str
     raw: str | None = None
-    """As it was typed, where the file has that."""
+    """Text as the annotator typed it, where the file has that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Referent:
-    """What one or several expressions refer to in a picture."""
+    """Objects of an image that one or several expressions refer to."""
 
     id: int
     image_id: int
     things: tuple[int, ...]
-    """Numbers of the objects; none where nothing is meant."""
+    """Numbers of the objects; none for expressions without a referent."""
     split: str
     sentences: tuple[Sentence, ...]
     where: str
@@ -59,16 +59,16 @@ class Listing:
     path: Path
     """The file of referents."""
     fix: str = ""
-    """What an error says is to be done."""
+    """Remedy in error messages."""
 
     @cached_property
     def instances(self) -> Instances:
-        """The objects and pictures beside it."""
+        """Objects and images beside it."""
         return Instances(self.path.parent / "instances.json")
 
     @cached_property
     def pictures(self) -> Path:
-        """The folder of the pictures; the first of the known ones if there is none yet."""
+        """Folder of the images; the first of the known ones if none exists yet."""
         places = [self.root / place for place in PICTURES]
         return next((place for place in places if place.is_dir()), places[0])
 
@@ -120,7 +120,7 @@ class Listing:
 
 
 class _Once:
-    """Numbers, each of which may occur once; a bit each where they lie near each other."""
+    """Set of numbers that may each occur once; one bit each where they are close together."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -151,7 +151,7 @@ def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
 
 
 def in_split(own: str, split: str) -> bool:
-    """Whether a referent whose field says `own` belongs to `split`, as refer.py has it.
+    """Return True if a referent with the field `own` belongs to `split`, by refer.py's rule.
 
     A letter may stand among others (`testAB`), and `test` is any test split.
 
@@ -207,5 +207,5 @@ def read_referent(plain: Any, where: str) -> Referent:
 
 
 def asked(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
-    """The expressions that are asked: all of them, or the first."""
+    """Return the expressions that become questions: all of them, or the first."""
     return referent.sentences[:1] if first_only else referent.sentences

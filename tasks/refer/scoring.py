@@ -1,4 +1,4 @@
-"""How answers to referring expressions are scored: masks and boxes, by expression or by object."""
+"""Scores of answers to referring expressions: masks and boxes, by expression or by object."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,14 +37,14 @@ def score_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scor
 
 
 def score_any_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """VisionReasoner's `bbox_AP`, an accuracy: whether any box has an IoU above 0.5."""
+    """Return VisionReasoner's `bbox_AP`, an accuracy: 1 if any box has an IoU above 0.5."""
     (sample,), (prediction,) = unit, predictions
     boxes = prediction.answer.boxes if prediction.answer else None
     return {"bbox_AP": Mean(float(any_box_hits(true_box(sample), boxes or ())))}
 
 
 def score_instance(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """VisionReasoner's scores of a mask, and of its boxes where the prediction has some.
+    """Return VisionReasoner's scores of a mask, and of its boxes where the prediction has some.
 
     An answer that is a mask without boxes does not count in `bbox_AP`.
     """
@@ -106,4 +106,4 @@ BOXED = {
     "res/expression-strict": "rec/expression",
     "res/instance": "rec/instance",
 }
-"""What `answer=box` makes of a protocol for masks."""
+"""Protocols for boxes in place of protocols for masks, with `answer=box`."""

@@ -1,4 +1,4 @@
-"""Where a task's samples come from: one of several layouts of the same benchmark."""
+"""Source of a task's samples: one of several layouts of the same benchmark."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A layout that was found: the files that decide, and how they are read and checked."""
+    """A layout that was found: its files, and the functions that read and check them."""
 
     files: tuple[Path, ...]
     samples: Callable[[], Iterable[Sample]]
@@ -23,7 +23,7 @@ class Source:
 
 
 def media_of(picture: Picture, folder: Path) -> Media:
-    """A picture of an annotation file, or what stands for it if it cannot be read.
+    """Return an image of an annotation file, or a stand-in if it cannot be read.
 
     Raises:
         DataError: its name leaves the folder, or it is not of the annotated size.
@@ -64,7 +64,7 @@ def asked_sample(
 
 
 def problems(where: str, look: Callable[[], Sequence[Media]]) -> Iterable[Problem]:
-    """What is wrong with one entry: what `look` raises, or a picture that it gives and is lost."""
+    """Yield the faults of one entry: the error of `look`, or an image of it that is missing."""
     try:
         media = look()
     except DataError as error:

@@ -1,4 +1,4 @@
-"""RefCOCO, RefCOCO+ and RefCOCOg: one function that makes the task of each."""
+"""RefCOCO, RefCOCO+ and RefCOCOg: one function that builds the task of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,16 +37,16 @@ The copies on the hub hold masks that are already joined, so that LISA's reading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """What tells one benchmark of the family from another."""
+    """Particulars of one benchmark of the family."""
 
     name: str
     """The task's name."""
     folder: str
-    """Its folder in refer's layout."""
+    """Folder of the benchmark in refer's layout."""
     copies: str
-    """How the folders of VisionReasoner's copies begin, before `_val`."""
+    """First part of the folder names of VisionReasoner's copies, before `_val`."""
     boxes: str
-    """Its folder among those of lmms-lab."""
+    """Folder of the benchmark among those of lmms-lab."""
 
 
 def refer(

@@ -1,4 +1,4 @@
-"""Still scenes of the generated world as COCO has pictures: numbers, objects, expressions."""
+"""Still scenes of the generated world as images of COCO: numbers, objects, expressions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def number_of(scene: Scene) -> int:
 
 
 def file_name(scene: Scene, *, year: str = "train2014") -> str:
-    """How COCO calls the picture: before 2017 the names say where it belongs."""
+    """Return COCO's name of the image: before 2017 the names contain the split."""
     return f"COCO_{year}_{number_of(scene):012d}.jpg"
 
 
@@ -49,7 +49,7 @@ def thing_number(scene: Scene, index: int) -> int:
 
 
 def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, Any]:
-    """COCO's `instances.json` of the scenes: everything in them, by what is visible of it."""
+    """Return COCO's `instances.json` of the scenes: all their things, by the visible parts."""
     images = [
         {
             "id": number_of(scene),
@@ -113,7 +113,7 @@ class Mention:
 def mentions(
     world: World, part: Part, kinds: Sequence[Generator], *, name: str, several: bool = False
 ) -> list[Mention]:
-    """What is referred to in a split: as many expressions together as the world has samples.
+    """Return the expressions of a split: as many together as the world has samples.
 
     Each scene is asked about once before one is asked about again.
 

@@ -1,4 +1,4 @@
-"""Still scenes in the layouts of RefCOCO, RefCOCO+ and RefCOCOg: refer's own, and the hub's two."""
+"""Still scenes in the layouts of RefCOCO, RefCOCO+ and RefCOCOg: refer's, and the hub's two."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ GAME: Mapping[str, Part] = {
     "testA": ("still", "test"),
     "testB": ("count", "test"),
 }
-"""The splits of benchmarks whose test is in two parts."""
+"""Splits of benchmarks whose test set has two parts."""
 PLAIN: Mapping[str, Part] = {
     "train": ("still", "train"),
     "val": ("still", "val"),

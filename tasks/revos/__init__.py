@@ -1,1 +1,1 @@
-"""ReVOS: segment what an expression or a question refers to, in every frame."""
+"""ReVOS: segment the referents of an expression or a question, in every frame."""

@@ -11,7 +11,7 @@ from harness.tasks.rvos.scoring import half_sum, shown, truth_of
 from harness.types import Prediction, Sample
 
 TYPES = ("referring", "reasoning", "hallucination")
-"""By the `type_id` of an expression."""
+"""Types of expressions, by their `type_id`."""
 
 COUNTED = TYPES[:2]
 NAMES = ("J", "F", "A", "R")

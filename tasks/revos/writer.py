@@ -29,7 +29,7 @@ SPLIT_NAMES: Mapping[str, Split] = MappingProxyType({"train": "train", "valid": 
 """The world's split behind each of the benchmark's."""
 
 ABSENT = 2
-"""Which expression of a video refers to nothing."""
+"""Index of the expression of a video that has no referent."""
 
 
 def write(world: World, root: Path) -> None:
@@ -58,7 +58,7 @@ def write(world: World, root: Path) -> None:
 
 
 def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
-    """The entry of one video, whose annotations begin at a number."""
+    """Return the entry of one video; its annotations are numbered from a given number."""
     scene = example.scene
     expressions: dict[str, Any] = {}
     meant: tuple[int, ...]
@@ -86,7 +86,7 @@ def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
 
 
 def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str]) -> Question:
-    """The question itself, or another that is a question in full where reasoning is wanted."""
+    """Return the question, or another full question where reasoning is wanted."""
     if question.is_sentence == reasoning and question.text not in taken:
         return question
     draws = Draws(scene.seed, scene.id, "revos", question.text)
@@ -99,7 +99,7 @@ def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str
 
 
 def nothing(scene: Scene) -> str:
-    """A phrase that none of the scene's things could be meant by."""
+    """Return a phrase that fits none of the scene's things."""
     absent = [
         noun
         for noun in (Noun(shape, colour) for shape, colour in product(SHAPES, COLOURS))

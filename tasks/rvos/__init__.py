@@ -1,1 +1,1 @@
-"""What benchmarks of expressions about videos share: frames, tracks, scores, submissions."""
+"""Shared code of benchmarks of expressions about videos: frames, tracks, scores, submissions."""

@@ -21,7 +21,7 @@ Labels = NDArray[np.uint8]
 
 
 def read_labels(path: Path, *, what: str = "annotation") -> Labels:
-    """The values of a palette or grey PNG: what lies in the file, not the colours it stands for.
+    """Return the values of a palette or grey PNG: the indices in the file, not their colours.
 
     Args:
         path: The file.
@@ -71,7 +71,7 @@ def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation")
 def label_tracks(
     paths: Sequence[Path], *, size: tuple[int, int], known: Collection[int] | None = None
 ) -> dict[int, tuple[Rle, ...]]:
-    """Masks of each object, one a frame, by their numbers; empty where a frame lacks it.
+    """Return the masks of each object, one for each frame, by number; empty where a frame lacks it.
 
     Args:
         paths: The annotation of each frame.

@@ -1,4 +1,4 @@
-"""Predictions as trees of pictures: `root/<video>/<expression>/<frame>.png`, nonzero is foreground.
+"""Predictions as trees of images: `root/<video>/<expression>/<frame>.png`, nonzero is foreground.
 
 So VISA, Sa2VA, MeViS and ReferFormer write them, the last one also as numbers of objects:
 `root/anno_<annotator>/<video>/<frame>.png` for Ref-DAVIS17.
@@ -18,7 +18,7 @@ from harness.tasks.rvos.labels import Labels, sized_labels
 from harness.types import Answer, Failure, FailureKind, Prediction, Sample
 
 ANNOTATORS = ("1, first frame", "1, full video", "2, first frame", "2, full video")
-"""Of Ref-DAVIS17: two people, who each described objects by the first frame and by the video."""
+"""Annotators of Ref-DAVIS17: two people, who each described by the first frame and by the video."""
 
 ANNOTATIONS = "Annotations"
 """A folder of this name between the root and the videos is passed over, as zips for servers have

@@ -18,7 +18,7 @@ def truth_of(sample: Sample) -> tuple[Rle, ...]:
 
 
 def shown(answer: Answer | None, like: Sequence[Rle]) -> tuple[Rle, ...]:
-    """The masks that an answer shows; empty ones for "no target" and where there is no answer."""
+    """Return the masks of an answer; empty ones for "no target" and where there is no answer."""
     if answer is not None and answer.masks is not None:
         return answer.masks
     return tuple(Rle.empty(mask.height, mask.width) for mask in like)

@@ -1,4 +1,4 @@
-"""Videos that lie as one picture a frame: paths from an annotation file, media from paths."""
+"""Videos stored as one image for each frame: paths from an annotation file, media from paths."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +35,7 @@ def frame_paths(folder: Path, frames: Sequence[str], *, suffix: str = ".jpg") ->
 
 
 def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media:
-    """The frames as media; something that stands for them if one of them is missing.
+    """Open the frames as media, or a stand-in if one of them is missing.
 
     Args:
         paths: One picture a frame.
@@ -71,7 +71,8 @@ def missing(paths: Iterable[Path]) -> Iterator[Problem]:
 def of_each(
     videos: Mapping[str, Any], listed: Path, look: Callable[[str, Any], Iterable[Problem]]
 ) -> Iterator[Problem]:
-    """What `look` finds in each video; what it raises, and a file that cannot be read, as well.
+    """Yield the problems that `look` finds in each video, its errors, and a file that cannot be
+    read.
 
     Args:
         videos: Entries by name, read as they are needed.

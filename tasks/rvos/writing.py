@@ -1,4 +1,4 @@
-"""Video scenes as files: what the writers of several benchmarks share."""
+"""Video scenes as files: shared code of several benchmarks' writers."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from harness.world.raster import render, visible_masks
 from harness.world.scene import Scene
 
 EVERY = 2
-"""Of the scenes' frames, which are near each other, every second one is written."""
+"""Step between the frames that are written: neighbours are similar."""
 
 QUALITY = 75  # of their JPEGs
 
@@ -54,7 +54,7 @@ def salted(scene: Scene, wanted: Any, *, digits: int = 12) -> str:
 
 
 def mask_tracks(scene: Scene, frames: Sequence[int] | None = None) -> list[list[Any]]:
-    """For each thing its COCO run-length in each frame, None where it is not visible."""
+    """Return the COCO run-length of each thing in each frame, None where it is not visible."""
     masks = [visible_masks(scene, frame) for frame in frames or every_frame(scene)]
     return [
         [Rle.from_array(frame[thing]).to_json() if frame[thing].any() else None for frame in masks]

@@ -1,1 +1,1 @@
-"""What RVTBench's four tasks and JiTBench share: records read by a mapping, levels, categories."""
+"""Shared code of RVTBench's four tasks and JiTBench: mapped records, levels, categories."""

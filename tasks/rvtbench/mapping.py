@@ -1,4 +1,4 @@
-"""How records are read: a TOML file that names files and fields, in the place of code.
+"""Mapping of records: a TOML file that names files and fields, in the place of code.
 
 No release of RVTBench or JiTBench could be looked at, so that nothing here is official but what the
 papers say: levels, categories, tasks. `mapping.toml` beside this module documents every key.
@@ -99,7 +99,7 @@ def read_mapping(path: Path) -> Mapping:
 
 
 def _problems(plain: Plain[str, Any]) -> Any:
-    """(key, expected, found) of whatever is wrong."""
+    """Yield (key, expected, found) of every fault."""
     for name in plain:
         if name not in TABLES or not isinstance(plain[name], dict):
             yield f"[{name}]", f"the tables {', '.join(TABLES)}", name

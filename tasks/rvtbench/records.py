@@ -23,7 +23,7 @@ PICTURES = (".jpg", ".jpeg", ".png")
 
 @dataclass(frozen=True)
 class Record:
-    """One record, and what is needed to read it."""
+    """One record, with the mapping and folders for reading it."""
 
     plain: Any
     where: str
@@ -59,7 +59,7 @@ class Record:
         )
 
     def word(self, key: str, table: str) -> str:
-        """Our own word for what stands in a field, by a table of the mapping."""
+        """Return our word for a field's value, by a table of the mapping."""
         said = self.get(key, (str, int))
         known = getattr(self.mapping, table)
         for ours, theirs in known.items():
@@ -81,7 +81,7 @@ class Record:
         return str(self.get("id", (str, int)))
 
     def is_of(self, task: str) -> bool:
-        """Whether the record belongs to a task; all do where records do not say."""
+        """Return True if the record belongs to a task; all do where records name no task."""
         return not self.mapping.fields.get("task") or self.word("task", "tasks") == task
 
 
@@ -162,7 +162,9 @@ def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tup
 
 
 def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
-    """(width, height) of a record's first mask, where no picture can be read; 1 × 1 without one."""
+    """Return (width, height) of a record's first mask, where no image can be read; 1 × 1 without
+    one.
+    """
     if record.mapping.fields.get("masks"):
         with suppress(DataError):
             for _, plain, what in _placed(record, "masks", names):
@@ -172,7 +174,7 @@ def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
 
 
 def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
-    """A record's box in each frame, in pixels, right and bottom exclusive; None where it has none.
+    """Return a record's box in each frame, in pixels, right and bottom exclusive; None without one.
 
     Raises:
         DataError: they have not the mapping's form, name another frame, or have no area.
@@ -202,7 +204,7 @@ def _box(record: Record, plain: Any, what: str) -> Box:
 
 
 def _placed(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[int, Any, str]]:
-    """(place of the frame, what is there, its name for messages), in the mapping's form."""
+    """Yield (index of the frame, value, its name for messages), in the mapping's form."""
     settings = getattr(record.mapping, key)
     form = settings["form"]
     value = record.get(key, dict if form == "frames" else list)

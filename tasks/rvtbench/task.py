@@ -29,7 +29,7 @@ class Film:
     """A record's video."""
 
     names: tuple[str, ...]
-    """Of its frames."""
+    """Names of its frames."""
     media: Media
 
 
@@ -40,20 +40,20 @@ OptionsOf = Callable[[Record], tuple[str, ...]]
 
 
 def no_options(record: Record) -> tuple[str, ...]:
-    """Of a question without choices."""
+    """Return the options of a question without choices: none."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What one task reads, and how."""
+    """Source of one task: its files, mapping and kind of questions."""
 
     name: str
     """The task's name."""
     root: Path
     mapping: Mapping
     kind: str
-    """Which of the mapping's [tasks]."""
+    """Key of the task in the mapping's [tasks]."""
     form: AnswerForm
     truth: TruthOf
     options: OptionsOf = no_options

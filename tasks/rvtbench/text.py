@@ -19,7 +19,7 @@ from harness.types import Answer, Prediction, Sample, Target
 
 NAMES: tuple[Name, ...] = ("ROUGE-L", "BLEU-4", "CIDEr")
 HEADLINE = "ROUGE-L"
-"""Perfect answers reach 1 whatever their length, which BLEU-4 and CIDEr do not of short ones."""
+"""Headline of which perfect answers reach 1 at any length; of BLEU-4 and CIDEr they do not."""
 
 
 def text_target(record: Record, film: Film) -> Target:
@@ -42,7 +42,7 @@ def options_of(record: Record) -> tuple[str, ...]:
 
 
 def choice_target(record: Record, film: Film) -> Target:
-    """The right letter; a record may say it as the letter or as the text of the option."""
+    """Return the right letter; a record may give it as the letter or as the text of the option."""
     options, said = options_of(record), record.text("choice").strip()
     letters = ascii_uppercase[: len(options)]
     if said not in options and said not in letters:
@@ -56,7 +56,7 @@ def choice_target(record: Record, film: Film) -> Target:
 def score_text(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, names: Sequence[str]
 ) -> Scores:
-    """The item of a sample for each metric; a failure says nothing, and counts."""
+    """Return the item of a sample for each metric; a failure is an empty answer, and counts."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.text is not None
     said = prediction.answer.text if prediction.answer is not None else None

@@ -91,7 +91,7 @@ def _meant(scene: Scene, question: Question) -> Sequence[Any]:
 
 
 def _answer(scene: Scene, question: Question) -> tuple[str, Truth]:
-    """What the text refers to, in words, and three other things that it could be said of."""
+    """Return the text's referents in words, with three wrong options."""
     right = _listed([described(scene.things[index]) for index in question.referents])
     draws = Draws(scene.seed, scene.id, "rvtbench", question.text)
     others = [text for text in map(described, draws.shuffled(COMBINATIONS)) if text != right]
@@ -115,7 +115,7 @@ def _summary(scene: Scene, question: Question) -> tuple[str, Truth]:
 
 
 def described(thing: Thing | Combination) -> str:
-    """Such as `a small red circle`."""
+    """Return the description of a thing, such as `a small red circle`."""
     return f"a {SIZE_WORDS[thing.size]} {thing.colour} {thing.shape}"
 
 

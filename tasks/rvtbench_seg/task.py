@@ -1,4 +1,4 @@
-"""RVTBench, segmentation (Shen et al., 2025): masks in every frame for what a question is about.
+"""RVTBench, segmentation (Shen et al., 2025): masks in every frame for the subject of a question.
 
 The records, and the mapping that they are read by, are those of `harness.tasks.rvtbench`.
 """

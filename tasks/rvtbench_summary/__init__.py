@@ -1,1 +1,1 @@
-"""RVTBench, summary: what a video shows with regard to a question, in words."""
+"""RVTBench, summary: a summary of a video with regard to a question, in words."""

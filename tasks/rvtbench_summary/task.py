@@ -1,4 +1,4 @@
-"""RVTBench, summary (Shen et al., 2025): what a video shows with regard to a question.
+"""RVTBench, summary (Shen et al., 2025): a summary of a video with regard to a question.
 
 The records, and the mapping that they are read by, are those of `harness.tasks.rvtbench`.
 """

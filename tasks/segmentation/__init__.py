@@ -1,1 +1,1 @@
-"""What benchmarks of masks in pictures share: phrases with their masks to samples and checks."""
+"""Shared code of benchmarks of masks in images: phrases with their masks to samples and checks."""

@@ -1,4 +1,4 @@
-"""Phrases with a mask each to samples and checks, the same for benchmarks of pictures in files."""
+"""Phrases with a mask each, turned into samples and checks; shared by benchmarks of image files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +16,18 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrase:
-    """What is meant in a picture, in words and as a mask."""
+    """Target in an image, in words and as a mask."""
 
     id: str
     text: str
     picture: Path
     mask: Rle
     where: str
-    """Where it stands, for messages."""
+    """Place of the phrase in its file, for messages."""
     ignore: Rle | None = None
     """Pixels that do not count."""
     group: str = ""
-    """What statistics cluster by; the picture's content, without."""
+    """Group for the clusters of statistics; by default the image's content."""
     categories: Mapping[str, str] = field(default_factory=dict)
     references: tuple[str, ...] = ()
     """Further texts that belong to the truth."""
@@ -35,15 +35,15 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrases:
-    """How a benchmark's phrases are read."""
+    """Functions and files for reading a benchmark's phrases."""
 
     files: Sequence[Path]
     """The files whose content decides phrases and masks."""
     read: Callable[[], Iterator[Phrase | DataError]]
     """Every phrase in order, or why it cannot be read; read as it is needed."""
     tolerance: float = 0.0
-    """By which share the ratio of a mask's sides may differ from its picture's, where masks of
-    another size are allowed; 0: only masks of the picture's own size are."""
+    """Share by which the ratio of a mask's sides may differ from its image's, where masks of
+    another size are allowed; 0: only masks of the image's own size are."""
 
     def samples(self) -> Iterator[Sample]:
         """One sample a phrase.
@@ -92,7 +92,7 @@ class Phrases:
         )
 
     def _media(self, phrase: Phrase) -> Media:
-        """The picture, or what stands for it if it is missing or damaged."""
+        """Open the image, or a stand-in if it is missing or damaged."""
         mask = phrase.mask
         try:
             media = image(phrase.picture)

@@ -1,1 +1,1 @@
-"""What the benchmarks in the generated world's own layout share."""
+"""Shared code of the benchmarks in the generated world's own layout."""

@@ -1,4 +1,4 @@
-"""`questions.jsonl`: one question a line, read as it goes."""
+"""Reader of `questions.jsonl`: one question for each line, read line by line."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,7 +89,7 @@ def listed(plain: Any, key: str, where: str) -> list[str]:
 
 
 def paths(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
-    """Where the pictures of a record lie, inside the split's folder.
+    """Return the paths of a record's images, inside the split's folder.
 
     Raises:
         DataError: a name leaves it.
@@ -98,7 +98,7 @@ def paths(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
 
 
 def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
-    """A picture, or a video of a frame a second; something that stands for it if it is missing.
+    """Open an image, or a video of one frame a second; a stand-in if it is missing.
 
     `size` is what the truth is measured in, for the latter.
     """
@@ -111,7 +111,7 @@ def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
 
 
 def unreadable(files: Sequence[Path]) -> Iterator[Problem]:
-    """What is wrong with pictures by their headers: missing, none, or of different sizes."""
+    """Yield faults in the headers of images: missing, none, or of different sizes."""
     sizes = set()
     for path in files:
         try:

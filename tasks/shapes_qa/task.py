@@ -1,4 +1,4 @@
-"""shapes_qa: what is there, where, how large, how many, and what happens, in a generated world.
+"""shapes_qa: questions about existence, place, size, number and events in a generated world.
 
 One question a line of `questions.jsonl`; pictures lie beside it. A video is its frames, one a
 second; a question without options asks for a number.
@@ -54,7 +54,7 @@ class Record:
     categories: dict[str, str]
 
     def belongs(self, part: Part) -> bool:
-        """Whether it is one of this part's."""
+        """Return True if the record belongs to this part."""
         video = len(self.frames) > 1
         return {
             "all": True,
@@ -184,7 +184,7 @@ def _check(place: Path) -> Iterator[Problem]:
 
 
 def said_number(answer: Answer | None) -> float | None:
-    """The number that an answer says, called a number or a count; None where there is none."""
+    """Return the number in an answer, as a number or a count; None where there is none."""
     if answer is None:
         return None
     value = answer.number if answer.number is not None else answer.count
@@ -192,7 +192,7 @@ def said_number(answer: Answer | None) -> float | None:
 
 
 def is_within(said: float | None, truth: float) -> bool:
-    """Whether a number is off by a tenth of the true one or less.
+    """Return True if a number differs by at most a tenth of the true one.
 
     >>> [is_within(said, 20) for said in (18, 22, 22.1, None)]
     [True, True, False, False]
@@ -223,7 +223,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
 
 
 def reads(sample: Sample, prediction: Prediction) -> bool:
-    """Whether there is the letter, or the number, that is asked for."""
+    """Return True if the letter or the number that the question asks for is there."""
     if sample.query.options:
         return prediction.answer is not None and prediction.answer.choice is not None
     return said_number(prediction.answer) is not None

@@ -21,7 +21,8 @@ def write(world: World, root: Path) -> None:
 
 
 def shares(total: int) -> dict[str, int]:
-    """How many of `total` questions are about each family: half about stills, or a little more.
+    """Return the number of questions of each family, of `total`: half about stills, or a little
+    more.
 
     >>> shares(24), shares(3)
     ({'qa': 12, 'qa_video': 6, 'arrivals': 6}, {'qa': 2, 'qa_video': 1, 'arrivals': 0})
@@ -42,7 +43,7 @@ def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, An
 
 
 def record(example: Example, names: list[str], place: int, qa: QA) -> dict[str, Any]:
-    """One line: a question with its pictures, its answer and what it is broken down by."""
+    """Return one line: a question with its images, its answer and the keys of its breakdowns."""
     scene = example.scene
     return {
         "id": f"{scene.family}_{scene.index:05d}_{place}",

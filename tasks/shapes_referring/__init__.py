@@ -1,1 +1,1 @@
-"""shapes_referring: masks in the generated world, for what a text describes or implies."""
+"""shapes_referring: masks in the generated world, for the subject of a text."""

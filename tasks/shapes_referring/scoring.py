@@ -1,4 +1,4 @@
-"""Masks by their IoU, and boxes by whether they are found, one to one."""
+"""Scores of masks by their IoU, and of boxes by one-to-one hits."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,8 @@ def said_boxes(answer: Answer | None) -> tuple[Box, ...]:
 
 
 def found(truth: Sequence[Box], said: Sequence[Box]) -> int:
-    """How many true boxes are found at most, each by a box of its own with an IoU ≥ 0.5.
+    """Return the number of true boxes that can be found at most, each by its own box with an IoU ≥
+    0.5.
 
     >>> here, there = Box(0, 0, 10, 10), Box(20, 0, 30, 10)
     >>> found([here, there], [here, here, Box(20, 0, 30, 5)]), found([here, here], [here])

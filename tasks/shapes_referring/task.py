@@ -1,4 +1,4 @@
-"""shapes_referring: a mask in a generated picture for what a text describes or implies.
+"""shapes_referring: a mask in a generated image for the object that a text describes or implies.
 
 One question a line of `questions.jsonl`; pictures lie beside it. Every thing that is meant has a
 box (right and bottom exclusive) and a run-length of what is visible of it.

@@ -1,4 +1,4 @@
-"""Stills and what is to be found in them, in the world's own layout."""
+"""Stills with objects to find, in the world's own layout."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, An
 
 
 def records(example: Example, picture: str) -> Iterator[dict[str, Any]]:
-    """The lines of one scene: a question with the boxes and the visible pixels of what is meant."""
+    """Yield the lines of one scene: a question with boxes and visible pixels of its referents."""
     scene = example.scene
     masks = visible_masks(scene)
     for place, question in enumerate(example.questions):

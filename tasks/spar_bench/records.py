@@ -22,12 +22,12 @@ COLUMNS = {
 }
 OPTIONAL = {"img_type": "single_view or multi_view", "source": "data set"}
 BOXES = ("position_matching", "camera_motion_infer")
-"""The tasks whose questions speak of boxes in thousandths."""
+"""Tasks whose questions give boxes in thousandths."""
 LETTERS = "ABCD"
 
 
 def read(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
-    """Every row in order: what was read, or why it cannot be."""
+    """Yield every row in order: its question, or the error that it has."""
     for path in files:
         make = partial(_question, path.parent.parent)
         yield from read_records((path,), COLUMNS, make, optional=OPTIONAL)
@@ -66,7 +66,7 @@ def _answer(task: str, said: str, where: str) -> Answer:
 
 
 def _pictures(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
-    """Each picture's bytes, or its file below the folder where the table has none."""
+    """Return each image's bytes, or its file below the folder where the table has none."""
     entries = value if isinstance(value, list) else [value]
     found: list[bytes | Path] = []
     for entry in entries:

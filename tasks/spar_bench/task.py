@@ -1,4 +1,4 @@
-"""SPAR-Bench: twenty spatial tasks, in one picture or in several views of a room.
+"""SPAR-Bench: twenty spatial tasks, in one image or in several views of a room.
 
 A row; its options, where it has any, are in its question:
 
@@ -76,7 +76,7 @@ def spar_bench(
 
 
 def _open(question: Question) -> tuple[Media, ...]:
-    """A question's pictures, from the table or beside it."""
+    """Open a question's images, from the table or beside it."""
     return tuple(
         _media(picture, question) for picture in question.media if not isinstance(picture, str)
     )
@@ -106,7 +106,7 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
 
 
 def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[str, str, str | None]:
-    """Task, true answer as it stands in the file, and what was said."""
+    """Return the task, the true answer as it is in the file, and the model's answer."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the truth is public"
     extra = sample.target.extra
@@ -128,7 +128,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Only what the reply states counts, and errors are relative to the truth."""
+    """Score only what the response states; errors are relative to the ground truth."""
     task, truth, text = _one(unit, predictions)
     if text is None:
         value = 0.0
@@ -147,7 +147,7 @@ def _task_of(sample: Sample) -> str:
 
 
 def _about(name: str) -> str:
-    """What the number of a task is."""
+    """Describe the number of a task."""
     if name in spar.LEVELS["Low"]:
         return "mean relative accuracy"
     others = {

@@ -1,4 +1,4 @@
-"""Pictures of the generated world in SPAR-Bench's layout, the full and the tiny one.
+"""Images of the generated world in SPAR-Bench's layout, the full and the tiny one.
 
 Several views are the first, the middle and the last frame of a video. Depth is a thing's place in
 the order from the viewer; a change of view is what would move the picture as a thing moved. All
@@ -75,7 +75,7 @@ def _said(answer: str | float) -> str:
 
 
 def _question(scene: Scene, task: str) -> QA:
-    """The question of a task, whose number or options the scene gives."""
+    """Return the question of a task, whose number or options come from the scene."""
     stem = task.removesuffix("_mv").removesuffix("_oc").removesuffix("_oo")
     if stem == "distance_prediction":
         return shapes.distance(scene)
@@ -90,7 +90,7 @@ def _question(scene: Scene, task: str) -> QA:
 
 
 def _depth(scene: Scene, *, relative: bool) -> QA:
-    """A place in the order from the viewer, or how many places lie between two."""
+    """Ask for a place in the order from the viewer, or for the number of places between two."""
     one, other = pair(scene)
     near, far = (scene.things[index].depth + 1 for index, _ in (one, other))
     if relative:
@@ -101,7 +101,7 @@ def _depth(scene: Scene, *, relative: bool) -> QA:
 
 
 def _matching(scene: Scene, task: str) -> QA:
-    """Which box a thing has in the last view, in thousandths of the picture."""
+    """Ask for the box of a thing in the last view, in thousandths of the image."""
     index, words = pair(scene)[0]
     right, *others = [_box(scene, index, shift) for shift in (0, 200, -200, 400)]
     text = f"Where is the {words} of the first image in the last one ({task})?"

@@ -1,1 +1,1 @@
-"""What the benchmarks of spatial and temporal questions share: replies, tables and videos."""
+"""Shared code of the benchmarks of spatial and temporal questions: responses, tables and videos."""

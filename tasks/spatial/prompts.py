@@ -1,4 +1,4 @@
-"""Published wordings of questions, kept as data beside the task that uses them."""
+"""Published wordings of questions, stored as data beside the task that uses them."""
 
 import tomllib
 from collections.abc import Mapping

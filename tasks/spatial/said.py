@@ -1,4 +1,4 @@
-"""What a model said in words, as the scorer of a benchmark is given it.
+"""Text of a model's answer, in the form that a benchmark's scorer takes.
 
 Official scorers read replies, harness keeps what a model's own parser made of them as well. A
 protocol that repeats an official scorer reads the reply; one that was never made (a file of plain
@@ -13,7 +13,7 @@ from harness.types import Answer, Prediction, Sample
 
 
 def said(prediction: Prediction) -> str | None:
-    """The text of a prediction's last reply that counts; None if nothing was said.
+    """Return the last response of a prediction that counts; None if there is none.
 
     What stands in `<answer>…</answer>`, else what follows `</think>`, else the whole reply, with
     its blanks: some scorers mind them. A reply that the model's parser could not read counts too.
@@ -36,7 +36,7 @@ def said(prediction: Prediction) -> str | None:
 
 
 def read_by(read: Callable[[Sample, str], object]) -> Reads:
-    """A protocol's `reads`: whether `read` finds in the text anything but None."""
+    """Return a protocol's `reads`: True if `read` finds anything in the text."""
 
     def reads(sample: Sample, prediction: Prediction) -> bool:
         text = said(prediction)
@@ -51,7 +51,7 @@ def has_number(sample: Sample, prediction: Prediction) -> bool:
 
 
 def written(answer: Answer) -> str | None:
-    """A letter, a number or a text, as one would write it; None where there is none."""
+    """Return a letter, a number or a text in its usual spelling; None where there is none."""
     if answer.choice is not None:
         return answer.choice
     if answer.number is not None:

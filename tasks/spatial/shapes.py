@@ -29,13 +29,13 @@ def write_video(path: Path, scene: Scene) -> None:
 
 
 def pair(scene: Scene) -> tuple[Named, Named]:
-    """The first two things that have a name of their own."""
+    """Return the first two things with a unique name."""
     first, second, *_ = called(scene)
     return first, second
 
 
 def count(scene: Scene) -> QA:
-    """How many things there are in all."""
+    """Ask for the number of things."""
     return QA(
         kind="count",
         text="How many object(s) are in this video?",
@@ -45,7 +45,7 @@ def count(scene: Scene) -> QA:
 
 
 def width(scene: Scene) -> QA:
-    """How wide a thing is."""
+    """Ask for the width of a thing."""
     index, words = pair(scene)[0]
     size = float(2 * scene.radius(scene.things[index]))
     text = f"What is the width of the {words} (in {UNIT})?"
@@ -53,7 +53,7 @@ def width(scene: Scene) -> QA:
 
 
 def room(scene: Scene) -> QA:
-    """How large the picture is."""
+    """Ask for the size of the image."""
     return QA(
         kind="room",
         text="What is the size of the picture (in thousand square pixels)?",
@@ -63,7 +63,7 @@ def room(scene: Scene) -> QA:
 
 
 def distance(scene: Scene) -> QA:
-    """How far apart two things are at the start."""
+    """Ask for the distance of two things at the start."""
     one, other = pair(scene)
     text = (
         f"What is the distance between the centres of the {one[1]} and the {other[1]} at the "
@@ -78,7 +78,7 @@ def distance(scene: Scene) -> QA:
 
 
 def displacement(scene: Scene) -> QA:
-    """How far a thing moves to the end, along the axis on which it moves furthest."""
+    """Ask for the way of a thing to the end, along the axis on which it moves furthest."""
     index, words = max(called(scene), key=lambda named: _speed(scene, named[0]))
     moved = _speed(scene, index) * (scene.frames - 1)
     text = f"How far does the {words} move sideways or upwards, whichever is more?"
@@ -110,7 +110,7 @@ def third(scene: Scene) -> QA:
 
 
 def route(scene: Scene) -> QA:
-    """Which way to go first."""
+    """Ask for the first direction of a route."""
     one, other = pair(scene)
     dx, dy = _between(scene, other, one)
     sideways, along = ("right" if dx > 0 else "left"), ("down" if dy > 0 else "up")
@@ -128,7 +128,7 @@ def route(scene: Scene) -> QA:
 
 
 def nearer(scene: Scene) -> QA:
-    """Which of two things is nearer to the middle of the picture at the start."""
+    """Ask for the one of two things that is nearer to the middle of the image at the start."""
     one, other = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
     text = "Which of these objects is closest to the middle of the picture at the start?"
     return choice(
@@ -143,7 +143,7 @@ def nearer(scene: Scene) -> QA:
 
 
 def appearance(scene: Scene) -> QA:
-    """In which order things are first seen; things that are there at once go by their place."""
+    """Ask for the order in which things appear; things that appear at once are ordered by place."""
     things = sorted(
         called(scene)[:3],
         key=lambda named: (visible_frames(scene, named[0])[0], scene.things[named[0]].x),
@@ -159,7 +159,7 @@ def appearance(scene: Scene) -> QA:
 
 
 def trajectory(scene: Scene) -> QA:
-    """Which way a thing moves."""
+    """Ask for the direction in which a thing moves."""
     index, words = pair(scene)[0]
     thing = scene.things[index]
     across = {-1: "left", 0: "", 1: "right"}[_sign(thing.dx)]
@@ -178,7 +178,7 @@ def trajectory(scene: Scene) -> QA:
 
 
 def faster(scene: Scene) -> QA:
-    """How fast a thing moves, as a number with options."""
+    """Ask for the speed of a thing, as a number with options."""
     index, words = max(called(scene), key=lambda named: _speed(scene, named[0]))
     return with_numbers(
         scene,
@@ -190,7 +190,7 @@ def faster(scene: Scene) -> QA:
 
 
 def place(scene: Scene, *, frame: int, what: str) -> QA:
-    """Where a thing's centre is, with its order from the viewer as a third coordinate."""
+    """Ask for the centre of a thing, with its order from the viewer as a third coordinate."""
     index, words = pair(scene)[0]
     thing = scene.things[index]
     x, y = thing.centre(frame)
@@ -201,7 +201,7 @@ def place(scene: Scene, *, frame: int, what: str) -> QA:
 
 
 def camera(scene: Scene) -> QA:
-    """How the camera turns: it never does."""
+    """Ask for the camera's rotation; there is none."""
     others = ("to the left", "to the right", "upwards")
     return choice(
         scene, "camera", "How does the camera turn?", answer="it does not turn", others=others

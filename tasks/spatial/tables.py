@@ -16,7 +16,7 @@ MAX_LINE = 2**24  # bytes of one record
 def records(
     path: Path, columns: Mapping[str, str], *, optional: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where it stands, record) for each record of a file, in order.
+    """Yield (place, record) for each record of a file, in order.
 
     `.parquet`, `.jsonl` with a record a line, or `.json` with a list of records.
 
@@ -97,7 +97,7 @@ def text(row: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def number(row: Mapping[str, Any], name: str, where: str) -> float:
-    """A field that has to be a finite number, as it stands in the file (whole or not)."""
+    """Return a field that has to be a finite number, as it is in the file (whole or not)."""
     value = row.get(name)
     if type(value) not in (int, float) or not abs(value) < 1e12:  # type: ignore[arg-type]
         raise DataError(f"{where}: {name!r}", expected="a finite number", found=repr(value)[:40])

@@ -21,7 +21,7 @@ Choose: TypeAlias = Callable[[Sequence[float]], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which frames a question has: those of a rule of `harness.frames`, or all of them."""
+    """Frames that a question has: those of a rule of `harness.frames`, or all of them."""
 
     rule: int | Spec | None
 
@@ -31,7 +31,7 @@ class Shown:
 
     @property
     def choose(self) -> Choose | None:
-        """The rule as a function; None: all frames, of which a model shows what it likes."""
+        """Rule as a function; None: all frames, of which the model chooses."""
         return None if self.rule is None else frame_policy(self.rule).choose
 
     def __str__(self) -> str:
@@ -39,7 +39,8 @@ class Shown:
 
 
 def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",)) -> Path:
-    """Where a video lies: a file `name`, or a folder of frames with that name less its suffix.
+    """Return the place of a video: a file `name`, or a folder of frames with that name less its
+    suffix.
 
     Args:
         folders: Where it is looked for, in turn.
@@ -94,7 +95,7 @@ def video_or_lost(
     size: tuple[int, int] = (1, 1),
     frames: int = 1,
 ) -> Media:
-    """The video, or what stands for it if it is missing or damaged.
+    """Open the video, or a stand-in if it is missing or damaged.
 
     `size` and `frames` are what truth is compared in, where that is known.
     """
@@ -108,7 +109,7 @@ def open_or_lost(
     size: tuple[int, int] = (1, 1),
     frames: int = 1,
 ) -> Media:
-    """As `video_or_lost`, of a video that `found` finds."""
+    """Open the video that `found` finds, as `video_or_lost` does."""
     try:
         return open_video(found(), choose)
     except MediaError as error:
@@ -116,7 +117,7 @@ def open_or_lost(
 
 
 def _part(video: Media, places: tuple[int, ...]) -> Media:
-    """Some frames of a folder as a medium of their own, which keeps their times."""
+    """Return some frames of a folder as a medium, with their times."""
     times = video.times()
     return Media(
         [_Picked(video, place) for place in places],
@@ -129,7 +130,7 @@ def _part(video: Media, places: tuple[int, ...]) -> Media:
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """One frame of another medium, which keeps it."""
+    """One frame of another medium, which does the decoding."""
 
     video: Media
     place: int

@@ -1,4 +1,4 @@
-"""Rows of STI-Bench's `qa.parquet`, checked, and which of them ask for a number."""
+"""Rows of STI-Bench's `qa.parquet`, checked, and the ones that ask for a number."""
 
 import json
 import re
@@ -47,7 +47,7 @@ OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of pl
 
 
 def read(path: Path) -> Iterator[Question | DataError]:
-    """Every row in order: what was read, or why it cannot be."""
+    """Yield every row in order: its question, or the error that it has."""
     return read_records((path,), COLUMNS, _question, optional=OPTIONAL)
 
 
@@ -124,7 +124,7 @@ def _options(value: Any, where: str) -> list[str]:
 
 
 def scene_of(video: str) -> str:
-    """The kind of place that a file's name tells, as `scene_type` of the official script has it.
+    """Return the kind of place from a file's name, as `scene_type` of the official script does.
 
     >>> [scene_of(name) for name in ("camera_1.mp4", "scene0011_00.mp4", "000123.mp4", "x.mp4")]
     ['outdoor', 'indoor', 'desktop', 'unknown']

@@ -31,13 +31,13 @@ from harness.types import AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks sti_bench` says where the data is had."
 PLACES = ("video", "videos")
-"""Where `video.zip` is unpacked to: the script's default, and what the README says."""
+"""Folders that `video.zip` is unpacked to: the script's default, and the README's."""
 
 Form = Literal["choice", "numeric"]
 Prompt = Literal["question", "official"]
 VERSIONS: Mapping[Form, int] = {"choice": 2, "numeric": 2}
-"""2: of choices, failed is what the protocol does not read; of numbers, the text says that one is
-asked for."""
+"""Versions of the scores. 2: a choice fails if the protocol cannot read it; a question for a number
+says so in its text."""
 
 
 def sti_bench(
@@ -101,7 +101,7 @@ def sti_bench(
 
 
 def _chosen(path: Path, form: Form) -> Iterator[Question | DataError]:
-    """The questions in the form that is asked for, and what cannot be read."""
+    """Yield the questions in the selected form, and the errors of rows that cannot be read."""
     for one in read(path):
         found = one if form == "choice" or isinstance(one, DataError) else in_numbers(one)
         if found is not None:
@@ -133,7 +133,9 @@ def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Tar
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`opensource_test.py`: six forms in turn, else the last character; nothing said is wrong."""
+    """`opensource_test.py`: six patterns in turn, else the last character; an empty answer is
+    wrong.
+    """
     target, prediction = _one(unit, predictions)
     letter = sti_bench_choice(said(prediction) or "")
     return {"accuracy": Mean(float(letter == target.answer.choice))}

@@ -12,7 +12,7 @@ from harness.world.scene import Scene
 from harness.world.shapes import World
 
 NAMES = ("scene{:04d}_00.mp4", "camera_{:04d}.mp4", "{:06d}.mp4")
-"""How files of indoor, outdoor and desktop scenes are called."""
+"""Patterns of file names for indoor, outdoor and desktop scenes."""
 
 TASKS = tuple(KIND_OF_TASK)
 
@@ -51,7 +51,7 @@ def write(world: World, root: Path) -> None:
 
 
 def name_of(index: int) -> str:
-    """The file's name of a scene, which tells its kind of place."""
+    """Return the file's name of a scene, which contains its kind of place."""
     return NAMES[index % len(NAMES)].format(index)
 
 

@@ -1,1 +1,1 @@
-"""TempCompass: temporal aspects of short videos, asked in four formats."""
+"""TempCompass: temporal aspects of short videos, in four formats of questions."""

@@ -25,25 +25,25 @@ class Record:
     video: str
     aspect: str
     question: str
-    """With its options, each on a line."""
+    """Text with its options, each on a line."""
     answer: str
     about: tuple[str, str] | None = None
-    """For a caption: the question that tells whether it is right, and its answer."""
+    """For a caption: the question that checks it, and its answer."""
     kind: str = ""
-    """The finer aspect, where the meta data tell it."""
+    """Finer aspect, if the meta data have it."""
     options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Where the questions of some formats lie."""
+    """Files with the questions of some formats."""
 
     place: Path
     formats: tuple[Format, ...]
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What decides samples and truth."""
+        """Files that decide samples and ground truth."""
         asked = [path for one in self.formats for path in self.of(one)]
         if "captioning" in self.formats and (again := self.of("multi-choice")):
             asked += [path for path in again if path.suffix == ".json" and path not in asked]
@@ -87,7 +87,7 @@ def read(listing: Listing) -> Iterator[Record | DataError]:
 
 
 Placed: TypeAlias = tuple[str, str, str, int, Mapping[str, Any]]
-"""Where a question stands, its video, its aspect, its number among theirs, and the question."""
+"""Place of a question, its video, its aspect, its number among theirs, and the question."""
 
 
 def _rows(path: Path, format: Format, numbers: "Counter[tuple[str, str]]") -> Iterator[Placed]:
@@ -114,7 +114,9 @@ def _of_video(plain: Any, video: str, path: Path) -> Iterator[Placed]:
 
 
 def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
-    """The first multiple-choice question on an aspect of a video: what captions must tell."""
+    """Return the first multiple-choice question on an aspect of a video, which captions must
+    answer.
+    """
     indices = [
         JsonIndex(JsonFile(path)) for path in listing.of("multi-choice") if path.suffix == ".json"
     ]
@@ -135,7 +137,7 @@ def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
 
 
 def _kind(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
-    """The finer aspect of a video's aspect, from meta_info.json; empty where it tells none."""
+    """Return the finer aspect of a video's aspect, from meta_info.json; empty where it has none."""
     if aspect == "order":
         return aspect  # of which the file names no type, and the official table does
     plain = kinds.get(video)

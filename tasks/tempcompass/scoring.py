@@ -1,4 +1,4 @@
-"""How a reply to each of the four formats is scored."""
+"""Scores of responses to each of the four formats."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ WORDS = re.compile(r"[a-z0-9]+")
 
 
 def by_rules(record: Record, text: str) -> bool | None:
-    """What the official rules say of a reply; None where none fits."""
+    """Return the verdict of the official rules on a response; None where no rule fits."""
     if record.format == "multi-choice":
         return tempcompass.multiple_choice(text, record.answer)
     if record.format == "yes_no":
@@ -34,7 +34,7 @@ def by_rules(record: Record, text: str) -> bool | None:
 
 
 def strictly(record: Record, text: str) -> bool | None:
-    """What a careful reader says of a reply; None where it states nothing."""
+    """Return the verdict of a strict reading of a response; None where it states nothing."""
     if record.format == "multi-choice":
         if text.strip() == record.answer:
             return True
@@ -61,7 +61,7 @@ def told(record: Record) -> str:
 
 
 def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
-    """Whether a caption has the words of the right option, one after the other, and no other's.
+    """Return True if a caption has the words of the right option in a row, and no other option's.
 
     >>> options = ["walking slowly", "walking", "sitting"]
     >>> [tells_only(said, "walking", options) for said in ("A man is walking.", "He walks")]
@@ -88,7 +88,9 @@ class Scoring:
     judge: Judge | None = None
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        """A mean of the question's aspect, of `avg`, and of whether a rule fits; none is wrong."""
+        """Return means of the question's aspect, of `avg`, and of the match rate; no match is
+        wrong.
+        """
         (sample,), (prediction,) = unit, predictions
         text, record = said(prediction), _record(sample)
         judged = record.format == "captioning" and self.protocol != "tempcompass/strict"
@@ -106,7 +108,9 @@ class Scoring:
         return scores
 
     def rated(self, sample: Sample, text: str) -> bool | None:
-        """What the rules say of a reply; None where none fits. Any caption is one for a judge."""
+        """Return the verdict of the rules on a response; None where none fits. Captions need the
+        judge.
+        """
         record = _record(sample)
         if self.protocol == "tempcompass/strict":
             return strictly(record, text)
@@ -115,7 +119,7 @@ class Scoring:
         return by_rules(record, text)
 
     def _judged(self, record: Record, text: str) -> tuple[bool, bool]:
-        """Whether a caption is right, and whether the judge's verdict could be read."""
+        """Return two values: the caption is right, and the judge's verdict could be read."""
         assert record.about is not None, "captions are about a question"
         question, answer = record.about
         if tempcompass.cleaned(text) == told(record):

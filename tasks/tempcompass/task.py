@@ -1,4 +1,4 @@
-r"""TempCompass: action, direction, speed, order and change, asked in four formats.
+r"""TempCompass: action, direction, speed, order and change, in four formats of questions.
 
 `questions/<format>.json`, and the video `videos/<video>.mp4`:
 

@@ -25,7 +25,7 @@ ASPECT = {
 }
 COLUMNS = dict.fromkeys(("video_id", "question", "answer", "dim"), "text")
 JUDGED = dict.fromkeys(("mc_question", "mc_answer"), "text")
-"""What the hub's table of captions has besides: what a judge is asked about a caption."""
+"""Further columns of the hub's table of captions: the judge's question about a caption."""
 NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
 
 

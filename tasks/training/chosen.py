@@ -1,4 +1,4 @@
-"""A part of a training set, drawn by a seed: the same whatever else is read."""
+"""Random part of a training set, drawn by a seed: the same whatever else is read."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`number` of what there is, uniformly without replacement; all of it for None."""
+    """`number` of the existing samples, uniformly without replacement; all of them for None."""
 
     number: int | None
     seed: int = 0
@@ -26,7 +26,7 @@ class Sampled:
             )
 
     def places(self, total: int, name: str) -> frozenset[int]:
-        """Which of `total` places belong to the sample of the set of this name."""
+        """Return the places, of `total`, that belong to the sample of the set of this name."""
         if self.number is None or self.number >= total:
             return frozenset(range(total))
         shuffled = Draws(self.seed, "training", name).shuffled(range(total))

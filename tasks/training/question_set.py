@@ -1,4 +1,4 @@
-"""Tasks of questions in Video-R1's form: what reads, samples and checks such a file."""
+"""Tasks of questions in Video-R1's form: reader, samples and checks of such a file."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def _written(question: Question) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSet:
-    """A file of questions, and which of them are asked with what."""
+    """A file of questions, with the choice of questions and their media."""
 
     name: str
     path: Path
@@ -47,12 +47,12 @@ class QuestionSet:
     sampled: Sampled
     wanted: Callable[[Question], bool] = _all
     more: Callable[[Question], Mapping[str, Any]] = _nothing
-    """What a target's `extra` gains."""
+    """Function that returns additions to a target's `extra`."""
     objects: Callable[[Question], tuple[str, ...]] = _no_objects
-    """What a query names beside its text."""
+    """Function that returns the objects that a query names beside its text."""
 
     def questions(self) -> Iterator[Question]:
-        """The questions that are asked, in the file's order; malformed records are left out.
+        """Yield the chosen questions, in the file's order; malformed records are left out.
 
         `check` names those: among some hundred thousand of other people's records, one that says
         nothing is not the end of a training.
@@ -125,9 +125,9 @@ class QuestionSet:
 
 
 FORMS = (AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT)
-"""What the questions of such a file ask for."""
+"""Forms of answer in such a file."""
 
 
 def of_medium(medium: str) -> Callable[[Question], bool]:
-    """Whether a question is about a medium: `image`, `video`, or `all`."""
+    """Return a test that a question is about a medium: `image`, `video`, or `all`."""
     return lambda question: medium == "all" or question.video == (medium == "video")

@@ -1,4 +1,4 @@
-"""Questions in the form of Video-R1's JSON, which SpaceR's and our own STV-205k have as well.
+"""Questions in the form of Video-R1's JSON, which SpaceR's and STV-205k use as well.
 
     {"problem_id": 2, "problem": "What appears on the screen …?", "data_type": "video",
      "problem_type": "multiple choice", "options": ["A. …", "B. …"],
@@ -56,21 +56,21 @@ class Question:
     problem: str
     video: bool
     kind: str
-    """Its `problem_type`."""
+    """Value of its `problem_type`."""
     options: tuple[str, ...]
-    """Without their letters; none where no letter is asked for."""
+    """Options without their letters; none where the answer is no letter."""
     answer: Answer
     solution: str
     """The answer as it is written, without its tags: a number with its decimals and commas."""
     path: str
-    """Of the picture or video, relative; empty where the record lists frames."""
+    """Path of the image or video, relative; empty where the record lists frames."""
     source: str
     plain: Mapping[str, Any]
-    """The record as it stands in the file."""
+    """The record as it is in the file."""
 
     @property
     def form(self) -> AnswerForm:
-        """What kind of answer is asked for."""
+        """Form of answer that the question asks for."""
         return FORMS[self.kind]
 
 
@@ -78,7 +78,7 @@ Read: TypeAlias = Question | DataError
 
 
 def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[Read]:
-    """Every record of a `.json` list or a `.jsonl` file in order: what was read, or why it cannot.
+    """Yield every record of a `.json` list or a `.jsonl` file in order, or the error that it has.
 
     An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each.
 
@@ -105,7 +105,7 @@ def _plain(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def listed(path: Path) -> Iterator[tuple[str, Any]]:
-    """(where it stands, value) for each entry of a JSON list, one parsed at a time.
+    """Yield (place, value) for each entry of a JSON list, one parsed at a time.
 
     Raises:
         DataError: the file is missing, cut off, or no JSON list.
@@ -182,7 +182,7 @@ def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) ->
 
 
 def _path(plain: Mapping[str, Any], where: str) -> str:
-    """The path as it is below the data's folder: files say `./x` or `/x`."""
+    """Return the path below the data's folder: files contain `./x` or `/x`."""
     if "path" not in plain and "frames" in plain:
         return ""
     path = text(plain, "path", where).strip()

@@ -1,4 +1,4 @@
-"""How answers to training questions are compared with the truth: for curves, never for boards.
+"""Scores of answers to training questions: for curves, never for boards.
 
 `train/objects` is for sets whose truth is a list of boxes, `train/answers` for questions with an
 option, a number, a text or a box. Both are ours; no benchmark is scored by them.
@@ -60,7 +60,7 @@ def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
 
 
 def value(truth: Answer, said: Answer | None) -> tuple[str, float]:
-    """(which kind of answer was asked for, how right it is from 0 to 1).
+    """Return (kind of answer that the question asks for, score from 0 to 1).
 
     A letter is right or wrong; a number scores `max(0, 1 - |p - y| / |y|)`; a text is compared
     word for word without regard to case and blanks; boxes score their mean IoU.

@@ -1,4 +1,4 @@
-"""Still scenes as the 840 × 840 training tables have them, for generated worlds."""
+"""Still scenes in the form of the 840 × 840 training tables, for generated worlds."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -101,7 +101,9 @@ def one_object(scene: Scene, referent: int) -> str:
 
 
 def asked(scene: Scene, *, several: bool) -> Question:
-    """A question of the scene: for several things where it allows one, or for a single thing."""
+    """Return a question of the scene: for several things where it allows one, or for a single
+    thing.
+    """
     questions = list(every_question(scene))
     wanted = [one for one in questions if (one.count > 1) == several]
     return Draws(scene.seed, scene.id, "840").choice(wanted or questions)

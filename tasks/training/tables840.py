@@ -1,4 +1,4 @@
-"""The training tables of Seg-Zero and VisionReasoner: a 840 × 840 picture, a text, its solution.
+"""The training tables of Seg-Zero and VisionReasoner: a 840 × 840 image, a text, its solution.
 
     {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "solution": "[…]",
      "image": {"bytes": …}, "img_height": 427, "img_width": 640}
@@ -38,14 +38,14 @@ class Solution:
     """The truth of a row."""
 
     answer: Answer
-    """Pixels of the 840 × 840 picture, right and bottom *inclusive* as in the table: what official
-    rewards compare with."""
+    """Box in pixels of the 840 × 840 image, right and bottom *inclusive* as in the table: official
+    rewards compare with it."""
     plain: Mapping[str, Any]
     """The same whole numbers under the official keys."""
 
 
 Parse = Callable[[str, str], Solution]
-"""Reads a `solution`, given where it stands; raises DataError."""
+"""Function that reads a `solution`, given its place for errors; raises DataError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Row:
     where: str
 
     def media(self) -> Media:
-        """The picture, or what stands for it if it cannot be read.
+        """Open the image, or a stand-in if it cannot be read.
 
         Raises:
             DataError: it is not 840 × 840.
@@ -100,7 +100,7 @@ def table_task(
 
 
 def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]:
-    """Every row in order: what was read, or why it cannot be.
+    """Yield every row in order, or the error that it has.
 
     An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each.
 
@@ -213,6 +213,6 @@ def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
 
 
 def point(numbers: Any, where: str) -> tuple[Point, list[int]]:
-    """A point of the table, and its numbers as they stand there."""
+    """Return a point of the table, and its numbers as they are there."""
     x, y = plain = whole(numbers, 2, where)
     return Point(float(x), float(y)), plain

@@ -1,1 +1,1 @@
-"""V-STaR: what happens in a video, when, and where, asked in two chains."""
+"""V-STaR: questions for events of a video, their time and place, in two chains."""

@@ -1,4 +1,4 @@
-"""Boxes by second, as text: how official replies give them, and how they are read."""
+"""Boxes by second, as text: the form of official responses, and their parser."""
 
 import json
 import re

@@ -18,7 +18,7 @@ SHORT, MEDIUM = 60, 180
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One item: a question on what, with when and where it can be seen."""
+    """One item: a question for an event, with its time and place."""
 
     id: str
     """The video's id; `#2`, `#3`, … after it for further items of one video."""
@@ -35,7 +35,7 @@ class Record:
     spatial_question: str
     spatial_question_2: str
     boxes: tuple[tuple[float, Box], ...]
-    """Second and box, as they stand in the file; sides in pixels."""
+    """Second and box, as they are in the file; sides in pixels."""
 
     @property
     def duration(self) -> str:
@@ -48,13 +48,13 @@ class Record:
         return range(math.ceil(self.interval.start), math.floor(self.interval.end) + 1)
 
     def track(self, frames: int) -> tuple[Box | None, ...]:
-        """A box a second for so many seconds; None where the file has none."""
+        """Boxes, one a second from its first to its last; None where the file has none."""
         known = {time: box for time, box in self.boxes if float(time).is_integer()}
         return tuple(known.get(second) for second in range(frames))
 
 
 def read(path: Path) -> Iterator[Record | DataError]:
-    """Every item in order: what was read, or why it cannot be."""
+    """Yield every item in order, or the error that it has."""
     seen: Counter[str] = Counter()
     for entry in JsonFile(path).items():
         try:

@@ -1,4 +1,4 @@
-"""How V-STaR's five answers to an item become its scores."""
+"""Scores of V-STaR's five answers to an item."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,9 @@ class Scoring:
         )
 
     def _rating(self, sample: Sample, prediction: Prediction) -> int | None:
-        """The judge's rating; None where it gave none, `_UNANSWERED` where nothing was said."""
+        """Return the judge's rating; None where it gave none, `_UNANSWERED` where there is no
+        answer.
+        """
         assert sample.target is not None and sample.target.answer.text is not None
         text = said(prediction)
         if not text:
@@ -84,7 +86,7 @@ class Scoring:
 
 
 def reads(reading: Reading, sample: Sample, prediction: Prediction) -> bool:
-    """Whether there is a text for what, an interval for when, or boxes for where."""
+    """Return True if there is a text for what, an interval for when, or boxes for where."""
     step, text, answer = sample.id.rpartition("/")[2], said(prediction), prediction.answer
     if step == "what":
         return bool(text)
@@ -101,7 +103,7 @@ _UNANSWERED = -1
 
 
 class _Nobody:
-    """Stands where nobody is asked."""
+    """Placeholder where no judge is needed."""
 
     name = "nobody"
 
@@ -126,7 +128,7 @@ def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, Any]:
 
 
 def _reached(samples: Iterable[Sample]) -> float:
-    """The mAM of perfect answers: below 1 if boxes lie where no frame of a video is."""
+    """Return the mAM of perfect answers: below 1 if boxes lie at times without a frame."""
     shares: dict[str, list[float]] = {}
     for sample in samples:
         if sample.target is None or sample.target.extra["step"] not in ("where", "where2"):

@@ -1,4 +1,4 @@
-"""V-STaR: what happens in a video, when and where, in two chains that give the steps before.
+"""V-STaR: events of a video, their time and place, in two chains that give the steps before.
 
 An item of `V_STaR_test.json`, and the video `videos/<vid>.mp4` (in any folder below):
 
@@ -43,7 +43,7 @@ STEPS = ("what", "when", "where", "where2", "when2")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the items and the videos lie, and how they are asked."""
+    """Paths of items and videos, and the wording of the questions."""
 
     path: Path
     videos: Path
@@ -114,7 +114,7 @@ class Files:
     videos: Path
 
     def find(self, name: str) -> Path | None:
-        """A video by its name; the folder is searched where it does not lie at the top."""
+        """Find a video by its name; the folder is searched where it is not at the top."""
         path = inside(self.videos, f"{name}.mp4")
         return path if path.is_file() else self._all.get(name)
 
@@ -213,7 +213,7 @@ def _check(source: Source) -> Iterator[Problem]:
 
 
 def _fault(record: Record, files: Files, videos: Path) -> str | None:
-    """What is wrong with an item's video: missing, damaged, or of another size."""
+    """Return the fault of an item's video, if any: missing, damaged, or of another size."""
     path = files.find(record.video)
     if path is None:
         return f"expected {record.video}.mp4 in {videos} or a folder in it, found none"

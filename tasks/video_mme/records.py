@@ -59,5 +59,5 @@ def _of_video(entry: Entry) -> Iterator[Question | DataError]:
 
 
 def subtitle_path(place: Path, name: str) -> Path:
-    """Where a video's subtitles lie, if it has any."""
+    """Return the path of a video's subtitles; they may be missing."""
     return inside(place / "subtitle", f"{name}.srt")

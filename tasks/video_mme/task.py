@@ -104,7 +104,7 @@ def video_mme(
 
 
 def _chosen(paths: tuple[Path, ...], duration: Duration) -> Iterator[Question | DataError]:
-    """The questions on videos of a length, and what cannot be read."""
+    """Yield the questions on videos of a length, and the errors of unreadable rows."""
     for one in read(paths):
         if isinstance(one, DataError) or duration in ("all", one.categories["duration"]):
             yield one
@@ -138,7 +138,7 @@ class Told:
         return "\n".join(map(spoken, lines))
 
     def problems(self, question: Question) -> Iterator[Problem]:
-        """What is wrong with the video, or with its subtitles where they are asked for."""
+        """Yield the faults of the video, and of its subtitles where they are needed."""
         yield from self.videos.problems(question)
         if self.subtitles == "none":
             return

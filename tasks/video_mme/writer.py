@@ -78,7 +78,7 @@ def _row(scene: Scene, question: QA, number: int, place: int) -> dict[str, Any]:
 
 
 def _subtitles(scene: Scene) -> str:
-    """What says nothing about the answers: the number of every second."""
+    """Return subtitles without hints at the answers: the number of every second."""
     parts = []
     for second in range(0, scene.frames, 2):
         times = f"00:00:{second:02d},000 --> 00:00:{second + 1:02d},500"

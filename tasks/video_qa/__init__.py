@@ -1,1 +1,1 @@
-"""What the general video benchmarks share: options, subtitles, and how they are written."""
+"""Shared code of the general video benchmarks: options, subtitles, and their files."""

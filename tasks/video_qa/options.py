@@ -1,4 +1,4 @@
-"""Options of a question as benchmarks write them, and whether the right one was picked."""
+"""Options of a question as benchmarks write them, and the check of the picked one."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -60,6 +60,6 @@ def stated(sample: Sample, text: str) -> str | None:
 
 
 def reply(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:
-    """Whether anything was said, and the letter that an official reader takes from it."""
+    """Return True if there is an answer, and the letter that an official reader takes from it."""
     text = said(prediction)
     return text is not None, None if text is None else read(text)

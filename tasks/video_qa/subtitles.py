@@ -1,4 +1,4 @@
-"""Subtitles of a video: SubRip files and LongVideoBench's lists, and which of them are shown."""
+"""Subtitles of a video: SubRip files and LongVideoBench's lists, and the lines that are shown."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ CLOCK = re.compile(r"(\d{1,3}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\Z")
 SPOKEN = re.compile(r"""<font color="white" size=".72c">(.*?)</font>""")
 MAX_BYTES = 2**26
 FRAME = "<frame {number}>"
-"""What stands for a frame between lines of subtitles; numbers begin with 1."""
+"""Placeholder for a frame between lines of subtitles; numbers begin with 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is said, and when."""
+    """Text of a subtitle, and its times."""
 
     start: float
     """Seconds from the start of the video."""
@@ -83,7 +83,7 @@ def spoken(line: Line) -> str:
 
 
 def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> list[Line]:
-    """The lines that are on show in one of some frames, in their own order.
+    """Return the lines that are visible in one of some frames, in their own order.
 
     As lmms-eval's `videomme_doc_to_text_subtitle`: times are cut to numbers of frames at the
     video's average rate, and a line holds from its first frame up to before its last. (Its `set`

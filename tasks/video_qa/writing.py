@@ -39,7 +39,7 @@ def _different(questions: Sequence[QA]) -> Iterator[QA]:
 
 
 def name(scene: Scene) -> str:
-    """A file's name for a scene; scenes of several families lie in one folder."""
+    """Return a file's name for a scene; scenes of several families share one folder."""
     return f"{scene.family}_{scene.index:05d}"
 
 

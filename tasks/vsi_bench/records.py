@@ -41,7 +41,7 @@ class Listing:
     ids: Path | None = None
     """A file of ids."""
     without: bool = False
-    """Whether the subset is what is *not* among those ids."""
+    """True if the subset is all but those ids."""
 
     @property
     def annotations(self) -> tuple[Path, ...]:
@@ -50,7 +50,7 @@ class Listing:
 
 
 def listing(place: Path, split: Split) -> Listing | None:
-    """Where a subset lies; None if its files are not there."""
+    """Return the files of a subset; None if they are not there."""
     if split in SUBSETS and (path := place / SUBSETS[split]).is_file():
         return Listing((path,))
     found = (tuple(sorted(place.glob(pattern))) for pattern in FULL)
@@ -62,7 +62,7 @@ def listing(place: Path, split: Split) -> Listing | None:
 
 
 def read(listed: Listing, *, only_numbers: bool = False) -> Iterator[Question | DataError]:
-    """Every question of a subset in order: what was read, or why it cannot be.
+    """Yield every question of a subset in order, or the error that it has.
 
     Args:
         listed: The subset.

@@ -120,7 +120,7 @@ def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Tar
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`vsibench_process_results`: what stands before the first space is a letter or a number."""
+    """`vsibench_process_results`: the text before the first space is a letter or a number."""
     target, prediction = _one(unit, predictions)
     text, number = said(prediction), target.answer.number
     if text is None:
@@ -154,7 +154,7 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
 
 
 def reads_official(sample: Sample, text: str) -> object:
-    """The letter or number that stands before the first space; None where neither does."""
+    """Return the letter or number before the first space; None where neither is there."""
     letters, number = _asked(sample)
     if number:
         return vsi.leading_number(text)
@@ -162,7 +162,7 @@ def reads_official(sample: Sample, text: str) -> object:
 
 
 def reads_lmms2026(sample: Sample, text: str) -> object:
-    """The same, but the number may stand anywhere."""
+    """Return the letter before the first space, or a number from anywhere."""
     return first_number(text) if _asked(sample)[1] else reads_official(sample, text)
 
 
@@ -173,7 +173,7 @@ def reads_strict(sample: Sample, text: str) -> object:
 
 
 def _asked(sample: Sample) -> tuple[str, bool]:
-    """A question's letters, and whether it asks for a number."""
+    """Return a question's letters, and True if it asks for a number."""
     assert sample.target is not None, "the truth is public"
     return sample.target.extra["letters"], sample.target.answer.number is not None
 

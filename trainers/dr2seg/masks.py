@@ -1,4 +1,4 @@
-"""R_acc of the SAM 3 form (C.3): how far the mask that a reply leads to overlaps the true one."""
+"""R_acc of the SAM 3 form (C.3): overlap of the mask from a response with the true one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Masks:
 
 
 def joint_iou(said: Sequence[Rle], true: Sequence[Rle]) -> float:
-    """IoU over all frames together; 1 if nothing is said and nothing is true."""
+    """Return the IoU over all frames together; 1 if both are empty."""
     shared = union = 0
     for one, other in zip(said, true, strict=True):
         first, second = one.to_array(), other.to_array()

@@ -27,7 +27,7 @@ from harness.trainers.visionreasoner.rewards import (
 ANCHOR = 45
 """N0 of Eq. 5: tokens of reasoning that cost nothing."""
 GAMMA = 0.05
-"""γ of Eq. 5: what each further token costs."""
+"""γ of Eq. 5: penalty for each further token."""
 
 
 class Accuracy(Protocol):
@@ -70,7 +70,7 @@ def format_terms(reply: str, *, form: Form = "sam2") -> dict[str, float]:
 
 
 def box_format(reply: str) -> float:
-    """From 0 to 1: the share of the answer's objects that have a box of four."""
+    """Return, from 0 to 1, the share of the answer's objects that have a box of four numbers."""
     value = answer_value(reply)
     if not isinstance(value, list) or not value:
         return 0.0
@@ -81,7 +81,7 @@ def box_format(reply: str) -> float:
 def length_reward(
     first: int, second: int | None, *, anchor: int = ANCHOR, gamma: float = GAMMA
 ) -> float:
-    """R_len (Eq. 5): 1 if the second pass reasons less, minus what the first has too much.
+    """Return R_len (Eq. 5): 1 if the second pass reasons less, minus the excess of the first.
 
     Args:
         first: N1, tokens of the first pass's reasoning.
@@ -117,15 +117,15 @@ class DR2SegReward:
     form: Form = "sam2"
     accuracy: Accuracy = field(default_factory=Places)
     describes: bool = True
-    """Whether R_desc is learned from."""
+    """True if R_desc is part of the reward."""
     shortens: bool = True
-    """Whether R_len is learned from: not in the zero-shot setting."""
+    """True if R_len is part of the reward: not in the zero-shot setting."""
     anchor: int = ANCHOR
     gamma: float = GAMMA
     gate_threshold: float = 0.0
     len_floor: float = 0.0
-    """The least that length leaves of a reward, of a right answer's or a wrong one's, in a group
-    that the gate lets through; the paper's is 0."""
+    """Minimum factor of the length reward, of a right answer's or a wrong one's, in a group that
+    passes the gate; the paper's is 0."""
     longest: int = LONGEST
 
     def __call__(self, group: Group) -> list[Terms]:
@@ -196,7 +196,7 @@ class DR2SegReward:
         ]
 
     def _again(self, group: Group, seconds: Sequence[Rollout | None]) -> list[float]:
-        """R_desc (Eq. 2): the accuracy of the second replies, 0 where there is none."""
+        """R_desc (Eq. 2): the accuracy of the second responses, 0 where there is none."""
         found = iter(self.accuracy(group, [one.text for one in seconds if one is not None]))
         return [0.0 if one is None else next(found)["accuracy"] for one in seconds]
 

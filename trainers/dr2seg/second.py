@@ -20,7 +20,7 @@ LONGEST = 64
 limit, and a description as long as the reasoning could be the reasoning."""
 
 DUMMY = "object"
-"""What is asked where there is no description. What it brings is not looked at."""
+"""Question of the second pass where there is no description. Its result is not used."""
 
 
 def described(

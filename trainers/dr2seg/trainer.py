@@ -1,4 +1,4 @@
-"""DR2Seg: GRPO that also rewards short reasoning and descriptions that stand for themselves.
+"""DR2Seg: GRPO that also rewards short reasoning and self-contained descriptions.
 
 harness train --method dr2seg --config qwen2_5_vl_7b_few_shot --model "dr2seg(checkpoint=DIR)"
     --train-tasks "reason_seg(split=train)" --data ROOT --out DIR
@@ -27,7 +27,7 @@ class DR2SegTrainer(GrpoTrainer):
     reward: DR2SegReward
 
     def bound(self, model: PromptedModel) -> "DR2SegTrainer":
-        """The method whose second pass and reward ask with the model's prompt."""
+        """Return the method with a second pass and a reward that use the model's prompt."""
         reward = self.reward
         if reward.form == "sam3":
             asked = with_prompt(model, reward.form, strict=True)

@@ -20,8 +20,8 @@ from harness.world.scene import COLOURS, SHAPES, SIZES
 TOKENS = CELLS * CELLS  # image tokens a grid
 IGNORED = -100
 STEP = 16
-"""Rows are padded to multiples of it: for every further length the matrix products are compiled
-anew, and only about a thousand of them are kept; without it a step takes a quarter longer."""
+"""Multiple that rows are padded to. Matrix products are compiled for every new length, and only
+about a thousand of them are cached; without padding a step takes a quarter longer."""
 NOTHING = 0  # class of an image token without a thing
 OUTLINE = 7  # cells along each side of an image token in which outlines are told: 4 × 4 pixels each
 
@@ -48,32 +48,32 @@ class Batch:
     seen: NDArray[np.bool_]
     """Rows × length: image tokens."""
     meant: Floats
-    """Rows × image tokens: 1 where the token shows something that is asked about."""
+    """Rows × image tokens: 1 where the token shows the subject of the question."""
     looks: Ints
     """Pointers × 2: row, and the place from which to look."""
     looked_at: Floats
-    """Pointers × image tokens: shares of what is to be looked at; they add up to 1."""
+    """Pointers × image tokens: target attention; each row adds up to 1."""
     copies: Ints
-    """Copies × 2: row, and the place that writes what an earlier text tells, or what follows."""
+    """Copies × 2: row, and the place of a text that repeats an earlier one, or follows from it."""
     sources: NDArray[np.bool_]
     """Copies × length: the tokens of that text."""
     options: Ints
     """Words of options × 3: row, place, and the number of the option."""
     kinds: Ints
     """Pictures × image tokens × 3: shape (0: no thing, or its number from 1), colour, size; -100:
-    not asked for."""
+    not predicted."""
     boxes: Floats
     """Pictures × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
     asked_boxes: Floats
-    """Rows × image tokens × 6: the same as `boxes`, but of what the question is about where the
-    token shows that, whatever covers more of it."""
+    """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
+    it, even where other things cover more of the token."""
     patch_kinds: Ints
-    """Pictures × patches × 3: the same as `kinds` of each patch; × 0 patches where no head asks."""
+    """Pictures × patches × 3: the same as `kinds` of each patch; × 0 without heads on patches."""
     patch_boxes: Floats
-    """Pictures × patches × 4: its thing's box on the canvas, likewise."""
+    """Pictures × patches × 4: the box of each patch's thing on the canvas; × 0 as above."""
     outlines: Floats
     """Pictures × image tokens × 49: the part that the token's thing covers of each cell of a grid
-    over the token; × 0 where no head asks for it."""
+    over the token; × 0 without a head on outlines."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays by name."""
@@ -219,8 +219,8 @@ class Collator:
         return _boxes(view, owners)
 
     def _around(self, lesson: Lesson, view: View) -> "tuple[list[int], list[int], int, Placed]":
-        """Tokens before and after the image tokens, how many grids of those there are, and where
-        the prompt's tokens are.
+        """Return the tokens before and after the image tokens, the number of grids of those, and
+        the place of the prompt's tokens.
         """
         start = [*self._encode(f"{vocabulary.START}user\n")]
         text = self._tokenizer.backend_tokenizer.encode(lesson.prompt, add_special_tokens=False)
@@ -238,7 +238,7 @@ class Collator:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a text's tokens are in a row."""
+    """Place of a text's tokens in a row."""
 
     start: int
     """Place of the first one."""
@@ -252,7 +252,9 @@ class Placed:
 
 
 def _pointers(written: tuple[int, int], told: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """From each place before one that is written to what tells it: token by token, if as many."""
+    """Yield pointers from each place before a written one to its source: token by token if both
+    have as many.
+    """
     one_by_one = written[1] - written[0] == told[1] - told[0]
     for number, place in enumerate(range(*written)):
         source = (told[0] + number, told[0] + number + 1) if one_by_one else told
@@ -342,8 +344,8 @@ def _no_patches(view: View) -> Ints:
 
 
 def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
-    """Owners' shapes, colours and sizes, for all grids one after the other; IGNORED: a colour
-    without a name, and shapes and sizes where only colours are asked for.
+    """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED for
+    a colour without a name, and for shapes and sizes where only colours are learned.
     """
     table = [
         (
@@ -358,7 +360,7 @@ def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
 
 
 def _outlines(view: View) -> Floats:
-    """The outline of each token's thing within the token; nothing where it shows none."""
+    """Return the outline of each token's thing within the token; empty where it shows none."""
     owners = _owners(view)
     whole = np.zeros((*owners.shape, OUTLINE**2), dtype=np.float32)
     for grid, owner in enumerate(owners):

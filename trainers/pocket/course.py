@@ -1,4 +1,4 @@
-"""The course of a training: steps, learning rate, what is logged, saved and looked at."""
+"""Loop of a training: steps, learning rate, logs, checkpoints and validation."""
 
 import math
 import time
@@ -75,7 +75,7 @@ class Course:
         )
         self._optimisers = self._make_optimisers()
         self._spent = {"seconds": 0.0, "cpu_seconds": 0.0}
-        """By the clock, and of this process's core, before `_began`."""
+        """Wall time, and CPU time of this process, before `_began`."""
         self._began = time.monotonic(), time.process_time()
         self.first = self._resume() if run.resume else 0
 
@@ -99,7 +99,7 @@ class Course:
         }
 
     def steps(self, together: Alone | Together) -> Iterator[tuple[int, dict[str, float]]]:
-        """Make the steps; yields how many are done, and what the last one's losses were.
+        """Make the steps; yield the number of steps made, and the losses of the last one.
 
         Raises:
             KeyboardInterrupt: the first process was told to stop; its state is saved.
@@ -136,7 +136,7 @@ class Course:
                 raise KeyboardInterrupt
 
     def _after(self, done: int, numbers: dict[str, float]) -> None:
-        """Log a step, look, and save, where it is time to."""
+        """Log a step, validate, and save, each when it is due."""
         run, settings = self._run, self._set
         logged = done % settings.log_every == 0 or done <= 50 or done == settings.steps
         if settings.examine_every and done % settings.examine_every == 0:
@@ -280,7 +280,7 @@ class Course:
         return plain | {"error": words.error, "right": heads.right_looks}
 
     def _look(self) -> dict[str, float]:
-        """How unseen questions are answered now."""
+        """Validate on unseen questions; return the share of right answers by kind."""
         self._network.eval()
         found = examine(self._network, self._tokenizer, self._collator, draw_exam(EXAMINED))
         return {f"unseen/{kind}": value for kind, value in summary(found).items()}
@@ -334,7 +334,7 @@ def _gradient(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _means(names: Sequence[str], told: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The means of what batches of the same name told."""
+    """Return the means of the values of batches with the same name."""
     found: dict[str, list[float]] = {}
     for name, numbers in zip(names, told, strict=True):
         for key, value in numbers.items():

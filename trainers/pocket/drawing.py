@@ -1,4 +1,4 @@
-"""The lessons of each step, drawn by the process that learns them or by workers that are ahead."""
+"""Lessons of each step, drawn in the training process or by workers ahead of it."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -38,7 +38,7 @@ class Drawing:
         )
 
     def part(self, step: int, part: int) -> dict[str, Batch]:
-        """The batches of one of a step's `PARTS`, by what they show."""
+        """Return the batches of one of a step's `PARTS`, by their kind of view."""
         settings, most = self._set, self._most_things(step)
         shares = settings.shares
         if step < settings.see_until * settings.steps:

@@ -1,4 +1,4 @@
-"""A quick look at what has been learned so far: greedy replies to unseen questions, by kind.
+"""Quick validation: greedy responses to unseen questions, by kind.
 
 The card's numbers do not come from here but from `harness eval`. Here lessons of the validation
 split are drawn, answered, and held against their own replies.

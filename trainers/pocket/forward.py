@@ -17,20 +17,20 @@ from torch.nn import functional
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What the losses read."""
+    """Hidden states that the losses read."""
 
     image: Tensor
     """Pictures × image tokens × width: the vision tower's output."""
     patches: Tensor
-    """Pictures × patches × width: what that is merged from, four patches a token."""
+    """Pictures × patches × width: states before the merger, four patches for each token."""
     middle: Tensor
     """Rows × tokens × width: hidden states after the layer that heads read."""
     last: Tensor
-    """Rows × tokens × width: what the vocabulary is computed from."""
+    """Rows × tokens × width: input of the language-model head."""
     query: Tensor
     """Rows × 2 × tokens × head width: two heads' queries in the layer after the middle one."""
     key: Tensor
-    """Their keys, likewise."""
+    """Keys of the attention, in the same form."""
 
 
 class Forward:
@@ -63,7 +63,7 @@ class Forward:
         return States(image, seen_patches, *self._read(hidden, positions))
 
     def _see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """What image tokens show, and what their patches do."""
+        """Return the states of image tokens, and of their patches."""
         pictures, times, patches = pixels.shape[:3]
         kernel = self._vision.patch_embed.proj.weight  # width × 3 × 2 × 14 × 14
         if pixels.shape[3] == 1:
@@ -163,7 +163,7 @@ def _text_rotations(text: Any) -> tuple[Tensor, Tensor]:
 
 MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073])
 DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711])
-"""Of the pictures' channels, as Qwen2.5-VL's processor normalises them."""
+"""Standard deviation of the images' channels, as in Qwen2.5-VL's processor."""
 
 PATCH = 14
 

@@ -1,4 +1,4 @@
-"""Scenes to lessons: a request, the reply to learn, and what each part of the reply speaks of.
+"""Scenes to lessons: a request, the response to learn, and the subject of each part of it.
 
 Replies are in the grammar in which pocket is evaluated. Reasoning names what is meant before its
 place is told; for comparisons it tells the two things compared, where each is, and the outcome.
@@ -32,7 +32,7 @@ COORDINATE = re.compile(r"(?<=[\[ ])\d+")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a reply and what it is about."""
+    """A stretch of a response and its subject."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A stretch of a reply that says again, or follows from, what an earlier text says."""
+    """A stretch of a response that repeats, or follows from, an earlier text."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ class Lesson:
     """One request and the reply to it."""
 
     kind: str
-    """What is asked: `find`, `reason`, `list`, `count`, or the kind of a question in words."""
+    """Kind of the question: `find`, `reason`, `list`, `count`, or that of a question in words."""
     prompt: str
     reply: str
     spans: tuple[Span, ...]
@@ -68,20 +68,20 @@ class Lesson:
     learned_from: int = 0
     """Index of the reply's character from which on it is learned; before, it is given."""
     copies: tuple[Copy, ...] = ()
-    """Where the network must look in the text."""
+    """Places in the text that the network must attend to."""
     options: tuple[tuple[int, int], ...] = ()
     """Stretches of the prompt that are the words of its options, in the order of their letters."""
 
 
 class Writing:
-    """A text under way, which remembers what its parts are about."""
+    """A text in progress, with the subjects of its parts."""
 
     def __init__(self) -> None:
         self.text = ""
         self.spans: list[Span] = []
         self.copies: list[Copy] = []
         self.told: dict[str, tuple[int, int]] = {}
-        """Stretches that tell of a thing, by the words for it; and words for a motion, the last."""
+        """Stretches of text about a thing, by its words; of a motion, the last such stretch."""
 
     def add(
         self, text: object, *, thing: int | None = None, frame: int = 0, soft: bool = False
@@ -103,7 +103,7 @@ class Writing:
         frame: int = 0,
         soft: bool = False,
     ) -> "Writing":
-        """Append a text that an earlier stretch tells, or that follows from it."""
+        """Append a text that repeats an earlier stretch, or follows from it."""
         end = len(self.text) + len(str(text))
         self.copies.append(Copy(len(self.text), end, source, in_prompt))
         return self.add(text, thing=thing, frame=frame, soft=soft)
@@ -123,14 +123,14 @@ class Writing:
         return start, len(self.text)
 
     def ends(self, view: View, thing: int, axis: int, frames: tuple[int, int]) -> tuple[int, int]:
-        """Append where a thing is along an axis in two frames; returns their stretch."""
+        """Append a thing's places along an axis in two frames; return their stretch."""
         first, last = frames
         start, _ = self.numbers(thing, first, view.middle(thing, first)[axis])
         _, end = self.add(" ").numbers(thing, last, view.middle(thing, last)[axis])
         return start, end
 
     def way(self, view: View, thing: int) -> tuple[int, int]:
-        """Append how a thing moves: across, down, and whether it comes or leaves; its stretch."""
+        """Append a thing's motion: across, down, and its entry or exit; return its stretch."""
         begin, moved = len(self.text), view.scene.things[thing]
         for axis, speed in enumerate((moved.dx, moved.dy)):
             self.add(" " if axis else "")
@@ -146,7 +146,7 @@ class Writing:
 
 
 def name(thing: Thing) -> str:
-    """What a thing is called in reasoning: size, colour and shape."""
+    """Return the name of a thing in reasoning: size, colour and shape."""
     return f"{SIZE_WORDS[thing.size]} {thing.colour} {thing.shape}"
 
 
@@ -158,7 +158,7 @@ def located(
     numbered: Sequence[int] = (),
     named: int | None = None,
 ) -> Lesson:
-    """Where is it? A question for places, about a still or a video.
+    """Return the lesson for a question about places, in a still or a video.
 
     Of a question for motions, reasoning goes through the ways of all that have the name.
 
@@ -218,7 +218,7 @@ def located(
 def _ways_told(
     writing: Writing, view: View, question: Question, shown: int
 ) -> dict[int, tuple[int, int]]:
-    """Write how each of some things moves, and whether it is meant; returns their stretches."""
+    """Write the motion of each of some things and its relevance; return the stretches of text."""
     told = {}
     for place, thing in enumerate(view.in_order(question.among, shown)):
         start = len(writing.add(", " if place else "").text)
@@ -231,7 +231,7 @@ def _ways_told(
 
 
 def _listed(prompt: str, numbered: Sequence[int], place: int) -> tuple[int, int]:
-    """Where the request lists the number of a frame."""
+    """Return the stretch of the request that lists the number of a frame."""
     before = ", ".join(map(str, numbered[:place])) + (", " if place else "")
     start = prompt.index(", ".join(map(str, numbered))) + len(before)
     return start, start + len(str(numbered[place]))

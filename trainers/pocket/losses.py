@@ -1,4 +1,4 @@
-"""What is learned besides the next token: where things are, and where to look.
+"""Auxiliary losses beside the next token: the places of things, and the attention.
 
 From the next token alone a network of this size does not find out in hours what it is to look at.
 The heads here tell it; they exist in training only.
@@ -37,18 +37,18 @@ SPLITS = (len(SHAPES) + 1, len(COLOURS), len(SIZES), 6)
 """Outputs of the head on things: logits of shape, colour and size; box and way in image tokens."""
 
 PATCH_SPLITS = (*SPLITS[:3], 4)
-"""Likewise of the heads on patches, without the way."""
+"""Outputs of the heads on patches: the same, without the way."""
 
 LOOK_WIDTH = 64
 MOST_OPTIONS = 8  # letters that the words of options can have
 CELL = CANVAS / CELLS
 FASTEST = CELL / 4
-"""Pixels of the canvas that a thing moves a frame where its motion counts as much as the size of an
-image token: motions are small, and which way they go is what is asked about."""
+"""Speed, in canvas pixels a frame, at which a thing's motion weighs as much as an image token's
+size. Motions are small, but the questions are about their direction."""
 
 
 class Targets(NamedTuple):
-    """What heads are to say; see `batches.Batch`."""
+    """Targets of the heads; see `batches.Batch`."""
 
     kinds: Tensor
     boxes: Tensor
@@ -68,7 +68,7 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeadLosses:
-    """The losses of the heads, and how often the right thing was looked at."""
+    """Losses of the heads, and the share of right attention."""
 
     things: Tensor
     patches: Tensor
@@ -169,7 +169,7 @@ def _corners_and_motion(boxes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _kind_loss(said: Sequence[Tensor], kinds: Tensor) -> Tensor:
-    """Of shapes where there is a thing and where there is none, and of its colour and size."""
+    """Return the losses of shape, with things and without, and of colour and size."""
     shown = kinds[..., 0] != NOTHING
     shape, colour, size = (
         functional.cross_entropy(one[shown], kinds[..., which][shown], reduction="none")
@@ -195,7 +195,7 @@ def _attention_loss(states: States, targets: Targets) -> Tensor:
 
 
 def _copy_loss(states: States, targets: Targets) -> Tensor:
-    """What a reply says again is looked for, by another head, in the text that tells it."""
+    """Return the loss of one head's attention from a repeated text to its source."""
     shares = _attention(states, 1, targets.copies)
     return -_mean(torch.logsumexp(shares.masked_fill(~targets.sources, -1e4), dim=-1))
 
@@ -210,7 +210,7 @@ def _attention(states: States, head: int, places: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor) -> Tensor:
-    """The mean; 0 of none: a batch may hold only questions that say nothing of where to look."""
+    """Return the mean; 0 if empty: a batch may hold only questions without attention targets."""
     return values.sum() / max(values.numel(), 1)
 
 

@@ -1,4 +1,4 @@
-"""Which scenes and which questions a step of training is made of.
+"""Choice of the scenes and questions of a training step.
 
 A pure function of (seed, step): whichever process draws it, and however often.
 """
@@ -46,16 +46,16 @@ STILLS = ("still", "qa", "qa", "referring", "referring")
 """Families of stills, as often as they are drawn."""
 
 CLIPS = ("video", "video", "qa_video", "arrivals", "arrivals")
-"""Families of clips, likewise."""
+"""Families of clips, each as often as it is drawn."""
 
 COMING = re.compile(r"\b(picture|view)\b")
-"""What is said of things that come or leave, which a part of a clip does not show."""
+"""Pattern of questions about things that come or leave, which part of a clip does not show."""
 
 SEEN = tuple(one for one in COMBINATIONS if one not in HELD_OUT)
 LONGEST_VIDEO = 300  # frames; their numbers go up to this
 NAMED_APART, GROUND_APART = 80, 56
-"""How far one channel at least of a colour without a name is from every named colour's and from the
-background's."""
+"""Distance, in at least one channel, of a colour without a name from every named colour and from
+the background's."""
 MOST_SHOWN = 16  # things in a picture that nothing is asked about
 MIDDLE = 4  # the place among the frames shown of the one that replies name, if it shows enough
 
@@ -67,7 +67,7 @@ class Shares:
     stills: int = 10
     still_lessons: int = 4
     pictures: int = 16
-    """Further stills that nothing is asked about: image tokens learn to say what they show."""
+    """Number of further stills without questions: image tokens learn to describe their content."""
     counts: int = 6
     count_lessons: int = 3
     videos: int = 5
@@ -75,20 +75,20 @@ class Shares:
     words: float = 0.5
     """Part of the lessons that are answered in words."""
     absent: float = 0.03
-    """Part of the lessons for places that ask for what is not there."""
+    """Share of the lessons for places whose subject is not there."""
     counted: float = 0.5
-    """Part of the lessons that count what a scene has most of on purpose, as benchmarks do."""
+    """Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
     sized: float = 0.3
-    """Part of the lessons in counting that tell things by their size, where a scene allows."""
+    """Share of the counting lessons that distinguish things by size, where a scene allows it."""
     recoloured: float = 0.0
-    """Part of the things in `pictures` that have a colour without a name: what shape and size a
-    thing has is not to be guessed from its colour, as not all combinations are seen in training."""
+    """Share of the things in `pictures` that have a colour without a name: a thing's shape and size
+    must not be guessed from its colour, as training does not show all combinations."""
     swapped: float = 0.3
-    """Part of the lessons with one thing meant whose reasoning is made to name another thing."""
+    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
 
     sizes_held: bool = False
-    """Of sizes, each is held against the best so far, as of other comparisons, where otherwise all
-    are told and then the outcome. It was not learned: what was told was right, what it came to a
+    """True: each size is compared with the best so far, as in other comparisons. False: all sizes
+    are listed, then the outcome. It was not learned: the listed sizes were right, the outcome a
     guess. The first part of the training of the shipped weights had it."""
 
     def at_first(self, pictures: int) -> "Shares":
@@ -98,7 +98,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One picture or clip, and what is learned from it."""
+    """One image or clip, with the lessons drawn from it."""
 
     view: View
     lessons: tuple[Lesson, ...]
@@ -117,7 +117,7 @@ def draw_stills(shares: Shares, *, seed: int, step: int, most_things: int) -> li
 
 
 def draw_pictures(shares: Shares, *, seed: int, step: int) -> list[Drawn]:
-    """Stills that nothing is asked about."""
+    """Draw stills without questions."""
     drawn = []
     for place in range(shares.pictures):
         chance = np.random.default_rng([seed, 5, step, place])
@@ -143,7 +143,7 @@ def _fills(chance: Chance, scene: Scene, part: float) -> dict[int, RGB]:
 
 
 def draw_counts(shares: Shares, *, seed: int, step: int, most_things: int) -> list[Drawn]:
-    """Stills with many things of one kind, all of which are to be found."""
+    """Draw stills with many things of one kind, for questions that ask for all of them."""
     drawn = []
     for place in range(shares.counts):
         chance = np.random.default_rng([seed, 2, step, place])
@@ -244,7 +244,7 @@ def _balanced(chance: Chance, options: Sequence[QA]) -> QA | None:
 
 
 def _another(chance: Chance, view: View, question: Question, part: float) -> int | None:
-    """In part of the lessons about one thing: another thing, which no other one is named like."""
+    """Return, in a share of the lessons about one thing, another thing with a unique name."""
     if len(question.referents) > 1 or chance.random() >= part:
         return None
     names = [name(thing) for thing in view.scene.things]
@@ -315,7 +315,7 @@ def _largest(view: View, thing: int) -> int:
 
 
 def _frame_numbers(chance: Chance, view: View) -> tuple[int, ...]:
-    """The numbers of the frames: their own, or those of frames spread over a longer video."""
+    """Return the numbers of the frames: their own, or those of frames spread over a long video."""
     number = len(view.frames)
     if chance.random() < 0.5:
         return tuple(range(number))

@@ -26,7 +26,7 @@ MOST_FRAMES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """Sizes; see `Qwen2_5_VLConfig` for what each one is."""
+    """Sizes; `Qwen2_5_VLConfig` documents each one."""
 
     hidden_size: int = 128
     layers: int = 6

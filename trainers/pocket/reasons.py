@@ -1,4 +1,4 @@
-"""Lessons for questions that are answered in words: what is told before the answer, by kind."""
+"""Lessons for questions with answers in words: the reasoning before the answer, by kind."""
 
 import math
 import re
@@ -48,7 +48,7 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> Lesson:
 
 
 def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
-    """Where the words of each option stand."""
+    """Return the stretches of the options' words."""
     found, end = [], prompt.index(qa.text) + len(qa.text)
     for letter, option in zip(LETTERS, qa.options, strict=False):
         line = f"\n{letter}. {option}"
@@ -58,20 +58,20 @@ def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
 
 
 STILL = WAYS[0, 0]
-"""The option of what does not move."""
+"""Option for a thing that does not move."""
 
 Reason: TypeAlias = Callable[[Writing, View, QA], object]
 """Writes the reasoning of one kind of question."""
 
 UPRIGHT = re.compile("top to bottom|up or down")
-"""What questions for a distance say where they do not ask for the one from left to right."""
+"""Pattern of questions for a distance along the vertical axis."""
 
 MEASURED = frozenset({"width", "height", "distance", "path"})
 """Kinds that are answered with a length, in hundredths of the picture's side."""
 
 
 def _outcome(writing: Writing, view: View, qa: QA) -> Writing:
-    """The answer; where it names things that were told of, each is copied from there."""
+    """Write the answer; where it repeats names from the reasoning, each is copied from there."""
     if qa.is_number:
         return writing.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
     told = writing.told
@@ -84,7 +84,7 @@ def _outcome(writing: Writing, view: View, qa: QA) -> Writing:
 
 
 def _each(writing: Writing, view: View, qa: QA, tell: Callable[[Writing, int], object]) -> Writing:
-    """`red circle …, blue square …: `, with what `tell` writes of each thing."""
+    """`red circle …, blue square …: `, with the text of `tell` about each thing."""
     for place, (thing, words) in enumerate(dict.fromkeys(qa.named)):
         writing.add(", " if place else "")
         start = len(writing.text)
@@ -102,8 +102,8 @@ def _clearest(view: View, thing: int) -> int:
 
 
 Decides: TypeAlias = Callable[[Writing, int], tuple[tuple[int, int], float]]
-"""Writes of a thing what decides; returns the stretch of the deciding number, and the number, of
-which more is better."""
+"""Function that writes the deciding fact about a thing; it returns the stretch of the deciding
+number, and the number, of which more is better."""
 
 
 def _best(writing: Writing, view: View, qa: QA, tell: Decides) -> Writing:
@@ -130,7 +130,7 @@ def _best(writing: Writing, view: View, qa: QA, tell: Decides) -> Writing:
 
 
 def _places(writing: Writing, view: View, qa: QA) -> object:
-    """Where the middle of each thing is."""
+    """Write the middle of each thing."""
     return _outcome(_each(writing, view, qa, _middles(view)), view, qa)
 
 
@@ -143,7 +143,7 @@ def _middles(view: View) -> Callable[[Writing, int], object]:
 
 
 def _corner(writing: Writing, view: View, qa: QA) -> object:
-    """Where two things are, then `40 80 left 62 30 lower: lower left`, one axis after the other."""
+    """Write two places, then `40 80 left 62 30 lower: lower left`, one axis after the other."""
     frame = view.frames[0]
     told: list[list[tuple[int, int]]] = []
 
@@ -169,7 +169,7 @@ def _corner(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _furthest(writing: Writing, view: View, qa: QA) -> object:
-    """Where each thing is along the axis that is asked about."""
+    """Write the place of each thing along the question's axis."""
     direction = next(one for one in DIRECTIONS if one.far in qa.text)
 
     def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
@@ -181,7 +181,7 @@ def _furthest(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _gaps(writing: Writing, view: View, qa: QA) -> object:
-    """Where each thing is, and how far from the first one, which is asked about."""
+    """Write the place of each thing, and its distance from the first, the question's subject."""
     frame = view.frames[0]
     (first, words), *others = dict.fromkeys(qa.named)
     anchor = view.middle(first, frame)
@@ -198,7 +198,7 @@ def _gaps(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _last_places(writing: Writing, view: View, qa: QA) -> object:
-    """Where each thing is at the end."""
+    """Write the place of each thing at the end."""
 
     def tell(writing: Writing, thing: int) -> object:
         frame = view.ends(thing)[1]
@@ -208,7 +208,7 @@ def _last_places(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _extent(writing: Writing, view: View, thing: int) -> tuple[tuple[int, int], int]:
-    """Write how wide and how high a thing is, and the side of a square as large as what is seen.
+    """Write width and height of a thing, and the side of a square as large as its visible part.
 
     Returns where the side is told, and the side.
     """
@@ -220,7 +220,7 @@ def _extent(writing: Writing, view: View, thing: int) -> tuple[tuple[int, int], 
 
 
 def _extents(writing: Writing, view: View, qa: QA) -> object:
-    """How large each thing is."""
+    """Write the size of each thing."""
 
     def tell(writing: Writing, thing: int) -> object:
         return _extent(writing, view, thing)
@@ -229,7 +229,7 @@ def _extents(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _extents_held(writing: Writing, view: View, qa: QA) -> object:
-    """How large each thing is, and whether it is what is asked for among those before."""
+    """Write the size of each thing, and the comparison with those before."""
     sign = -1 if "small" in qa.text.split(", ")[0] else 1
 
     def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
@@ -241,7 +241,7 @@ def _extents_held(writing: Writing, view: View, qa: QA) -> object:
 
 def _edges(axis: int) -> Reason:
     def reason(writing: Writing, view: View, qa: QA) -> object:
-        """Both edges of a thing, and what lies between them."""
+        """Write both edges of a thing, and the distance between them."""
         frame = view.frames[0]
         ends = []
 
@@ -274,7 +274,7 @@ def _apart(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _ways(writing: Writing, view: View, qa: QA) -> object:
-    """How each thing moves: where it is at first and at last, across and down."""
+    """Write the motion of each thing: its first and last place, across and down."""
 
     def tell(writing: Writing, thing: int) -> object:
         moved = view.scene.things[thing]
@@ -287,8 +287,8 @@ def _ways(writing: Writing, view: View, qa: QA) -> object:
 
 
 def _steps(writing: Writing, view: View, qa: QA) -> object:
-    """Where each thing is at first and at last along each axis, and the distance; the frames in
-    between, and how far it moves from the first frame to the last.
+    """Write the first and last place of each thing along each axis, and the distance; the frames in
+    between, and the distance from the first frame to the last.
     """
 
     def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
@@ -321,7 +321,7 @@ def _moved(
 
 
 def _path(writing: Writing, view: View, qa: QA) -> object:
-    """Where a thing is at first and at last along an axis, and the distance between."""
+    """Write the first and last place of a thing along an axis, and the distance between."""
     axis = 1 if UPRIGHT.search(qa.text) else 0
     moved = []
 
@@ -336,7 +336,7 @@ def _path(writing: Writing, view: View, qa: QA) -> object:
 
 def _seen(end: int) -> Reason:
     def reason(writing: Writing, view: View, qa: QA) -> object:
-        """The first frame in which each thing is in sight, or the last: what is earlier is best."""
+        """Write the first (or last) frame in which each thing is in sight: the earliest is best."""
 
         def tell(writing: Writing, thing: int) -> tuple[tuple[int, int], float]:
             frame = view.ends(thing)[end]
@@ -350,7 +350,7 @@ def _seen(end: int) -> Reason:
 
 
 def _comings(writing: Writing, view: View, qa: QA) -> object:
-    """What comes into the picture, with the frame, one after the other, and their number."""
+    """Write the things that come into the image, with the frame, in order, and their number."""
 
     def first(thing: int) -> tuple[int, int]:
         return view.ends(thing)[0], thing
@@ -397,7 +397,7 @@ REASONS: Mapping[str, Reason] = {
     "path": _path,
     "enter_count": _comings,
 }
-"""What is told before the answer, by the kind of question."""
+"""Functions that write the reasoning before the answer, by the kind of question."""
 
 SIZES_HELD: Mapping[str, Reason] = {"size": _extents_held, "largest": _extents_held}
-"""What is told of sizes where each is held against the best so far."""
+"""Functions for sizes where each is compared with the best so far."""

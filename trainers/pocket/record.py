@@ -1,4 +1,4 @@
-"""`training.json`: what a checkpoint says of how it was made, and how to see that it is true."""
+"""`training.json`: a checkpoint's record of its training, and the check that it is true."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ def record(
 
 
 def _short(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers that tell how far it is; what was asked of unseen scenes all of it."""
+    """Return the numbers that show the progress, with all results on unseen scenes."""
     return {
         name: value
         for name, value in row.items()

@@ -41,7 +41,7 @@ def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
 def averaged(
     trained: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tensor], *, part: float
 ) -> dict[str, torch.Tensor]:
-    """Weights of which `part` is those that training began with.
+    """Average weights: `part` of the initial ones and the rest of the trained ones.
 
     >>> averaged({"w": torch.tensor([1.0])}, {"w": torch.tensor([3.0])}, part=0.25)
     {'w': tensor([1.5000])}

@@ -24,7 +24,7 @@ class Alone:
     rank, size = 0, 1
 
     def summed(self, gradients: Sequence[Tensor], *, stop: bool) -> bool:
-        """Leave the gradients as they are; whether to stop."""
+        """Leave the gradients as they are; return True if the training is to stop."""
         return stop
 
 
@@ -35,7 +35,7 @@ class Together:
         self.rank, self.size = rank, size
 
     def summed(self, gradients: Sequence[Tensor], *, stop: bool) -> bool:
-        """Replace gradients by their sums over processes; whether any of those wants to stop."""
+        """Replace gradients by their sums over processes; return True if one is to stop."""
         flat = torch.cat([*(one.reshape(-1) for one in gradients), torch.tensor([float(stop)])])
         distributed.all_reduce(flat)
         place = 0

@@ -1,4 +1,4 @@
-"""What pocket's lessons say of samples of generated benchmarks: reasoning and descriptions.
+"""Reasoning and descriptions for samples of generated benchmarks, from pocket's lessons.
 
 The scene behind a sample is drawn again from the seed of its data. Reasoning is worded as pocket
 was taught it, so that teaching it another grammar does not cost it what it knows.
@@ -30,12 +30,12 @@ RATIONALE, DESCRIPTION = "rationale", "description"
 """The names under which a target's `extra` has them."""
 
 TIMES = (2, 5)
-"""How often a short reasoning names what a question only implies, and a long one. Twice, for DR2Seg
-asks the first pass to take more words than the second, which is asked by name."""
+"""Number of times that a short reasoning, and a long one, name an implied object. At least twice:
+DR2Seg wants more words in the first pass than in the second, whose question names the object."""
 
 
 def shapes_told(task: Task, sample: Sample) -> Mapping[str, str]:
-    """What can be told of a sample beside its answer; nothing for benchmarks that it does not know.
+    """Return texts about a sample beside its answer; nothing for unknown benchmarks.
 
     Places are reasoned about by naming what is meant. Where the question does not name it, that is
     said twice, and in half of the samples, as their ids decide, over and over, as large models do

@@ -68,7 +68,7 @@ class PocketTrainer(Trainer):
         return "pocket"
 
     def describe(self) -> Mapping[str, Any]:
-        """Every setting that changes what is learned."""
+        """Return every setting that changes the trained weights."""
         aside = {"workers", "processes", "save_every", "log_every", "makes"}
         aside |= {"start", "start_kept"} if self.start is None else set()
         plain = asdict(self)
@@ -147,7 +147,7 @@ def pocket(
     log_every: int = 20,
     examine_every: int = 1000,
 ) -> PocketTrainer:
-    """Pocket from random weights, on scenes of `shapes` that are drawn as it goes.
+    """Pocket from random weights, on scenes of `shapes` that are drawn during the training.
 
     Args:
         steps: Optimiser steps.

@@ -1,4 +1,4 @@
-"""A scene as the network sees it: boxes on the canvas, and what each image token shows."""
+"""View of a scene by the network: boxes on the canvas, and the content of each image token."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ FEWEST_PIXELS = 0.04
 FEWEST_PIXELS_OF_PATCH = 0.1
 """The same of a patch's area, which is a quarter of a token's."""
 MOST = 0.8
-"""The part of what is ever seen of a thing that counts as most of it."""
+"""Share of a thing's largest visible area that counts as most of it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class View:
     scene: Scene
     frames: tuple[int, ...]
     fills: Mapping[int, RGB] = field(default_factory=dict, hash=False)
-    """Colours of things that have another one than the scene says: one that has no name."""
+    """Colours without a name, by the thing that has one instead of the scene's colour."""
 
     @cached_property
     def masks(self) -> Mapping[int, NDArray[np.bool_]]:
@@ -38,7 +38,7 @@ class View:
 
     @cached_property
     def boxes(self) -> Mapping[int, NDArray[np.int64]]:
-        """Things × (left, top, right, bottom) on the canvas, by frame; -1 where not in sight."""
+        """Things × (left, top, right, bottom) on the canvas, by frame; -1 where not visible."""
         return {frame: self._boxes(frame) for frame in self.frames}
 
     def _boxes(self, frame: int) -> NDArray[np.int64]:
@@ -79,7 +79,7 @@ class View:
         return blocks.reshape(len(parts), -1)
 
     def outlines(self, frame: int, side: int) -> NDArray[np.uint8]:
-        """Things × side × side: about what part of each cell of a grid a thing covers; 255: all.
+        """Things × side × side: the covered part of each cell of a grid, 0 to 255 (all).
 
         Not by products of matrices as above: at this size NumPy's library starts threads for them,
         and in two processes on two cores a step took twice as long.
@@ -125,15 +125,15 @@ class View:
         return seen[0], seen[-1]
 
     def clear_ends(self, thing: int) -> tuple[int, int]:
-        """The first and the last frame in which most of a thing is in sight: its middle is there
-        what it is without an edge of the picture, or another thing, that covers a part.
+        """Return the first and the last frame in which most of a thing is in sight: its visible
+        middle is then not shifted by an edge of the image, or by another thing in front.
         """
         areas = {frame: int(self.masks[frame][thing].sum()) for frame in self.frames}
         clear = [frame for frame, area in areas.items() if area >= MOST * max(areas.values())]
         return clear[0], clear[-1]
 
     def in_sight(self, thing: int, frame: int) -> bool:
-        """Whether anything of it is visible."""
+        """Return True if any part of it is visible."""
         return bool(self.boxes[frame][thing][0] >= 0)
 
 

@@ -41,8 +41,8 @@ OTHERS = (
     '], "',
     "]}</graph>",
 )
-"""Parts of the grammars of DR2Seg, Seg-Zero, VideoSeg-R1 and Video-STR, which pocket is not
-taught: they are one token each, so that learning them is learning when to say them."""
+"""Parts of the grammars of DR2Seg, Seg-Zero, VideoSeg-R1 and Video-STR, which pocket is not taught:
+each is one token, so that learning a grammar is learning the right place of its tokens."""
 OUTCOMES = (" best", " out", " yes")
 """Words of reasoning that the byte-pair vocabulary would spell."""
 TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<frame>", "</frame>", "</think><answer>")
@@ -123,7 +123,7 @@ def _pieces() -> str:
 
 
 def _texts() -> Iterator[str]:
-    """What is asked and said in the world, without numbers, which are tokens of their own."""
+    """Yield the texts of the world's questions and answers, without numbers, which are tokens."""
     for family in FAMILIES:
         for index in range(SCENES):
             scene = draw_scene(0, family=family, split="train", index=index)

@@ -1,4 +1,4 @@
-"""Scenes of the generated world to pictures, prompts and true masks."""
+"""Scenes of the generated world to images, prompts and true masks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from harness.world.scene import Scene
 T = TypeVar("T")
 
 FEWEST_PIXELS = 12
-"""An object is asked for where at least so many of its pixels are visible."""
+"""Minimum number of visible pixels of an object that is prompted for."""
 
 STILLS = ("still", "still", "count", "video")
-"""Families whose pictures are shown, in turn."""
+"""Families of the images, in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A picture, prompts of one kind for some of its objects, and where these are."""
+    """An image, prompts of one kind for some of its objects, and the true masks of these."""
 
     picture: Frame
     points: NDArray[np.float32]
@@ -43,7 +43,7 @@ class Clip:
 
     frames: tuple[Frame, ...]
     masks: BoolArray
-    """Frames × objects × height × width. An object may be out of view later, and come back."""
+    """Frames × objects × height × width. An object may leave the view later, and return."""
 
 
 def stills(seed: int, step: int, *, pictures: int, objects: int) -> list[Asked]:
@@ -96,13 +96,13 @@ def _clip_of(scene: Scene, objects: int, frames: int, draw: Generator) -> Clip |
 
 
 def _chosen(masks: BoolArray, number: int, draw: Generator) -> NDArray[np.int64] | None:
-    """Indices of `number` masks that can be asked for; again from the first if there are fewer."""
+    """Return indices of `number` masks that are large enough; they repeat if there are fewer."""
     seen = np.flatnonzero(masks.sum((1, 2)) >= FEWEST_PIXELS)
     return np.resize(draw.permutation(seen), number) if len(seen) else None
 
 
 def _scene(seed: int, family: str, index: int, attempt: int) -> Scene:
-    """Scenes beyond a million stand in for those without anything to ask for."""
+    """Return a scene; those beyond a million replace scenes without an object to prompt for."""
     return draw_scene(seed, family=family, split="train", index=index + attempt * 1_000_000)
 
 

@@ -1,4 +1,4 @@
-"""How the network begins: with attention that already looks at what lies where it asks.
+"""Initial weights: attention that already attends to the prompted place.
 
 Trained from the weights that transformers draws, the mask decoder never found out within our
 budget what a prompt has to do with a place; it learned to mark every object of a picture. Three
@@ -40,7 +40,7 @@ def begin(network: Any) -> None:
 
 
 def _draw(module: Any) -> None:
-    """By a module's width: the architecture's 0.02 suits wide networks only."""
+    """Draw the weights by the module's width: the architecture's 0.02 suits wide networks only."""
     from torch import nn
 
     if isinstance(module, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
@@ -52,7 +52,7 @@ def _draw(module: Any) -> None:
 
 
 def _begin_alike(attention: Any) -> None:
-    """Attend to what is like the query."""
+    """Initialise attention so that it attends to keys like the query."""
     import torch
 
     torch.nn.init.orthogonal_(attention.q_proj.weight, gain=SHARPNESS)
@@ -61,7 +61,7 @@ def _begin_alike(attention: Any) -> None:
 
 
 def _begin_remembering(network: Any) -> None:
-    """Let a pixel attend to the memory of pixels that look like it.
+    """Initialise memory attention so that a pixel attends to the memory of similar pixels.
 
     A memory is a narrower copy of the picture's features, to which the mask is added, so keys are
     made from it as queries are made from the features narrowed in the same way.

@@ -1,4 +1,4 @@
-"""The course of a training: what each step shows, the learning rate, what is logged and saved."""
+"""Loop of a training: content of each step, learning rate, logs and checkpoints."""
 
 import math
 import time
@@ -34,12 +34,12 @@ FIRST_BACKGROUND = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a step shows; a pure function of seed and step."""
+    """Content of a step; a pure function of seed and step."""
 
     several: bool
     """Three masks a prompt of a still."""
     frames: int
-    """Of each clip; 0: no clips."""
+    """Number of frames of each clip; 0: no clips."""
 
 
 class Course:
@@ -94,7 +94,7 @@ class Course:
         return {"loss": loss, **numbers, "gradient": float(norm)}
 
     def shown(self, step: int) -> Shown:
-        """What a step shows."""
+        """Return the content of a step."""
         settings = self._set
         draw = np.random.default_rng((self._run.seed, 2, step))
         frames = int(draw.integers(settings.shortest, settings.longest + 1))
@@ -113,11 +113,11 @@ class Course:
         return settings.clip_rate * begun * (0.5 + 0.5 * math.cos(math.pi * past))
 
     def background(self, step: int) -> float:
-        """What a pixel beside an object counts against one in it."""
+        """Return the weight of a pixel beside an object, relative to one in it."""
         return min(1.0, FIRST_BACKGROUND + step / max(1, self._set.sparse_steps))
 
     def _costs(self, step: int) -> Iterator[tuple[str, Cost]]:
-        """What a step costs, by what it shows."""
+        """Yield the losses of a step, by its kind of input."""
         settings, seed, shown = self._set, self._run.seed, self.shown(step)
         given = {"background": self.background(step)}
         asked = stills(seed, step, pictures=settings.pictures, objects=settings.objects)
@@ -132,7 +132,7 @@ class Course:
             yield "clip", clip_cost(self.network, self.processor, drawn, **given)
 
     def _groups(self) -> list[dict[str, Any]]:
-        """Vectors, such as biases and the scales of norms, do not decay."""
+        """Return parameter groups: vectors, such as biases and scales of norms, do not decay."""
         decayed = [one for one in self.network.parameters() if one.ndim > 1]
         others = [one for one in self.network.parameters() if one.ndim <= 1]
         decay = self._set.weight_decay
@@ -235,7 +235,7 @@ def _under(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _averaged(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The mean of rows of the curve, and the last one's step."""
+    """Return the mean of rows of the curve, with the step of the last one."""
     keys = [key for key in rows[0] if key != "step"]
     means = {key: float(np.mean([row[key] for row in rows if key in row])) for key in keys}
     return {"step": rows[-1]["step"], **{key: round(value, 4) for key, value in means.items()}}

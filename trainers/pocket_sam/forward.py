@@ -16,7 +16,7 @@ ABSENT = -1024.0  # what the architecture writes as a mask's logits where it see
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What the image encoder sees in each of some pictures."""
+    """Features of the image encoder for some images."""
 
     fine: Any
     """Pictures × hidden/8 × side/4 × side/4."""
@@ -28,13 +28,13 @@ class Features:
     """1 × hidden × side/16 × side/16: the encoding of places that memory attention adds."""
 
     def at(self, pictures: Any) -> "Features":
-        """Those of some pictures, in the order of their indices; any may come twice."""
+        """Return the features of some images, in the order of their indices; any may repeat."""
         return Features(self.fine[pictures], self.middle[pictures], self.top[pictures], self.places)
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What the mask decoder says of each object."""
+    """Output of the mask decoder for each object."""
 
     masks: Any
     """Pictures × objects × masks × side/4 × side/4: logits."""
@@ -107,7 +107,7 @@ class _Memory:
 
 
 def _no_prompt(network: Any, objects: int, masks: Any = None) -> tuple[Any, Any]:
-    """The embeddings of no point, and of masks where there are some."""
+    """Return the embeddings of no point, and of masks where there are some."""
     import torch
 
     nowhere = torch.zeros(objects, 1, 1, 2)
@@ -131,7 +131,7 @@ def _decoded(network: Any, seen: Features, sparse: Any, dense: Any, *, several: 
 
 
 def _given_memory(network: Any, seen: Features, masks: Any) -> _Memory:
-    """The memory of a frame whose masks (objects × 1 × side × side) are known."""
+    """Return the memory of a frame with given masks (objects × 1 × side × side)."""
     import torch
 
     prompt = _no_prompt(network, len(masks), network.mask_downsample(masks))
@@ -144,7 +144,7 @@ def _given_memory(network: Any, seen: Features, masks: Any) -> _Memory:
 
 
 def _new_memory(network: Any, seen: Features, decoded: Decoded) -> _Memory:
-    """The memory of a frame from what was decoded in it."""
+    """Return the memory of a frame from its decoded masks."""
     import torch
 
     appears = decoded.presence[:, 0] > 0
@@ -181,7 +181,7 @@ def _memory(network: Any, seen: Features, masks: Any, appears: Any, pointer: Any
 def _recalled(
     network: Any, seen: Features, memories: Sequence[_Memory], *, frames: int
 ) -> Features:
-    """The features of a frame, with what the memories say about each object.
+    """Return the features of a frame, conditioned on each object's memories.
 
     The memory of the frame that was given is always used; of the others, the last ones. Pointers
     are used of all of them, encoded with their age as a part of the clip's length.

@@ -1,4 +1,4 @@
-"""What a mask, an expected IoU and a presence cost."""
+"""Losses of a mask, an expected IoU and a presence."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def mask_losses(logits: Any, truth: Any, *, background: float = 1.0) -> Any:
 
 
 def reached_ious(logits: Any, truth: Any) -> Any:
-    """The IoU that thresholded masks have; 1 where both are empty."""
+    """Return the IoU of thresholded masks; 1 where both are empty."""
     import torch
 
     said, real = logits > 0, truth.expand_as(logits) > 0.5

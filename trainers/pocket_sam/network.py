@@ -16,7 +16,7 @@ MEMORY_WIDTH = 64  # transformers' memory attention takes no other, and pointers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """Sizes; see `Sam2VideoConfig` for what each one is."""
+    """Sizes; `Sam2VideoConfig` documents each one."""
 
     side: int = 192
     """Pictures are squashed to a square of this many pixels."""

@@ -1,4 +1,4 @@
-"""Prompts as a reasoner would give them: boxes that are a little off, points that are inside."""
+"""Prompts like a reasoner's: boxes that are a little off, points that are inside."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,11 +13,11 @@ Floats: TypeAlias = NDArray[np.float64]
 Place: TypeAlias = tuple[float, float]
 
 INSIDE, BESIDE, TOP_LEFT, BOTTOM_RIGHT = 1, 0, 2, 3
-"""What SAM 2 calls its points."""
+"""SAM 2's labels of its points."""
 
 SLACK = 2.0  # pixels
 SHARES = (None, None, 0.1, 0.1, 0.25)
-"""How far off edges of boxes are, besides SLACK: a part of the longer side; None: not at all."""
+"""Largest shift of boxes' edges, besides SLACK, as a share of the longer side; None: no shift."""
 
 CENTRAL = 0.5  # of points inside
 TRIES = 50
@@ -25,7 +25,7 @@ TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a prompt is made of."""
+    """Kind of a prompt: a box, and numbers of points."""
 
     box: bool
     inside: int
@@ -40,9 +40,8 @@ KINDS = (
     Kind(False, 3),
     Kind(False, 2, 1),
 )
-"""As often as they are drawn. All prompts of a step are of one kind, because SAM 2 attends to
-padding: prompts of several kinds in one pass are not what it is given when it is used.
-"""
+"""Kinds of prompts, each as often as it is drawn. All prompts of a step are of one kind: SAM 2
+attends to padding, so prompts of several kinds in one pass are unlike its inputs in use."""
 
 
 def points_of(

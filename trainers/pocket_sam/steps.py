@@ -1,4 +1,4 @@
-"""What one step of training costs: stills with prompts, and clips with the masks of one frame."""
+"""Losses of one training step: stills with prompts, and clips with the masks of one frame."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,8 @@ from harness.trainers.pocket_sam.forward import Decoded, encoded, prompted, trac
 from harness.trainers.pocket_sam.losses import mask_losses, reached_ious
 
 OTHERS = 0.3
-"""What the mean over the three masks counts beside the best of them. With the best alone, as SAM 2
-is trained, each mask learned some of the objects, and the expected IoU could not tell which.
-"""
+"""Weight of the mean over the three masks beside the best of them. With the best alone, as SAM 2 is
+trained, each mask learned some of the objects, and the expected IoU could not tell which."""
 
 PRESENCE = 0.2  # weight of the cross entropy of an object being in view
 
@@ -44,7 +43,9 @@ def still_cost(
 
 
 def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background: float) -> Cost:
-    """Masks in all frames but the first, where they are given. All clips are equally long."""
+    """Return the loss on all frames but the first, whose masks are given. All clips are equally
+    long.
+    """
     import torch
 
     side, length = network.config.image_size, len(shown[0].frames)
@@ -70,7 +71,7 @@ def pixels(processor: Any, pictures: Sequence[NDArray[np.uint8]]) -> Any:
 
 
 def shares(masks: BoolArray, side: int) -> Any:
-    """How much of each cell of a side × side grid the masks cover: (…, side, side)."""
+    """Return the share of each cell of a side × side grid that the masks cover: (…, side, side)."""
     import torch
 
     flat = torch.from_numpy(masks.reshape(-1, 1, *masks.shape[-2:])).float()

@@ -46,11 +46,11 @@ class PocketSamTrainer(Trainer):
 
     @property
     def steps(self) -> int:
-        """Of both kinds."""
+        """Number of steps on stills and on clips together."""
         return self.still_steps + self.clip_steps
 
     def describe(self) -> Mapping[str, Any]:
-        """Every setting that changes what is learned."""
+        """Return every setting that changes the trained weights."""
         return {key: value for key, value in asdict(self).items() if key != "save_every"}
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ def pocket_sam(
     side: int = 192,
     save_every: int = 200,
 ) -> PocketSamTrainer:
-    """pocket-sam from random weights, on scenes of `shapes` that are drawn as it goes.
+    """pocket-sam from random weights, on scenes of `shapes` that are drawn during the training.
 
     Args:
         still_steps: Steps at first, with stills only.

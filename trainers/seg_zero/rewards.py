@@ -36,10 +36,10 @@ POINT_DISTANCE = 100.0
 the better order, is below this, in pixels."""
 
 SAME: Pair = (1.0, 1.0)
-"""The scale of replies whose numbers are in the 840 × 840 frame already."""
+"""Scale of responses whose numbers are already in the 840 × 840 frame."""
 
 UNREADABLE = (TypeError, ValueError, KeyError, IndexError, OverflowError, ZeroDivisionError)
-"""What reading numbers out of any JSON may raise: then nothing is right."""
+"""Exceptions from reading numbers out of any JSON; the reward is then 0."""
 
 
 class Meant(NamedTuple):
@@ -155,14 +155,14 @@ def _bit(reply: str, right: Callable[[Mapping[str, Any]], bool]) -> float:
 
 
 def scaled(box: Any, scale: Pair) -> Any:
-    """A box of the reply in the 840 × 840 frame; as it is where the reply's canvas is that one."""
+    """Return a box of the response in the 840 × 840 frame; unchanged if its canvas is that one."""
     if scale == SAME:
         return box
     return [edge * scale[place % 2] for place, edge in enumerate(box)]
 
 
 def inclusive_iou(box: Any, other: Sequence[float]) -> float:
-    """IoU of two boxes whose right and bottom pixels belong to them; 0 unless edges overlap."""
+    """Return the IoU of two boxes that include their right and bottom pixels; 0 if disjoint."""
     left, top = max(box[0], other[0]), max(box[1], other[1])
     right, bottom = min(box[2], other[2]), min(box[3], other[3])
     shared = (right - left + 1) * (bottom - top + 1) if left < right and top < bottom else 0
@@ -209,7 +209,7 @@ class SegZeroReward:
 
 
 def truth(sample: Sample) -> Meant:
-    """The box around what is meant, and the centres of its two largest inscribed circles.
+    """Return the box around the targets, and the centres of its two largest inscribed circles.
 
     The answer's own two points where it has one box and two points. The second circle lies
     outside the first one.

@@ -1,1 +1,1 @@
-"""Supervised fine-tuning on what a perfect reply would say."""
+"""Supervised fine-tuning on perfect responses."""

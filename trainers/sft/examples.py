@@ -1,4 +1,4 @@
-"""From samples to what a network is to learn: the request that evaluation makes, and its reply.
+"""Samples to training examples: the request that evaluation makes, and its response.
 
 Nothing here words a prompt or scales a coordinate: requests come from the model's own
 composition, replies from its own `write`. A model that asks only once it has looked for something
@@ -40,23 +40,25 @@ class Dropped:
     task: str
     sample: str
     why: str
-    """A few words that are the same for all such samples."""
+    """Reason in a few words, equal for all such samples."""
     detail: str = ""
 
 
 @runtime_checkable
 class AsksInTraining(Protocol):
-    """A model whose evaluation looks for what it asks about: a training draws that instead."""
+    """A model whose evaluation searches for its frames: a training draws them instead."""
 
     def training_requests(
         self, query: Query, answer: Answer, *, seed: int
     ) -> tuple[ChatRequest, ...]:
-        """What a training asks: one request a form of answer, the same for a seed and a query."""
+        """Return the requests of a training, one for each form of answer, equal for equal seed and
+        query.
+        """
 
     def training_replies(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
     ) -> tuple[str, ...]:
-        """The replies to these requests that say `answer`."""
+        """Return the responses for `answer` to these requests."""
 
 
 def examples_of(
@@ -121,7 +123,7 @@ def _examples(
 def _asked_and_said(
     model: PromptedModel, query: Query, answer: Answer, seed: int
 ) -> tuple[tuple[ChatRequest, ...], tuple[str, ...]]:
-    """The requests of a query, and the replies to them that say `answer` but for its specks."""
+    """Return the requests of a query, and the responses for `answer` without its specks."""
     if isinstance(model, AsksInTraining):
         requests = model.training_requests(query, answer, seed=seed)
         return requests, model.training_replies(query, _taught(answer, requests), requests)

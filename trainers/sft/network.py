@@ -1,4 +1,4 @@
-"""The network that is trained: loaded, adapted, and written as a checkpoint for evaluation."""
+"""The policy: loaded, adapted, and written as a checkpoint for evaluation."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ COPIED = (
     "chat_template.json",
     "chat_template.jinja",
 )
-"""What a checkpoint has beside its weights and config.json, which training does not change."""
+"""Files of a checkpoint beside its weights and config.json, which training does not change."""
 
 
 def check_whole(who: str, chat: TransformersChat) -> None:

@@ -1,4 +1,4 @@
-"""Before the first step: every sample is looked at, and what cannot be learned is named."""
+"""Checks before the first step: every sample is encoded, and unusable ones are named."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def prepared(
     max_length: int | None,
     complete: Complete = as_written,
 ) -> tuple[list[Example], list[Dropped]]:
-    """What is learned from, and what is left out. Every example was encoded once.
+    """Return the examples to learn, and the dropped samples. Every example was encoded once.
 
     Several processes share the work, and come to the same result.
 

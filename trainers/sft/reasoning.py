@@ -1,4 +1,4 @@
-"""A short reasoning, written from the truth: how many objects are meant, and roughly where."""
+"""A short reasoning, written from the ground truth: number of targets, and their rough places."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def wording() -> Mapping[str, Any]:
 
 
 def about_objects(items: Sequence[Item], canvas: tuple[int, int]) -> str:
-    """What is to be said of objects on a canvas of (width, height).
+    """Return the text about objects on a canvas of (width, height).
 
     >>> from harness.types import Box
     >>> about_objects([Item(Box(0, 0, 10, 10)), Item(Box(80, 40, 90, 60))], (90, 90))

@@ -1,4 +1,4 @@
-"""What a perfect reply says beside its answer: what is told of a sample, and a description.
+"""Reasoning and descriptions beside the answer of a perfect response.
 
 Where a benchmark tells no reasoning, a generated world can: `told=shapes`. A grammar that has a
 place for a description writes it empty, since an answer does not say what it is called.
@@ -14,9 +14,9 @@ from harness.task import Task
 from harness.types import Sample
 
 Told: TypeAlias = Literal["dataset", "shapes"]
-"""Where reasoning and descriptions come from: the benchmark, or the scenes of generated data."""
+"""Source of reasoning and descriptions: the benchmark, or the scenes of generated data."""
 Complete: TypeAlias = Callable[[Sample, ChatRequest, str], str]
-"""Adds to the reply of a sample and its request what the answer alone does not say."""
+"""Function that completes the response to a sample's request beyond the answer."""
 
 DESCRIPTION = "description"
 EMPTY = {tag: f"<{tag}></{tag}>" for tag in ("description", "target_desc")}
@@ -48,7 +48,7 @@ def described(sample: Sample, request: ChatRequest, reply: str) -> str:
 
 
 def told_by(told: Told, task: Task) -> Task:
-    """The task whose targets' `extra` holds what is told of them; what they have already stays."""
+    """Add reasoning and descriptions to the `extra` of a task's targets, where they lack them."""
     if told == "dataset":
         return task
     from harness.trainers.pocket.told import shapes_told

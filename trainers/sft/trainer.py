@@ -1,4 +1,4 @@
-"""Supervised fine-tuning with TRL, on what a perfect reply to each sample would say.
+"""Supervised fine-tuning with TRL, on perfect responses to the samples.
 
 harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reason_seg(split=train)"
     --data ROOT --out DIR --set learning_rate=1e-5
@@ -23,7 +23,7 @@ from harness.trainers.sft.prepare import prepared
 from harness.trainers.sft.telling import Complete, Told, as_written, described, told_by
 
 LEARNING_RATES = {"full": 1e-5, "lora": 1e-4}
-"""Learning rates where none is given; an adapter wants about ten times more."""
+"""Default learning rates; an adapter wants about ten times more."""
 OWN = ("name", "complete", "report_to")  # what a method sets, or changes nothing that is learned
 SHOWN = 20  # dropped samples that the manifest names
 
@@ -61,7 +61,7 @@ class Sft(Trainer):
     descriptions: bool = False
     report_to: str | None = "auto"
     complete: Complete = as_written
-    """Adds to each reply what its answer alone does not say; a method's own, no setting."""
+    """Function that completes each response beyond its answer; set by methods, not by users."""
     name: str = "sft"
 
     def describe(self) -> Mapping[str, Any]:
@@ -223,7 +223,7 @@ def trainable(spec: Spec | None) -> PromptedModel:
 
 
 def _deepspeed(name: str | None) -> str | None:
-    """The path of a DeepSpeed configuration: `zero3` is the one that comes with this trainer."""
+    """Return the path of a DeepSpeed configuration: `zero3` is the one beside this trainer."""
     if name is None:
         return None
     from importlib.util import find_spec

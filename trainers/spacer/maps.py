@@ -1,4 +1,4 @@
-"""Where true maps come from: a sample's target, the official file of maps, or the shapes world.
+"""Sources of true maps: a sample's target, the official file of maps, or the shapes world.
 
 A target carries its map as `extra["map"]`: cells `[column, row]` of a 10 × 10 grid by category. A
 file has a line a video, as `cognitive_map.jsonl` of SpaceR:
@@ -20,12 +20,12 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True)
 class MapFile:
-    """Maps of a file, for samples whose id, group or video it names."""
+    """Maps of a file, for samples that it lists by id, group or video."""
 
     maps: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
     def __call__(self, task: Task, sample: Sample) -> Mapping[str, Any]:
-        """What a target's `extra` gains."""
+        """Return the additions to a target's `extra`."""
         del task
         for name in (sample.id, sample.group, Path(sample.group).stem):
             if name in self.maps:
@@ -53,12 +53,12 @@ def read_maps(path: Path) -> dict[str, Any]:
 
 
 def categories(sample: Sample) -> tuple[str, ...]:
-    """The categories of a sample's map; none without one: then none is asked for."""
+    """Return the categories of a sample's map; without one none, and the prompt asks for no map."""
     return tuple(map_of(sample) or ())
 
 
 def maps_extra(setting: str | None) -> Extra:
-    """What a trainer's setting `maps=` asks for: nothing more, `shapes`, or a file.
+    """Return the function for a trainer's setting `maps=`: no additions, `shapes`, or a file.
 
     Raises:
         UsageError: there is no such file.

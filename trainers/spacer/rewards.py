@@ -74,7 +74,7 @@ def spoken_number(said: str) -> float | None:
 
 
 def map_score(said: GridMap, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
-    """How near the cells of a map are to the true ones, from 0 to 1.
+    """Return the agreement of a map's cells with the true ones, from 0 to 1.
 
     Of each category cells are paired greedily, the nearest first; a pair is worth 1 minus its
     distance over the grid's diagonal, a category the mean over the larger number of cells, the map
@@ -117,7 +117,7 @@ def score_drawn(reply: str, truth: Mapping[str, Sequence[Sequence[float]]]) -> f
 
 
 def with_map(accuracy: float, reply: str, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
-    """The accuracy of a right answer with its map's score added; 0 where the map is worth 0.
+    """Return the accuracy of a right answer with its map's score added; 0 if the map's score is 0.
 
     A reply without a map keeps its accuracy.
     """
@@ -137,7 +137,7 @@ class SpacerAccuracy:
     """
 
     other: VideoR1Accuracy = field(default_factory=VideoR1Accuracy)
-    """For forms that SpaceR scores as Video-R1 does."""
+    """Accuracy for the forms that SpaceR scores as Video-R1 does."""
     maps: bool = True
 
     def __call__(self, group: Group, rollout: Rollout) -> float:
@@ -149,7 +149,7 @@ class SpacerAccuracy:
         return accuracy if truth is None else with_map(accuracy, rollout.text, truth)
 
     def map_counted(self, group: Group, rollout: Rollout) -> float | None:
-        """The score of the map, from 0 to 1; None where the accuracy goes by no map."""
+        """Return the score of the map, from 0 to 1; None where the accuracy does not use it."""
         own = self._own(group, rollout)
         if own is None or own[1] is None:
             return None
@@ -158,7 +158,7 @@ class SpacerAccuracy:
     def _own(
         self, group: Group, rollout: Rollout
     ) -> tuple[float, Mapping[str, Sequence[Sequence[float]]] | None] | None:
-        """The accuracy of the answer alone, and the true map if a map counts beside it.
+        """Return the accuracy of the answer alone, and the true map if a map counts beside it.
 
         None for forms that SpaceR scores as Video-R1 does.
         """

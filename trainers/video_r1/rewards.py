@@ -18,14 +18,16 @@ from harness.trainers.video_str.answers import answer, answer_reward, truth_of
 from harness.types import AnswerForm, Sample
 
 Numbers: TypeAlias = Literal["regression", "numerical"]
-"""Whether a number scores by its relative error, or only if two decimals agree."""
+"""Rule for numbers: a score by relative error, or 1 if two decimals agree, else 0."""
 Accuracy: TypeAlias = Callable[[Group, Rollout], float]
 
 QUALIFIES = 0.1  # accuracy above which a rollout earns a bonus
 
 
 def format_reward(reply: str) -> float:
-    """1 where the whole reply is reasoning and answer; unlike Video-STR's, nothing is stripped."""
+    """Return 1 if the whole response is reasoning and answer; unlike Video-STR's, it is not
+    stripped.
+    """
     return float(well_formed(reply))
 
 
@@ -116,7 +118,7 @@ class VideoR1Accuracy:
     numbers: Numbers = "regression"
 
     def __call__(self, group: Group, rollout: Rollout) -> float:
-        """From 0 to 1."""
+        """Return the accuracy from 0 to 1."""
         target, said = truth_of(group.sample), answer(rollout.text)
         form, kind = group.sample.query.form, target.extra.get("problem_type")
         if form is AnswerForm.CHOICE:
@@ -129,12 +131,12 @@ class VideoR1Accuracy:
 
 
 def usable(sample: Sample) -> None:
-    """Raise a HarnessError for a sample that no accuracy can be told of."""
+    """Raise a HarnessError for a sample whose form of answer has no accuracy."""
     truth_of(sample)
 
 
 def numerical(said: str, truth: str) -> float:
-    """1 where both numbers agree to two decimals, and both or neither are written with a decimal.
+    """Return 1 if both numbers agree to two decimals, and both or neither have a decimal.
 
     >>> numerical("3.14", "3.141"), numerical("3", "3.0")
     (1.0, 0.0)
@@ -160,7 +162,7 @@ def regression(said: str, truth: str) -> float:
 
 
 def plain_number(text: str) -> float | None:
-    """What Python takes for a number once commas are out; None for all else."""
+    """Return the number that Python parses once commas are out; None for all else."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

@@ -15,7 +15,7 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """Asks again with shuffled frames: one request a rollout, all of a group in the same order.
+    """Second pass with shuffled frames: one request for each rollout, in one order for a group.
 
     The order depends on the seed and the sample alone. The official code draws half as many
     shuffled rollouts as others; here there are as many, because all processes have to write
@@ -28,7 +28,7 @@ class Shuffled:
     max_new_tokens: int
 
     def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest:
-        """The request; it does not depend on what the rollout says."""
+        """Return the second request; it does not depend on the rollout's text."""
         del rollout
         request = asked(self.model, sample)
         frames = tuple(

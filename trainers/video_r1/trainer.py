@@ -43,7 +43,7 @@ def video_r1(
     order_seed: int = 0,
     **settings: Any,
 ) -> SpokenTrainer:
-    """Video-R1 (arXiv 2503.21776): accuracy, format, length, and a bonus where order is of use.
+    """Video-R1 (arXiv 2503.21776): accuracy, format, length, and a bonus where the order helps.
 
     Args:
         temporal: Ask each question a second time with shuffled frames (T-GRPO); without, GRPO.

@@ -1,4 +1,4 @@
-"""R_ans of Video-STR by the form of the answer: Eq. 2 to 4, as pure functions of text and truth.
+"""R_ans of Video-STR by the form of the answer: Eq. 2 to 4, as pure functions of text and target.
 
 Each reads a reply strictly (no repairs) and is 0 where nothing can be read; none raises on what a
 network wrote. Boxes are compared in pixels of the picture, right and bottom exclusive; the numbers
@@ -37,12 +37,12 @@ LONGEST_TEXT = 2_000  # tokens of a text that are compared
 
 
 def format_reward(reply: str) -> float:
-    """R_format (Eq. 1): 1 where the whole reply, stripped, is reasoning, graph or none, answer."""
+    """R_format (Eq. 1): 1 if the whole response, stripped, is reasoning, graph or none, answer."""
     return float(well_formed(reply.strip(), aid="graph"))
 
 
 def answer(reply: str) -> str:
-    """The text of the first `<answer>`; empty where there is none."""
+    """Return the text of the first `<answer>`; empty where there is none."""
     return between(reply, "answer") or ""
 
 
@@ -57,7 +57,7 @@ def choice_reward(reply: str, truth: str) -> float:
 
 
 def number_reward(reply: str, truth: float) -> float:
-    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; commas and a unit are left out of what is read.
+    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; commas and a unit are removed before parsing.
 
     >>> number_reward("<answer>1,500 mm</answer>", 2000.0)
     0.75
@@ -66,7 +66,7 @@ def number_reward(reply: str, truth: float) -> float:
 
 
 def number(said: str) -> float | None:
-    """The number that a text is, without its unit; None where it is something else.
+    """Return the number in a text, without its unit; None where it is something else.
 
     >>> number("3.5 m^2"), number("about 3"), number("-2")
     (3.5, None, -2.0)

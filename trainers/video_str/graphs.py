@@ -1,4 +1,4 @@
-"""Where true graphs come from: a sample's target, a file beside the samples, or the shapes world.
+"""Sources of true graphs: a sample's target, a file beside the samples, or the shapes world.
 
 A target carries them as plain data in `extra["graphs"]`, one object a frame:
 
@@ -25,7 +25,7 @@ from harness.types import Sample
 Graphs: TypeAlias = Mapping[str, tuple[FrameGraph, ...]]
 """The graphs of the annotated frames, by the id of a sample or of its group."""
 Extra: TypeAlias = Callable[[Task, Sample], Mapping[str, Any]]
-"""What is known of a sample beside its task's own target."""
+"""Function that returns data about a sample beside its task's own target."""
 
 KEY = "graphs"
 
@@ -41,7 +41,7 @@ def graphs_of(sample: Sample) -> tuple[FrameGraph, ...]:
 
 
 def categories(graphs: Iterable[FrameGraph]) -> tuple[str, ...]:
-    """The categories of all frames, each once, as they come."""
+    """Categories of all frames, each once, in order of appearance."""
     return tuple(dict.fromkeys(node.category for graph in graphs for node in graph.nodes))
 
 
@@ -138,12 +138,12 @@ def write_graphs(path: Path, graphs: Graphs) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """Graphs of a file, for samples whose id or group it names."""
+    """Graphs of a file, for samples that it lists by id or group."""
 
     graphs: Graphs
 
     def __call__(self, task: Task, sample: Sample) -> Mapping[str, Any]:
-        """What a target's `extra` gains."""
+        """Return the additions to a target's `extra`."""
         del task
         for name in (sample.id, sample.group):
             if name in self.graphs:
@@ -152,7 +152,7 @@ class Sidecar:
 
 
 def extended(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]) -> Task:
-    """The task with what is known beside it, and with the objects that a prompt is to list.
+    """Return the task with additional data in its targets, and with objects for prompts to list.
 
     Args:
         task: Whose samples.
@@ -189,7 +189,7 @@ def nothing(task: Task, sample: Sample) -> Mapping[str, Any]:
 
 
 def extra_of(setting: str | None) -> Extra:
-    """What a trainer's setting `graphs=` asks for: nothing more, generated data's, or a file.
+    """Return the function for a trainer's setting `graphs=`: no additions, generated, or a file.
 
     Raises:
         UsageError: there is no such file.

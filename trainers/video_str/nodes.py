@@ -1,4 +1,4 @@
-"""The true graph of a frame, and how well a predicted one agrees: Eq. 5 and 6 of Video-STR.
+"""True graph of a frame, and its agreement with a predicted one: Eq. 5 and 6 of Video-STR.
 
 Places are in metres in the camera's frame: x to the right, y up, z forward. Pure functions of
 numbers; nothing here reads a reply.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.models.video_str.grammar import Vector
 
 Angle: TypeAlias = Literal["joint", "kabsch"]
-"""What directions are compared in: the frame that both graphs are given in, or after the rotation
+"""Frame in which directions are compared: the common frame of both graphs, or after the rotation
 that fits the predicted places best to the true ones (about their centres, no reflection)."""
 
 
@@ -25,7 +25,7 @@ class Node:
     """The nearest instance of a category that is seen in a frame."""
 
     category: str
-    """In lower case."""
+    """Category in lower case."""
     centre: Vector
     count: int = 1
     """Instances of the category in the frame."""
@@ -33,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameGraph:
-    """What is where in one frame of a video, in this frame's camera coordinates."""
+    """Objects and their places in one frame of a video, in this frame's camera coordinates."""
 
     frame: int
     nodes: tuple[Node, ...]
@@ -70,7 +70,7 @@ def edge_reward(
     angle: Angle = "joint",
     sigma: float = 1.0,
 ) -> float:
-    """R_e (Eq. 6): how well distances and directions between pairs of nodes agree.
+    """R_e (Eq. 6): agreement of distances and directions between pairs of nodes.
 
     A pair is worth (exp(-|d - d'| / sigma) + exp(-t)) / 2, where t is the angle between its true
     and its predicted direction, from 0 to pi; 0 if one of its nodes was not predicted. Two
@@ -109,7 +109,7 @@ def _pair(true: NDArray[np.float64], said: NDArray[np.float64], sigma: float) ->
 
 
 def _angle(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """The angle between two unit vectors, exact for small ones, where an arc cosine is not."""
+    """Return the angle between two unit vectors, exact for small ones, unlike an arc cosine."""
     return 2 * math.atan2(float(np.linalg.norm(one - other)), float(np.linalg.norm(one + other)))
 
 

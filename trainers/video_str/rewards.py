@@ -37,7 +37,7 @@ class VideoStrReward:
     omega: float = 0.2
     shortest: int = 320
     longest: int = 512
-    """Completion tokens between which R_l is paid, its end token included."""
+    """R_l rewards completions of `shortest` to `longest` tokens, the end token included."""
     with_format: bool = True
     with_nodes: bool = True
     with_edges: bool = True
@@ -97,7 +97,7 @@ class VideoStrReward:
 
 
 def graph_or_none(reply: str) -> Graph | None:
-    """The graph of a reply; None where there is none that can be read."""
+    """Return the graph of a response; None where none can be read."""
     try:
         return graph(reply)
     except ParseError:

@@ -1,4 +1,4 @@
-"""True graphs and maps of the generated world: a scene knows where everything is.
+"""True graphs and maps of the generated world, from the scenes' own places.
 
 The world is flat, with an order of depth. It is taken for a room seen from its open side, four
 metres across in a picture of equal sides: x and y are metres from the middle of the picture, z is

@@ -31,17 +31,17 @@ from harness.types import Sample
 
 @dataclass(frozen=True, kw_only=True)
 class SpokenTrainer(GrpoTrainer):
-    """A method whose samples gain graphs or maps, which prompts list, before they are asked."""
+    """A method that adds graphs or maps to its samples, whose objects the prompts list."""
 
     extra: Extra = nothing
-    """What is known of a sample beside its task's target."""
+    """Function that returns data about a sample beside its task's target."""
     listed: Callable[[Sample], tuple[str, ...]]
     """The objects that a sample's prompt lists; none: it asks for no graph or map."""
     contrast: Callable[[PromptedModel], SecondPass] | None = None
     """Makes the second request of each rollout from the model that is trained."""
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
-        """As `GrpoTrainer.train`, on the extended samples."""
+        """Train as `GrpoTrainer.train`, on the extended samples."""
         tasks = tuple(extended(task, self.extra, listed=self.listed) for task in run.tasks)
         return GrpoTrainer.train(self, replace(run, tasks=tasks))
 

@@ -1,4 +1,4 @@
-"""The graph or map that a perfect reply draws up, where its request asks for one."""
+"""Graph or map in a perfect response, where its request asks for one."""
 
 import json
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ PLACES = 1  # after the point: a tenth is what a small network can learn to say
 def with_graph(
     sample: Sample, request: ChatRequest, reply: str, *, in_reasoning: bool = False
 ) -> str:
-    """The reply with the true graph after its reasoning, or where that begins; as it was, if none
-    is asked for or known.
+    """Return the response with the true graph after its reasoning, or at its start; unchanged, if
+    the request asks for none or none is known.
 
     The graph is that of the middle one of the frames that are shown, among those with most objects.
     Where SpaceR's words ask for a map, the true one begins the reasoning: its format has no other

@@ -23,14 +23,14 @@ from harness.trainers.video_str_sft.graphs import with_graph
 
 @dataclass(frozen=True, kw_only=True)
 class GraphSft(Sft):
-    """`Sft` whose replies draw up graphs, of the objects that the reinforced training lists."""
+    """`Sft` on responses with graphs, of the objects that the reinforced training lists."""
 
     graphs: str
-    """As the setting of `video_str`."""
+    """Source of graphs, as in the setting of `video_str`."""
     graph_in_reasoning: bool
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
-        """As `Sft.train`, on samples with their graphs."""
+        """Train as `Sft.train`, on samples with their graphs."""
         extra = extra_of(self.graphs)
         tasks = tuple(extended(task, extra, listed=named_or_drawn) for task in run.tasks)
         return Sft.train(self, replace(run, tasks=tasks))

@@ -1,1 +1,1 @@
-"""VideoSeg-R1: GRPO whose reward pays for negative points and for reasoning within a budget."""
+"""VideoSeg-R1: GRPO that rewards negative points, and reasoning within a budget."""

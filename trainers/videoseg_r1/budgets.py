@@ -1,4 +1,4 @@
-"""How difficult a sample is, and how many tokens of reasoning that is worth (appendices D.2, E)."""
+"""Difficulty of a sample, and its budget of reasoning tokens (appendices D.2, E)."""
 
 import re
 from bisect import bisect_left
@@ -12,9 +12,9 @@ NAMES: Mapping[int, tuple[str, ...]] = {
     3: ("easy", "medium", "hard"),
     4: ("easy", "medium", "harder", "hard"),
 }
-"""What levels are called, by their number."""
+"""Names of the levels, by their number."""
 UNKNOWN = 5.0
-"""The score of a sample that has none, or whose rating could not be read: medium."""
+"""Score of a sample without a rating, or with one that could not be read: medium."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def budgets_of(tokens: str, thresholds: str) -> Budgets:
 
 
 def length_factor(used: int, budget: int, *, beta: float = 2e-3, clipped: bool = True) -> float:
-    """S of Eq. 7: what is left of a reward by reasoning of `used` tokens.
+    """S of Eq. 7: the share of a reward that remains after reasoning of `used` tokens.
 
     The paper's formula falls below zero 500 tokens over the budget, where it would turn a right
     answer's reward into a loss; `clipped` ends at 0.

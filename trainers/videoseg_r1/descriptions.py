@@ -1,4 +1,4 @@
-"""Words and numbers about a sample for the difficulty scorer (appendix D.1), from its truth.
+"""Description of a sample for the difficulty scorer (appendix D.1), from its ground truth.
 
 The paper generates a visual description "based on the segmentation mask properties (e.g., size and
 position)" and a textual one from the expression ("e.g., expression length and the number of spatial
@@ -22,26 +22,26 @@ WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looks:
-    """How what is meant looks in one frame of a video, and over all of it. Parts are of a side."""
+    """Look of the targets in one frame of a video, and over all of it; lengths by the side's."""
 
     share: float
-    """Of the frame's pixels."""
+    """Share of the frame's pixels."""
     x: float
-    """Of its middle, 0 left, 1 right."""
+    """Horizontal place of its middle: 0 left, 1 right."""
     y: float
-    """Of its middle, 0 top, 1 bottom."""
+    """Vertical place of its middle: 0 top, 1 bottom."""
     pieces: int
-    """Objects: instances, or connected parts where those are not known."""
+    """Number of objects: instances, or connected parts where those are not known."""
     seen: float
     """Share of the video's frames in which it is seen."""
     gaps: int
-    """How often it comes back after having been away."""
+    """Number of times that it returns after an absence."""
     speed: float
-    """How far its middle moves from one frame to the next, as a part of the diagonal: the mean."""
+    """Mean step of its middle from one frame to the next, as a part of the diagonal."""
 
 
 def looks(sample: Sample, frame: int) -> Looks | None:
-    """What the masks of a sample say; None if it has none, or nothing in this frame."""
+    """Return the look of a sample's masks; None if it has none, or an empty one in this frame."""
     assert sample.target is not None, "samples without targets are left out"
     answer = sample.target.answer
     masks = answer.masks
@@ -98,7 +98,7 @@ def textual_description(text: str) -> str:
 
 @lru_cache
 def spatial_words() -> frozenset[str]:
-    """Words that say where something is, or in which place of a row."""
+    """Return words for a place, or for a place in a row."""
     text = files("harness.trainers.videoseg_r1").joinpath("spatial_words.txt").read_text("utf-8")
     return frozenset(text.split())
 

@@ -1,4 +1,4 @@
-"""How difficult samples are: five ratings by a network, or by what their truth looks like.
+"""Difficulty of samples: five ratings by a VLM, or a measure of their ground truth.
 
     asked = TrainingRequests(drawing=Drawing(seed=0))   # the training's frames
     scores = rated(samples, ChatRater(chat=chat), file, asked.frame)  # goes on after a kill
@@ -52,11 +52,11 @@ class Rater(Protocol):
 
     @property
     def name(self) -> str:
-        """What scores are recorded under."""
+        """Name under which scores are recorded."""
 
     @property
     def batch_size(self) -> int:
-        """How many samples it likes at once."""
+        """Preferred number of samples in a batch."""
 
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
         """One result a sample, in order; each sample with its target frame."""
@@ -64,7 +64,7 @@ class Rater(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ChatRater:
-    """Asks a network, by the paper's prompt; the paper's is Qwen2.5-VL-72B."""
+    """Rates with a VLM and the paper's prompt; the paper's is Qwen2.5-VL-72B."""
 
     chat: Chat
     name: str = "network"
@@ -110,7 +110,7 @@ class ChatRater:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Rates by what the truth looks like, without a network: a stand-in, and not the paper's.
+    """Rates by measures of the ground truth, without a VLM: a stand-in, and not the paper's.
 
     Small, scattered objects are hard to segment and come with many others; what is seen in a few
     frames is ambiguous in time; what moves or comes back has complex motion; long expressions with

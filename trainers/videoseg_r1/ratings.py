@@ -1,4 +1,4 @@
-"""Ratings of difficulty: read from replies, and kept in a file, one JSON object a line."""
+"""Ratings of difficulty: read from responses, and stored in a file, one JSON object a line."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,10 +34,10 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """What became of one sample."""
+    """Result of rating one sample."""
 
     sample: str
-    """Its key; see `samples.key_of`."""
+    """Key of the sample; see `samples.key_of`."""
     rating: Rating | None
     """None: the reply could not be read."""
     reply: str = ""
@@ -119,7 +119,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def append(file: Path, rater: str, batch: Sequence[Rated]) -> None:
-    """Add what a rater found to a file.
+    """Append a rater's results to a file.
 
     Raises:
         StoreError: it cannot be written.

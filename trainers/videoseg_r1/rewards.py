@@ -38,18 +38,18 @@ from harness.trainers.visionreasoner.rewards import (
 from harness.types import Sample
 
 Penalty: TypeAlias = Literal["clipped", "literal", "none"]
-"""Of the soft length penalty: ended at 0, as the paper's formula, or left out."""
+"""Form of the soft length penalty: clipped at 0, literally as the paper's formula, or left out."""
 
 NEGATIVE_DISTANCE = 40
 """τ_neg: a negative point farther than this from every object, in pixels, is worth nothing."""
 FORMATS = 2.0  # what VisionReasoner pays for box and point
 
 Distances: TypeAlias = NDArray[np.float32]
-"""840 × 840: the taxicab distance of every pixel to the nearest pixel that is meant, 0 on it."""
+"""840 × 840: the taxicab distance of every pixel to the nearest target pixel, 0 on it."""
 
 
 class Placed(NamedTuple):
-    """What a reply says, as far as it can be read: numbers of the reply's own frame."""
+    """Readable content of a response: numbers in the response's own frame."""
 
     objects: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     """Boxes (M × 4) and positive points (M × 2); None if one of them is wrong or there are none."""
@@ -60,7 +60,7 @@ class Placed(NamedTuple):
 
 
 def answer_format(reply: str, *, negative: bool = True) -> float:
-    """From 0 to 2: twice the mean over objects of the share of box, positive and negative point.
+    """Return twice the mean over objects of the share of box, positive and negative point: 0 to 2.
 
     Without `negative`, of box and positive point: what earns nothing need not be said.
 
@@ -138,7 +138,7 @@ def negative_points(
 
 
 def thought(reply: str) -> str:
-    """The reasoning whose tokens are counted: L_used of Eq. 7.
+    """Return the reasoning whose tokens are counted: L_used of Eq. 7.
 
     The text of the first `<think>`. If there is none, or it was not closed, all that stands before
     the answer: leaving a tag out must not shorten it.
@@ -148,7 +148,7 @@ def thought(reply: str) -> str:
 
 
 class Beside(dict[int, "Distances | None"]):
-    """Distances to what is meant in each frame of a sample, found when asked for."""
+    """Distances to the targets in each frame of a sample, computed at their access."""
 
     def __init__(self, sample: Sample) -> None:
         super().__init__()
@@ -172,13 +172,13 @@ class VideoSegR1Reward:
     """The reward of a group: each rollout by itself. Its settings are those of the plugin."""
 
     think: bool = True
-    """Without it nothing is paid for the form of reasoning (Table 4)."""
+    """False: the form of reasoning earns no reward (Table 4)."""
     negative: bool = True
-    """Pay for negative points, and want one of each object."""
+    """True: reward negative points, and require one of each object."""
     reach: float = NEGATIVE_DISTANCE
     penalty: Penalty = "clipped"
     beta: float = 2e-3
-    """What a token over the budget costs, as a part of the reward."""
+    """Penalty of a token over the budget, as a part of the reward."""
     budgets: Budgets = field(default_factory=Budgets)
     scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """Difficulties by the key of a sample and its frame; one that is not there is medium."""
@@ -246,7 +246,7 @@ class VideoSegR1Reward:
 
 
 def target_of(group: Group) -> int | None:
-    """The frame that a group was asked to mark: the first medium shows it alone."""
+    """Return the frame that a group's request asks to mark: the first medium shows it alone."""
     shown = group.frames[0] if group.frames else (0,)
     return shown[0] if len(shown) == 1 else None
 
@@ -257,7 +257,7 @@ def scale_of(group: Group) -> NDArray[np.float64]:
 
 
 def _marks(entry: Any, *, negative: bool) -> float:
-    """How many of box and points an object has in their form."""
+    """Return the number of an object's box and points that have their form."""
     if not isinstance(entry, Mapping):
         return 0.0
     return (

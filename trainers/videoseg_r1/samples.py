@@ -1,4 +1,4 @@
-"""What is asked of a sample in training, which set it is of, and what it is known by."""
+"""Requests of a sample in training, the set that it belongs to, and its key."""
 
 import hashlib
 import re
@@ -16,13 +16,13 @@ from harness.trainers.visionreasoner.objects import check
 from harness.types import Sample
 
 SET = "set"
-"""The category that says which set a sample is of."""
+"""Category that names a sample's set."""
 AGAIN = re.compile(r"#\d+\Z")
-"""How the id of an expression ends that comes again in a mixture."""
+"""Suffix of the id of an expression that is repeated in a mixture."""
 
 
 def of_set(task: Task) -> Task:
-    """The task whose samples say which set they are of: that of a mixture's part, else the task."""
+    """Return the task whose samples name their set: a mixture's part, else the task."""
 
     def samples() -> Iterator[Sample]:
         for sample in task.samples():
@@ -32,7 +32,7 @@ def of_set(task: Task) -> Task:
 
 
 def key_of(sample: Sample, frame: int = 0) -> str:
-    """Names what is asked, in files and lookups: its set, native id there, question and frame.
+    """Return the key of a request, for files and lookups: its set, native id, question and frame.
 
     All of it hashed. An expression has one name in its own set and in a mixture, whose ids are
     `set/id`, and also where it comes again (`set/id#2`), as far as it is asked of the same frame of
@@ -60,7 +60,7 @@ def usable(sample: Sample) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequests:
-    """What is asked of a sample in training: the reasoner's request, for a place that is drawn."""
+    """Requests of a sample in training: the reasoner's, for a place that is drawn."""
 
     drawing: Drawing
 

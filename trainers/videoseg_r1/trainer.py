@@ -44,7 +44,7 @@ MEASURED = "measured"
 
 @dataclass(frozen=True, kw_only=True)
 class VideoSegR1Trainer(GrpoTrainer):
-    """GRPO whose reward knows how difficult each sample is, and whose frames are drawn."""
+    """GRPO with a reward by each sample's difficulty, on frames that are drawn."""
 
     reward: VideoSegR1Reward
     drawing: Drawing
@@ -109,7 +109,7 @@ class VideoSegR1Trainer(GrpoTrainer):
 
 
 def rater_of(scorer: Spec) -> Rater:
-    """What a SPEC names: `measured`, or a backend with a network.
+    """Build the rater of a SPEC: `measured`, or a backend with a VLM.
 
     A network is named in the file by the SPEC, so that ratings of different ones are not mixed.
     """
@@ -120,7 +120,7 @@ def rater_of(scorer: Spec) -> Rater:
 
 
 def _check_difficulties(penalty: Penalty, beta: float, budgets: Budgets) -> None:
-    """Refuse a penalty whose budgets differ by difficulty, where nothing says what is difficult.
+    """Refuse a penalty with different budgets where nothing rates the difficulty.
 
     All of them would have the budget of a medium one, which is another training than the paper's.
     """

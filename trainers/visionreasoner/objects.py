@@ -1,4 +1,4 @@
-"""Objects that are meant, in the frame that rewards are computed in: 840 × 840 pixels.
+"""Target objects in the frame that rewards are computed in: 840 × 840 pixels.
 
 The published training sets store boxes and points in this frame, scaled by `int(v * 840 / W + 0.5)`
 (W the picture's width; likewise its height).
@@ -16,11 +16,11 @@ from harness.models.visionreasoner.grammar import CANVAS
 from harness.types import Answer, AnswerForm, Box, Point, Sample
 
 MASKS = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
-"""The forms whose objects are read off masks, where there are some."""
+"""Forms whose objects are read from masks, where there are some."""
 
 
 def objects(sample: Sample, frame: int = 0) -> list[Item]:
-    """What is meant in a frame, in pixels of the original picture.
+    """Return the target objects of a frame, in pixels of the original image.
 
     Boxes are the answer's own where it has them, else those around its instances, else those of the
     connected parts of its mask; both but for specks (`without_specks`), and from the first to the
@@ -50,13 +50,13 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
 
 
 def _to_last_pixel(item: Item) -> Item:
-    """An object whose box around a mask ends on the last pixel, not after it."""
+    """Return an object whose box around a mask ends on the last pixel, not after it."""
     left, top, right, bottom = item.bounds
     return item._replace(box=Box(left, top, right - 1, bottom - 1))
 
 
 def _masks(answer: Answer) -> list[Rle | None]:
-    """The mask to find each box's point on: its own instance's, or that of all that is meant."""
+    """Return the mask for each box's point: its own instance's, or the union of all targets."""
     boxes, instances = answer.boxes or (), answer.instances or ()
     if len(instances) == len(boxes):
         return [track[0] for track in instances]
@@ -89,12 +89,12 @@ def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
 
 
 def truth(sample: Sample, frame: int = 0) -> list[Item]:
-    """What is meant in a frame, in the 840 × 840 frame."""
+    """Return the target objects of a frame, in the 840 × 840 frame."""
     return in_frame(objects(sample, frame), sample.query.size)
 
 
 class Meant(dict[int, list[Item]]):
-    """What is meant in each frame of a sample, in the 840 × 840 frame, found when asked for."""
+    """Target objects of each frame of a sample, in the 840 × 840 frame, computed at access."""
 
     def __init__(self, sample: Sample) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def check(sample: Sample) -> None:
 
 
 def key_frame(sample: Sample) -> int:
-    """The middle frame, or the one where most is to be seen if nothing is seen there."""
+    """Return the middle frame, or the one with the largest target area if that one shows none."""
     if sample.target is None:
         return 0
     return key_frame_of(sample.target.answer, len(sample.query.media[0]) // 2)

@@ -30,14 +30,14 @@ BOX_DISTANCE = 10.0
 POINT_DISTANCE = 30.0
 """A predicted point is right if it is nearer than this, in pixels, and inside its own box."""
 REPEATS = 2
-"""Sentences said before after which the reward for not repeating is lost."""
+"""Number of repeated sentences from which the reward for not repeating is lost."""
 
 TURN = re.compile(r"</think>\s*<answer>")
 BOX, POINT = "bbox_2d", "point_2d"
 
 
 class Bits(NamedTuple):
-    """What is right of every predicted (row) and true (column) object: 0 or 1."""
+    """Matches of every predicted (row) and true (column) object: 0 or 1."""
 
     overlap: NDArray[np.float64]
     box: NDArray[np.float64]
@@ -53,7 +53,7 @@ class Accuracy(NamedTuple):
 
     @property
     def total(self) -> float:
-        """From 0 to 3."""
+        """Sum of the components, from 0 to 3."""
         return self.bboxes_iou + self.bboxes_l1 + self.points_l1
 
 
@@ -88,7 +88,7 @@ def answer_value(reply: str) -> Any:
 
 
 def answer_format(reply: str) -> float:
-    """From 0 to 2: a mean over objects of "has a box of four" and "has a point of two".
+    """Return the mean over objects of "has a box of four" and "has a point of two", from 0 to 2.
 
     An object that cannot be looked into ends the counting; what was counted stays.
     """
@@ -105,7 +105,7 @@ def answer_format(reply: str) -> float:
 
 
 def _marks(entry: Any) -> float | None:
-    """How many of box and point an object has in the right length; None: it cannot be asked."""
+    """Return the number of box and point with the right length; None where the test would raise."""
     if isinstance(entry, dict):
         return float(_long(entry.get(BOX), 4)) + float(_long(entry.get(POINT), 2))
     if isinstance(entry, (str, list)):  # holding a key's name, it would be asked for the value
@@ -155,7 +155,7 @@ def accuracy(
     canvas: tuple[int, int] = CANVAS,
     semantics: Semantics = "official",
 ) -> Accuracy:
-    """How much of what is meant was found: matched objects' bits over the larger of both numbers.
+    """Return the share of targets found: matched objects' bits over the larger of both numbers.
 
     Args:
         reply: The network's text.
@@ -221,7 +221,7 @@ def matched(bits: Bits, *, jointly: bool) -> Accuracy:
 
 
 def non_repeat(reply: str) -> float:
-    """0 once two sentences were said before, else 1. The whole reply counts, tags and JSON too.
+    """Return 0 if two sentences are repeated, else 1. The whole response counts, tags and JSON too.
 
     >>> non_repeat("a. a. b."), non_repeat("a. a. a.")
     (1.0, 0.0)

@@ -1,1 +1,1 @@
-"""What each command takes. No command is imported to parse what was typed."""
+"""Arguments of the commands. No command is imported to parse its arguments."""

@@ -1,4 +1,4 @@
-"""What `harness board` takes: build, keep, check."""
+"""Arguments of `harness board`: build, keep, check."""
 
 from pathlib import Path
 from typing import Any

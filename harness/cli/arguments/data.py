@@ -1,4 +1,4 @@
-"""What `harness data` takes: make, fetch, check, info."""
+"""Arguments of `harness data`: make, fetch, check, info."""
 
 from pathlib import Path
 from typing import Any

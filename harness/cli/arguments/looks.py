@@ -1,4 +1,4 @@
-"""What the commands take that only look: `list`, `explain`, `curves` and `doctor`."""
+"""Arguments of the commands that change nothing: `list`, `explain`, `curves` and `doctor`."""
 
 from pathlib import Path
 from typing import Any

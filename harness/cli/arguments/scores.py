@@ -1,4 +1,4 @@
-"""What the commands take that make numbers: `eval`, `sweep`, `score` and `verify`."""
+"""Arguments of the commands that compute scores: `eval`, `sweep`, `score` and `verify`."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ FORMATS = (
     "label-tree",
     "mask-tree",
 )
-"""What `harness score` reads; `harness.formats` has them, and takes longer to import."""
+"""Formats that `harness score` reads. `harness.formats` defines them, but is slow to import."""
 
 
 def add_eval(commands: Any) -> None:

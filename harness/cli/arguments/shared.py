@@ -1,4 +1,4 @@
-"""What several commands take."""
+"""Arguments that several commands share."""
 
 import argparse
 from pathlib import Path
@@ -19,12 +19,12 @@ def command(commands: Any, name: str, function: str, about: str, **extra: Any) -
 
 
 def add_json(parser: Any) -> None:
-    """For commands whose result can be printed for a program."""
+    """Add `--json`, for commands that can print their result for a program."""
     parser.add_argument("--json", action="store_true", help="print one JSON value and nothing else")
 
 
 def add_tasks_and_data(parser: Any) -> None:
-    """Which benchmarks, and where they lie."""
+    """Add `--tasks` and `--data`: the benchmarks, and the folder of their data."""
     parser.add_argument(
         "--tasks",
         action="append",
@@ -37,14 +37,14 @@ def add_tasks_and_data(parser: Any) -> None:
 
 
 def add_metrics(parser: Any) -> None:
-    """Metrics beside those of a task."""
+    """Add `--metrics`: metrics beside those of a task."""
     parser.add_argument(
         "--metrics", action="append", metavar="SPECS", help="further metrics, from plugins"
     )
 
 
 def add_judge(parser: Any) -> None:
-    """Who grades answers in free text."""
+    """Add `--judge`: the model that grades answers in free text."""
     parser.add_argument(
         "--judge",
         metavar="SPEC",
@@ -54,7 +54,7 @@ def add_judge(parser: Any) -> None:
 
 
 def add_config(parser: Any) -> None:
-    """A file that stands for what would be typed."""
+    """Add `--config`: a TOML file with values of options."""
     parser.add_argument(
         "--config",
         type=Path,

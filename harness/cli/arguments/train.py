@@ -1,4 +1,4 @@
-"""What `harness train` takes."""
+"""Arguments of `harness train`."""
 
 from pathlib import Path
 from typing import Any

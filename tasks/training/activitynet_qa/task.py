@@ -53,7 +53,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the questions and the videos lie, and which are asked."""
+    """Folders and files of questions and videos, and the choice of questions."""
 
     questions: Path
     answers: Path
@@ -155,7 +155,7 @@ def _listed(path: Path) -> list[Any]:
 
 
 def video_name(folder: Path, name: str) -> str:
-    """The file of a video: with or without the `v_` that ActivityNet's own files begin with."""
+    """Return the name of a video's file: with or without the `v_` of ActivityNet's own files."""
     inside(folder, name)
     names = [f"{begin}{name}{suffix}" for begin in ("v_", "") for suffix in SUFFIXES]
     there = (

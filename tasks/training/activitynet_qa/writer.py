@@ -30,7 +30,7 @@ def write(world: World, root: Path) -> None:
 
 
 def questions(scene: Scene) -> list[tuple[str, str, int]]:
-    """(question, answer, type) of what a scene can be asked in short words."""
+    """Return (question, answer, type) for questions about a scene with short answers."""
     first = scene.things[0]
     moving = "yes" if any(thing.moves for thing in scene.things) else "no"
     return [

@@ -1,1 +1,1 @@
-"""GroundMoRe: a mask in every frame for what a question about motion means."""
+"""GroundMoRe: a mask in every frame for the object of a question about motion."""

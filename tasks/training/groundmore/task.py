@@ -1,4 +1,4 @@
-"""GroundMoRe (Deng et al., 2025): questions about what happens, answered by masks while it does.
+"""GroundMoRe (Deng et al., 2025): questions about events, answered by masks in their frames.
 
 `trainval_v2.json` and `test_v2.json` (first release: `groundmore_train.json` and
 `groundmore_test.json`) name clips, whose names end with their bounds in the whole video:
@@ -141,7 +141,7 @@ class Clip:
         return sorted(int(match[1]) for match in names if match)
 
     def media(self) -> Media:
-        """Its frames, or what stands for them if there are none."""
+        """Return its frames, or a stand-in if there are none."""
         paths = [self.place / "images" / f"frame_{k:06d}.jpg" for k in self.numbers()]
         try:
             return frame_files(paths, frames_per_second=float(RATE))

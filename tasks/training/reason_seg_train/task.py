@@ -56,7 +56,7 @@ class _Wordings:
     seed: int
 
     def of(self, stem: str) -> Sequence[tuple[int, str]]:
-        """(number, wording) of each wording of a picture that is asked; blank ones are none."""
+        """Return (number, wording) of each chosen wording of an image; blank ones are skipped."""
         found, _, _ = read_annotation(self.place / f"{stem}.json")
         said = [(number, text.strip()) for number, text in enumerate(found) if text.strip()]
         if self.texts == "all":

@@ -1,4 +1,4 @@
-"""Seg-Zero's RefCOCOg 9K (Liu et al., 2025): a box and two points for the one object meant.
+"""Seg-Zero's RefCOCOg 9K (Liu et al., 2025): a box and two points for the one target object.
 
 A Parquet row an expression. The two points are the centres of the two largest circles in it:
 

@@ -95,7 +95,7 @@ def sr_91k(
 
 
 def _is_spatial(question: Question) -> bool:
-    """Whether a question is SpaceR's own; a file of these alone may say nothing of its source."""
+    """Return True if a question is SpaceR's own; a file of these alone may omit its source."""
     return question.source in ("", SOURCE)
 
 

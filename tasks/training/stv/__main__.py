@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
-    """The settings that the arguments say."""
+    """Return the settings of the arguments."""
     sources = arguments.sources.split(",")
     if unknown := set(sources) - set(get_args(Source)):
         raise UsageError(

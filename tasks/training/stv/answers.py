@@ -1,4 +1,4 @@
-"""Which option is right how often, where every question offers the same ones.
+"""Balance of right options, where every question offers the same ones.
 
 Unbalanced, options differ: in rooms strewn at random "back" answers 8 % of the questions of
 relative direction, so that who always says "left" is right in 46 %.
@@ -15,7 +15,7 @@ from harness.tasks.training.stv.drafts import Choice, Draft
 LEAD = 5  # questions by which one option may be right more often than another
 
 Group: TypeAlias = tuple[str, bool, frozenset[str]]
-"""Source, whether it is a video, the options: what is known without looking."""
+"""Source, True for a video, and the options: all that is known without looking."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,8 @@ class Answers:
     right: dict[Group, Counter[str]] = field(default_factory=dict)
 
     def chosen(self, clip: Clip, drafts: Sequence[Draft], most: int) -> tuple[list[Draft], int]:
-        """At most `most` drafts about a clip, all of one kind, and how many must not be chosen.
+        """Choose at most `most` drafts about a clip, of one kind; also count those that must be
+        dropped.
 
         Those come first whose right option was right least often, of these the first. Drafts
         without options, or with options of their own, are taken as they come.

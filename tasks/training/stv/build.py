@@ -1,4 +1,4 @@
-"""From official annotation files to questions: deterministic by seed, one clip at a time.
+"""Builder of questions from official annotation files: deterministic by seed, one clip at a time.
 
 OUT/questions.jsonl    one question a line (`harness.tasks.training.questions` reads them)
 OUT/graphs.jsonl       graphs of questions that have one (`harness.tasks.training.stv.graphs`)
@@ -50,7 +50,7 @@ GENERATORS: Mapping[Kind, Callable[[Clip, Tally], Iterator[Draft]]] = {
     "object_localization": spatial.localization,
     "displacement": temporal.displacement,
 }
-"""What is asked of a video; a picture is asked the spatial ones."""
+"""Generators of the questions about a video; an image has only the spatial ones."""
 
 PARTIAL = ("questions.jsonl.partial", "graphs.jsonl.partial")
 PER_CLIP = "beyond the questions of a type that one clip may have"
@@ -60,7 +60,7 @@ TOO_OFTEN = f"{{}}: its right option leads another by {LEAD} questions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a set is built."""
+    """Settings for building a set."""
 
     sources: tuple[Source, ...] = ("tao", "kitti", "scannet")
     seed: int = 0
@@ -69,7 +69,7 @@ class Settings:
     per_clip: int = 3
     """Most questions of one type about one clip, and about one picture."""
     pictures: int = 2
-    """Frames of each clip that are asked about as pictures of their own."""
+    """Number of frames of each clip that become separate images."""
     synonyms: bool = True
     rl: int = 12_000
     """Questions of the subset for reinforcement learning."""
@@ -139,7 +139,7 @@ class Asked:
 
 
 def questions(found: Iterable[Clip], settings: Settings, tally: Tally) -> Iterator[Asked]:
-    """Every question about these clips, in order; `tally` counts what is dropped."""
+    """Yield every question about these clips, in order; `tally` counts the dropped ones."""
     letters, answers = Letters(settings.seed), Answers()
     for clip in found:
         known = cleared(clip, settings.limits, tally)
@@ -150,7 +150,7 @@ def questions(found: Iterable[Clip], settings: Settings, tally: Tally) -> Iterat
 
 
 def _pictures(clip: Clip, settings: Settings) -> Iterator[Clip]:
-    """Some frames as pictures of their own, those with something clear that can be asked about.
+    """Yield some frames as separate images: those with a clear object for a question.
 
     A clip of one frame is a picture already.
     """

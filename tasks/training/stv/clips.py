@@ -1,4 +1,4 @@
-"""What readers hand on: a stretch of video, or one picture, and what is seen in each frame."""
+"""Clips from the readers: a stretch of video or one image, and the objects in each frame."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -16,23 +16,23 @@ class Sight:
     track: str
     """Names the object within its clip."""
     category: str
-    """What a reader would call it; empty where the source's word for it says too little."""
+    """Name of the object for readers; empty where the source's category is too vague."""
     box: Box
     """Pixels of the picture, not cut at its borders."""
     visible: float
     """The share of the object that can be seen, from 0 to 1, as the reader estimates it."""
     centre: Place | None = None
-    """In the frame's camera: x right, y up, z forward, metres. None where there is no depth."""
+    """Place in the frame's camera: x right, y up, z forward, metres. None without depth."""
     extent: Box3D | None = None
     """The axis-aligned box around it in the frame's camera, in the same axes."""
     ground: Place | None = None
     """Seen from above, x to the right and y ahead (z is not used), in one frame for the picture."""
     world: Place | None = None
-    """In one frame for all of the clip, metres: what displacement is measured in."""
+    """Place in one coordinate frame for the whole clip, metres: displacement is measured in it."""
     sides: tuple[float, float, float] | None = None
-    """Its own length, width and height in metres, in any order."""
+    """Length, width and height of the object in metres, in any order."""
     clear: bool = True
-    """Whether it passed the filters."""
+    """True if it passed the filters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,22 +50,22 @@ class Clip:
     sights: tuple[tuple[Sight, ...], ...]
     """One tuple a frame."""
     uncounted: tuple[frozenset[str], ...] = ()
-    """Of each frame, categories of which it may show more than is annotated; empty if all is."""
+    """Categories of each frame that may have objects without annotation; empty if none has."""
     unnamed: tuple[frozenset[str], ...] = ()
-    """Likewise, where what is not annotated may be as clear as what is, so that "the car" says too
-    little."""
+    """Categories of each frame in which an object without annotation may be as clear as an
+    annotated one, so that "the car" is ambiguous."""
     room: float | None = None
     """Square metres of the room, indoors."""
     still: bool = False
-    """Whether nothing moves but the camera."""
+    """True if nothing moves but the camera."""
 
     @property
     def is_video(self) -> bool:
-        """Whether it has more than one frame."""
+        """True if it has more than one frame."""
         return len(self.pictures) > 1
 
     def seconds(self, frame: int) -> float:
-        """When a frame is shown, from the clip's beginning."""
+        """Return the display time of a frame, in seconds from the clip's start."""
         return frame / self.rate
 
     @property

@@ -1,4 +1,4 @@
-"""A question before it is worded: what is asked about, and the answer."""
+"""Drafts: questions before their wording, with subject and answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """The eight types of questions, in the paper's order."""
 
 TEMPORAL = frozenset({"appearance_order", "motion_tracking", "displacement"})
-"""Types of temporal reasoning, which only videos are asked; the others are spatial."""
+"""Types of temporal reasoning, for videos alone; the others are spatial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Choice:
     right: str
     wrong: tuple[str, ...]
     offered: int | None = None
-    """How many of the wrong ones are offered, drawn with the question's own draws; None: all."""
+    """Number of wrong options that are offered, drawn with the question's own draws; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class Draft:
 
     kind: Kind
     wording: str
-    """Which of the wordings of its kind, a table of `templates.toml`."""
+    """Name of a table of wordings in `templates.toml`, one of those of its kind."""
     answer: Choice | Number | Box | Box3D
     fields: Mapping[str, str] = field(default_factory=dict)
-    """What goes into the wording's braces."""
+    """Values for the wording's braces."""
     frame: int | None = None
-    """The frame that the answer is of, where it is of one."""
+    """Frame of the answer, if it belongs to one frame."""
 
 
 def box_text(box: Box) -> str:

@@ -1,4 +1,4 @@
-"""Which objects are asked about: those that can be seen, and whose name says which one is meant.
+"""Choice of objects for questions: visible ones, and ones that their name identifies.
 
 Numbers are ours (the paper says only that samples were rigorously filtered) and are settings.
 Everything that is dropped is counted by source and reason.
@@ -21,14 +21,14 @@ FEW = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When an object in a frame is clear enough to be asked about."""
+    """Limits above which an object in a frame is clear enough for a question."""
 
     visible: float = 0.15
-    """At least this share of it."""
+    """Minimum visible share of the object."""
     pixels: float = 400.0
-    """At least so many square pixels of its box, inside the picture."""
+    """Minimum area of its box inside the image, in square pixels."""
     nearest: float = 0.5
-    """Metres of its centre from the camera, at least; not asked of sources without depth."""
+    """Minimum distance of its centre from the camera, in metres; ignored without depth."""
     farthest: float = 60.0
     """Metres, at most."""
 
@@ -41,7 +41,7 @@ class Limits:
             )
 
     def reason(self, sight: Sight, size: tuple[int, int]) -> str | None:
-        """Why an object is not clear in a picture of this size; None if it is."""
+        """Return the reason why an object is not clear in an image of this size; None if it is."""
         if not sight.category:
             return "ambiguous category"
         if sight.visible < self.visible:
@@ -59,7 +59,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what was kept and what was dropped, by source and reason.
+    """Counts of the objects and drafts that were kept and dropped, by source and reason.
 
     Reasons that begin with a type's name are of what would have been questions of it.
     """
@@ -71,7 +71,7 @@ class Tally:
         self.counts[source, reason] += number
 
     def to_json(self) -> dict[str, dict[str, int]]:
-        """By source, then by reason, both in alphabetical order."""
+        """Return the counts by source, then by reason, both in alphabetical order."""
         plain: dict[str, dict[str, int]] = {}
         for source, reason in sorted(self.counts):
             plain.setdefault(source, {})[reason] = self.counts[source, reason]
@@ -80,9 +80,9 @@ class Tally:
 
 KEPT = "kept"
 SEVERAL = "clear, but one of several of its category: counted, not named"
-"""Of the clip as a whole; in a picture of it by itself the same object may be the only one."""
+"""Reason that concerns the whole clip; in a single image of it the object may be the only one."""
 UNSURE = "clear, but more of its category may be there without annotation: not named"
-"""Of the frame, and not tallied where the clip shows several anyway."""
+"""Reason that concerns one frame; not tallied where the clip shows several anyway."""
 
 
 def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
@@ -139,7 +139,7 @@ def unsure_at(clip: Clip, frame: int) -> frozenset[str]:
 
 
 def clear_at(clip: Clip, frame: int) -> dict[str, Sight]:
-    """What is clear in a frame and has a name of its own there and in the clip, by category."""
+    """Return a frame's clear objects with a name unique there and in the clip, by category."""
     alone = named(clip).keys() - unsure_at(clip, frame)
     return {
         sight.category: sight
@@ -149,7 +149,7 @@ def clear_at(clip: Clip, frame: int) -> dict[str, Sight]:
 
 
 def few(clip: Clip, names: Iterable[str], kind: Kind, tally: Tally) -> list[str]:
-    """At most six names in alphabetical order, another choice for each clip; the rest is counted.
+    """Return at most six names in alphabetical order, chosen by clip; the others are counted.
 
     Questions about several objects are looked for among these: all triples of a furnished room
     would be thousands.

@@ -21,7 +21,7 @@ EARTH = 6_378_137.0
 
 
 class Place(NamedTuple):
-    """A place in metres; which frame it is in stands where it is used."""
+    """A place in metres; its user documents the coordinate frame."""
 
     x: float
     y: float
@@ -132,7 +132,7 @@ def corners_of(low: Array, high: Array) -> Array:
 
 
 def turn(start: Place, ahead: Place, other: Place) -> float:
-    """Degrees that one who stands at `start` and faces `ahead` has to turn to face `other`.
+    """Return the degrees that a person at `start` who faces `ahead` has to turn to face `other`.
 
     Only x and y count; to the left is positive, -180 to 180. The ground is seen from above with x
     to the right and y upwards on the page.

@@ -1,4 +1,4 @@
-"""The graph of a clip: where the nearest object of each category is, frame by frame.
+"""The graph of a clip: the place of each category's nearest object, frame by frame.
 
 A line of `graphs.jsonl`, whose `id` is that of the question's sample (the trainer of Video-STR
 reads such files as well, `graphs=FILE`):
@@ -53,5 +53,5 @@ def _nearest(places: list[Place]) -> Place:
 
 
 def categories_of(frames: list[dict[str, Any]]) -> list[str]:
-    """All categories of a graph in alphabetical order: what prompts name as `{object_list}`."""
+    """Return all categories of a graph in alphabetical order, for `{object_list}` in prompts."""
     return sorted({node["category"] for frame in frames for node in frame["nodes"]})

@@ -54,11 +54,11 @@ WORDS: Mapping[str, str] = {
     "Tram": "tram",
     "Misc": "",
 }
-"""What a reader would call each type of object."""
+"""Names for readers of each type of object."""
 
 UNLABELLED = "DontCare"
 ANYTHING = frozenset(WORDS.values()) - {""}
-"""What may be in an area that was left without labels."""
+"""Categories that may occur in an area without labels."""
 
 SEEN_AT: Mapping[int, float] = {0: 1.0, 1: 0.5, 2: 0.1, 3: 0.0}
 """The share taken to be seen at each level of occlusion: fully, partly, largely hidden, unknown."""
@@ -66,12 +66,12 @@ SEEN_AT: Mapping[int, float] = {0: 1.0, 1: 0.5, 2: 0.1, 3: 0.0}
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a calibration file says, as 4 × 4 transforms."""
+    """Transforms of a calibration file, as 4 × 4 matrices."""
 
     intrinsics: Array
     """3 × 3, of camera 2."""
     offset: Array
-    """What is added to a place in camera 0's frame to have it in camera 2's, metres."""
+    """Offset from a place in camera 0's frame to its place in camera 2's, metres."""
     camera_from_imu: Array
 
 
@@ -181,7 +181,7 @@ def read_partly_labelled(path: Path) -> frozenset[int]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """(where it stands, columns) of every line of labels."""
+    """Yield (place, columns) of every line of labels."""
     for number, line in enumerate(_lines(path), start=1):
         columns, where = line.split(), f"{path}, line {number}"
         if len(columns) != COLUMNS:

@@ -1,4 +1,4 @@
-"""Which letter the right option gets: every letter equally often, in an order nobody can guess."""
+"""Letters of right options: every letter equally often, in an order that nobody can guess."""
 
 from dataclasses import dataclass, field
 

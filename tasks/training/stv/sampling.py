@@ -1,4 +1,4 @@
-"""Taking a number of questions, equally many of each type."""
+"""Choice of a number of questions, equally many of each type."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from harness.world.draws import Draws
 
 
 def shares(available: Mapping[str, int], total: int) -> dict[str, int]:
-    """How many of each type to take so that no type has more than another if it need not.
+    """Return the number of each type, such that no type has more than another without need.
 
     Every type gives up to a level that is the same for all; those with too few give all they have.
     What is left to share out above the level goes, one each, to the first types that have more.

@@ -61,7 +61,7 @@ VAGUE = frozenset(
         "structure",
     }
 )
-"""Labels that do not say which thing is meant."""
+"""Labels that do not identify an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ def sight_of(
 
 
 def _hidden(away: Array, across: Array, down: Array, seen: Any, depth: Array) -> Any:
-    """Which points lie behind what the depth picture shows; its gaps (0) hide nothing."""
+    """Return the points behind the surface of the depth image; its gaps (0) hide nothing."""
     rows = np.clip((down * depth.shape[0]).astype(int), 0, depth.shape[0] - 1)
     columns = np.clip((across * depth.shape[1]).astype(int), 0, depth.shape[1] - 1)
     shown = depth[rows, columns]

@@ -1,4 +1,4 @@
-"""Questions of spatial reasoning: how many, which way, how far, how large, where.
+"""Questions of spatial reasoning: number, direction, distance, size, place.
 
 Each takes a clip of one or more frames, filtered, and yields every question that it allows, in a
 fixed order; the builder draws from them. What a number here rules out is counted by its reason. A
@@ -35,7 +35,7 @@ CLOSET = f"object_size: a room below {SMALLEST:g} square metres"
 
 
 def counting(clip: Clip, tally: Tally) -> Iterator[Draft]:
-    """How many there are of a category: all of them must be clear, or it is not asked."""
+    """Ask for the number of objects of a category, if all of them are clear."""
     tracks: dict[str, set[str]] = {}
     clear: dict[str, set[str]] = {}
     for frame in clip.sights:
@@ -58,7 +58,7 @@ def counting(clip: Clip, tally: Tally) -> Iterator[Draft]:
 
 
 def direction(clip: Clip, tally: Tally) -> Iterator[Draft]:
-    """Where one object is from another: in the picture, or for one who stands beside one."""
+    """Ask for an object's direction from another: in the image, or from a person beside one."""
     for frame in _frames(clip):
         seen = clear_at(clip, frame)
         if clip.source == "tao":
@@ -116,7 +116,7 @@ def side_of(degrees: float) -> str | None:
 
 
 def separation(clip: Clip, tally: Tally) -> Iterator[Draft]:
-    """How far apart the centres of two objects are, in metres."""
+    """Ask for the distance of two objects' centres, in metres."""
     for frame in _frames(clip):
         seen = clear_at(clip, frame)
         known = {name: sight.centre for name, sight in seen.items() if sight.centre is not None}
@@ -132,7 +132,7 @@ def separation(clip: Clip, tally: Tally) -> Iterator[Draft]:
 
 
 def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
-    """How long the longest side of an object is, in metres; how large the room is."""
+    """Ask for the length of an object's longest side, in metres, and for the size of the room."""
     asked: set[str] = set()
     for frame in _frames(clip):
         for category, sight in clear_at(clip, frame).items():

@@ -1,4 +1,4 @@
-"""What a built set consists of, as numbers and as a page: Figure 3 of the Video-STR paper."""
+"""Statistics of a built set, as numbers and as a page: Figure 3 of the Video-STR paper."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ BAR = 24  # characters of the longest bar
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of questions, by what a line of `questions.jsonl` says of each."""
+    """Counts of questions, by the fields of each line of `questions.jsonl`."""
 
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     total: int = 0

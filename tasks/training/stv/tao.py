@@ -31,7 +31,7 @@ QUALIFIER = re.compile(r"_?\([^)]*\)")
 
 
 def annotation_file(data: Path, split: str) -> Path:
-    """Where the annotations of a split lie below the data root."""
+    """Return the path of a split's annotations below the data root."""
     return data / "tao" / "annotations" / f"{split}.json"
 
 
@@ -59,7 +59,7 @@ def read_tao(data: Path, *, split: str = "train", frames: int = 16) -> Iterator[
 
 
 def words_of(categories: Sequence[Any], where: str) -> dict[int, str]:
-    """What a reader would call each category; "" where that is not one category's name alone.
+    """Return each category's name for readers; "" for a name that several categories share.
 
     TAO's names are LVIS': `car_(automobile)` is a car. Two that become the same word say too
     little, and so does none.

@@ -1,4 +1,4 @@
-"""Questions of temporal reasoning: what comes first, where it is later, how far it has moved.
+"""Questions of temporal reasoning: order of appearance, later place, displacement.
 
 Each takes a video, filtered, and yields every question that it allows, in a fixed order. What a
 number here rules out is counted by its reason.
@@ -34,7 +34,7 @@ STAYING = f"displacement: below {SHORTEST:g} m"
 
 
 def order(clip: Clip, tally: Tally) -> Iterator[Draft]:
-    """In which order categories are first seen, of those whose order nobody could doubt."""
+    """Ask for the order in which categories appear, where it is beyond doubt."""
     first = first_seen(clip)
     known = few(clip, first, "appearance_order", tally)
     found = 0
@@ -59,7 +59,7 @@ def order(clip: Clip, tally: Tally) -> Iterator[Draft]:
 
 
 class FirstSeen(NamedTuple):
-    """When a category comes into view."""
+    """Time at which a category comes into view."""
 
     there: int
     """The frame from which one may be there: annotated, however small or hidden, or not."""
@@ -68,7 +68,7 @@ class FirstSeen(NamedTuple):
 
 
 def first_seen(clip: Clip) -> dict[str, FirstSeen]:
-    """When each category comes into view, of those that are clear in some frame."""
+    """Return the time at which each category comes into view, if it is clear in some frame."""
     there: dict[str, int] = {}
     clear: dict[str, int] = {}
     for frame, sights in enumerate(clip.sights):
@@ -83,7 +83,7 @@ def first_seen(clip: Clip) -> dict[str, FirstSeen]:
 
 
 def tracking(clip: Clip, tally: Tally) -> Iterator[Draft]:
-    """Where an object is at one time, told where it was at another: in the picture, or in space."""
+    """Ask for an object's place at one time, given it at another: in the image, or in space."""
     for category, earlier, later, one, other in _pairs(clip):
         fields = {
             "object": category,
@@ -112,7 +112,7 @@ def tracking(clip: Clip, tally: Tally) -> Iterator[Draft]:
 
 
 def displacement(clip: Clip, tally: Tally) -> Iterator[Draft]:
-    """How far an object has moved in the world between two times, along a straight line."""
+    """Ask for an object's displacement in the world between two times, along a straight line."""
     if clip.still:
         return
     for category, earlier, later, one, other in _pairs(clip):
@@ -136,7 +136,7 @@ def displacement(clip: Clip, tally: Tally) -> Iterator[Draft]:
 
 
 def _pairs(clip: Clip) -> Iterator[tuple[str, int, int, Sight, Sight]]:
-    """Every object with a name of its own, at every two times at which it is clear."""
+    """Yield every object with a unique name, at every two times at which it is clear."""
     seen = [clear_at(clip, frame) for frame in range(len(clip.sights))]
     for category in sorted({name for frame in seen for name in frame}):
         frames = [frame for frame, one in enumerate(seen) if category in one]

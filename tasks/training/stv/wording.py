@@ -1,4 +1,4 @@
-"""From a draft to the text of a question: one of several wordings, some words exchanged."""
+"""Text of a question from a draft: one of several wordings, some words exchanged."""
 
 import re
 import tomllib

@@ -1,1 +1,1 @@
-"""STV-205k: questions of space and time, as the builder beside this package makes them."""
+"""STV-205k: questions of space and time, made by the builder beside this package."""

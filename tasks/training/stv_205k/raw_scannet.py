@@ -35,7 +35,7 @@ LABELS: dict[Shape, str] = {
     "cross": "door",
     "hexagon": "object",
 }
-"""What each shape is called; `chair` beside `office chair` and `object` are to be dropped."""
+"""Category of each shape; `chair` beside `office chair`, and `object`, must be dropped."""
 
 TURNED = np.eye(4)
 TURNED[:3, :3] = rotation(0.0, 0.0, 0.5)
@@ -49,7 +49,7 @@ def write_scannet(root: Path, indices: Sequence[int], *, seed: int) -> None:
 
 
 def room(seed: int, index: int) -> Scene:
-    """Six things side by side, each in a depth of its own; the last has the shape of another."""
+    """Return six things side by side, each at its own depth; the last has the shape of another."""
     draws = Draws(seed, "scannet", index)
     shapes = draws.shuffled(SHAPES)[: THINGS - 1]
     shapes.append(draws.choice(shapes))

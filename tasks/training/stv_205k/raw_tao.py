@@ -1,4 +1,4 @@
-"""Moving scenes in TAO's layout: boxes of what is visible, in annotated frames."""
+"""Moving scenes in TAO's layout: boxes of the visible parts, in annotated frames."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Scenes of which every type of question can be asked: different things, some of which come in."""
+"""Scenes that allow every type of question: different things, some of which come into view."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ ROW, TOP = 22, 18  # pixels from one thing's row to the next, and of the first
 
 
 def street(seed: int, index: int) -> Scene:
-    """Four things that rest, two of them of one shape, and three that come in one after another.
+    """Return four things that rest, two of them of one shape, and three that enter one by one.
 
     Those come from the left; each thing has a row and a depth of its own.
     """

@@ -47,7 +47,7 @@ Part = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the questions lie, and which of them are asked."""
+    """Folder and files of the questions, and the choice of questions."""
 
     data: Path
     place: Path
@@ -65,7 +65,7 @@ class Source:
         return self.place / "graphs.jsonl"
 
     def asks(self, question: Question) -> bool:
-        """Whether a question is one of the split and of the part."""
+        """Return True if a question belongs to the split and to the part."""
         listed = self.ids is None or question.id in self.ids
         return listed and self.part in ("all", question.plain.get("task"))
 
@@ -158,7 +158,7 @@ def _sample(question: Question, source: Source, graph: list[Any] | None) -> Samp
 
 
 def _media(question: Question, source: Source) -> Media:
-    """The frames that a question names, or what stands for them if one is missing."""
+    """Open the frames that a question names, or a stand-in if one is missing."""
     where = f"{source.questions}, question {question.id!r}"
     names = field(question.plain, "frames", list, where)
     rate = field(question.plain, "rate", (int, float), where)
@@ -213,7 +213,7 @@ class _Graphs:
 
     @property
     def left(self) -> str | None:
-        """Where the first graph stands that belongs to no question; None if there is none."""
+        """Id of the first graph that belongs to no question; None if there is none."""
         return None if self._next is None else self._next[0]
 
 

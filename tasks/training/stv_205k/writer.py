@@ -13,7 +13,7 @@ MOST = 3  # scenes of each source
 
 
 def settings(seed: int) -> Settings:
-    """How the set is built of scenes, which are short: every frame of them is used."""
+    """Return the settings for scenes, which are short: every frame of them is used."""
     return Settings(
         seed=seed, kitti_step=1, scannet_step=1, frames=FRAMES, per_clip=1, pictures=1, rl=24
     )

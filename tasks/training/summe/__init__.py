@@ -1,1 +1,1 @@
-"""SumMe: summaries of videos, where a user has them."""
+"""SumMe: summaries of videos, with references of the user's own."""

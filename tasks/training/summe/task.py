@@ -1,4 +1,4 @@
-"""SumMe (Gygli et al., 2014), as a set of summaries in words: only with references of one's own.
+"""SumMe (Gygli et al., 2014), as a set of summaries in words, with the user's own references.
 
 SumMe's people rated frames; none wrote a text. A summary in words needs references, and those are a
 file of the user's, `ROOT/summe/references.jsonl`, one video a line:
@@ -43,7 +43,7 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where references and videos lie."""
+    """Paths of references and videos, the question, and the rule for frames."""
 
     path: Path
     videos: Path
@@ -93,7 +93,7 @@ def summe(
 
 
 def made_by(path: Path) -> Any:
-    """What the first line says of how the references were made; None if it says nothing."""
+    """Return the first line's note on the making of the references; None if there is none."""
     first = next(records(path, {"video": "name", "reference": "text"}), None)
     return None if first is None else first[1].get("made_by")
 

@@ -24,7 +24,7 @@ def write(world: World, root: Path) -> None:
 
 
 def told(scene: Scene) -> str:
-    """What happens in a scene, in a sentence."""
+    """Describe the events of a scene in a sentence."""
     moving = [f"a {thing.colour} {thing.shape}" for thing in scene.things if thing.moves]
     still = len(scene.things) - len(moving)
     others = "nothing else" if not still else f"{still} other thing" + "s" * (still > 1)

@@ -17,7 +17,7 @@ STILLS, VIDEOS = "General/shapes", "shapes-videos"
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/video_r1_260k/Video-R1-260k.json`, about `size` questions, and what it names."""
+    """Write `root/video_r1_260k/Video-R1-260k.json` with about `size` questions, and its files."""
     place = root / "video_r1_260k"
     (place / STILLS).mkdir(parents=True)
     rows = [{**row, "problem_id": number} for number, row in enumerate(_rows(world, place), 1)]

@@ -89,7 +89,7 @@ class _Part:
     name: str
     task: Task
     times: Counter[str]
-    """How often each of its expressions is asked, by its id in that set."""
+    """Number of times that each of its expressions is used, by its id in that set."""
 
 
 BUILD: Mapping[str, Callable[[Path], Task]] = {
@@ -100,7 +100,7 @@ BUILD: Mapping[str, Callable[[Path], Task]] = {
 
 
 def _drawn(data: Path, name: str, wanted: int, seed: int, repeat: bool) -> Counter[str]:
-    """How often each expression of a set is asked."""
+    """Return the number of times that each expression of a set is used."""
     return Counter(
         drawn(expressions(data / META[name]), wanted, seed=seed, name=name, repeat=repeat)
     )

@@ -1,4 +1,4 @@
-r"""VisionReasoner's multi-object 7K (Liu et al., 2025): a box and a point for every object meant.
+r"""VisionReasoner's multi-object 7K (Liu et al., 2025): a box and a point for every target object.
 
 A Parquet row a question, `solution` a JSON list with one entry an object:
 
@@ -39,7 +39,7 @@ def visionreasoner_7k(
 
 
 def solution(text: str, where: str) -> Solution:
-    """Read `[{"bbox_2d": [x1, y1, x2, y2], "point_2d": [x, y]}, …]`; `[]` says: nothing is meant.
+    """Parse `[{"bbox_2d": [x1, y1, x2, y2], "point_2d": [x, y]}, …]`; `[]` means no target.
 
     `extra["objects"]` of the target keeps the numbers as they stand here.
 
