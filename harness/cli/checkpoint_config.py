@@ -72,7 +72,12 @@ def model_spec(text: str) -> Spec:
 
 def _is_folder(text: str) -> bool:
     """Whether a text is a checkpoint's folder, and no model's name."""
-    return text not in plugins.installed("models") and Path(text).expanduser().is_dir()
+    if not text.strip() or text in plugins.installed("models"):
+        return False
+    try:
+        return Path(text).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):  # no home, no such path
+        return False
 
 
 def as_trained(spec: Spec) -> Spec:

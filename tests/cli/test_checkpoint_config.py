@@ -105,6 +105,9 @@ def test_a_model_s_name_is_no_folder(folder, monkeypatch):
     folder.rename(folder.parent / "random")
     assert asked_models(["random"], tell=False) == [Spec("random")]
     assert asked_models(["./random"], tell=False)[0].name == "dr2seg"
+    for text in ("", " ", "\0", "x/" * 2500, "~nobody_of_this_name/x"):
+        with pytest.raises(UsageError, match="NAME"):
+            asked_models([text], tell=False)
 
 
 @pytest.mark.parametrize("place", ["", "checkpoint"])

@@ -476,6 +476,6 @@ def test_a_wrong_argument_is_found_by_the_check():
     with pytest.raises(AssertionError, match="takes no colour"):
         checked("models", parse("qwen_vl(segmenter=sam2(colour=red))"))
     with pytest.raises(UsageError):
-        checked("models", parse("qwen_vl(frames=none)"))
+        checked("models", parse("qwen_vl(max_new_tokens=none)"))
     with pytest.raises(HarnessError, match="nothing_of_the_kind"):
         checked("tasks", parse("nothing_of_the_kind"))
