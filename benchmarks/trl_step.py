@@ -30,7 +30,7 @@ from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import TrainingRun
-from harness.trainers.grpo.examples import Preparation
+from harness.trainers.grpo.examples import prepared
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.vllm import images_of
 from harness.trainers.sft import network as networks
@@ -102,14 +102,7 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
     with tempfile.TemporaryDirectory() as folder:
         run = TrainingRun(out=Path(folder), tasks=(task,), model=model)
         arguments = arguments_of(trainer, run)
-        examples, _ = Preparation(
-            model=trainer.fitted(given),
-            processor=chat.processor,
-            ask=trainer.ask,
-            usable=trainer.usable,
-            max_completion_length=trainer.settings.max_completion_length,
-            max_prompt_length=None,
-        ).prepared(run)
+        examples, _ = prepared(trainer, trainer.fitted(given), chat.processor, run)
         arguments.max_steps = trainer.settings.steps(len(examples))
         engine = trl.GRPOTrainer(
             model=networks.load(chat, dtype=chat.dtype),

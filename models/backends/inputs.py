@@ -242,6 +242,8 @@ def seen_canvases(
     processor: Any, requests: Sequence[ChatRequest], inputs: Any
 ) -> list[tuple[tuple[int, int], ...]]:
     """(width, height) of every medium of every request, as the tensors have it."""
+    if not any(request.media for request in requests):
+        return [() for _ in requests]
     patch = int(processor.image_processor.patch_size)
     grids = {
         kind: iter(inputs[f"{kind}_grid_thw"].tolist())

@@ -91,7 +91,7 @@ class Sampling:
     top_p: float = 1.0
     repetition_penalty: float = 1.0
     keyed: bool = True
-    """Draw by counters; otherwise by PyTorch's generator, which depends on what was drawn before."""
+    """Draw by counters; otherwise by PyTorch's generator, which goes on from what was drawn."""
     suppress_tokens: tuple[int, ...] = ()
     """Tokens that are never chosen."""
 

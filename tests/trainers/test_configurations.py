@@ -370,7 +370,7 @@ def spread(monkeypatch, deepspeed):
     from accelerate.utils.deepspeed import HfDeepSpeedConfig
     from transformers.integrations import deepspeed as integration
 
-    from harness.trainers.grpo.loop import deepspeed_plugin
+    from harness.trainers.grpo.policy import deepspeed_plugin
 
     class Understood(integration.HfTrainerDeepSpeedConfig, HfDeepSpeedConfig):
         """Where the package is missing, transformers leaves accelerate's part out."""

@@ -3,6 +3,7 @@
 import inspect
 import typing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("trl")
 
 from harness import media, plugins  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
+from harness.model import ChatRequest  # noqa: E402
 from harness.models.backends.inputs import joined_inputs, processor_inputs  # noqa: E402
 from harness.models.backends.sampling import Sampling  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
@@ -35,8 +37,15 @@ from harness.types import (  # noqa: E402
 ensure_torchvision()
 
 from harness.trainers.grpo import loop, vllm  # noqa: E402
-from harness.trainers.grpo.examples import Preparation, asked, encoded, example_of  # noqa: E402
+from harness.trainers.grpo.examples import (  # noqa: E402
+    Example,
+    asked,
+    encoded,
+    example_of,
+    prepared,
+)
 from harness.trainers.grpo.loss import advantages, grpo_loss  # noqa: E402
+from harness.trainers.grpo.rollouts import Draft  # noqa: E402
 from harness.trainers.grpo.settings import UNCLIPPED, LossType, Settings, with_settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.grpo.types import Turn  # noqa: E402
@@ -232,7 +241,7 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     assert len({tuple(one.tokens) for one in together}) == len(together)
     chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4, roll=False)
     # An evaluation may write a medium's token, for which an untrained network has as much mass.
-    chat = replace(chat, suppress_tokens=build(model, samples).suppressed)
+    chat = replace(chat, suppress_tokens=build(model, samples).writer.suppressed)
     again = [replace(one.example.request, key=one.key) for one in together]
     for reply, draft in zip(chat.generate(again), together, strict=True):
         assert reply.tokens == tuple(draft.tokens) and reply.text == draft.text
@@ -241,7 +250,7 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
 def test_the_tokens_of_media_are_never_written(learner, model):
     words = model.chat.processor.tokenizer
     wanted = words.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
-    assert sorted(wanted) == list(learner.suppressed)
+    assert sorted(wanted) == list(learner.writer.suppressed)
 
 
 @pytest.mark.parametrize("keyed", [True, False])
@@ -283,7 +292,7 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
     again = {"second": Again(model), "second_temperature": heat}
     learner = build(model, samples, **again, **settings)
     round_, drafts = written(learner, examples_of(model, samples))
-    whole = learner._chat(learner.network.eval())
+    whole = learner.writer.chat_of(learner.network.eval())
     chat = replace(whole, roll=False)
     vars(chat).update(network=learner.network, processor=model.chat.processor)
     for draft in drafts:
@@ -310,14 +319,12 @@ def test_a_prompt_is_read_once_and_no_more_rows_are_written_than_are_asked_for(m
         )
         examples = examples_of(model, samples)
         drafts = [
-            loop.Draft(
-                one, encoded(model.chat.processor, one.request), f"{one.request.key}#{place}"
-            )
+            Draft(one, encoded(model.chat.processor, one.request), f"{one.request.key}#{place}")
             for one in examples
             for place in range(GROUP)
         ]
-        with learner._answering() as chat:
-            converse(chat, [learner._conversation(draft) for draft in drafts])
+        with learner.writer.answering(learner.policy) as chat:
+            converse(chat, [learner.writer.conversation(draft) for draft in drafts])
         lengths = [one.prompt["input_ids"].shape[1] for one in drafts]
         assert sum(count for count, width in called if width >= min(lengths)) == len(samples)
         assert max(count for count, _ in called) == rows
@@ -430,7 +437,7 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
         max_new_tokens=40 - draft.mask.index(0),
         stop=(),
     )
-    chat = learner._chat(learner.network.eval())
+    chat = learner.writer.chat_of(learner.network.eval())
     assert chat.generate([request])[0].tokens == tuple(draft.tokens[start:])
     assert len(processor_inputs(model.chat.processor, [request])["input_ids"][0]) == (
         draft.prompt["input_ids"].shape[1] + start
@@ -477,6 +484,76 @@ def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(model, samp
     assert counted[1].item() == pytest.approx(entropies.sum().item(), rel=1e-5)
     lengths = [one.tokens for group in round_.groups for one in group.rollouts]
     assert sum(lengths) == tokens
+
+
+# -- text alone -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tiny_text(tiny_qwen, tmp_path_factory):
+    """A checkpoint folder of a random Qwen2, which reads text alone."""
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    words = AutoTokenizer.from_pretrained(tiny_qwen)
+    words.chat_template = (
+        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
+        "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=320,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+        initializer_range=0.3,
+    )
+    folder = tmp_path_factory.mktemp("text")
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("finetune", ["full", "lora"])
+def test_a_network_of_text_alone_is_trained_in_several_turns(tiny_text, finetune):
+    chat = backend(checkpoint=str(tiny_text), coordinates="pixels")
+    requests = [
+        ChatRequest(key=name, text=text, system="Count.", max_new_tokens=24, stop=tuple("abcde "))
+        for name, text in (("a", "How many cups?"), ("b", "And in all of the rooms?"))
+    ]
+    samples = [
+        Sample(
+            id=one.key,
+            query=Query(id=one.key, text=one.text, forms=(FORM.TEXT,)),
+            target=Target(answer=Answer(text="4")),
+        )
+        for one in requests
+    ]
+    examples = [
+        Example("t", sample, request, (1000, 1000))
+        for sample, request in zip(samples, requests, strict=True)
+    ]
+    learner = build(
+        SimpleNamespace(chat=chat),
+        samples,
+        environment=Sandbox(),
+        finetune=finetune,
+        beta=0.1,
+        learning_rate=0.01,
+        max_completion_length=24,
+    )
+    before = {name: one.clone() for name, one in trained_tensors(learner.network).items()}
+    round_, drafts = written(learner, examples)
+    assert any(0 in draft.mask for draft in drafts)
+    numbers = learner.update(round_, 0.01)
+    assert numbers["kl"] == 0 and numbers["grad_norm"] > 0
+    moved = trained_tensors(learner.network)
+    assert any(not torch.equal(one, before[name]) for name, one in moved.items())
+    again, _ = written(learner, examples)
+    assert learner.update(again, 0.0)["kl"] > 0
 
 
 # -- one sample at test time ----------------------------------------------------------------------
@@ -529,23 +606,17 @@ class Shown:
 
 
 def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples, tmp_path):
-    def prepared(vllm, *chosen):
-        run = TrainingRun(out=tmp_path, tasks=(Shown(chosen),))
-        return Preparation(
-            model=model,
-            processor=model.chat.processor,
-            ask=asked,
-            usable=lambda sample: None,
-            max_completion_length=9,
-            max_prompt_length=None,
-            vllm_mode=vllm,
-        ).prepared(run)
+    def kept(vllm_mode, *some):
+        run = TrainingRun(out=tmp_path, tasks=(Shown(some),))
+        settings = Settings(max_completion_length=9, vllm_mode=vllm_mode)
+        method = GrpoTrainer(name="m", settings=settings, reward=lambda group: [])
+        return prepared(method, model, model.chat.processor, run)
 
     still, clip, wide = samples
     with pytest.raises(UsageError, match=r"clip of t.*4 frames.*Leave vllm_mode out"):
-        prepared("server", still, clip)
-    assert len(prepared("server", still, wide)[0]) == 2
-    assert len(prepared(None, still, clip)[0]) == 2
+        kept("server", still, clip)
+    assert len(kept("server", still, wide)[0]) == 2
+    assert len(kept(None, still, clip)[0]) == 2
 
 
 @pytest.mark.parametrize("limits", ["max_pixels=3136", "min_pixels=6272,max_pixels=6272"])

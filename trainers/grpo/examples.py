@@ -20,6 +20,8 @@ from harness.types import Sample
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from harness.trainers.grpo.trainer import GrpoTrainer
+
 Prompt: TypeAlias = "Mapping[str, Tensor]"
 """One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
 Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
@@ -60,7 +62,7 @@ def example_of(
 ) -> Example:
     """Return a sample as a prompt; the canvas is the one by which evaluation reads responses."""
     request = replace(ask(model, sample), max_new_tokens=max_completion_length)
-    thousandths = model.chat.coordinates == "thousandths"
+    thousandths = model.chat.coordinates == "thousandths" or not request.media
     canvas = (1000, 1000) if thousandths else model.chat.canvas(request)
     return Example(task, sample, request, canvas)
 
@@ -81,77 +83,74 @@ def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt
     return [known[replace(request, key="")] for request in requests]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preparation:
-    """Makes prompts of a run's samples, and names those that cannot be learned from."""
+def prepared(
+    method: "GrpoTrainer", model: PromptedModel, processor: Any, run: TrainingRun
+) -> tuple[list[Example], list[Dropped]]:
+    """Return what is learned from, and what is left out. Every prompt was encoded once.
 
-    model: PromptedModel
-    processor: Any
-    ask: Ask
-    usable: Callable[[Sample], object]
-    """Raises a HarnessError for a sample that the method's reward has no ground truth for."""
-    max_completion_length: int
-    max_prompt_length: int | None
-    vllm_mode: str | None = None
+    Raises:
+        DataError: nothing is left.
+        UsageError: a prompt shows a clip, and vLLM is to see it.
+    """
+    found = list(made(method, model, run))
+    examples = [one for one in found if isinstance(one, Example)]
+    refuse_clips(examples, method.settings.vllm_mode)
+    longest = method.settings.max_prompt_length
+    verdicts = checked(examples, partial(verdict, processor, longest=longest), run)
+    kept = [one for one, fault in zip(examples, verdicts, strict=True) if fault is None]
+    dropped = [one for one in (*found, *verdicts) if isinstance(one, Dropped)]
+    tell(run, dropped, kept)
+    return kept, dropped
 
-    def prepared(self, run: TrainingRun) -> tuple[list[Example], list[Dropped]]:
-        """Return what is learned from, and what is left out. Every prompt was encoded once.
 
-        Raises:
-            DataError: nothing is left.
-            UsageError: a prompt shows a clip, and vLLM is to see it.
-        """
-        made = list(self._made(run))
-        examples = [one for one in made if isinstance(one, Example)]
-        self._refuse_clips(examples)
-        verdicts = checked(examples, self._verdict, run)
-        kept = [one for one, verdict in zip(examples, verdicts, strict=True) if verdict is None]
-        dropped = [one for one in (*made, *verdicts) if isinstance(one, Dropped)]
-        tell(run, dropped, kept)
-        return kept, dropped
+def made(
+    method: "GrpoTrainer", model: PromptedModel, run: TrainingRun
+) -> Iterator[Example | Dropped]:
+    """Yield the prompt of every sample, or why it has none; nothing is encoded."""
+    for task in run.tasks:
+        for sample in samples_of(task):
+            yield _made(method, model, task.name, sample)
 
-    def check_clips(self, run: TrainingRun) -> None:
-        """Raise what `prepared` would of clips; nothing is encoded."""
-        self._refuse_clips(one for one in self._made(run) if isinstance(one, Example))
 
-    def _refuse_clips(self, examples: Iterable[Example]) -> None:
-        for example in examples if self.vllm_mode is not None else ():
-            longest = max(map(len, example.frames), default=0)
-            if longest > 1:
-                raise UsageError(
-                    f"vllm_mode={self.vllm_mode}, sample {example.sample.id} of {example.task}",
-                    expected="prompts of single images, since TRL hands vLLM no videos",
-                    found=f"a clip of {longest} frames",
-                    fix="Leave vllm_mode out: rollouts are then "
-                    "written by transformers; `generation_micro_batch_size` says how many at once.",
-                )
+def _made(
+    method: "GrpoTrainer", model: PromptedModel, task: str, sample: Sample
+) -> Example | Dropped:
+    if sample.target is None:
+        return Dropped(task, sample.id, "no target")
+    try:
+        method.usable(sample)
+    except HarnessError as error:
+        return Dropped(task, sample.id, "no truth for the reward", str(error))
+    try:
+        limit = method.settings.max_completion_length
+        return example_of(model, task, sample, ask=method.ask, max_completion_length=limit)
+    except UsageError:
+        raise
+    except HarnessError as error:
+        return Dropped(task, sample.id, "cannot be asked", str(error))
 
-    def _made(self, run: TrainingRun) -> Iterator[Example | Dropped]:
-        for task in run.tasks:
-            for sample in samples_of(task):
-                yield self._one(task.name, sample)
 
-    def _one(self, task: str, sample: Sample) -> Example | Dropped:
-        if sample.target is None:
-            return Dropped(task, sample.id, "no target")
-        try:
-            self.usable(sample)
-        except HarnessError as error:
-            return Dropped(task, sample.id, "no truth for the reward", str(error))
-        try:
-            limit = self.max_completion_length
-            return example_of(self.model, task, sample, ask=self.ask, max_completion_length=limit)
-        except UsageError:
-            raise
-        except HarnessError as error:
-            return Dropped(task, sample.id, "cannot be asked", str(error))
+def refuse_clips(examples: Iterable[Example], vllm_mode: str | None) -> None:
+    """Raise UsageError if vLLM is to see a clip."""
+    for example in examples if vllm_mode is not None else ():
+        longest = max(map(len, example.frames), default=0)
+        if longest > 1:
+            raise UsageError(
+                f"vllm_mode={vllm_mode}, sample {example.sample.id} of {example.task}",
+                expected="prompts of single images, since TRL hands vLLM no videos",
+                found=f"a clip of {longest} frames",
+                fix="Leave vllm_mode out: rollouts are then written by transformers; "
+                "`generation_micro_batch_size` says how many at once.",
+            )
 
-    def _verdict(self, example: Example) -> Dropped | None:
-        name, longest = (example.task, example.sample.id), self.max_prompt_length
-        try:
-            length = int(encoded(self.processor, example.request)["input_ids"].shape[1])
-        except (HarnessError, ValueError, OSError) as error:
-            return Dropped(*name, "unreadable", str(error))
-        if longest is not None and length > longest:
-            return Dropped(*name, f"a prompt of more than {longest} tokens", f"{length} tokens")
-        return None
+
+def verdict(processor: Any, example: Example, *, longest: int | None) -> Dropped | None:
+    """Encode a prompt as training will: None, or why it cannot be learned from."""
+    name = (example.task, example.sample.id)
+    try:
+        length = int(encoded(processor, example.request)["input_ids"].shape[1])
+    except (HarnessError, ValueError, OSError) as error:
+        return Dropped(*name, "unreadable", str(error))
+    if longest is not None and length > longest:
+        return Dropped(*name, f"a prompt of more than {longest} tokens", f"{length} tokens")
+    return None

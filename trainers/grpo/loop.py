@@ -7,9 +7,8 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -17,35 +16,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
-from accelerate.utils import (
-    DeepSpeedPlugin,
-    DistributedDataParallelKwargs,
-    InitProcessGroupKwargs,
-    set_seed,
-)
+from accelerate.utils import set_seed
 from torch import Tensor
 from torch.nn.functional import pad
 
-from harness.errors import ModelError
-from harness.model import ChatReply, ChatRequest, Conversation
-from harness.models.backends.inputs import joined_inputs, plain
-from harness.models.backends.networks import end_tokens
+from harness.models.backends.inputs import joined_inputs
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
 from harness.models.conversing import converse
-from harness.plugins import blamed
-from harness.store.atomic import read_json, write_json
+from harness.store.atomic import write_json
 from harness.trainers import state as states
-from harness.trainers.grpo.examples import Example, Prompt, encoded_each
+from harness.trainers.grpo.examples import Example, encoded_each
 from harness.trainers.grpo.loss import advantages, divergence, grpo_loss
-from harness.trainers.grpo.policy import Policy, decayed
+from harness.trainers.grpo.policy import Policy, decayed, loaded, reference_of, zero_stage
 from harness.trainers.grpo.rewards import Rewarder, numbers_of
 from harness.trainers.grpo.rollout_log import RolloutLog
+from harness.trainers.grpo.rollouts import Draft, Writer
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
-from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
-from harness.trainers.session import PATIENCE, Session, gathered, resumed_from, started
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.vllm import sampler_ratio
+from harness.trainers.session import Session, gathered, resumed_from
 from harness.trainers.sft import network as networks
 
 if TYPE_CHECKING:
@@ -130,36 +120,6 @@ def schedule(settings: Settings, step: int, total: int) -> float:
 
 
 @dataclass(eq=False)
-class Draft:
-    """A rollout while it is written: the policy's turns, and what is injected between them."""
-
-    example: Example
-    prompt: Prompt
-    key: str
-    """What its tokens are drawn under."""
-    text: str = ""
-    tokens: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    """1 for tokens that the policy wrote, 0 for injected ones."""
-    logps: list[float] = field(default_factory=list)
-    """Log-probabilities that vLLM drew the tokens with; 0 for others."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    cut: bool = False
-    second: Rollout | None = None
-
-    def add(self, tokens: Sequence[int], text: str, *, policy: bool) -> None:
-        """Go on with these tokens, which read so."""
-        self.tokens += tokens
-        self.mask += [int(policy)] * len(tokens)
-        self.text += text
-
-    @property
-    def rollout(self) -> Rollout:
-        """The rollout as a reward sees it."""
-        return Rollout(text=self.text, tokens=sum(self.mask), cut=self.cut, facts=self.facts)
-
-
-@dataclass(eq=False)
 class Batch:
     """Rollouts that gradients are computed for at once; B × T where nothing else is said."""
 
@@ -191,112 +151,29 @@ class Round:
     numbers: dict[str, float]
 
 
-def accelerator_of(settings: Settings, device: str) -> Accelerator:
-    """Return what lets several processes, or DeepSpeed, find each other.
-
-    To be called before anything is loaded.
-
-    Raises:
-        UsageError: a round cannot be shared evenly among the processes.
-        MissingDependency: DeepSpeed is not installed.
-    """
-    accumulated = settings.accumulated(started())
-    plugin = deepspeed_plugin(settings, accumulated)
-    AcceleratorState._reset_state(
-        reset_partial_state=True
-    )  # a training before may have had another
-    waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=PATIENCE))
-    return Accelerator(
-        # Without CUDA it has to be said, or several processes do not find each other.
-        cpu=device == "cpu" or not torch.cuda.is_available(),
-        mixed_precision="bf16" if settings.bf16 or settings.dtype == "bfloat16" else "no",
-        gradient_accumulation_steps=accumulated,
-        deepspeed_plugin=plugin,
-        # A prompt without images leaves the vision tower without gradients.
-        kwargs_handlers=[waiting, DistributedDataParallelKwargs(find_unused_parameters=True)],
-    )
-
-
-def deepspeed_plugin(settings: Settings, accumulated: int) -> DeepSpeedPlugin | None:
-    """Return DeepSpeed's configuration, completed by the settings; None: it is not used."""
-    file = networks.deepspeed_file(settings.deepspeed)
-    if file is None:
-        return None
-    own = {
-        "train_micro_batch_size_per_gpu": settings.per_device_train_batch_size,
-        "gradient_accumulation_steps": accumulated,
-        "gradient_clipping": settings.max_grad_norm,
-    }
-    given = read_json(Path(file))
-    auto = {name: value for name, value in own.items() if given.get(name, "auto") == "auto"}
-    return DeepSpeedPlugin(hf_ds_config={**given, **auto})
-
-
 class Learner:
-    """A policy that learns: the network, its reference and its optimiser, and how it is asked."""
+    """A policy that learns: how it is asked, rewarded and updated."""
 
     def __init__(
         self, method: "GrpoTrainer", chat: TransformersChat, accelerator: Accelerator, *, seed: int
     ) -> None:
         """Load the network of a backend, and whatever the method's settings want beside it."""
-        from transformers import GenerationConfig
-
         self.method, self.chat, self.accelerator = method, chat, accelerator
         self.settings = chosen = method.settings
         set_seed(seed)  # an adapter begins with random numbers
-        network = self._loaded()
-        if chosen.freeze_vision:
-            networks.freeze_vision(network)
-        if chosen.gradient_checkpointing:
-            network.gradient_checkpointing_enable({"use_reentrant": False})
-        if chosen.finetune == "lora":
-            network = networks.with_adapter(
-                network, r=chosen.lora_r, lora_alpha=chosen.lora_alpha, layers=chosen.lora_layers
-            )
+        self.network = loaded(chat, chosen)
         set_seed(seed, device_specific=True)
-        optimizer = torch.optim.AdamW(decayed(network, chosen.weight_decay), lr=0.0)
         self.policy, self.optimizer = accelerator.prepare(
-            Policy(network, chosen.temperature), optimizer
+            Policy(self.network, chosen.temperature),
+            torch.optim.AdamW(decayed(self.network, chosen.weight_decay), lr=0.0),
         )
-        self.network, self.tokens = network, 0
-        self.reference = self._reference()
-        self.tokenizer, self.seed = chat.processor.tokenizer, seed
-        self.ends = end_tokens(chat.folder, self.tokenizer)
-        # Of the settings of generation, evaluation's backend takes none from the network either.
-        network.generation_config = GenerationConfig(
-            eos_token_id=list(self.ends), pad_token_id=self.tokenizer.pad_token_id
+        self.reference = reference_of(chat, chosen, accelerator)
+        self.writer = Writer(method, chat, self.network, accelerator, seed=seed)
+        self.rewarder = Rewarder(
+            method.name, method.reward, random=chosen.reward == "random", seed=seed
         )
-        self.suppressed = media_tokens(network.config)
-        self.vllm: VllmChat | None = None
-        if chosen.vllm_mode is not None:
-            parts = (chosen, network, accelerator, chat.processor)
-            self.vllm = VllmChat(*parts, ends=self.ends, suppress_tokens=self.suppressed)
-        random = chosen.reward == "random"
-        self.rewarder = Rewarder(method.name, method.reward, random=random, seed=seed)
-
-    def _loaded(self) -> Any:
-        own = self.settings.dtype
-        return networks.load(self.chat, dtype=self.chat.dtype if own == "auto" else own)
-
-    def _reference(self) -> Policy | None:
-        """Return the network that training began with; None: it is not needed, or the policy
-        without its adapter.
-        """
-        chosen, accelerator = self.settings, self.accelerator
-        if not chosen.beta or chosen.finetune == "lora":
-            return None
-        policy = Policy(self._loaded().requires_grad_(False), chosen.temperature).eval()
-        if self._stage:
-            from trl.models import prepare_deepspeed
-
-            return prepare_deepspeed(policy, accelerator)  # type: ignore[no-any-return]
-        return policy.to(accelerator.device)
-
-    @property
-    def _stage(self) -> int:
-        """ZeRO's stage; 0: DeepSpeed is not used."""
-        plugin = self.accelerator.state.deepspeed_plugin
-        return 0 if plugin is None else int(plugin.zero_stage)
+        self.tokens = 0
+        """Tokens of prompts and rollouts so far, in all processes."""
 
     # -- rollouts ---------------------------------------------------------------------------------
 
@@ -319,8 +196,8 @@ class Learner:
             for place, (one, prompt) in enumerate(zip(own, prompts, strict=True), rank * share)
             for rollout in range(size)
         ]
-        with self._answering() as chat:
-            converse(chat, [self._conversation(draft) for draft in drafts])
+        with self.writer.answering(self.policy) as chat:
+            converse(chat, [self.writer.conversation(draft) for draft in drafts])
         several = [drafts[start : start + size] for start in range(0, len(drafts), size)]
         groups = [self._group(some) for some in several]
         rewards = [
@@ -344,94 +221,6 @@ class Learner:
             tokens=tokens,
             numbers=numbers,
         )
-
-    @contextmanager
-    def _answering(self) -> Iterator[Any]:
-        """Yield the policy as it is now as a chat, evaluation's own or vLLM's; no gradients."""
-        if self.vllm is not None:
-            self.vllm.begin_round()
-            yield self.vllm
-            return
-        self.policy.eval()
-        with self._whole() as policy, torch.no_grad(), self.accelerator.autocast():
-            yield self._chat(policy.network)
-        self.policy.train()
-
-    def _whole(self) -> AbstractContextManager[Any]:
-        """Return the policy with all of its weights in each process."""
-        if self._stage < 3:
-            return nullcontext(self.accelerator.unwrap_model(self.policy))
-        from trl.models import unwrap_model_for_generation
-
-        return unwrap_model_for_generation(self.policy, self.accelerator)  # type: ignore[no-any-return]
-
-    def _chat(self, network: Any) -> TransformersChat:
-        """Return evaluation's backend with a network in the place of what it would load."""
-        chosen, accelerator = self.settings, self.accelerator
-        own = chosen.generation_batch_size // accelerator.num_processes
-        on_cpu = accelerator.device.type == "cpu"
-        chat = replace(
-            self.chat,
-            device=str(accelerator.device),
-            seed=self.seed,
-            batch_size=chosen.generation_micro_batch_size or own,
-            temperature=chosen.temperature,
-            top_p=chosen.top_p,
-            repetition_penalty=1.0,  # what is drawn is what the loss scores
-            keyed=chosen.noise == "keyed" or (chosen.noise == "auto" and on_cpu),
-            suppress_tokens=self.suppressed,
-        )
-        vars(chat).update(network=network, processor=self.chat.processor)
-        return chat
-
-    def _conversation(self, draft: Draft) -> Conversation[Draft]:
-        """Write a rollout: turn after turn of the policy, and its second request after it."""
-        method, sample, first = self.method, draft.example.sample, draft.example.request
-        request, turns = replace(first, key=draft.key, temperature=None), 0
-        draft.text = first.prefix
-        while True:
-            (reply,) = yield (request,)
-            draft.add(reply.tokens, self._text(reply), policy=True)
-            draft.logps += self._logps(request, reply)
-            draft.cut = reply.cut
-            if method.environment is None:
-                break
-            with blamed(f"environment of {method.name}", ModelError):
-                turn = method.environment(sample, draft.text, turns)
-            draft.facts |= turn.facts
-            turns, left = turns + 1, first.max_new_tokens - sum(draft.mask)
-            if turn.inject is None or draft.cut or left <= 0:
-                break
-            # Tokens are put together, never text: what the policy wrote might be cut otherwise.
-            processor = self.chat.processor
-            more = processor.tokenizer(plain(processor, turn.inject), add_special_tokens=False)
-            draft.add(more["input_ids"], turn.inject, policy=False)
-            draft.logps += [0.0] * len(more["input_ids"])
-            request = replace(
-                request,
-                key=f"{draft.key}/turn{turns}",
-                written=tuple(draft.tokens),
-                stop=turn.stop,
-                max_new_tokens=left,
-            )
-        if method.second is not None:
-            with blamed(f"second pass of {method.name}", ModelError):
-                asked = method.second(sample, draft.rollout)
-            heat = method.second_temperature
-            asked = replace(asked, key=f"{draft.key}/second", temperature=heat)
-            (reply,) = yield (asked,)
-            text = f"{asked.prefix}{self._text(reply)}"
-            draft.second = Rollout(text=text, tokens=len(reply.tokens), cut=reply.cut)
-        return draft
-
-    def _text(self, reply: ChatReply) -> str:
-        """Return what the tokens of a response read, up to its end token."""
-        ended = reply.tokens and reply.tokens[-1] in self.ends
-        tokens = reply.tokens[:-1] if ended else reply.tokens
-        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
-
-    def _logps(self, request: ChatRequest, reply: ChatReply) -> list[float]:
-        return [0.0] * len(reply.tokens) if self.vllm is None else self.vllm.logps[request.key]
 
     def _group(self, drafts: Sequence[Draft]) -> Group:
         example = drafts[0].example
@@ -491,7 +280,7 @@ class Learner:
         inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
         if "mm_token_type_ids" in inputs:  # all that is written is text, 0
             inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, width))
-        spans = [answer_span(self.tokenizer.decode, one.tokens) for one in drafts]
+        spans = [answer_span(self.chat.processor.tokenizer.decode, one.tokens) for one in drafts]
         answers = [[float(start <= place < end) for place in range(width)] for start, end in spans]
         mask = padded([one.mask for one in drafts], kind=torch.float32)
         batch = Batch(
@@ -501,9 +290,10 @@ class Learner:
             advantage=advantage.to(device),
         )
         with torch.no_grad():
-            if chosen.num_iterations > 1 or self.vllm is not None:
+            by_vllm = chosen.vllm_mode is not None
+            if chosen.num_iterations > 1 or by_vllm:
                 batch.old, _ = self.policy(batch.inputs, batch.mask)
-            if self.vllm is not None:
+            if batch.old is not None and by_vllm:
                 drawn = padded([one.logps for one in drafts], kind=torch.float32).to(device)
                 by_token = chosen.loss_type == "vespo"
                 batch.ratio = sampler_ratio(batch.old, drawn, batch.mask, by_token=by_token)
@@ -600,7 +390,7 @@ class Learner:
             for number in range(updates):
                 rate = self.settings.peak_learning_rate
                 self.update(self.round([example], number), rate)
-            yield self._chat(self.network.eval())
+            yield self.writer.chat_of(self.network.eval())
         finally:
             for name, one in states.trained_tensors(self.network).items():
                 one.copy_(before[name])
@@ -611,7 +401,7 @@ class Learner:
 
     def save(self, folder: Path) -> None:
         """Write a state; called in every process."""
-        if self._stage:
+        if zero_stage(self.accelerator):
             self.policy.save_checkpoint(str(folder), tag=ENGINE)
         elif self.accelerator.is_main_process:
             states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
@@ -622,7 +412,7 @@ class Learner:
 
     def load(self, folder: Path) -> None:
         """Go on from a state."""
-        if self._stage:
+        if zero_stage(self.accelerator):
             self.policy.load_checkpoint(str(folder), tag=ENGINE)
         else:
             states.load_tensors(folder / WEIGHTS, self.network)
@@ -637,18 +427,12 @@ class Learner:
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""
         tensors = None
-        if self._stage:
+        if zero_stage(self.accelerator):
             whole = self.accelerator.get_state_dict(self.policy)
             tensors = {name.removeprefix("network."): one for name, one in (whole or {}).items()}
         if self.accelerator.is_main_process:
             networks.export(self.network, self.chat.folder, folder, tensors=tensors)
         self.accelerator.wait_for_everyone()
-
-
-def media_tokens(config: Any) -> tuple[int, ...]:
-    """Return the tokens of media: one that is written would want its patches."""
-    named = (getattr(config, f"{kind}_token_id", None) for kind in ("image", "video"))
-    return tuple(sorted({token for token in named if token is not None}))
 
 
 def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> tuple[int, int]:

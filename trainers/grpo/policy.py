@@ -1,14 +1,69 @@
-"""A network as the loss sees it: log-probabilities and entropies of what it wrote."""
+"""The network that learns: what it computes on, and what the loss sees of it."""
 
 from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import (
+    DeepSpeedPlugin,
+    DistributedDataParallelKwargs,
+    InitProcessGroupKwargs,
+)
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from harness.models.backends.transformers import TransformersChat
+from harness.store.atomic import read_json
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.session import PATIENCE, started
+from harness.trainers.sft import network as networks
+
 LOGITS_AT_ONCE = 1 << 27
 """Numbers of logits (tokens × vocabulary) that are held at once, 0.5 GB in float32."""
+
+
+def accelerator_of(settings: Settings, device: str) -> Accelerator:
+    """Return what lets several processes, or DeepSpeed, find each other.
+
+    To be called before anything is loaded.
+
+    Raises:
+        UsageError: a round cannot be shared evenly among the processes.
+        MissingDependency: DeepSpeed is not installed.
+    """
+    accumulated = settings.accumulated(started())
+    plugin = deepspeed_plugin(settings, accumulated)
+    # A training before in this process may have had another one.
+    AcceleratorState._reset_state(reset_partial_state=True)
+    waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=PATIENCE))
+    return Accelerator(
+        # Without CUDA it has to be said, or several processes do not find each other.
+        cpu=device == "cpu" or not torch.cuda.is_available(),
+        mixed_precision="bf16" if settings.bf16 or settings.dtype == "bfloat16" else "no",
+        gradient_accumulation_steps=accumulated,
+        deepspeed_plugin=plugin,
+        # A prompt without images leaves the vision tower without gradients.
+        kwargs_handlers=[waiting, DistributedDataParallelKwargs(find_unused_parameters=True)],
+    )
+
+
+def deepspeed_plugin(settings: Settings, accumulated: int) -> DeepSpeedPlugin | None:
+    """Return DeepSpeed's configuration, completed by the settings; None: it is not used."""
+    file = networks.deepspeed_file(settings.deepspeed)
+    if file is None:
+        return None
+    own = {
+        "train_micro_batch_size_per_gpu": settings.per_device_train_batch_size,
+        "gradient_accumulation_steps": accumulated,
+        "gradient_clipping": settings.max_grad_norm,
+    }
+    given = read_json(Path(file))
+    auto = {name: value for name, value in own.items() if given.get(name, "auto") == "auto"}
+    return DeepSpeedPlugin(hf_ds_config={**given, **auto})
 
 
 class Policy(nn.Module):
@@ -45,6 +100,45 @@ class Policy(nn.Module):
     def _scored(self, head: Any, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         logps = (head(hidden).float() / self.temperature).log_softmax(dim=-1)
         return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
+
+
+def loaded(chat: TransformersChat, settings: Settings) -> Any:
+    """Return the network of a backend, with what is frozen and the adapter that settings want."""
+    network = base_of(chat, settings)
+    if settings.freeze_vision:
+        networks.freeze_vision(network)
+    if settings.gradient_checkpointing:
+        network.gradient_checkpointing_enable({"use_reentrant": False})
+    if settings.finetune == "full":
+        return network
+    own = {"r": settings.lora_r, "lora_alpha": settings.lora_alpha, "layers": settings.lora_layers}
+    return networks.with_adapter(network, **own)
+
+
+def reference_of(chat: TransformersChat, settings: Settings, accelerator: Accelerator) -> Any:
+    """Return the policy that training begins with, as far as it is another network.
+
+    None if it is not needed, or is the policy without its adapter.
+    """
+    if not settings.beta or settings.finetune == "lora":
+        return None
+    policy = Policy(base_of(chat, settings).requires_grad_(False), settings.temperature).eval()
+    if not zero_stage(accelerator):
+        return policy.to(accelerator.device)
+    from trl.models import prepare_deepspeed
+
+    return prepare_deepspeed(policy, accelerator)
+
+
+def base_of(chat: TransformersChat, settings: Settings) -> Any:
+    """Return the network of a backend, in the type that weights have while training."""
+    return networks.load(chat, dtype=chat.dtype if settings.dtype == "auto" else settings.dtype)
+
+
+def zero_stage(accelerator: Accelerator) -> int:
+    """Return ZeRO's stage; 0: DeepSpeed is not used."""
+    plugin = accelerator.state.deepspeed_plugin
+    return 0 if plugin is None else int(plugin.zero_stage)
 
 
 def decayed(network: Any, weight_decay: float) -> list[dict[str, Any]]:

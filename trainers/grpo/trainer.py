@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.compose import PromptedModel
 from harness.trainer import Curve, TrainingRun
-from harness.trainers.grpo.examples import Ask, Preparation, asked
+from harness.trainers.grpo.examples import Ask, Example, asked, made, prepared, refuse_clips
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.types import Environment, Reward, SecondPass
 from harness.trainers.sft.network import counted, deepspeed_file, trainable
@@ -107,14 +107,17 @@ class GrpoTrainer:
         given, chat = trainable(self.name, run.model)
         self._check(chat)
         if self.settings.vllm_mode is not None:
-            self._preparation(self.fitted(given), chat).check_clips(run)
+            found = made(self, self.fitted(given), run)
+            examples = (one for one in found if isinstance(one, Example))
+            refuse_clips(examples, self.settings.vllm_mode)
 
     def learner(self, chat: TransformersChat, *, seed: int) -> "Learner":
         """Return the policy that learns by this method: `harness.trainers.grpo.loop.Learner`.
 
         Called before anything is loaded: it lets several processes find each other.
         """
-        from harness.trainers.grpo.loop import Learner, accelerator_of
+        from harness.trainers.grpo.loop import Learner
+        from harness.trainers.grpo.policy import accelerator_of
 
         self._check(chat)
         return Learner(self, chat, accelerator_of(self.settings, chat.device), seed=seed)
@@ -123,12 +126,13 @@ class GrpoTrainer:
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
         from harness.trainers.grpo import loop
+        from harness.trainers.grpo.policy import accelerator_of
         from harness.trainers.grpo.rollout_log import ROLLOUTS, RolloutLog
         from harness.trainers.session import Session, finite
 
         self._check(chat)
-        accelerator = loop.accelerator_of(self.settings, chat.device)
-        examples, dropped = self._preparation(model, chat).prepared(run)
+        accelerator = accelerator_of(self.settings, chat.device)
+        examples, dropped = prepared(self, model, chat.processor, run)
         learner = loop.Learner(self, chat, accelerator, seed=run.seed)
         session = Session(
             run, learner.export, report_to=self.settings.report_to, settings=self.describe()
@@ -154,14 +158,3 @@ class GrpoTrainer:
         self.settings.accumulated(started())
         deepspeed_file(self.settings.deepspeed)
         vllm.check(self.settings, chat)
-
-    def _preparation(self, model: PromptedModel, chat: TransformersChat) -> Preparation:
-        return Preparation(
-            model=model,
-            processor=chat.processor,
-            ask=self.ask,
-            usable=self.usable,
-            max_completion_length=self.settings.max_completion_length,
-            max_prompt_length=self.settings.max_prompt_length,
-            vllm_mode=self.settings.vllm_mode,
-        )

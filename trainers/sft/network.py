@@ -12,7 +12,7 @@ from typing import Any, Literal
 from harness import plugins
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends.loading import check_report, loading, memory, no_bars
-from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.backends.networks import loader
 from harness.models.backends.transformers import TransformersChat
 from harness.models.compose import PromptedModel
 from harness.spec import Spec
@@ -20,7 +20,7 @@ from harness.trainers.sft.examples import Dropped
 from harness.trainers.state import replaced_folder
 
 LAYERS = {
-    "language": r".*language_model.*\.(q|k|v|o|gate|up|down)_proj",
+    "language": r"(?!.*visual).*\.(q|k|v|o|gate|up|down)_proj",
     "all": r".*(language_model.*\.(q|k|v|o|gate|up|down)_proj"
     r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
 }
@@ -110,16 +110,13 @@ def counted(examples: Sequence[object], dropped: Sequence[Dropped], network: Any
 
 def load(chat: TransformersChat, *, dtype: str) -> Any:
     """The network of a backend, for training: weights as stored, converted to `dtype`."""
-    ensure_torchvision()
-    from transformers import AutoModelForImageTextToText
-
     attention = (
         {}
         if chat.attn_implementation == "auto"
         else {"attn_implementation": chat.attn_implementation}
     )
     with loading(f"checkpoint {chat.checkpoint}"), memory():
-        network, report = AutoModelForImageTextToText.from_pretrained(
+        network, report = loader(chat.folder).from_pretrained(
             chat.folder,
             dtype=dtype,
             use_safetensors=True,
