@@ -3,7 +3,8 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
+from functools import wraps
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from harness.errors import UsageError
@@ -216,15 +217,10 @@ class Settings:
 
 
 def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None:
-    """Refuse a method's own settings that differ from their defaults and would change nothing.
+    """Raise UsageError for settings of a method that are not their defaults and change nothing.
 
-    Args:
-        method: Its name.
-        why: The setting that makes them idle, such as `temporal=false`.
-        given: What was given and the default, by name.
-
-    Raises:
-        UsageError: there are some.
+    `why` is the setting that makes them idle, such as `temporal=false`; `given` holds what was
+    given and the default, by name.
     """
     idle = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
     if idle:
@@ -245,34 +241,23 @@ def with_settings(**defaults: Any) -> Callable[[Plugin], Plugin]:
     The function takes them as `**settings`, and builds `Settings(**settings)`: what was given,
     and these defaults of the method for the rest.
     """
-    Settings(**defaults)  # a wrong default is found when the module is imported
-    known = replace(Settings(), **defaults)
+    known = Settings(**defaults)  # a wrong default is found when the module is imported
 
     def offered(function: Plugin) -> Plugin:
-        own = inspect.signature(function)
-        kept = [one for one in own.parameters.values() if one.kind is one.KEYWORD_ONLY]
-        hints = typing.get_type_hints(Settings)
-        shared = [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=getattr(known, field.name),
-                annotation=hints[field.name],
-            )
-            for field in fields(Settings)
-        ]
-
+        @wraps(function)
         def built(**given: Any) -> Any:
             return function(**{**defaults, **given})
 
-        built.__doc__, built.__name__ = function.__doc__, function.__name__
-        built.__module__, built.__qualname__ = function.__module__, function.__qualname__
+        own, hints = inspect.signature(function).parameters, typing.get_type_hints(function)
+        kept = [one for one in own.values() if one.kind is one.KEYWORD_ONLY]
+        types = typing.get_type_hints(Settings)
+        only = inspect.Parameter.KEYWORD_ONLY
+        shared = [
+            inspect.Parameter(name, only, default=getattr(known, name), annotation=annotation)
+            for name, annotation in types.items()
+        ]
         built.__signature__ = inspect.Signature([*kept, *shared])  # type: ignore[attr-defined]
-        named = typing.get_type_hints(function)
-        built.__annotations__ = {
-            **{one.name: named[one.name] for one in kept},
-            **{one.name: one.annotation for one in shared},
-        }
+        built.__annotations__ = {**{one.name: hints[one.name] for one in kept}, **types}
         return typing.cast(Plugin, built)
 
     return offered
