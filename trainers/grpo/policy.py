@@ -88,7 +88,7 @@ class Policy(nn.Module):
         targets = inputs["input_ids"][:, -width:][counts]
         head = whole.get_output_embeddings()
         rows = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
-        parts = zip(before.split(rows), targets.split(rows), strict=True)
+        parts = zip(torch.split(before, rows), torch.split(targets, rows), strict=True)
         if len(before) <= rows or not torch.is_grad_enabled():
             found = [self._scored(head, *part) for part in parts]
         else:
@@ -125,7 +125,7 @@ def reference_of(chat: TransformersChat, settings: Settings, accelerator: Accele
     policy = Policy(base_of(chat, settings).requires_grad_(False), settings.temperature).eval()
     if not zero_stage(accelerator):
         return policy.to(accelerator.device)
-    from trl.models import prepare_deepspeed
+    from trl.models.utils import prepare_deepspeed
 
     return prepare_deepspeed(policy, accelerator)
 

@@ -92,7 +92,7 @@ class Writer:
             return
         whole: Any = nullcontext(self._accelerator.unwrap_model(policy))
         if zero_stage(self._accelerator) == 3:
-            from trl.models import unwrap_model_for_generation
+            from trl.models.utils import unwrap_model_for_generation
 
             whole = unwrap_model_for_generation(policy, self._accelerator)
         policy.eval()  # no activations are computed twice either

@@ -96,11 +96,11 @@ class VllmChat:
         from trl.generation.vllm_generation import VLLMGeneration
 
         self._settings, self._processor, self._ends = settings, processor, ends
-        self.engine = VLLMGeneration(
+        self.engine: Any = VLLMGeneration(
             model=network,
             accelerator=accelerator,
             processing_class=processor,
-            mode=settings.vllm_mode,
+            mode=settings.vllm_mode or "colocate",
             max_num_seqs=settings.generation_batch_size // accelerator.num_processes,
             temperature=settings.temperature,
             top_p=settings.top_p,
