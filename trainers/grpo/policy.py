@@ -87,7 +87,7 @@ class Policy(nn.Module):
         before = hidden[:, -width - 1 : -1][counts]
         targets = inputs["input_ids"][:, -width:][counts]
         head = whole.get_output_embeddings()
-        rows = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
+        rows = max(1, LOGITS_AT_ONCE // self.config.get_text_config().vocab_size)
         parts = zip(torch.split(before, rows), torch.split(targets, rows), strict=True)
         if len(before) <= rows or not torch.is_grad_enabled():
             found = [self._scored(head, *part) for part in parts]
@@ -143,8 +143,11 @@ def zero_stage(accelerator: Accelerator) -> int:
 
 def decayed(network: Any, weight_decay: float) -> list[dict[str, Any]]:
     """Return the trained weights in two groups: matrices decay, biases and norms do not."""
-    trained = [one for one in network.parameters() if one.requires_grad]
-    return [
-        {"params": [one for one in trained if one.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [one for one in trained if one.ndim < 2], "weight_decay": 0.0},
+    groups: list[dict[str, Any]] = [
+        {"params": [], "weight_decay": 0.0},
+        {"params": [], "weight_decay": weight_decay},
     ]
+    for one in network.parameters():
+        if one.requires_grad:  # of what ZeRO-3 has spread, the shape says nothing
+            groups[len(getattr(one, "ds_shape", one.shape)) >= 2]["params"].append(one)
+    return groups
